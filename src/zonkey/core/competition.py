@@ -1,0 +1,213 @@
+"""Competitive bidirectional projection learning: Algorithm 1 of the paper.
+
+With gamma = alpha/(1-alpha) and nu = beta (1+gamma), Eq. erplobj divided by 1 + gamma is
+
+    F(W) = (1-alpha) sum_s (||W'x - y||^2 + ||x - W y||^2) + 2 beta ||W||^2
+           + alpha sum_g (min_j f_ij - mu min_{j not in j(i)} f_ij).
+
+Both minima are linearised at W^(t) as sum_j delta_ij f_ij, and the next W makes the
+gradient vanish, which is the Sylvester equation A-hat W + W B-hat = C-hat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from ..linalg.arrays import Array, epsilon, identity_like, namespace, squared_norm
+from ..linalg.lowrank import UpdatedFactor
+from ..linalg.sylvester import Factor, Solution
+from . import assignment
+from .projection import NormalEquations
+from .synthesis import Synthesized
+
+DECAY = 0.99  # alpha_t = 0.99^t alpha
+_SMALLEST_MU = 1e-3  # share of mu below which the guard gives up competition altogether
+_SAFE_SHARE = 0.25  # of the smallest eigenvalue without competition, which the guard keeps
+
+Rule = Literal["second-best", "best", "assigned"]
+OnStep = Callable[[int, float, float], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass of Algorithm 1.
+
+    Attributes
+    ----------
+    change : float
+        ||W^(t+1) - W^(t)||_F / ||W^(t)||_F.
+    alpha, mu : float
+        Weights used; `mu` is smaller than asked for where B-hat would be indefinite.
+    solution : Solution or None
+        Of the Sylvester equation; None for a step of gradient descent.
+    """
+
+    change: float
+    alpha: float
+    mu: float
+    solution: Solution | None
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The projection found, and how.
+
+    Attributes
+    ----------
+    W : array of shape (d, k)
+    objective : list of float
+        F at W^(0), then after every step, all with the alpha asked for: with the
+        alpha_t of each step the values would not compare.
+    steps : list of Step
+    converged : bool
+        Whether the last relative change of W was at most `tol`.
+    """
+
+    W: Array
+    objective: list[float]
+    steps: list[Step]
+    converged: bool
+
+
+class Competition:
+    """The fixed raw material of Algorithm 1: seen moments, X_g and Y_u.
+
+    Parameters
+    ----------
+    equations : NormalEquations
+        A0, B0, C0 of the seen samples.
+    synthesized : Synthesized
+        X_g (N_g x d) and the class each sample was made for.
+    Y_u : array of shape (q, k)
+    beta : float
+    tie_tol : float
+        epsilon of Eqs. subgrad01 and subgrad11.
+    rule : {"second-best", "best", "assigned"}
+        "second-best" is the paper's model; "best" leaves out the second term (mu = 0);
+        "assigned" trusts the class each sample was made for.
+    """
+
+    def __init__(
+        self,
+        equations: NormalEquations,
+        synthesized: Synthesized,
+        Y_u: Array,
+        *,
+        beta: float,
+        tie_tol: float = 1e-3,
+        rule: Rule = "second-best",
+    ) -> None:
+        self.equations = equations
+        self.X_g = synthesized.features
+        self.targets = synthesized.targets
+        self.Y_u = Y_u
+        self.beta = float(beta)  # a NumPy scalar would turn float32 arrays into float64
+        self.tie_tol = tie_tol
+        self.rule = rule
+        self._A = UpdatedFactor(equations.A0, equations.factor, self.X_g.T)
+
+    def weights(self, W: Array) -> tuple[Array, Array, Array]:
+        """Return f, eta and xi at W."""
+        xp = namespace(W)
+        f = assignment.losses(W, self.X_g, self.Y_u)
+        if self.rule == "assigned":
+            eta = assignment.assigned(self.targets, self.Y_u.shape[0], like=f)
+            return f, eta, xp.zeros_like(f)
+        eta, taken = assignment.best(f, self.tie_tol)
+        if self.rule == "best":
+            return f, eta, xp.zeros_like(f)
+        return f, eta, assignment.second_best(f, taken, self.tie_tol)
+
+    def A_hat(self, delta: Array, alpha: float) -> Array:
+        """Eq. erplAt, with sum_j delta_ij for the printed 1 - mu.
+
+        The two agree wherever there is a second best; where there is none, only the sum
+        makes the gradient vanish.
+        """
+        return self._A.dense(**self._A_terms(delta, alpha))
+
+    def B_hat(self, delta: Array, alpha: float) -> Array:
+        """Eq. erplBt."""
+        B0, Y = self.equations.B0, self.Y_u
+        of_classes = namespace(delta).sum(delta, axis=0)
+        weighted = (Y.T * of_classes[None, :]) @ Y
+        return (1 - alpha) * B0 + alpha * weighted + self.beta * identity_like(B0)
+
+    def C_hat(self, delta: Array, alpha: float) -> Array:
+        """Eq. erplCt."""
+        return 2 * (1 - alpha) * self.equations.C0 + 2 * alpha * (self.X_g.T @ (delta @ self.Y_u))
+
+    def objective(self, W: Array, f: Array, delta: Array, alpha: float) -> float:
+        """Return F(W), given f and delta = eta - mu xi at W (Eq. erplobj over 1 + gamma)."""
+        competing = float(namespace(W).sum(delta * f))
+        seen = self.equations.loss(W)
+        return (1 - alpha) * seen + 2 * self.beta * squared_norm(W) + alpha * competing
+
+    def solve(self, eta: Array, xi: Array, alpha: float, mu: float) -> tuple[Solution, float]:
+        """Solve Eq. erpllinear1, shrinking mu where the operator would be indefinite.
+
+        Classes that are often second best get negative weight in B-hat. As the smallest
+        eigenvalue of the operator falls towards zero the solution grows without bound, and
+        below zero it is no minimiser at all; mu is then halved, for this step, until enough
+        is left of the curvature that there would be without competition.
+        """
+        uncontested = Factor.of(self.B_hat(eta, alpha))
+        B = Factor.of(self.B_hat(eta - mu * xi, alpha)) if mu else uncontested
+        lower = (1 - alpha) * float(self.equations.factor.values[0]) + self.beta
+        if not self._is_safe(lower, B, uncontested):
+            # The bound on A-hat ignores the synthesised samples: look again with all of it.
+            lower = float(Factor.of(self.A_hat(eta - mu * xi, alpha)).values[0])
+        asked = mu
+        while mu > 0 and not self._is_safe(lower, B, uncontested):
+            mu = mu / 2 if mu > _SMALLEST_MU * asked else 0.0
+            B = Factor.of(self.B_hat(eta - mu * xi, alpha))
+        delta = eta - mu * xi
+        return self._A.solve(B, self.C_hat(delta, alpha), **self._A_terms(delta, alpha)), mu
+
+    def _is_safe(self, smallest_of_A: float, B: Factor, uncontested: Factor) -> bool:
+        """Say whether enough curvature is left: beta, and a share of what mu = 0 would give."""
+        without = smallest_of_A + float(uncontested.values[0])
+        rounding = B.values.shape[0] * epsilon(B.values) * float(uncontested.values[-1])
+        return smallest_of_A + float(B.values[0]) >= max(self.beta, _SAFE_SHARE * without, rounding)
+
+    def _A_terms(self, delta: Array, alpha: float) -> dict:
+        of_samples = namespace(delta).sum(delta, axis=1)
+        return {"scale": 1 - alpha, "shift": self.beta, "weights": alpha * of_samples}
+
+
+def learn(
+    competition: Competition,
+    W: Array,
+    *,
+    alpha: float,
+    mu: float,
+    max_iter: int = 5,
+    tol: float = 1e-4,
+    on_step: OnStep | None = None,
+) -> Path:
+    """Run Algorithm 1 from the initial projection W^(0) = W.
+
+    `on_step(t, objective, change)` is called after every step, for those who watch.
+    """
+    alpha, mu = float(alpha), float(mu)
+    f, eta, xi = competition.weights(W)
+    objective = [competition.objective(W, f, eta - mu * xi, alpha)]
+    steps: list[Step] = []
+    while len(steps) < max_iter and not (steps and steps[-1].change <= tol):
+        alpha_t = DECAY ** len(steps) * alpha
+        solution, mu_t = competition.solve(eta, xi, alpha_t, mu)
+        previous, W = W, solution.value
+        f, eta, xi = competition.weights(W)
+        steps.append(Step(relative_change(previous, W), alpha_t, mu_t, solution))
+        objective.append(competition.objective(W, f, eta - mu * xi, alpha))
+        if on_step is not None:
+            on_step(len(steps), objective[-1], steps[-1].change)
+    return Path(W, objective, steps, converged=bool(steps) and steps[-1].change <= tol)
+
+
+def relative_change(before: Array, after: Array) -> float:
+    """Return ||after - before||_F / ||before||_F (the numerator alone where `before` is 0)."""
+    size = squared_norm(before)
+    return (squared_norm(after - before) / (size or 1.0)) ** 0.5

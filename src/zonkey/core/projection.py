@@ -1,0 +1,70 @@
+"""Projections between semantic and feature space, in closed form from the moments.
+
+W (d x k) takes a prototype to the feature space as W y, and a feature vector to the
+semantic space as W'x. The three models of the paper minimise, over the seen samples,
+
+    FPL   sum_i ||W'x_i - y_li||^2 + beta ||W||^2       (A0 + beta I) W = C0
+    RPL   sum_i ||x_i - W y_li||^2 + beta ||W||^2       W (B0 + beta I) = C0
+    BPL0  both errors              + 2 beta ||W||^2     (A0 + beta I) W + W (B0 + beta I) = 2 C0
+
+and all three are Sylvester equations, with B or A zero in the first two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..linalg.arrays import Array, namespace
+from ..linalg.sylvester import Factor, Solution, solve
+
+
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """A0 (d x d), B0 (k x k) and C0 (d x k) of the seen classes.
+
+    The decomposition of A0, by far the dearest step of a fit, is computed when first
+    needed and then serves every value of every parameter.
+    """
+
+    A0: Array
+    B0: Array
+    C0: Array
+
+    @cached_property
+    def factor(self) -> Factor:
+        """Eigendecomposition of A0."""
+        return Factor.of(self.A0)
+
+    def loss(self, W: Array) -> float:
+        """Return sum_i ||W'x_i - y_li||^2 + ||x_i - W y_li||^2 (first term of Eq. erplobj).
+
+        Expanded, the samples enter through the moments alone:
+        <W, A0 W> + <W, W B0> - 4 <W, C0> + tr A0 + tr B0.
+        """
+        xp = namespace(W)
+        inner = float(xp.sum(W * (self.A0 @ W + W @ self.B0 - 4 * self.C0)))
+        return inner + float(xp.linalg.trace(self.A0)) + float(xp.linalg.trace(self.B0))
+
+    def gradient(self, W: Array) -> Array:
+        """Return the gradient of `loss` at W."""
+        return 2 * (self.A0 @ W + W @ self.B0 - 2 * self.C0)
+
+
+def forward_projection(equations: NormalEquations, beta: float) -> Solution:
+    """Learn W from features to semantics alone (FPL): ridge regression of y on x."""
+    A = equations.factor.transformed(shift=beta)
+    return solve(A, Factor.zeros(equations.C0.shape[1], like=A.values), equations.C0)
+
+
+def reverse_projection(equations: NormalEquations, beta: float) -> Solution:
+    """Learn W from semantics to features alone (RPL): ridge regression of x on y."""
+    B = Factor.of(equations.B0).transformed(shift=beta)
+    return solve(Factor.zeros(equations.C0.shape[0], like=B.values), B, equations.C0)
+
+
+def bidirectional_projection(equations: NormalEquations, beta: float) -> Solution:
+    """Learn W in both directions at once (BPL0): Eq. erpllinear1 with alpha = 0."""
+    A = equations.factor.transformed(shift=beta)
+    B = Factor.of(equations.B0).transformed(shift=beta)
+    return solve(A, B, 2 * equations.C0)

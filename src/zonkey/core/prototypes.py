@@ -1,0 +1,202 @@
+"""Class prototypes: one semantic vector per class label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .labels import as_labels, listed, require_same_kind
+
+Label: TypeAlias = Any
+
+
+class Prototypes:
+    """The semantic vectors y_j of a set of classes, kept in sorted order of their labels.
+
+    Immutable: every method that changes something returns a new object.
+
+    Parameters
+    ----------
+    labels : array-like of shape (m,)
+        Class labels, all strings or all numbers, each once.
+    matrix : array-like of shape (m, k)
+        One semantic vector a row: attributes, a word vector, a text embedding.
+
+    Examples
+    --------
+    >>> prototypes = Prototypes(["zebra", "horse"], [[1.0, 1.0], [0.0, 1.0]])
+    >>> prototypes.labels.tolist(), prototypes["zebra"].tolist()
+    (['horse', 'zebra'], [1.0, 1.0])
+    """
+
+    def __init__(self, labels: Any, matrix: Any) -> None:
+        labels = as_labels(labels)
+        matrix = _as_matrix(matrix)
+        if len(labels) != len(matrix):
+            raise ValueError(
+                f"Prototypes need one row a label; got {len(labels)} labels and {len(matrix)} "
+                "rows. Check that rows are classes (transpose the matrix if columns are)."
+            )
+        order = np.argsort(labels, kind="stable")
+        self._labels = labels[order]
+        self._matrix = matrix[order]
+        repeated = self._labels[1:][self._labels[1:] == self._labels[:-1]]
+        if repeated.size:
+            raise ValueError(
+                f"Prototype labels must be unique; {listed(np.unique(repeated))} came more than "
+                "once. Keep one row a class, for example the mean of the repeated rows."
+            )
+        self._labels.flags.writeable = False
+        self._matrix.flags.writeable = False
+
+    @classmethod
+    def coerce(cls, prototypes: Any) -> Prototypes:
+        """Accept a mapping {label: vector}, a DataFrame indexed by label, or a `Prototypes`."""
+        if isinstance(prototypes, Prototypes):
+            return prototypes
+        if isinstance(prototypes, Mapping):
+            return cls(_key_array(prototypes), _stack_vectors(prototypes))
+        if hasattr(prototypes, "index") and hasattr(prototypes, "to_numpy"):
+            return cls(np.asarray(prototypes.index), prototypes.to_numpy())
+        raise TypeError(
+            "Prototypes must be a mapping {label: vector}, a pandas DataFrame indexed by label, or "
+            f"zonkey.Prototypes(labels, matrix); got {type(prototypes).__name__}."
+        )
+
+    @classmethod
+    def one_hot(cls, labels: Any) -> Prototypes:
+        """Give each distinct label its own axis: classes with nothing in common."""
+        labels = np.unique(as_labels(labels))
+        return cls(labels, np.eye(len(labels)))
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Labels in sorted order, shape (m,)."""
+        return self._labels
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """Semantic vectors as rows, in the order of `labels`, shape (m, k)."""
+        return self._matrix
+
+    @property
+    def n_dimensions(self) -> int:
+        """Dimension k of the semantic space."""
+        return self._matrix.shape[1]
+
+    def positions(self, labels: Any) -> np.ndarray:
+        """Return the row of each label; a label without a prototype is an error."""
+        labels = as_labels(labels)
+        require_same_kind(labels=labels, prototypes=self._labels)
+        found = np.searchsorted(self._labels, labels)
+        found = np.minimum(found, len(self._labels) - 1)
+        missing = self._labels[found] != labels
+        if missing.any():
+            raise ValueError(
+                f"No prototype for the class {listed(np.unique(labels[missing]))}; every label "
+                f"needs one of the {len(self)} known: {listed(self._labels)}. Add the missing "
+                "rows to the prototypes or drop those samples."
+            )
+        return found
+
+    def subset(self, labels: Any) -> Prototypes:
+        """Return the prototypes of these labels only."""
+        rows = np.unique(self.positions(labels))
+        return Prototypes(self._labels[rows], self._matrix[rows])
+
+    def extended(self, other: Any) -> Prototypes:
+        """Return the prototypes of both; a class in both is an error."""
+        other = Prototypes.coerce(other)
+        if other.n_dimensions != self.n_dimensions:
+            raise ValueError(
+                f"New prototypes must have the {self.n_dimensions} dimensions of the known ones; "
+                f"got {other.n_dimensions}. Use the same semantic space."
+            )
+        require_same_kind(labels=other.labels, prototypes=self._labels)
+        known = np.intersect1d(self._labels, other.labels)
+        if known.size:
+            raise ValueError(
+                f"The class {listed(known)} has a prototype already. "
+                "Give new classes new labels, or fit again with the changed prototype."
+            )
+        return Prototypes(
+            np.concatenate([self._labels, other.labels]),
+            np.concatenate([self._matrix, other.matrix]),
+        )
+
+    def normalized(self) -> Prototypes:
+        """Return the prototypes with rows of unit length; a zero row stays zero."""
+        norms = np.linalg.norm(self._matrix, axis=1, keepdims=True)
+        return Prototypes(self._labels, self._matrix / np.where(norms == 0, 1, norms))
+
+    def __getitem__(self, label: Label) -> np.ndarray:
+        return self._matrix[self.positions([label])[0]]
+
+    def __contains__(self, label: Label) -> bool:
+        try:
+            self.positions([label])
+        except (TypeError, ValueError):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[Label]:
+        return iter(self._labels.tolist())
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Prototypes):
+            return NotImplemented
+        return np.array_equal(self._labels, other._labels) and np.array_equal(
+            self._matrix, other._matrix
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value, like an array
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies and pickles go through __init__: a copied array forgets that it is read-only.
+        return type(self), (self._labels, self._matrix)
+
+    def __repr__(self) -> str:
+        return f"Prototypes({len(self)} classes x {self.n_dimensions})"
+
+
+def _key_array(mapping: Mapping[Any, Any]) -> np.ndarray:
+    # As objects, one by one: NumPy would turn tuples into rows, and a mix into strings.
+    return np.fromiter(mapping, dtype=object, count=len(mapping))
+
+
+def _stack_vectors(mapping: Mapping[Any, Any]) -> np.ndarray:
+    vectors = {label: np.atleast_1d(np.asarray(vector)) for label, vector in mapping.items()}
+    shapes = {vector.shape for vector in vectors.values()}
+    if len(shapes) > 1:
+        first = next(iter(vectors.values())).shape
+        odd = next(label for label, vector in vectors.items() if vector.shape != first)
+        raise ValueError(
+            f"Prototypes must all have the same dimension; {odd!r} has shape {vectors[odd].shape} "
+            f"where the first has {first}. Rebuild that vector in the same semantic space."
+        )
+    return np.stack(list(vectors.values())) if vectors else np.empty((0, 0))
+
+
+def _as_matrix(matrix: Any) -> np.ndarray:
+    matrix = np.array(matrix)
+    if matrix.dtype.kind not in "iubf":
+        raise TypeError(f"Prototypes must be numbers; got dtype {matrix.dtype}. Convert to float.")
+    if matrix.dtype not in (np.float32, np.float64):
+        matrix = matrix.astype(np.float64)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(
+            f"Prototypes must form a matrix (classes x dimensions), neither of them 0; got shape "
+            f"{matrix.shape}. Pass at least one vector of at least one number."
+        )
+    bad = ~np.isfinite(matrix).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"Prototypes must be finite; {int(bad.sum())} of {len(bad)} rows contain NaN or "
+            f"infinity (the first is row {int(np.argmax(bad))}). Fill or drop those classes."
+        )
+    return matrix
