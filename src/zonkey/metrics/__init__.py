@@ -1,0 +1,18 @@
+"""How good the predictions are, by the measures of the zero-shot literature."""
+
+from .accuracy import hit_at_k, per_class_accuracy
+from .generalized import (
+    GeneralizedScores,
+    SeenUnseenCurve,
+    generalized_scores,
+    seen_unseen_curve,
+)
+
+__all__ = [
+    "GeneralizedScores",
+    "SeenUnseenCurve",
+    "generalized_scores",
+    "hit_at_k",
+    "per_class_accuracy",
+    "seen_unseen_curve",
+]

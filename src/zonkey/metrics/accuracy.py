@@ -1,0 +1,154 @@
+"""Accuracy of one label, or of k ranked labels, for each sample."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..core.labels import as_labels, listed, require_same_kind
+
+__all__ = ["filled_labels", "hit_at_k", "per_class_accuracy"]
+
+
+def per_class_accuracy(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Average per-class top-1 accuracy: the mean over classes of the accuracy within a class.
+
+    Every class counts the same, however many samples it has.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, all text or all numbers.
+    y_pred : array-like of shape (n_samples,)
+        Predicted labels. They may name classes that `y_true` does not have.
+    labels : array-like or set, optional
+        Classes to average over; each must have a sample in `y_true`. Default: all classes of
+        `y_true`.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the samples within their class, not negative.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Notes
+    -----
+    With `labels=None` this is :func:`sklearn.metrics.balanced_accuracy_score`, except that a
+    predicted class without a true sample is no cause for a warning: in generalised zero-shot
+    learning it is the rule.
+
+    Examples
+    --------
+    >>> from zonkey.metrics import per_class_accuracy
+    >>> per_class_accuracy(["cat", "cat", "cat", "owl"], ["cat", "cat", "cat", "cat"])
+    0.5
+    """
+    true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
+    require_same_kind(y_true=true, y_pred=predicted)
+    _check_same_length(true, predicted, "y_pred")
+    weight = _as_weights(sample_weight, true.shape[0])
+
+    classes, class_of = np.unique(true, return_inverse=True)
+    mass = np.bincount(class_of, weights=weight)
+    hits = np.bincount(class_of, weights=weight * (true == predicted))
+    if labels is not None:
+        kept = _find_classes(filled_labels(labels, "labels"), classes)
+        classes, mass, hits = classes[kept], mass[kept], hits[kept]
+    if (mass == 0).any():
+        raise ValueError(
+            "sample_weight must leave every averaged class some weight, but it sums to 0 in: "
+            f"{listed(classes[mass == 0])}. Leave those classes out with `labels`."
+        )
+    return float(np.mean(hits / mass))
+
+
+def hit_at_k(y_true: ArrayLike, y_top: ArrayLike, k: int | None = None) -> float:
+    """Flat hit@k: the share of samples whose true label is among the k best predictions.
+
+    "Flat" means over all samples: a class weighs as much as it has samples.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_top : array-like of shape (n_samples, n_ranked)
+        Predicted labels, best first, as `predict_top` returns them.
+    k : int, optional
+        How many columns of `y_top` count, from 1 to `n_ranked`. Default: all.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from zonkey.metrics import hit_at_k
+    >>> hit_at_k(["cat", "owl"], [["cat", "dog"], ["dog", "owl"]], k=1)
+    0.5
+    """
+    true, top = filled_labels(y_true, "y_true"), filled_labels(y_top, "y_top", ndim=2)
+    require_same_kind(y_true=true, y_top=top)
+    _check_same_length(true, top, "y_top")
+    n_ranked = top.shape[1]
+    if k is None:
+        k = n_ranked
+    if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= n_ranked:
+        raise ValueError(
+            f"k must be an integer from 1 to the {n_ranked} columns of y_top, got {k!r}. "
+            "Lower k, or ask predict_top for more labels a sample."
+        )
+    return float(np.mean((true[:, None] == top[:, :k]).any(axis=1)))
+
+
+def filled_labels(values: Any, name: str, *, ndim: int = 1) -> NDArray[Any]:
+    """Return labels as an array, of which there must be some: no mean is taken over nothing."""
+    labels = as_labels(values, name, ndim=ndim)
+    if labels.size == 0:
+        raise ValueError(f"{name} must hold at least one label, got none. Pass a non-empty array.")
+    return labels
+
+
+def _check_same_length(true: NDArray[Any], other: NDArray[Any], name: str) -> None:
+    if true.shape[0] != other.shape[0]:
+        raise ValueError(
+            f"{name} must have one entry for each label of y_true, got {other.shape[0]} for "
+            f"{true.shape[0]}. Pass the predictions of the same samples."
+        )
+
+
+def _as_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np.float64]:
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must have shape ({n_samples},) as y_true, got {weight.shape}. "
+            "Pass one weight for each sample."
+        )
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(
+            "sample_weight must be finite and not negative, got "
+            f"values from {weight.min()} to {weight.max()}. Use 0 to leave a sample out."
+        )
+    return weight
+
+
+def _find_classes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mask of the classes (those of y_true) that `labels` names."""
+    require_same_kind(y_true=classes, labels=labels)
+    absent = np.setdiff1d(labels, classes)
+    if absent.size:
+        raise ValueError(
+            "labels must each have a sample in y_true, or their accuracy is undefined; without "
+            f"one: {listed(absent)}. Drop them from `labels`."
+        )
+    return np.isin(classes, labels)

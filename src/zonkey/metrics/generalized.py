@@ -1,0 +1,235 @@
+"""Generalised zero-shot scores: seen against unseen classes, at one penalty and at all of them."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from ..core.labels import require_same_kind
+from .accuracy import filled_labels, per_class_accuracy
+
+__all__ = ["GeneralizedScores", "SeenUnseenCurve", "generalized_scores", "seen_unseen_curve"]
+
+
+class GeneralizedScores(NamedTuple):
+    """The three figures of generalised zero-shot learning, each between 0 and 1."""
+
+    seen: float
+    """acc_s: per-class accuracy of the test samples of seen classes, predicted over all classes."""
+    unseen: float
+    """acc_u: per-class accuracy of the test samples of unseen classes, over all classes."""
+    harmonic_mean: float
+    """HM = 2 acc_s acc_u / (acc_s + acc_u), and 0 when both are 0."""
+
+
+def generalized_scores(
+    y_true: ArrayLike, y_pred: ArrayLike, seen_classes: ArrayLike
+) -> GeneralizedScores:
+    """Per-class accuracy on seen and on unseen classes, and their harmonic mean.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels; some of seen classes, some of unseen ones.
+    y_pred : array-like of shape (n_samples,)
+        Labels predicted among all classes, seen and unseen.
+    seen_classes : array-like or set
+        The classes that had training samples. Every other class is unseen.
+
+    Returns
+    -------
+    GeneralizedScores
+        `seen` (acc_s), `unseen` (acc_u) and `harmonic_mean` (HM).
+
+    Examples
+    --------
+    >>> from zonkey.metrics import generalized_scores
+    >>> generalized_scores(["cat", "owl", "owl"], ["cat", "owl", "cat"], ["cat"]).unseen
+    0.5
+    """
+    true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
+    is_seen = _seen_mask(true, filled_labels(seen_classes, "seen_classes"))
+    if true.shape != predicted.shape:
+        raise ValueError(
+            f"y_pred must have one label for each of the {true.size} samples of y_true, got "
+            f"{predicted.size}. Pass the predictions of the same samples."
+        )
+    return _with_harmonic_mean(
+        per_class_accuracy(true[is_seen], predicted[is_seen]),
+        per_class_accuracy(true[~is_seen], predicted[~is_seen]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SeenUnseenCurve:
+    """Accuracy on seen classes against accuracy on unseen ones, as the seen classes are penalised.
+
+    Entry `i` holds for every penalty above `penalties[i - 1]` and up to `penalties[i]`, both
+    arrays of accuracies being constant in between: nothing is lost by listing these alone.
+
+    Attributes
+    ----------
+    penalties : ndarray of shape (n_points,)
+        Increasing, from -inf (all samples go to seen classes) to +inf (all go to unseen ones).
+    seen : ndarray of shape (n_points,)
+        acc_s; never increasing, 0 at the end.
+    unseen : ndarray of shape (n_points,)
+        acc_u; never decreasing, 0 at the start.
+    """
+
+    penalties: NDArray[np.float64]
+    seen: NDArray[np.float64]
+    unseen: NDArray[np.float64]
+
+    @property
+    def area(self) -> float:
+        """Area under the curve of acc_s over acc_u (AUSUC), by the trapezoid rule."""
+        return float(np.trapezoid(self.seen, self.unseen))
+
+    @property
+    def best_harmonic_mean(self) -> float:
+        """The highest harmonic mean that any penalty reaches."""
+        return float(np.max(_harmonic_mean(self.seen, self.unseen)))
+
+    def at(self, penalty: float) -> GeneralizedScores:
+        """Scores when `penalty` is subtracted from the scores of seen classes.
+
+        Parameters
+        ----------
+        penalty : float
+            Any number, -inf and +inf included.
+
+        Returns
+        -------
+        GeneralizedScores
+            As :func:`generalized_scores` of the predictions under this penalty.
+        """
+        if np.isnan(penalty):
+            raise ValueError("penalty must be a number, got NaN. Pass 0.0 for no penalty.")
+        i = np.searchsorted(self.penalties, penalty, side="left")
+        return _with_harmonic_mean(float(self.seen[i]), float(self.unseen[i]))
+
+
+def seen_unseen_curve(
+    y_true: ArrayLike, scores: ArrayLike, classes: ArrayLike, seen_classes: ArrayLike
+) -> SeenUnseenCurve:
+    """Trade-off between seen and unseen classes over all penalties of the seen classes.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels; some of seen classes, some of unseen ones.
+    scores : array-like of shape (n_samples, n_classes)
+        Score of each sample for each class, higher is better, without any penalty, as
+        `decision_function` returns with all classes as candidates and `seen_penalty=0`.
+    classes : array-like of shape (n_classes,)
+        The class of each column of `scores`.
+    seen_classes : array-like or set
+        The classes that had training samples. Every other class is unseen.
+
+    Returns
+    -------
+    SeenUnseenCurve
+        The exact curve: no grid of penalties is involved.
+
+    Notes
+    -----
+    A penalty moves all seen scores of a sample alike, so that only the best seen and the best
+    unseen class of a sample can be its prediction. The sample goes to the unseen one when ::
+
+        penalty > (best seen score) - (best unseen score)
+
+    strictly: on equal scores the seen class wins, and within either group the first column does.
+    Sorting these differences once gives every change of the curve, in O(n log n).
+
+    The area is the AUSUC of Chao, Changpinyo, Gong and Sha, "An Empirical Study and Analysis of
+    Generalized Zero-Shot Learning for Object Recognition in the Wild", ECCV 2016. Samples that
+    change sides at the same penalty make one straight segment.
+    """
+    true, columns = filled_labels(y_true, "y_true"), filled_labels(classes, "classes")
+    seen_labels = filled_labels(seen_classes, "seen_classes")
+    is_seen = _seen_mask(true, seen_labels)
+    S = np.asarray(check_array(scores, input_name="scores"))  # n_samples x n_classes
+    _check_columns(true, S, columns)
+    seen_column = np.isin(columns, seen_labels)
+
+    best_seen, seen_pick = _best_of(S, np.flatnonzero(seen_column))
+    best_unseen, unseen_pick = _best_of(S, np.flatnonzero(~seen_column))
+    thresholds, step = np.unique(best_seen - best_unseen, return_inverse=True)
+
+    # What each sample adds to its accuracy while it is predicted right: a seen sample until it
+    # goes to the unseen classes, an unseen one from then on.
+    seen_gain, unseen_gain = np.zeros(true.size), np.zeros(true.size)
+    seen_gain[is_seen] = _class_shares(true[is_seen])
+    unseen_gain[~is_seen] = _class_shares(true[~is_seen])
+    lost = np.bincount(step, weights=seen_gain * (columns[seen_pick] == true))
+    won = np.bincount(step, weights=unseen_gain * (columns[unseen_pick] == true))
+
+    kept = np.cumsum(lost[::-1])[::-1]  # seen samples with a difference of at least thresholds[i]
+    # rounding in the sums of 1 / count may pass 1 by an ulp
+    seen = np.minimum(np.concatenate([kept[:1], kept, [0.0]]), 1.0)
+    unseen = np.minimum(np.concatenate([[0.0, 0.0], np.cumsum(won)]), 1.0)
+    return SeenUnseenCurve(np.concatenate([[-np.inf], thresholds, [np.inf]]), seen, unseen)
+
+
+def _harmonic_mean(seen: Any, unseen: Any) -> Any:
+    """2 s u / (s + u) of numbers or of arrays, 0 where both are 0."""
+    total = seen + unseen
+    return 2.0 * seen * unseen / np.where(total > 0, total, 1.0)
+
+
+def _with_harmonic_mean(seen: float, unseen: float) -> GeneralizedScores:
+    return GeneralizedScores(seen, unseen, float(_harmonic_mean(seen, unseen)))
+
+
+def _seen_mask(true: NDArray[Any], seen_classes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which samples are of seen classes; there must be samples of both sorts."""
+    require_same_kind(y_true=true, seen_classes=seen_classes)
+    is_seen = np.isin(true, seen_classes)
+    if is_seen.all() or not is_seen.any():
+        absent = "unseen" if is_seen.all() else "seen"
+        raise ValueError(
+            f"y_true must have samples of seen and of unseen classes, got none of {absent} "
+            f"classes among {true.size}. Check `seen_classes`, or use per_class_accuracy for a "
+            "test set of one sort."
+        )
+    return is_seen
+
+
+def _check_columns(true: NDArray[Any], scores: NDArray[Any], columns: NDArray[Any]) -> None:
+    require_same_kind(y_true=true, classes=columns)
+    if scores.shape != (true.size, columns.size):
+        raise ValueError(
+            "scores must have a row for each label of y_true and a column for each of `classes`, "
+            f"({true.size}, {columns.size}), got {scores.shape}. Pass the scores of the same "
+            "samples over all classes."
+        )
+    if np.unique(columns).size < columns.size:
+        raise ValueError(
+            f"classes must name each column once, got {columns.size} names of which "
+            f"{np.unique(columns).size} differ. Remove the repeated columns."
+        )
+    absent = np.setdiff1d(true, columns)
+    if absent.size:
+        raise ValueError(
+            f"classes must hold every label of y_true, but {absent.size} have no column, the "
+            f"first {absent.tolist()[0]!r}. Score the samples over all classes."
+        )
+
+
+def _best_of(
+    scores: NDArray[Any], group: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Best score of each row among the columns of `group`, and that column."""
+    within = scores[:, group]
+    pick = within.argmax(axis=1)
+    best = np.take_along_axis(within, pick[:, None], axis=1)[:, 0]
+    return best.astype(np.float64), group[pick]
+
+
+def _class_shares(labels: NDArray[Any]) -> NDArray[np.float64]:
+    """Weight of each sample in the per-class accuracy of `labels`; the weights sum to 1."""
+    classes, class_of, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return 1.0 / (counts[class_of] * classes.size)
