@@ -37,7 +37,7 @@ def naive_priority(row, keys):
     total = 0
     for value, key in zip(row, keys, strict=True):
         (bits,) = struct.unpack("<Q", struct.pack("<d", float(value) + 0.0))
-        total += mixed(bits ^ int(key))
+        total += mixed(((bits + 2**19) >> 20) ^ int(key))
     return mixed(total % WORD)
 
 
@@ -73,6 +73,14 @@ def test_priorities_are_the_sum_of_mixed_values(seed):
     priorities = row_priorities(X, seed)
     assert priorities.dtype == np.uint64
     assert priorities.tolist() == [naive_priority(row, keys) for row in X]
+
+
+def test_the_last_bits_do_not_matter():
+    X = np.random.default_rng(5).normal(size=(50, 30))
+    X[::3, ::2] = np.round(X[::3, ::2])  # values that are often computed one bit off
+    for other in (np.nextafter(X, np.inf), np.nextafter(X, -np.inf), X.T.copy().T / 3 * 3):
+        other = np.where(X == 0, 0, other)
+        np.testing.assert_array_equal(row_priorities(other, 1), row_priorities(X, 1))
 
 
 @pytest.mark.parametrize("name", FEW_BITS)
@@ -273,7 +281,7 @@ def test_over_seeds_every_row_is_chosen_equally_often(name):
         "normal": np.random.default_rng(1).normal(size=(n, 3)),
         "binary": FEW_BITS["binary"][:n],
         "growing": 10.0 ** np.arange(n)[:, None],
-        "nearly equal": 1 + np.arange(n)[:, None] * np.finfo(float).eps,
+        "nearly equal": 1 + np.arange(n)[:, None] * np.finfo(np.float32).eps,
     }[name].astype(float)
     chosen = np.zeros((repeats, n))
     for seed in range(repeats):

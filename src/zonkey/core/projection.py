@@ -17,6 +17,7 @@ from functools import cached_property
 
 from ..linalg.arrays import Array, namespace
 from ..linalg.sylvester import Factor, Solution, solve
+from .moments import Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,11 @@ class NormalEquations:
     A0: Array
     B0: Array
     C0: Array
+
+    @classmethod
+    def of(cls, moments: Moments) -> NormalEquations:
+        """Take the three matrices from moments."""
+        return cls(moments.A0, moments.B0, moments.C0)
 
     @cached_property
     def factor(self) -> Factor:

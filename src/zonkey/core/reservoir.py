@@ -11,6 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 _NO_LIMIT = np.uint64(2**64 - 1)
+# Of the 52 fraction bits of a value, those that its hash ignores.
+_ROUNDED_BITS = np.uint64(20)
+_HALF_ROUNDED_BITS = np.uint64(2**19)
 
 
 class Reservoir:
@@ -121,7 +124,8 @@ class Reservoir:
 def row_priorities(X: np.ndarray, seed: int) -> np.ndarray:
     """Hash each row of X to 64 bits: the sum over columns of the mixed bits of its values.
 
-    The value decides, not the dtype: a float32 row and the same row in float64 agree.
+    The value decides, not the dtype: a float32 row and the same row in float64 agree. So
+    do, all but always, two computations of the same row that differ in the last bits.
     """
     keys = np.random.default_rng(seed).integers(2**64, size=X.shape[1], dtype=np.uint64)
     sums = np.empty(len(X), np.uint64)
@@ -129,6 +133,7 @@ def row_priorities(X: np.ndarray, seed: int) -> np.ndarray:
     for start in range(0, len(X), block):
         # Adding 0.0 makes -0.0 and 0.0, which are equal, also equal in bits.
         bits = (np.ascontiguousarray(X[start : start + block], np.float64) + 0.0).view(np.uint64)
+        bits = (bits + _HALF_ROUNDED_BITS) >> _ROUNDED_BITS
         # Mixed one by one: the low bits of a float32 or of a small integer are all zero,
         # and a mere product with a random number would leave them so and hash to few values.
         sums[start : start + block] = _mix(bits ^ keys).sum(axis=1, dtype=np.uint64)

@@ -1,0 +1,185 @@
+"""Prediction by the nearest projected prototype (Eq. abplclass), for every estimator with a W."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..core.prototypes import Prototypes
+from ..metrics import per_class_accuracy
+from .validation import check_count
+
+# Scores held in memory at a time while predicting; large enough for full-speed products.
+_BLOCK_SCORES = 2**24
+
+
+class NearestPrototypeMixin(ClassifierMixin):
+    """Everything an estimator can do once `projection_`, W (d x k), is known.
+
+    The estimator has the four parameters below, and calls `_set_known` in `fit`.
+    """
+
+    prototypes: Any
+    candidates: Any
+    seen_penalty: float
+    direction: str
+
+    projection_: np.ndarray
+    prototypes_: Prototypes
+    seen_classes_: np.ndarray
+    unseen_classes_: np.ndarray
+    classes_: np.ndarray
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class of each sample among the candidates."""
+        X = self._validated(X)
+        best = [scores.argmax(axis=1) for scores in self._score_blocks(X)]
+        return self.classes_[np.concatenate(best)]
+
+    def predict_top(self, X: Any, k: int = 5) -> np.ndarray:
+        """Return the k best candidates of each sample, best first, shape (n, k)."""
+        X = self._validated(X)
+        check_count("k", k, 1)
+        if k > len(self.classes_):
+            raise ValueError(
+                f"`k` must be at most the number of candidates, {len(self.classes_)}; got {k}. "
+                'Ask for fewer, or fit with candidates="all".'
+            )
+        tops = [_top(scores, k) for scores in self._score_blocks(X)]
+        return self.classes_[np.concatenate(tops)]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return -||x - W y||^2 for each candidate, less the penalty of seen classes.
+
+        Shape (n, n_candidates), columns in the order of `classes_`. With two candidates it is,
+        as everywhere in scikit-learn, the difference of the second score and the first, shape
+        (n,). For ``direction="forward"`` distances are taken in the semantic space.
+        """
+        X = self._validated(X)
+        scores = np.concatenate(list(self._score_blocks(X)))
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean of the per-class accuracies, the usual measure of zero-shot learning."""
+        return per_class_accuracy(y, self.predict(X), sample_weight=sample_weight)
+
+    def project(self, prototypes: Any) -> np.ndarray:
+        """Take prototypes to the feature space: W y for each row, shape (m, d).
+
+        Accepts what the parameter `prototypes` accepts (rows come in sorted order of the
+        labels), or a plain matrix (m x k).
+        """
+        check_is_fitted(self, "projection_")
+        # A list has an attribute `index` too, a DataFrame alone has both.
+        is_frame = hasattr(prototypes, "index") and hasattr(prototypes, "to_numpy")
+        if isinstance(prototypes, Prototypes | Mapping) or is_frame:
+            matrix = Prototypes.coerce(prototypes).matrix
+        else:
+            rows = np.atleast_2d(np.asarray(prototypes))
+            matrix = Prototypes(np.arange(len(rows)), rows).matrix
+        self._require_dimensions(matrix.shape[1])
+        return matrix.astype(self.projection_.dtype, copy=False) @ self.projection_.T
+
+    def embed(self, X: Any) -> np.ndarray:
+        """Take features to the semantic space: W'x for each row, shape (n, k)."""
+        X = self._validated(X)
+        return X @ self.projection_.astype(X.dtype, copy=False)
+
+    def with_classes(self, prototypes: Any) -> Self:
+        """Return a fitted copy that also knows these unseen classes; nothing is learnt anew.
+
+        With ``candidates="unseen"`` or "all" the new classes are candidates at once; a list of
+        candidates is extended by them.
+        """
+        check_is_fitted(self, "projection_")
+        new = Prototypes.coerce(prototypes)
+        self._require_dimensions(new.n_dimensions)
+        known = self.prototypes_.extended(new)
+        candidates = self.candidates
+        if not isinstance(candidates, str):
+            candidates = [*candidates, *new.labels.tolist()]
+        return self._copy_knowing(known, prototypes=known, candidates=candidates)
+
+    def with_candidates(self, candidates: Any) -> Self:
+        """Return a fitted copy that chooses from other candidates; nothing is learnt anew."""
+        check_is_fitted(self, "projection_")
+        return self._copy_knowing(self.prototypes_, candidates=candidates)
+
+    def _copy_knowing(self, known: Prototypes, **parameters: Any) -> Self:
+        other = copy.copy(self)
+        vars(other).update(parameters)
+        other._set_known(known, self.seen_classes_)
+        return other
+
+    def _set_known(self, prototypes: Prototypes, seen: np.ndarray) -> None:
+        """Set the fitted attributes that say which classes there are and which are candidates."""
+        self.prototypes_ = prototypes
+        self.seen_classes_ = seen
+        self.unseen_classes_ = np.setdiff1d(prototypes.labels, seen)
+        self.classes_ = self._candidate_labels()
+
+    def _candidate_labels(self) -> np.ndarray:
+        if np.ndim(self.candidates) and len(self.candidates):
+            return self.prototypes_.subset(self.candidates).labels
+        if isinstance(self.candidates, str) and self.candidates == "all":
+            return self.prototypes_.labels
+        if not (isinstance(self.candidates, str) and self.candidates == "unseen"):
+            raise ValueError(
+                '`candidates` must be "unseen", "all" or a list of at least one label; '
+                f"got {self.candidates!r}. A single label goes into a list."
+            )
+        if self.unseen_classes_.size:
+            return self.unseen_classes_
+        if self.prototypes is None:
+            return self.seen_classes_
+        raise ValueError(
+            'candidates="unseen" needs a class that has a prototype and no sample; all '
+            f"{len(self.seen_classes_)} classes have samples. Add prototypes of unseen classes, "
+            'or use candidates="all".'
+        )
+
+    def _score_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield scores of consecutive rows of X, so that memory stays bounded."""
+        W = self.projection_.astype(X.dtype, copy=False)
+        Y = self.prototypes_.subset(self.classes_).matrix.astype(X.dtype, copy=False)
+        semantic = self.direction == "forward"
+        centres = Y if semantic else Y @ W.T
+        constants = (centres * centres).sum(axis=1)
+        constants += self.seen_penalty * np.isin(self.classes_, self.seen_classes_)
+        rows = max(1, _BLOCK_SCORES // max(len(centres), X.shape[1]))
+        for start in range(0, len(X), rows):
+            block = X[start : start + rows]
+            block = block @ W if semantic else block
+            own = (block * block).sum(axis=1, keepdims=True)
+            yield 2 * (block @ centres.T) - constants - own
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self, "projection_")
+        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+
+    def _require_dimensions(self, k: int) -> None:
+        if k != self.projection_.shape[1]:
+            raise ValueError(
+                f"Prototypes must have the {self.projection_.shape[1]} dimensions of the training "
+                f"prototypes; got {k}. Use vectors of the same semantic space."
+            )
+
+
+def _top(scores: np.ndarray, k: int) -> np.ndarray:
+    """Return the columns of the k largest scores of each row, largest first.
+
+    Equal scores come in the order of the columns, as for `argmax`; where they are the last to
+    be taken, which `argpartition` leaves to chance, the first columns win.
+    """
+    last = np.partition(scores, -k, axis=1)[:, [-k]]
+    above, tied = scores > last, scores == last
+    room = k - above.sum(axis=1, keepdims=True)
+    chosen = above | (tied & (tied.cumsum(axis=1) <= room))
+    columns = np.nonzero(chosen)[1].reshape(-1, k)
+    order = np.argsort(-np.take_along_axis(scores, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)

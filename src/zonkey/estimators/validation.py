@@ -1,0 +1,44 @@
+"""Parameter checks whose errors say what was expected, what came, and what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
+
+
+def check_interval(
+    name: str, value: Any, low: float, high: float = float("inf"), *, open_above: bool = False
+) -> None:
+    """Require a finite number in [low, high], or in [low, high) where `open_above`."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    number = float(value) if is_number else math.nan
+    if math.isfinite(number) and low <= number <= high and not (open_above and number == high):
+        return
+    start = "[" if math.isfinite(low) else "("
+    end = "]" if math.isfinite(high) and not open_above else ")"
+    raise ValueError(
+        f"`{name}` must be a number in {start}{low}, {high}{end}; got {value!r}. "
+        f"Choose it inside, for example by ZeroShotSearchCV over training classes."
+    )
+
+
+def check_count(name: str, value: Any, minimum: int) -> None:
+    """Require an integer of at least `minimum`."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
+        return
+    raise ValueError(
+        f"`{name}` must be an integer of at least {minimum}; got {value!r}. "
+        f"Pass {minimum} or a larger whole number."
+    )
+
+
+def check_option(name: str, value: Any, options: Collection[str | None]) -> None:
+    """Require one of a few named options."""
+    if not (value is None or isinstance(value, str)) or value not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise ValueError(
+            f"`{name}` must be one of {listed}; got {value!r}. "
+            "Correct the spelling, or leave the parameter at its default."
+        )

@@ -1,0 +1,132 @@
+"""Cross-validation folds that hold out whole classes, as zero-shot learning will meet them."""
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import BaseCrossValidator, KFold
+from sklearn.utils import assert_all_finite, column_or_1d, indexable
+
+__all__ = ["ClassKFold"]
+
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+class ClassKFold(BaseCrossValidator):
+    """K folds over the classes: the test samples of a fold are of classes absent from training.
+
+    Every class is in exactly one test fold, and the numbers of classes in two test folds differ
+    by at most one; the numbers of samples may differ more. Which classes go together does not
+    depend on the order of the samples.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2 and at most the number of classes.
+    shuffle : bool, default=False
+        Draw the classes of a fold at random. False: neighbours in sorted order go together.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw with `shuffle=True`; an int gives the same folds at every call.
+
+    See Also
+    --------
+    sklearn.model_selection.GroupKFold : With `groups=y` it balances the numbers of samples
+        instead, so that the numbers of held-out classes may differ.
+
+    Examples
+    --------
+    >>> from zonkey.model_selection import ClassKFold
+    >>> y = ["cat", "owl", "cat", "fox", "ant"]
+    >>> for train, test in ClassKFold(n_splits=2).split(y, y):
+    ...     print(train, test)
+    [1 3] [0 2 4]
+    [0 2 4] [1 3]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def split(
+        self, X: ArrayLike, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Generator[Split, None, None]:
+        """Give the indices of the training and test samples of each fold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features; only their number is used.
+        y : array-like of shape (n_samples,)
+            Labels. Required.
+        groups : array-like of shape (n_samples,), optional
+            Ignored; present for compatibility.
+
+        Returns
+        -------
+        iterator of (train, test)
+            Sorted indices, `n_splits` times. Bad input fails here, not at the first step.
+        """
+        folds = KFold(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
+        if y is None:
+            raise ValueError(
+                "ClassKFold.split needs y, as its folds are made of classes, got None. "
+                "Call split(X, y)."
+            )
+        _, y, _ = indexable(X, y, groups)
+        classes, class_of = _classes_of(y)
+        if classes.size < self.n_splits:
+            raise ValueError(
+                f"ClassKFold needs at least one class for each of its n_splits={self.n_splits} "
+                f"folds, got {classes.size} class(es) in y. Lower n_splits or add classes."
+            )
+        return _splits(folds, classes.size, class_of)
+
+    def get_n_splits(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        X: Any = None,  # noqa: ARG002
+        y: Any = None,  # noqa: ARG002
+        groups: Any = None,  # noqa: ARG002
+    ) -> int:
+        """Return the number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Ignored; present for compatibility.
+
+        Returns
+        -------
+        int
+            `n_splits`.
+        """
+        return self.n_splits
+
+
+def _classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Sorted classes, and the place of each sample's class among them."""
+    labels = column_or_1d(y)
+    assert_all_finite(labels, input_name="y")
+    try:
+        return np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            f"y must hold labels of one type that can be sorted, got a mixture ({error}). "
+            "Drop missing labels and convert the others to one type."
+        ) from error
+
+
+def _splits(
+    folds: KFold, n_classes: int, class_of: NDArray[np.intp]
+) -> Generator[Split, None, None]:
+    for _, held_out in folds.split(np.arange(n_classes)):
+        in_test = np.isin(class_of, held_out)
+        yield np.flatnonzero(~in_test), np.flatnonzero(in_test)

@@ -1,0 +1,241 @@
+"""The contract checks themselves: each one catches an estimator that breaks what it is about."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from zonkey import ZeroShotClassifier
+from zonkey.estimators.checks import parametrize_with_zero_shot_checks, zero_shot_checks
+
+
+class Fast(ZeroShotClassifier):
+    """Keeps the contract; the others differ from it in one point each."""
+
+    def _synthesizes(self):
+        return False
+
+
+class ChangesSamples(Fast):
+    def fit(self, X, y):
+        super().fit(X, y)
+        X *= 2
+        return self
+
+
+class ChangesAParameter(Fast):
+    def fit(self, X, y):
+        self.rho = 0.25
+        return super().fit(X, y)
+
+
+class Remembers(Fast):
+    def embed(self, X):
+        self.last_ = X
+        return super().embed(X)
+
+
+class ChangesNewSamples(Fast):
+    def predict(self, X):
+        labels = super().predict(X)
+        X += 1
+        return labels
+
+
+class VariesBetweenCalls(Fast):
+    def project(self, prototypes):
+        return super().project(prototypes) + np.random.default_rng().normal()
+
+
+class PredictsSeenClasses(Fast):
+    def predict(self, X):
+        return np.full(len(X), self.seen_classes_[0])
+
+
+class KeepsItsCandidates(Fast):
+    def with_candidates(self, candidates):  # noqa: ARG002
+        return self
+
+
+class PredictsText(Fast):
+    def predict(self, X):
+        return super().predict(X).astype(str)
+
+
+class FavoursTheFirstSample(Fast):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.projection_ = self.projection_ + 0.01 * np.asarray(X)[0][:, None]
+        return self
+
+
+class FavoursTheFirstPrototype(Fast):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.projection_ = self.projection_ + 0.01 * next(iter(self.prototypes.values()))
+        return self
+
+
+class IgnoresItsSeed(Fast):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.projection_ = self.projection_ + 0.001 * np.random.default_rng().normal()
+        return self
+
+
+class StartsFromItsLastFit(Fast):
+    def fit(self, X, y):
+        before = getattr(self, "projection_", 0)
+        super().fit(X, y)
+        self.projection_ = self.projection_ + 0.01 * before
+        return self
+
+
+class Widens(Fast):
+    def fit(self, X, y):
+        return super().fit(np.asarray(X, np.float64), y)
+
+
+class ForgetsInPickles(Fast):
+    def __getstate__(self):
+        state = dict(super().__getstate__())
+        state["projection_"] = -state["projection_"]
+        return state
+
+
+class ReturnsDistances(Fast):
+    def decision_function(self, X):
+        return -super().decision_function(X)
+
+
+class TwoColumns(Fast):
+    def decision_function(self, X):
+        scores = super().decision_function(X)
+        return scores if scores.ndim == 2 else np.stack([-scores, scores], axis=1)
+
+
+class WorstFirst(Fast):
+    def predict_top(self, X, k=5):
+        return super().predict_top(X, k)[:, ::-1]
+
+
+class LeavesTiesToChance(Fast):
+    def predict_top(self, X, k=5):
+        top = np.argpartition(-self.decision_function(X), k - 1, axis=1)[:, :k]
+        return self.classes_[top]
+
+
+class LearnsAnew(Fast):
+    def with_classes(self, prototypes):
+        wider = super().with_classes(prototypes)
+        wider.projection_ = 1.01 * wider.projection_
+        return wider
+
+
+class AcceptsAClassTwice(Fast):
+    def with_classes(self, prototypes):
+        return (
+            self if set(prototypes) <= set(self.prototypes_) else super().with_classes(prototypes)
+        )
+
+
+class Guesses(Fast):
+    def predict(self, X):
+        return self.classes_[np.arange(len(X)) % len(self.classes_)]
+
+
+class DropsUnknownLabels(Fast):
+    def fit(self, X, y):
+        known = np.isin(y, list(self.prototypes))
+        return super().fit(X[known], np.asarray(y)[known])
+
+
+class ConvertsLabels(Fast):
+    def fit(self, X, y):
+        if np.asarray(y).dtype.kind == "i":
+            y = np.take(sorted(self.prototypes), y)
+        return super().fit(X, y)
+
+
+class FillsGaps(Fast):
+    def fit(self, X, y):
+        return super().fit(np.nan_to_num(X, posinf=0, neginf=0), y)
+
+
+class PredictsGaps(Fast):
+    def predict(self, X):
+        return super().predict(np.nan_to_num(X, posinf=0, neginf=0))
+
+
+BREACHES = [
+    (ChangesSamples, "check_fit_leaves_inputs_untouched"),
+    (ChangesAParameter, "check_fit_leaves_inputs_untouched"),
+    (Remembers, "check_inference_changes_nothing"),
+    (ChangesNewSamples, "check_inference_changes_nothing"),
+    (VariesBetweenCalls, "check_inference_changes_nothing"),
+    (PredictsSeenClasses, "check_predicts_candidates_only"),
+    (KeepsItsCandidates, "check_with_candidates_equals_fit"),
+    (PredictsText, "check_label_types"),
+    (FavoursTheFirstSample, "check_order_of_samples"),
+    (FavoursTheFirstPrototype, "check_order_of_prototypes"),
+    (IgnoresItsSeed, "check_same_seed_same_model"),
+    (StartsFromItsLastFit, "check_same_seed_same_model"),
+    (Widens, "check_float32"),
+    (ForgetsInPickles, "check_clone_and_pickle"),
+    (ReturnsDistances, "check_decision_function"),
+    (TwoColumns, "check_decision_function"),
+    (WorstFirst, "check_predict_top"),
+    (LeavesTiesToChance, "check_predict_top"),
+    (LearnsAnew, "check_with_classes"),
+    (AcceptsAClassTwice, "check_with_classes"),
+    (Guesses, "check_unseen_accuracy"),
+    (DropsUnknownLabels, "check_bad_labels_refused"),
+    (ConvertsLabels, "check_bad_labels_refused"),
+    (FillsGaps, "check_non_finite_refused"),
+    (PredictsGaps, "check_non_finite_refused"),
+]
+
+
+@pytest.mark.parametrize(("broken", "name"), BREACHES)
+def test_a_breach_is_noticed(broken, name):
+    with pytest.raises(AssertionError):
+        dict(zero_shot_checks(broken()))[name](broken())
+
+
+def test_what_they_are_variations_of_passes():
+    for _, check in zero_shot_checks(Fast()):
+        check(Fast())
+
+
+def test_every_check_has_a_breach():
+    assert {name for name, _ in zero_shot_checks(Fast())} == {name for _, name in BREACHES}
+
+
+def test_checks_of_missing_methods_are_left_out():
+    class Plain:
+        def fit(self, X, y): ...
+
+        def predict(self, X): ...
+
+    names = {name for name, _ in zero_shot_checks(Plain())}
+    assert "check_label_types" in names
+    assert not names & {
+        "check_predict_top",
+        "check_with_classes",
+        "check_with_candidates_equals_fit",
+    }
+
+
+def test_the_decorator_pairs_every_estimator_with_its_checks():
+    estimators = [Fast(), Fast(rho=0.25)]
+    mark = parametrize_with_zero_shot_checks(estimators).mark
+    assert mark.name == "parametrize"
+    pairs = [(case.values[0], case.values[1]) for case in mark.args[1]]
+    assert pairs == [(e, check) for e in estimators for _, check in zero_shot_checks(e)]
+    assert len({case.id for case in mark.args[1]}) == len(pairs)
+
+
+def test_without_pytest_the_decorator_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    with pytest.raises(ImportError, match=r"needs pytest.*loop over zero_shot_checks"):
+        parametrize_with_zero_shot_checks([Fast()])

@@ -1,0 +1,37 @@
+"""What every estimator keeps: the contract of scikit-learn, and the one of this project."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from zonkey import ZeroShotClassifier
+from zonkey.estimators.checks import parametrize_with_zero_shot_checks
+from zonkey.model_selection import ZeroShotSearchCV
+
+CONFIGURATIONS = [
+    ZeroShotClassifier(),
+    ZeroShotClassifier(synthesis=None),
+    ZeroShotClassifier(direction="forward"),
+    ZeroShotClassifier(direction="reverse"),
+    ZeroShotClassifier(competition=None),
+    ZeroShotClassifier(competition="assigned"),
+    ZeroShotClassifier(competition="entropy"),
+]
+SEARCH = ZeroShotSearchCV(ZeroShotClassifier(), {"alpha": [0.0, 0.1]}, cv=2)
+
+
+def expected_failures(estimator):
+    if isinstance(estimator, ZeroShotClassifier):
+        return {
+            "check_non_transformer_estimators_n_iter": "without prototypes there is no unseen "
+            "class and the fit is closed-form: no iteration"
+        }
+    return {}
+
+
+@parametrize_with_checks([*CONFIGURATIONS, SEARCH], expected_failed_checks=expected_failures)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_zero_shot_checks(CONFIGURATIONS)
+def test_zero_shot_contract(estimator, check):
+    check(estimator)

@@ -1,0 +1,143 @@
+"""ZeroShotClassifier among the tools of scikit-learn, pandas and polars, and the presets."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from zonkey import Prototypes, ZeroShotClassifier, presets
+from zonkey.estimators.check_problem import linear_problem
+from zonkey.model_selection import ClassKFold
+from zonkey.preprocessing import FeatureNormalizer
+
+P = linear_problem(noise=0.8)
+NAMES = [f"feature {i}" for i in range(P.X.shape[1])]
+
+
+def prepared(**parameters):
+    return P.prepared(ZeroShotClassifier(), **parameters)
+
+
+def test_pipeline_is_the_steps_one_after_another():
+    model = make_pipeline(StandardScaler(), prepared(candidates="all")).fit(P.X, P.y)
+    scaler = StandardScaler().fit(P.X)
+    alone = prepared(candidates="all").fit(scaler.transform(P.X), P.y)
+    assert_array_equal(model.predict(P.X_new), alone.predict(scaler.transform(P.X_new)))
+    assert model.score(P.X_new, P.y_new) == alone.score(scaler.transform(P.X_new), P.y_new)
+    assert_array_equal(model.classes_, alone.classes_)
+
+
+def test_grid_search_over_classes_and_steps():
+    pipeline = make_pipeline(FeatureNormalizer(), prepared())
+    grid = {
+        "zeroshotclassifier__alpha": [0.0, 0.3],
+        "zeroshotclassifier__synthesis": ["perturb", None],
+        "featurenormalizer__norm": ["l2", None],
+    }
+    search = GridSearchCV(pipeline, grid, cv=ClassKFold(3), error_score="raise").fit(P.X, P.y)
+    assert len(search.cv_results_["params"]) == 8
+    best = clone(pipeline).set_params(**search.best_params_).fit(P.X, P.y)
+    assert_array_equal(search.predict(P.X_new), best.predict(P.X_new))
+
+
+def test_held_out_classes_are_candidates_of_a_fold():
+    # All classes with no sample in the training part are unseen: those of the fold, and others.
+    scores = cross_val_score(prepared(), P.X, P.y, cv=ClassKFold(4), error_score="raise")
+    for score, (train, test) in zip(scores, ClassKFold(4).split(P.X, P.y), strict=True):
+        model = prepared().fit(P.X[train], P.y[train])
+        assert set(model.classes_) == set(P.unseen) | set(P.y[test])
+        assert score == model.score(P.X[test], P.y[test])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("series", [pd.Series, pl.Series])
+def test_frames_and_series_give_what_arrays_give(frame, series):
+    expected = prepared().fit(P.X, P.y)
+    model = prepared().fit(frame(dict(zip(NAMES, P.X.T, strict=True))), series(P.y.tolist()))
+    new = frame(dict(zip(NAMES, P.X_new.T, strict=True)))
+    assert_array_equal(model.feature_names_in_, NAMES)
+    assert_array_equal(model.predict(new), expected.predict(P.X_new))
+    assert_array_equal(model.predict_top(new, 2), expected.predict_top(P.X_new, 2))
+    assert model.score(new, series(P.y_new.tolist())) == expected.score(P.X_new, P.y_new)
+
+
+def test_names_of_features_must_agree():
+    model = prepared().fit(pd.DataFrame(P.X, columns=NAMES), P.y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(pd.DataFrame(P.X_new, columns=NAMES[::-1]))
+    assert_array_equal(model.with_candidates("all").feature_names_in_, NAMES)
+
+
+@pytest.mark.parametrize("dtype", ["category", "string", "object", "str"])
+def test_labels_of_every_pandas_text_type(dtype):
+    model = prepared().fit(P.X, pd.Series(P.y.tolist(), dtype=dtype))
+    assert_array_equal(model.predict(P.X_new), prepared().fit(P.X, P.y).predict(P.X_new))
+
+
+def test_prototypes_as_mapping_frame_or_object():
+    rows = np.stack(list(P.prototypes.values()))
+    expected = prepared().fit(P.X, P.y).projection_
+    for prototypes in [
+        {label: vector.tolist() for label, vector in P.prototypes.items()},
+        pd.DataFrame(rows, index=list(P.prototypes)),
+        Prototypes(list(P.prototypes), rows),
+    ]:
+        assert_array_equal(prepared(prototypes=prototypes).fit(P.X, P.y).projection_, expected)
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+def test_normaliser_may_hand_over_frames(output):
+    # Nothing is drawn: the last bits of a normalised row decide which samples are.
+    last = prepared(synthesis=None)
+    plain = make_pipeline(FeatureNormalizer(), last).fit(P.X, P.y)
+    model = make_pipeline(FeatureNormalizer(), clone(last)).set_output(transform=output)
+    model.fit(pd.DataFrame(P.X, columns=NAMES), P.y)
+    assert_array_equal(model[-1].feature_names_in_, NAMES)
+    assert_array_equal(model.predict(pd.DataFrame(P.X_new, columns=NAMES)), plain.predict(P.X_new))
+
+
+def test_pickle_of_a_pipeline_and_of_an_extended_model():
+    model = prepared().fit(P.X, P.y).with_classes({"class new": np.ones(5)})
+    again = pickle.loads(pickle.dumps(make_pipeline("passthrough", model)))
+    assert_array_equal(again.predict(P.X_new), model.predict(P.X_new))
+    assert "class new" in again[-1].classes_
+
+
+def test_clone_forgets_the_fit_and_keeps_the_parameters():
+    model = prepared(alpha=0.3, candidates=[P.unseen[0], P.seen[0]]).fit(P.X, P.y)
+    copy = clone(model)
+    assert not hasattr(copy, "projection_")
+    assert copy.get_params().keys() == model.get_params().keys()
+    assert (copy.alpha, copy.candidates) == (0.3, [P.unseen[0], P.seen[0]])
+
+
+def test_repr_is_short_however_many_prototypes():
+    prototypes = Prototypes(range(1000), np.ones((1000, 50)))
+    assert repr(ZeroShotClassifier(prototypes)) == (
+        "ZeroShotClassifier(prototypes=Prototypes(1000 classes x 50))"
+    )
+
+
+def test_paper_preset_normalises_samples_and_prototypes():
+    model = presets.paper(P.prototypes, synthesis=None, beta=0.3).fit(P.X, P.y)
+    unit = {label: vector / np.linalg.norm(vector) for label, vector in P.prototypes.items()}
+    X = P.X / np.linalg.norm(P.X, axis=1, keepdims=True)
+    X_new = P.X_new / np.linalg.norm(P.X_new, axis=1, keepdims=True)
+    expected = prepared(prototypes=unit, synthesis=None, beta=0.3).fit(X, P.y)
+    assert_allclose(model[-1].projection_, expected.projection_, rtol=1e-8, atol=1e-11)
+    assert_array_equal(model.predict(P.X_new), expected.predict(X_new))
+
+
+def test_paper_preset_has_the_defaults_of_the_paper():
+    model = presets.paper(P.prototypes, alpha=0.3, random_state=0).fit(P.X, P.y)
+    defaults, parameters = ZeroShotClassifier().get_params(), model[-1].get_params()
+    changed = {name for name in defaults if parameters[name] != defaults[name]}
+    assert changed == {"prototypes", "alpha", "random_state"}
+    assert model[-1].n_iter_ > 0

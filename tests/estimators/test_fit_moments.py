@@ -1,0 +1,155 @@
+"""Learning from moments instead of samples: the same model, whatever way they came."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from zonkey import Moments, Prototypes, ZeroShotClassifier
+from zonkey.core import NormalEquations
+from zonkey.estimators.check_problem import linear_problem
+from zonkey.linalg import Factor
+
+P = linear_problem(noise=1.5)
+OTHER_SPACE = {
+    label: np.concatenate([vector[::-1], vector[:2] ** 2]) for label, vector in P.prototypes.items()
+}
+CONFIGURATIONS = [
+    {},
+    {"synthesis": None},
+    {"direction": "forward"},
+    {"direction": "reverse"},
+    {"competition": None, "candidates": "all", "alpha": 0.4},
+    {"competition": "assigned", "n_synthetic": 80},
+    {"competition": "entropy", "max_iter": 5},
+]
+
+
+def prepared(**parameters):
+    return P.prepared(ZeroShotClassifier(), **parameters)
+
+
+def assert_same_model(model, expected):
+    assert_allclose(model.projection_, expected.projection_, rtol=1e-8, atol=1e-11)
+    assert_allclose(model.objective_, expected.objective_)
+    assert_array_equal(model.classes_, expected.classes_)
+    assert_array_equal(model.predict(P.X_new), expected.predict(P.X_new))
+    assert model.n_features_in_ == expected.n_features_in_
+
+
+@pytest.mark.parametrize("parameters", CONFIGURATIONS, ids=str)
+def test_from_gathered_moments(parameters):
+    model = prepared(**parameters)
+    assert_same_model(
+        model.fit_moments(model.gather(P.X, P.y)), prepared(**parameters).fit(P.X, P.y)
+    )
+
+
+def test_from_a_file(tmp_path):
+    prepared().gather(P.X, P.y).save(tmp_path / "moments.npz")
+    moments = Moments.load(tmp_path / "moments.npz")
+    assert_same_model(prepared().fit_moments(moments), prepared().fit(P.X, P.y))
+
+
+def test_from_parts_that_were_merged():
+    # n_reserve and seed are those of `gather`, so that the same samples are perturbed.
+    like = prepared().gather(P.X, P.y)
+    half = len(P.X) // 2
+    parts = [
+        Moments.from_arrays(X, y, P.prototypes, n_reserve=like.n_reserve, seed=like.seed)
+        for X, y in [(P.X[half:], P.y[half:]), (P.X[:half], P.y[:half])]
+    ]
+    assert_same_model(prepared().fit_moments(parts[0] + parts[1]), prepared().fit(P.X, P.y))
+
+
+@pytest.mark.parametrize("parameters", [{}, {"synthesis": None}, {"direction": "forward"}], ids=str)
+def test_one_set_of_moments_serves_another_semantic_space(parameters):
+    moments = prepared().gather(P.X, P.y)
+    before = moments.C0.copy()
+    model = prepared(prototypes=OTHER_SPACE, **parameters)
+    assert_same_model(
+        model.fit_moments(moments),
+        prepared(prototypes=OTHER_SPACE, **parameters).fit(P.X, P.y),
+    )
+    assert_array_equal(moments.C0, before)
+
+
+def test_further_unseen_classes_may_be_added_to_old_moments():
+    few = P.without(P.unseen[0])
+    moments = prepared(prototypes=few).gather(P.X, P.y)
+    assert_same_model(prepared().fit_moments(moments), prepared().fit(P.X, P.y))
+
+
+def test_without_own_prototypes_those_of_the_moments_count():
+    moments = prepared().gather(P.X, P.y)
+    model = prepared(prototypes=None).fit_moments(moments)
+    assert_same_model(model, prepared().fit(P.X, P.y))
+    assert model.prototypes is None
+
+
+def test_gather_changes_neither_the_estimator_nor_the_data():
+    model = prepared()
+    before, X, y = dict(vars(model)), P.X.copy(), P.y.copy()
+    moments = model.gather(P.X, P.y)
+    assert vars(model) == before
+    assert_array_equal(P.X, X)
+    assert_array_equal(P.y, y)
+    assert_allclose(moments.A0, P.X.T @ P.X)
+    assert moments.prototypes == Prototypes.coerce(P.prototypes)
+    assert moments.n_samples == len(P.X)
+
+
+def test_raw_samples_are_kept_only_where_they_will_be_perturbed():
+    assert prepared().gather(P.X, P.y).n_reserve == 64
+    assert prepared(n_synthetic=100).gather(P.X, P.y).n_reserve == 100
+    for parameters in ({"synthesis": None}, {"direction": "forward"}):
+        assert prepared(**parameters).gather(P.X, P.y).n_reserve == 0
+
+
+def test_shared_equations_give_the_same_model():
+    moments = prepared().gather(P.X, P.y)
+    equations = NormalEquations.of(moments)
+    for alpha in (0.1, 0.5):
+        model = prepared(alpha=alpha).fit_moments(moments, equations=equations)
+        assert_same_model(model, prepared(alpha=alpha).fit(P.X, P.y))
+
+
+def test_shared_equations_are_factorised_once(monkeypatch):
+    moments = prepared().gather(P.X, P.y)
+    equations = NormalEquations.of(moments)
+    sizes, original = [], Factor.of
+    monkeypatch.setattr(Factor, "of", lambda M: sizes.append(len(M)) or original(M))
+    for beta in (0.1, 0.5, 2.0):
+        prepared(synthesis=None, beta=beta).fit_moments(moments, equations=equations)
+    assert sizes.count(moments.n_features) == 1
+
+
+def test_equations_of_other_prototypes_are_refused():
+    moments = prepared().gather(P.X, P.y)
+    equations = NormalEquations.of(moments)
+    doubled = {label: 2 * vector for label, vector in P.prototypes.items()}
+    with pytest.raises(ValueError, match=r"`equations` must belong.*Leave `equations` out"):
+        prepared(prototypes=doubled).fit_moments(moments, equations=equations)
+
+
+def test_moments_without_samples_to_perturb_are_refused():
+    moments = prepared(synthesis=None).gather(P.X, P.y)
+    with pytest.raises(ValueError, match=r"keep none of class 'class 00' \(n_reserve=0\).*Gather"):
+        prepared().fit_moments(moments)
+    with pytest.raises(ValueError, match="seen no sample yet"):
+        prepared().fit_moments(Moments(P.prototypes))
+
+
+def test_moments_are_gathered_in_double_precision():
+    model = prepared().fit_moments(prepared().gather(P.X.astype(np.float32), P.y))
+    assert model.projection_.dtype == np.float64
+    assert_same_model(model, prepared().fit(P.X, P.y))
+
+
+def test_names_of_features_of_an_earlier_fit_are_forgotten():
+    frame = pd.DataFrame(P.X, columns=[f"feature {i}" for i in range(P.X.shape[1])])
+    model = prepared().fit(frame, P.y)
+    assert hasattr(model, "feature_names_in_")
+    model.fit_moments(model.gather(P.X, P.y))
+    assert not hasattr(model, "feature_names_in_")
+    model.predict(P.X_new)  # no warning of missing names

@@ -1,0 +1,177 @@
+"""Prediction by the nearest projected prototype, against loops over samples and candidates."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from zonkey import Prototypes, ZeroShotClassifier
+from zonkey.estimators import nearest_prototype
+from zonkey.estimators.check_problem import linear_problem
+from zonkey.metrics import per_class_accuracy
+
+P = linear_problem(noise=1.5)
+ALL = list(P.prototypes)
+X = np.concatenate([P.X_new, P.X])  # unseen and seen classes
+Y = np.concatenate([P.y_new, P.y])
+
+
+def fitted(**parameters):
+    return P.fitted(ZeroShotClassifier(), **parameters)
+
+
+def scores_by_loops(model, labels, penalty=0.0):
+    """-||x - W y||^2, or -||W'x - y||^2, less the penalty of seen classes."""
+    W = model.projection_
+    scores = np.empty((len(X), len(labels)))
+    for i, x in enumerate(X):
+        for j, label in enumerate(labels):
+            y = P.prototypes[label]
+            error = W.T @ x - y if model.direction == "forward" else x - W @ y
+            scores[i, j] = -np.sum(error**2) - penalty * (label in P.seen)
+    return scores
+
+
+@pytest.mark.parametrize("direction", ["both", "forward", "reverse"])
+@pytest.mark.parametrize("candidates", ["unseen", "all", [P.seen[3], P.unseen[0], P.unseen[2]]])
+@pytest.mark.parametrize("penalty", [0.0, 2.5, -1.0])
+def test_scores_are_distances_less_penalty(direction, candidates, penalty):
+    model = fitted(direction=direction, candidates=candidates, seen_penalty=penalty)
+    labels = {"unseen": P.unseen, "all": ALL}.get(str(candidates), sorted(candidates))
+    expected = scores_by_loops(model, labels, penalty)
+    assert_allclose(model.decision_function(X), expected, rtol=1e-9, atol=1e-9)
+    assert_array_equal(model.predict(X), np.array(labels)[expected.argmax(axis=1)])
+    ranking = np.argsort(-expected, axis=1)[:, :3]
+    assert_array_equal(model.predict_top(X, 3), np.array(labels)[ranking])
+
+
+def test_two_candidates_give_one_difference():
+    pair = [P.unseen[1], P.seen[0]]
+    model = fitted(candidates=pair, seen_penalty=1.5)
+    scores = scores_by_loops(model, sorted(pair), 1.5)
+    assert_allclose(model.decision_function(X), scores[:, 1] - scores[:, 0], atol=1e-9)
+    assert_array_equal(
+        model.predict(X), np.array(sorted(pair))[(scores[:, 1] > scores[:, 0]).astype(int)]
+    )
+    assert_array_equal(np.sort(model.predict_top(X, 2), axis=1), [sorted(pair)] * len(X))
+
+
+def test_one_candidate_is_always_predicted():
+    model = fitted(candidates=[P.unseen[1]])
+    assert set(model.predict(X)) == {P.unseen[1]}
+    assert model.decision_function(X).shape == (len(X), 1)
+
+
+def test_a_large_penalty_excludes_and_a_negative_one_favours_seen_classes():
+    assert set(fitted(candidates="all", seen_penalty=1e6).predict(X)) <= set(P.unseen)
+    assert set(fitted(candidates="all", seen_penalty=-1e6).predict(X)) <= set(P.seen)
+
+
+def test_penalty_trades_seen_for_unseen_one_way():
+    penalties = [-4.0, -1.0, 0.0, 1.0, 4.0]
+    shares = [
+        np.isin(fitted(candidates="all", seen_penalty=penalty).predict(X), P.seen).mean()
+        for penalty in penalties
+    ]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > shares[-1]
+
+
+@pytest.mark.parametrize("numbers", [1, 37, 10 * len(ALL), 2**24])
+@pytest.mark.parametrize("direction", ["both", "forward"])
+def test_results_do_not_depend_on_the_size_of_blocks(monkeypatch, numbers, direction):
+    model = fitted(candidates="all", direction=direction, seen_penalty=0.5)
+    expected = model.decision_function(X), model.predict(X), model.predict_top(X, 4)
+    monkeypatch.setattr(nearest_prototype, "_BLOCK_SCORES", numbers)
+    blocks = list(model._score_blocks(X))
+    rows = max(1, numbers // max(len(ALL), X.shape[1]))
+    assert [len(block) for block in blocks[:-1]] == [rows] * (len(blocks) - 1)
+    assert_allclose(model.decision_function(X), expected[0], rtol=1e-10, atol=1e-10)
+    assert_array_equal(model.predict(X), expected[1])
+    assert_array_equal(model.predict_top(X, 4), expected[2])
+
+
+@given(
+    hnp.arrays(
+        np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=st.floats(-2, 2)
+    )
+    | hnp.arrays(np.float64, (3, 12), elements=st.sampled_from([-np.inf, 0.0, 1.0])),
+    st.data(),
+)
+@settings(deadline=None, max_examples=50)
+def test_top_columns_are_those_of_a_stable_sort(scores, data):
+    k = data.draw(st.integers(1, scores.shape[1]))
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    assert_array_equal(nearest_prototype._top(scores, k), expected)
+
+
+def test_score_is_the_mean_of_per_class_accuracies():
+    model = fitted(candidates="all")
+    few = np.r_[0 : len(P.y_new), len(P.y_new) : len(P.y_new) + 5]  # classes of unequal size
+    expected = np.mean([np.mean(model.predict(X[few][Y[few] == c]) == c) for c in set(Y[few])])
+    assert model.score(X[few], Y[few]) == pytest.approx(expected)
+    weight = np.linspace(0.5, 2, len(few))
+    weighted = per_class_accuracy(Y[few], model.predict(X[few]), sample_weight=weight)
+    assert model.score(X[few], Y[few], sample_weight=weight) == weighted != expected
+
+
+def test_project_and_embed_are_the_two_directions_of_the_projection():
+    model = fitted()
+    W = model.projection_
+    assert_allclose(model.embed(X), [W.T @ x for x in X])
+    expected = np.array([W @ P.prototypes[label] for label in ALL])
+    rows = np.stack(list(P.prototypes.values()))
+    shuffled = dict(reversed(P.prototypes.items()))
+    frame = pd.DataFrame(rows[::-1], index=ALL[::-1])
+    for prototypes in (rows, rows.tolist(), shuffled, frame, Prototypes(ALL, rows)):
+        assert_allclose(model.project(prototypes), expected)
+    assert_allclose(model.project(rows[0]), expected[:1])
+    assert model.project(rows.astype(int)).dtype == np.float64
+    assert fitted().fit(P.X.astype(np.float32), P.y).project(rows).dtype == np.float32
+
+
+def test_added_classes_are_as_good_as_given_ones_where_nothing_is_synthesised():
+    label = P.unseen[0]
+    for candidates in ("unseen", "all"):
+        parameters = {"synthesis": None, "candidates": candidates}
+        added = fitted(prototypes=P.without(label), **parameters).with_classes(
+            {label: P.prototypes[label]}
+        )
+        given_at_once = fitted(**parameters)
+        assert_array_equal(added.classes_, given_at_once.classes_)
+        assert_array_equal(added.unseen_classes_, given_at_once.unseen_classes_)
+        assert_allclose(added.decision_function(X), given_at_once.decision_function(X), atol=1e-9)
+        refitted = added.fit(P.X, P.y)  # the parameters have been extended as well
+        assert_array_equal(refitted.classes_, given_at_once.classes_)
+
+
+def test_added_classes_join_a_list_of_candidates():
+    label = P.unseen[0]
+    model = fitted(prototypes=P.without(label), candidates=(P.seen[0], P.unseen[1]))
+    added = model.with_classes({label: P.prototypes[label]})
+    assert_array_equal(added.classes_, sorted([P.seen[0], P.unseen[1], label]))
+    assert model.candidates == (P.seen[0], P.unseen[1])
+
+
+def test_candidates_may_come_in_any_container():
+    chosen = [P.unseen[2], P.seen[1]]
+    for candidates in (chosen, tuple(chosen), np.array(chosen), pd.Series(chosen), chosen * 2):
+        assert_array_equal(fitted(candidates=candidates).classes_, sorted(chosen))
+        assert_array_equal(fitted().with_candidates(candidates).classes_, sorted(chosen))
+
+
+def test_other_candidates_keep_the_parameters():
+    model = ZeroShotClassifier().fit(P.X, P.y)
+    other = model.with_candidates([P.seen[0]]).with_candidates("unseen")
+    assert other.prototypes is None
+    assert_array_equal(other.classes_, model.classes_)
+
+
+def test_float32_samples_of_a_float64_model_stay_float32():
+    model = fitted(candidates="all", seen_penalty=1)
+    narrow = model.decision_function(X.astype(np.float32))
+    assert narrow.dtype == np.float32
+    assert_allclose(narrow, model.decision_function(X), rtol=1e-4, atol=1e-3)
