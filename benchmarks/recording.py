@@ -1,0 +1,80 @@
+"""Where benchmark figures go: a table on the terminal and one JSON record a run."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+
+
+def show(title: str, rows: list[dict[str, Any]]) -> None:
+    """Print rows as a table."""
+    table = Table(title=title)
+    for name in rows[0]:
+        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+    for row in rows:
+        table.add_row(
+            *(value if isinstance(value, str) else f"{value:g}" for value in row.values())
+        )
+    Console(width=120).print(table)
+
+
+def environment() -> dict[str, Any]:
+    """Describe software and machine."""
+    names = ("zonkey", "numpy", "scipy", "scikit-learn")
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in names},
+        "machine": {"processor": _processor(), "cpus": os.cpu_count()},
+    }
+
+
+def save(name: str, record: dict[str, Any]) -> Path:
+    """Write a record; the file appears whole or not at all."""
+    path = HERE / "records" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps({**environment(), **record}, indent=2) + "\n", encoding="utf-8")
+    part.replace(path)
+    return path
+
+
+def save_markdown(name: str, title: str, command: str, rows: list[dict[str, Any]]) -> Path:
+    """Write a table to benchmarks/results, for figures computed from generated data only."""
+    described = environment()
+    lines = [
+        f"# {title}",
+        "",
+        f"`{command}`, {described['date'][:10]}, Python {described['python']}, "
+        + ", ".join(f"{key} {value}" for key, value in described["versions"].items())
+        + f"; {described['machine']['processor']}, {described['machine']['cpus']} CPUs.",
+        "",
+        "| " + " | ".join(rows[0]) + " |",
+        "|" + "---|" * len(rows[0]),
+    ]
+    for row in rows:
+        cells = (value if isinstance(value, str) else f"{value:g}" for value in row.values())
+        lines.append("| " + " | ".join(cells) + " |")
+    path = HERE / "results" / f"{name}.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,73 @@
+"""The examples that users read are run as they stand."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import zonkey
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(zonkey.__path__, "zonkey.")
+    if "cli" not in module.name
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name):
+    outcome = doctest.testmod(importlib.import_module(name))
+    assert outcome.failed == 0
+
+
+def test_there_are_docstring_examples():
+    finder = doctest.DocTestFinder()
+    examples = sum(
+        len(test.examples)
+        for name in MODULES
+        for test in finder.find(importlib.import_module(name))
+    )
+    assert examples >= 20
+
+
+def test_readme_examples():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    start, _, search, _ = blocks
+    names = {}
+    exec(start, names)
+    assert names["model"].unseen_classes_.tolist() == ["donkey", "zebra"]
+    assert names["model"].predict([names["looks"][0] + names["looks"][1]]).tolist() == ["zebra"]
+    exec(search, names)
+    names["search"].fit(names["X"], names["y"])
+    assert names["search"][-1].best_score_ >= 0
+
+
+def test_readme_names_only_methods_that_exist():
+    text = (ROOT / "README.md").read_text("utf-8")
+    for method in re.findall(r"^model\.(\w+)\(", text, re.M):
+        assert hasattr(zonkey.ZeroShotClassifier, method), method
+
+
+def test_links_between_documents_lead_somewhere():
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_files_named_in_the_notation_exist():
+    text = (ROOT / "docs" / "notation.md").read_text("utf-8")
+    for name in set(re.findall(r"`((?:core|linalg|estimators|metrics)/\w+\.py)", text)):
+        assert (ROOT / "src" / "zonkey" / name).exists(), name
+
+
+def test_functions_named_in_the_notation_exist():
+    text = (ROOT / "docs" / "notation.md").read_text("utf-8")
+    named = re.findall(r"`(\w+)/(\w+)\.py: (\w+)(?:\.(\w+))?`", text)
+    assert named
+    for package, file, function, method in named:
+        found = getattr(importlib.import_module(f"zonkey.{package}.{file}"), function)
+        assert not method or hasattr(found, method), (file, function, method)
