@@ -13,18 +13,15 @@ subtracted for class-wise folds.
 
 from __future__ import annotations
 
-import json
 import os
-from pathlib import Path
 from typing import Any, Self
-from uuid import uuid4
-from zipfile import BadZipFile
 
 import numpy as np
 from scipy import sparse
 
 from .prototypes import Prototypes
 from .reservoir import Reservoir
+from .storage import load_npz, save_npz
 
 _FORMAT = 1
 # Rows converted to float64 at a time: large enough for a full-speed matrix product.
@@ -197,10 +194,8 @@ class Moments:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one .npz file; the file appears whole or not at all."""
-        path = Path(path)
         header = {"format": _FORMAT, "n_reserve": self.n_reserve, "seed": self.seed}
         arrays = {
-            "header": np.array(json.dumps(header)),
             "labels": self.prototypes.labels,
             "matrix": self.prototypes.matrix,
             "counts": self.counts,
@@ -208,28 +203,13 @@ class Moments:
             "class_sums": self.class_sums,
             **self._reservoir.to_arrays(self.n_features),
         }
-        # Not from tempfile, whose files nobody but their owner may read.
-        part = path.with_name(f"{path.name}.{uuid4().hex}.part")
-        try:
-            with part.open("xb") as file:
-                np.savez(file, **arrays)
-            part.replace(path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        save_npz(path, header, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read moments written by `save`."""
-        try:
-            with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-                arrays = dict(file)
-            header = json.loads(str(arrays["header"]))
-            version = header["format"]
-        except (ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
-            raise ValueError(
-                f"{path} does not hold moments; pass a file that `save` wrote."
-            ) from error
+        header, arrays = load_npz(path, what="moments")
+        version = header["format"]
         if version != _FORMAT:
             raise ValueError(
                 f"{path} has moments of format {version}, this version reads {_FORMAT}. "
