@@ -36,7 +36,7 @@ constraints: ## pin what the newest releases resolve to
 	rm -rf .venv-pins
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage dist
+	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage dist zonkey-demo
 
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

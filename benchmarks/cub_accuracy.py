@@ -90,10 +90,11 @@ def main() -> None:
         model = ZeroShotClassifier(prototypes, random_state=0, **fixed)
         chosen = choose(model, grid, X[train], y[train])
         random = model.direction == "both" and model.synthesis is not None
-        figures = []
+        figures, lowered = [], model.get_params()["mu"] if "mu" not in chosen else chosen["mu"]
         for seed in SEEDS if random else (0,):
             model.set_params(random_state=seed, **chosen).fit(X[train], y[train])
             figures.append(evaluate(model, X, y, seen, unseen))
+            lowered = min([lowered, *model.mu_])
         mean, spread = 100 * np.mean(figures, axis=0), 100 * np.std(figures, axis=0)
         headings = ("ZSL", "acc_s", "acc_u", "HM", "AUSUC")
         row: dict[str, Any] = {

@@ -79,7 +79,8 @@ def test_out_that_is_a_file_is_refused(command, tmp_path):
     file.write_text("mine")
     done = command("--out", str(file))
     assert done.exit_code == 2
-    assert "must be a folder" in done.output
+    assert "must be a folder to write to" in done.output
+    assert "Traceback" not in done.output
     assert file.read_text() == "mine"
 
 

@@ -152,7 +152,7 @@ def test_prototypes_that_are_not_finite(model, value):
 )
 def test_prototypes_of_a_wrong_type(prototypes):
     accepted = "a mapping {label: vector}, a pandas DataFrame indexed by label, or zonkey.Prot"
-    with refused(TypeError, accepted, f"got {type(prototypes).__name__}"):
+    with refused(TypeError, accepted, f"{type(prototypes).__name__}. Say which"):
         prepared(prototypes=prototypes).fit(P.X, P.y)
 
 
@@ -271,7 +271,7 @@ def test_top_of_no_number(model, k):
 def test_top_of_more_than_there_are(model):
     assert model.predict_top(P.X_new, 4).shape == (len(P.X_new), 4)
     with refused(ValueError, "at most the number of candidates, 4", "got 5", "Ask for fewer"):
-        model.predict_top(P.X_new)
+        model.predict_top(P.X_new, 5)
 
 
 @pytest.mark.parametrize("failed_before", [False, True])

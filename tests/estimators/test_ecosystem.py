@@ -94,8 +94,7 @@ def test_prototypes_as_mapping_frame_or_object():
 
 @pytest.mark.parametrize("output", ["pandas", "polars"])
 def test_normaliser_may_hand_over_frames(output):
-    # Nothing is drawn: the last bits of a normalised row decide which samples are.
-    last = prepared(synthesis=None)
+    last = prepared()
     plain = make_pipeline(FeatureNormalizer(), last).fit(P.X, P.y)
     model = make_pipeline(FeatureNormalizer(), clone(last)).set_output(transform=output)
     model.fit(pd.DataFrame(P.X, columns=NAMES), P.y)

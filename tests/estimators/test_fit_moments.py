@@ -128,8 +128,18 @@ def test_equations_of_other_prototypes_are_refused():
     moments = prepared().gather(P.X, P.y)
     equations = NormalEquations.of(moments)
     doubled = {label: 2 * vector for label, vector in P.prototypes.items()}
-    with pytest.raises(ValueError, match=r"`equations` must belong.*Leave `equations` out"):
+    with pytest.raises(
+        ValueError, match=r"`equations` must be those of the moments.*Leave `equations` out"
+    ):
         prepared(prototypes=doubled).fit_moments(moments, equations=equations)
+    others = NormalEquations.of(prepared().gather(3 * P.X + 1, P.y))
+    with pytest.raises(ValueError, match=r"`equations` must be those of the moments"):
+        prepared().fit_moments(moments, equations=others)
+
+
+def test_raw_samples_are_not_moments():
+    with pytest.raises(TypeError, match=r"takes Moments; got ndarray.*fit\(X, y\)"):
+        prepared().fit_moments(P.X)
 
 
 def test_moments_without_samples_to_perturb_are_refused():

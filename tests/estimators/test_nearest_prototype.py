@@ -31,7 +31,8 @@ def scores_by_loops(model, labels, penalty=0.0):
         for j, label in enumerate(labels):
             y = P.prototypes[label]
             error = W.T @ x - y if model.direction == "forward" else x - W @ y
-            scores[i, j] = -np.sum(error**2) - penalty * (label in P.seen)
+            own = W.T @ x if model.direction == "forward" else x
+            scores[i, j] = np.sum(own**2) - np.sum(error**2) - penalty * (label in P.seen)
     return scores
 
 
@@ -46,6 +47,51 @@ def test_scores_are_distances_less_penalty(direction, candidates, penalty):
     assert_array_equal(model.predict(X), np.array(labels)[expected.argmax(axis=1)])
     ranking = np.argsort(-expected, axis=1)[:, :3]
     assert_array_equal(model.predict_top(X, 3), np.array(labels)[ranking])
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 3e4), (np.float64, 1e9)])
+def test_large_features_do_not_drown_what_tells_candidates_apart(dtype, scale):
+    # ||x||^2, the same for all candidates, is so large here that its rounding is larger
+    # than the difference between them.
+    model = fitted(candidates="all", synthesis=None)
+    model.projection_ = model.projection_.astype(dtype)
+    shifted = (X + scale * np.ones(X.shape[1])).astype(dtype)
+    W = model.projection_.astype(np.longdouble)
+    centres = model.prototypes_.matrix @ W.T
+    exact = 2 * shifted.astype(np.longdouble) @ centres.T - (centres**2).sum(axis=1)
+    ranked = np.sort(exact, axis=1)
+    clear = ranked[:, -1] - ranked[:, -2] > 100 * np.finfo(dtype).eps * np.abs(ranked[:, -1])
+    assert clear.sum() > 5
+    np.testing.assert_array_equal(
+        model.predict(shifted)[clear], model.classes_[exact.argmax(axis=1)][clear]
+    )
+
+
+def test_labels_that_no_candidate_has_are_not_scored():
+    model = fitted()
+    with pytest.raises(ValueError, match=r"None of the labels.*candidates=\"all\".*ClassKFold"):
+        model.score(P.X, P.y)
+
+
+def test_a_model_without_semantic_space_takes_no_new_classes():
+    model = ZeroShotClassifier().fit(P.X, P.y)
+    with pytest.raises(ValueError, match=r"needs a semantic space.*Fit with prototypes"):
+        model.with_classes({"new": np.ones(len(model.classes_))})
+
+
+def test_a_failed_fit_leaves_the_old_model_whole():
+    model = ZeroShotClassifier(P.prototypes, candidates="all").fit(P.X, P.y)
+    expected = model.predict(X)
+    model.set_params(prototypes=dict.fromkeys(P.prototypes, np.ones(5)), candidates=["okapi"])
+    with pytest.raises(ValueError, match="okapi"):
+        model.fit(P.X, P.y)
+    assert_array_equal(model.predict(X), expected)
+
+
+def test_five_are_ranked_where_nothing_is_said():
+    model = fitted(candidates="all")
+    assert model.predict_top(X).shape == (len(X), min(5, len(ALL)))
+    assert model.with_candidates(P.unseen[:2]).predict_top(X).shape == (len(X), 2)
 
 
 def test_two_candidates_give_one_difference():

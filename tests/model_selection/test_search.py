@@ -219,8 +219,7 @@ def test_the_estimator_and_the_grid_stay_as_they_were():
 
 
 def test_inside_a_pipeline_with_frames():
-    # Nothing is drawn: the last bits of a normalised row decide which samples are.
-    search = ZeroShotSearchCV(estimator(synthesis=None), {"beta": [0.01, 1.0, 100.0]}, cv=3)
+    search = ZeroShotSearchCV(estimator(), {"beta": [0.01, 1.0, 100.0]}, cv=3)
     frame, new = (pd.DataFrame(X).add_prefix("feature ") for X in (P.X, P.X_new))
     model = make_pipeline(FeatureNormalizer(), search).set_output(transform="pandas")
     model.fit(frame, pd.Series(P.y))
@@ -253,12 +252,18 @@ def test_folds_that_leave_samples_out_are_refused():
     with pytest.raises(ValueError, match=r"all that is not held out.*make 90.*ClassKFold"):
         searched({"alpha": [0.1]}, cv=folds)
     whole = list(LeaveOneGroupOut().split(P.X, P.y, groups=P.y))
-    assert searched({"alpha": [0.1]}, cv=whole).best_score_ == 1  # one candidate each
+    with pytest.warns(UserWarning, match="single class.*fewer folds"):
+        assert searched({"alpha": [0.1]}, cv=whole).best_score_ == 1
 
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("prototypes", [P.prototypes]), ("candidates", ["all"]), ("random_state", [1, 2])],
+    [
+        ("prototypes", [P.prototypes]),
+        ("candidates", ["all"]),
+        ("seen_penalty", [0.0, 1.0]),
+        ("random_state", [1, 2]),
+    ],
 )
 def test_what_the_folds_decide_is_refused_in_the_grid(name, values):
     message = rf"`param_grid` must leave `{name}` alone.*GridSearchCV and cv=ClassKFold"

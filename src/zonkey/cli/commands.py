@@ -45,9 +45,13 @@ def demo(
 ) -> None:
     """Read handwritten numbers, a quarter of which the model has never seen."""
     console = Console(stderr=as_json)
-    if out.exists() and not out.is_dir():
-        console.print(f"--out must be a folder; {out} is a file. Choose another name.", style="red")
-        raise typer.Exit(2)
+    try:  # before the work, not after it
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        typer.echo(
+            f"--out must be a folder to write to; {out} is not ({error.strerror}).", err=True
+        )
+        raise typer.Exit(2) from None
     with console.status("Choosing parameters on training classes, fitting, testing ..."):
         result = run_demo(seed)
     picture, record = result.write(out)

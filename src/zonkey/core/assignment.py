@@ -23,7 +23,8 @@ def losses(W: Array, X_g: Array, Y_u: Array) -> Array:
     of_samples = xp.sum(XW * XW, axis=1) + xp.sum(X_g * X_g, axis=1)
     of_classes = xp.sum(Y_u * Y_u, axis=1) + xp.sum(centres * centres, axis=1)
     f = of_samples[:, None] + of_classes[None, :] - 4 * (XW @ Y_u.T)
-    return xp.where(f > 0, f, xp.zeros_like(f))
+    # Not `f > 0`: NaN would become 0, the best loss there is.
+    return xp.where(f < 0, xp.zeros_like(f), f)
 
 
 def best(f: Array, tie_tol: float) -> tuple[Array, Array]:

@@ -140,7 +140,11 @@ class Competition:
         return 2 * (1 - alpha) * self.equations.C0 + 2 * alpha * (self.X_g.T @ (delta @ self.Y_u))
 
     def objective(self, W: Array, f: Array, delta: Array, alpha: float) -> float:
-        """Return F(W), given f and delta = eta - mu xi at W (Eq. erplobj over 1 + gamma)."""
+        """Return F(W), given f and delta = eta - mu xi at W (Eq. erplobj over 1 + gamma).
+
+        The minima are relaxed as in Eqs. subgrad01 and subgrad11: the mean over the classes
+        that are tied for one, which is what the algorithm linearises.
+        """
         competing = float(namespace(W).sum(delta * f))
         seen = self.equations.loss(W)
         return (1 - alpha) * seen + 2 * self.beta * squared_norm(W) + alpha * competing
@@ -167,10 +171,10 @@ class Competition:
         return self._A.solve(B, self.C_hat(delta, alpha), **self._A_terms(delta, alpha)), mu
 
     def _is_safe(self, smallest_of_A: float, B: Factor, uncontested: Factor) -> bool:
-        """Say whether enough curvature is left: beta, and a share of what mu = 0 would give."""
+        """Say whether enough is left of the curvature that mu = 0 would give."""
         without = smallest_of_A + float(uncontested.values[0])
         rounding = B.values.shape[0] * epsilon(B.values) * float(uncontested.values[-1])
-        return smallest_of_A + float(B.values[0]) >= max(self.beta, _SAFE_SHARE * without, rounding)
+        return smallest_of_A + float(B.values[0]) >= max(_SAFE_SHARE * without, rounding)
 
     def _A_terms(self, delta: Array, alpha: float) -> dict:
         of_samples = namespace(delta).sum(delta, axis=1)

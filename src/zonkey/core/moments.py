@@ -13,6 +13,7 @@ subtracted for class-wise folds.
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any, Self
 
@@ -54,10 +55,9 @@ class Moments:
     """
 
     def __init__(self, prototypes: Any, *, n_reserve: int = 64, seed: int = 0) -> None:
-        if n_reserve < 0:
-            raise ValueError(f"`n_reserve` must be at least 0; got {n_reserve}.")
-        if seed < 0:
-            raise ValueError(f"`seed` must be at least 0; got {seed}.")
+        for name, value in (("n_reserve", n_reserve), ("seed", seed)):
+            if operator.index(value) < 0:
+                raise ValueError(f"`{name}` must be an integer of at least 0; got {value}.")
         self.prototypes = Prototypes.coerce(prototypes)
         self.n_reserve = int(n_reserve)
         self.seed = int(seed)
@@ -99,7 +99,10 @@ class Moments:
         return self
 
     def subtract(self, other: Moments) -> Self:
-        """Remove the samples that `other` has seen, which must be among one's own."""
+        """Remove the samples that `other` has seen, which must be among one's own.
+
+        Sums are subtracted: samples far larger than those that stay take digits with them.
+        """
         self._require_compatible(other)
         if (other.counts > self.counts).any():
             j = int(np.argmax(other.counts > self.counts))

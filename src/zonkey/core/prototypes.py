@@ -58,12 +58,22 @@ class Prototypes:
             return prototypes
         if isinstance(prototypes, Mapping):
             return cls(_key_array(prototypes), _stack_vectors(prototypes))
-        if hasattr(prototypes, "index") and hasattr(prototypes, "to_numpy"):
-            return cls(np.asarray(prototypes.index), prototypes.to_numpy())
+        if cls.is_labelled(prototypes):
+            return cls(np.asarray(prototypes.index), _frame_matrix(prototypes))
+        package = type(prototypes).__module__.split(".")[0]
+        kind = f"{package}.{type(prototypes).__name__}".removeprefix("builtins.")
         raise TypeError(
             "Prototypes must be a mapping {label: vector}, a pandas DataFrame indexed by label, or "
-            f"zonkey.Prototypes(labels, matrix); got {type(prototypes).__name__}."
+            f"zonkey.Prototypes(labels, matrix); got {kind}. Say which entries are labels: "
+            "Prototypes(labels, matrix)."
         )
+
+    @staticmethod
+    def is_labelled(prototypes: Any) -> bool:
+        """Say whether `coerce` accepts this; a bare matrix does not say which row is whose."""
+        # A list has an attribute `index` too; a DataFrame alone has both.
+        is_frame = hasattr(prototypes, "index") and hasattr(prototypes, "to_numpy")
+        return isinstance(prototypes, Prototypes | Mapping) or is_frame
 
     @classmethod
     def one_hot(cls, labels: Any) -> Prototypes:
@@ -180,6 +190,16 @@ def _stack_vectors(mapping: Mapping[Any, Any]) -> np.ndarray:
             f"where the first has {first}. Rebuild that vector in the same semantic space."
         )
     return np.stack(list(vectors.values())) if vectors else np.empty((0, 0))
+
+
+def _frame_matrix(frame: Any) -> np.ndarray:
+    try:
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "Prototypes must be numbers, with the labels as the index of the DataFrame; some "
+            f"column is not numeric ({error}). If it holds the labels, use frame.set_index(column)."
+        ) from error
 
 
 def _as_matrix(matrix: Any) -> np.ndarray:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 _NO_LIMIT = np.uint64(2**64 - 1)
-# Of the 52 fraction bits of a value, those that its hash ignores.
+# Values count in steps of this share of the largest of their row; of the 52 fraction bits of
+# the largest itself, these last ones do not count.
+_STEPS = 2.0**24
 _ROUNDED_BITS = np.uint64(20)
 _HALF_ROUNDED_BITS = np.uint64(2**19)
 
@@ -124,18 +126,18 @@ class Reservoir:
 def row_priorities(X: np.ndarray, seed: int) -> np.ndarray:
     """Hash each row of X to 64 bits: the sum over columns of the mixed bits of its values.
 
-    The value decides, not the dtype: a float32 row and the same row in float64 agree. So
-    do, all but always, two computations of the same row that differ in the last bits.
+    Values are rounded to 24 bits below the largest of their row, and that one to 32 bits: not
+    the dtype decides, nor the last bits, in which two computations of the same row may differ.
     """
-    keys = np.random.default_rng(seed).integers(2**64, size=X.shape[1], dtype=np.uint64)
+    keys = np.random.default_rng(seed).integers(2**64, size=X.shape[1] + 1, dtype=np.uint64)
     sums = np.empty(len(X), np.uint64)
     block = max(1, 2**20 // max(1, X.shape[1]))
     for start in range(0, len(X), block):
-        # Adding 0.0 makes -0.0 and 0.0, which are equal, also equal in bits.
-        bits = (np.ascontiguousarray(X[start : start + block], np.float64) + 0.0).view(np.uint64)
-        bits = (bits + _HALF_ROUNDED_BITS) >> _ROUNDED_BITS
-        # Mixed one by one: the low bits of a float32 or of a small integer are all zero,
-        # and a mere product with a random number would leave them so and hash to few values.
+        rows = np.asarray(X[start : start + block], np.float64)
+        largest = np.abs(rows).max(axis=1, keepdims=True)
+        steps = np.rint(rows / np.where(largest > 0, largest, 1) * _STEPS).astype(np.int64)
+        size = (largest.view(np.uint64) + _HALF_ROUNDED_BITS) >> _ROUNDED_BITS
+        bits = np.concatenate([steps.view(np.uint64), size], axis=1)
         sums[start : start + block] = _mix(bits ^ keys).sum(axis=1, dtype=np.uint64)
     return _mix(sums)
 

@@ -37,8 +37,8 @@ def warn_of_trouble(initial: Solution, path: Path, *, beta: float, mu: float) ->
     if shrunk:
         warnings.warn(
             f"`mu` was lowered from {mu} to {min(shrunk):.3g} in {len(shrunk)} of "
-            f"{len(path.steps)} steps, where competition would have left no minimum to find. "
-            "A smaller `alpha` or `mu` avoids it.",
+            f"{len(path.steps)} steps, where competition would have left less than a quarter of "
+            "the curvature of the problem, or none. A smaller `alpha` or `mu` avoids it.",
             ConvergenceWarning,
             stacklevel=_STACK,
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..core.labels import as_labels, listed
 from ..core.prototypes import Prototypes
 from ..metrics import per_class_accuracy
 from .validation import check_count
@@ -41,9 +42,14 @@ class NearestPrototypeMixin(ClassifierMixin):
         best = [scores.argmax(axis=1) for scores in self._score_blocks(X)]
         return self.classes_[np.concatenate(best)]
 
-    def predict_top(self, X: Any, k: int = 5) -> np.ndarray:
-        """Return the k best candidates of each sample, best first, shape (n, k)."""
+    def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
+        """Return the k best candidates of each sample, best first, shape (n, k).
+
+        None: five, or all of them where there are fewer.
+        """
         X = self._validated(X)
+        if k is None:
+            k = min(5, len(self.classes_))
         check_count("k", k, 1)
         if k > len(self.classes_):
             raise ValueError(
@@ -54,8 +60,9 @@ class NearestPrototypeMixin(ClassifierMixin):
         return self.classes_[np.concatenate(tops)]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return -||x - W y||^2 for each candidate, less the penalty of seen classes.
+        """Return ||x||^2 - ||x - W y||^2 for each candidate, less the penalty of seen classes.
 
+        The nearer, the higher; ||x||^2 is the same for all candidates and keeps the numbers small.
         Shape (n, n_candidates), columns in the order of `classes_`. With two candidates it is,
         as everywhere in scikit-learn, the difference of the second score and the first, shape
         (n,). For ``direction="forward"`` distances are taken in the semantic space.
@@ -66,7 +73,14 @@ class NearestPrototypeMixin(ClassifierMixin):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the mean of the per-class accuracies, the usual measure of zero-shot learning."""
-        return per_class_accuracy(y, self.predict(X), sample_weight=sample_weight)
+        predicted, labels = self.predict(X), as_labels(y, "y")
+        if labels.size and not np.isin(labels, self.classes_).any():
+            raise ValueError(
+                f"None of the labels to score, {listed(np.unique(labels))}, is a candidate; the "
+                f'candidates are {listed(self.classes_)}. Use candidates="all" to score seen '
+                "classes, and cv=ClassKFold() where classes are to be held out."
+            )
+        return per_class_accuracy(labels, predicted, sample_weight=sample_weight)
 
     def project(self, prototypes: Any) -> np.ndarray:
         """Take prototypes to the feature space: W y for each row, shape (m, d).
@@ -75,9 +89,7 @@ class NearestPrototypeMixin(ClassifierMixin):
         labels), or a plain matrix (m x k).
         """
         check_is_fitted(self, "projection_")
-        # A list has an attribute `index` too, a DataFrame alone has both.
-        is_frame = hasattr(prototypes, "index") and hasattr(prototypes, "to_numpy")
-        if isinstance(prototypes, Prototypes | Mapping) or is_frame:
+        if Prototypes.is_labelled(prototypes):
             matrix = Prototypes.coerce(prototypes).matrix
         else:
             rows = np.atleast_2d(np.asarray(prototypes))
@@ -97,6 +109,11 @@ class NearestPrototypeMixin(ClassifierMixin):
         candidates is extended by them.
         """
         check_is_fitted(self, "projection_")
+        if self.prototypes is None:
+            raise ValueError(
+                "Adding classes needs a semantic space; this model was fitted with "
+                "prototypes=None, where every class has an axis of its own. Fit with prototypes."
+            )
         new = Prototypes.coerce(prototypes)
         self._require_dimensions(new.n_dimensions)
         known = self.prototypes_.extended(new)
@@ -118,28 +135,31 @@ class NearestPrototypeMixin(ClassifierMixin):
 
     def _set_known(self, prototypes: Prototypes, seen: np.ndarray) -> None:
         """Set the fitted attributes that say which classes there are and which are candidates."""
+        classes = self._candidate_labels(prototypes, seen)
         self.prototypes_ = prototypes
         self.seen_classes_ = seen
         self.unseen_classes_ = np.setdiff1d(prototypes.labels, seen)
-        self.classes_ = self._candidate_labels()
+        self.classes_ = classes
 
-    def _candidate_labels(self) -> np.ndarray:
+    def _candidate_labels(self, prototypes: Prototypes, seen: np.ndarray) -> np.ndarray:
+        """Return the labels that the parameter `candidates` stands for."""
         if np.ndim(self.candidates) and len(self.candidates):
-            return self.prototypes_.subset(self.candidates).labels
+            return prototypes.subset(self.candidates).labels
         if isinstance(self.candidates, str) and self.candidates == "all":
-            return self.prototypes_.labels
+            return prototypes.labels
         if not (isinstance(self.candidates, str) and self.candidates == "unseen"):
             raise ValueError(
                 '`candidates` must be "unseen", "all" or a list of at least one label; '
                 f"got {self.candidates!r}. A single label goes into a list."
             )
-        if self.unseen_classes_.size:
-            return self.unseen_classes_
+        unseen = np.setdiff1d(prototypes.labels, seen)
+        if unseen.size:
+            return unseen
         if self.prototypes is None:
-            return self.seen_classes_
+            return seen
         raise ValueError(
             'candidates="unseen" needs a class that has a prototype and no sample; all '
-            f"{len(self.seen_classes_)} classes have samples. Add prototypes of unseen classes, "
+            f"{len(seen)} classes have samples. Add prototypes of unseen classes, "
             'or use candidates="all".'
         )
 
@@ -155,8 +175,9 @@ class NearestPrototypeMixin(ClassifierMixin):
         for start in range(0, len(X), rows):
             block = X[start : start + rows]
             block = block @ W if semantic else block
-            own = (block * block).sum(axis=1, keepdims=True)
-            yield 2 * (block @ centres.T) - constants - own
+            # Without ||x||^2, which is the same for all candidates: with it, the digits that
+            # tell them apart would be lost in float32.
+            yield 2 * (block @ centres.T) - constants
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self, "projection_")

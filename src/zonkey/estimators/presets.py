@@ -16,7 +16,9 @@ def paper(prototypes: Any, **parameters: Any) -> Pipeline:
 
     The paper does not say how it normalises; unit length for both is the reading that this
     preset names. `parameters` go to `ZeroShotClassifier`, whose defaults are otherwise those
-    of the paper; rho, alpha and mu are to be chosen by `ZeroShotSearchCV`.
+    of the paper; rho, alpha and mu are to be chosen by `ZeroShotSearchCV`. The last step takes
+    prototypes as they come, so that new ones need the same treatment:
+    ``model[-1].with_classes(Prototypes(labels, matrix).normalized())``.
 
     Examples
     --------

@@ -109,6 +109,9 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         the fit is closed-form.
     n_iter_ : int
         Steps taken.
+    mu_ : ndarray of shape (n_iter_,)
+        The `mu` of each step: smaller than the parameter where competition would have left
+        too little curvature (a warning says so), 0 where the model has no push.
     converged_ : bool
         Whether `tol` was reached; a closed-form fit always has.
     n_features_in_ : int
@@ -197,16 +200,21 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
             prototypes must then be those of the moments.
         """
         self._check_parameters()
+        if not isinstance(moments, Moments):
+            raise TypeError(
+                f"`fit_moments` takes Moments; got {type(moments).__name__}. Use fit(X, y) for raw "
+                "samples, or Moments(prototypes).update(X, y)."
+            )
         if self.prototypes is not None:
             prototypes = Prototypes.coerce(self.prototypes)
             if prototypes != moments.prototypes:
-                if equations is not None:
-                    raise ValueError(
-                        "`equations` must belong to the prototypes of the estimator; the moments "
-                        f"have {moments.prototypes}, the estimator other {prototypes}. Leave "
-                        "`equations` out, or pass moments.with_prototypes(...) and theirs."
-                    )
                 moments = moments.with_prototypes(prototypes)
+        if equations is not None and not np.array_equal(equations.C0, moments.C0):
+            raise ValueError(
+                "`equations` must be those of the moments under the prototypes of the estimator; "
+                f"got others for {moments}. Leave `equations` out, or pass "
+                "NormalEquations.of(moments)."
+            )
         vars(self).pop("feature_names_in_", None)  # of an earlier fit; moments know no names
         self.n_features_in_ = moments.n_features
         return self._learn(moments, equations or NormalEquations.of(moments), np.dtype(np.float64))
@@ -226,27 +234,29 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         return Moments.from_arrays(X, labels, prototypes, n_reserve=n_reserve, seed=self._seed())
 
     def _learn(self, moments: Moments, equations: NormalEquations, dtype: np.dtype) -> Self:
-        self._set_known(moments.prototypes, moments.seen_labels)
+        self._candidate_labels(moments.prototypes, moments.seen_labels)  # fails early
         initial = _PROJECTIONS[self.direction](equations, self.beta)
         path = Path(initial.value, [], [], converged=True)
-        if self._synthesizes() and len(self.unseen_classes_):
+        if self._synthesizes() and len(moments.unseen_labels):
             path = self._refine(moments, equations, initial.value)
         warn_of_trouble(initial, path, beta=self.beta, mu=self._mu())
+        self._set_known(moments.prototypes, moments.seen_labels)
         self.projection_ = np.asarray(path.W, dtype)
         self.objective_ = np.asarray(path.objective)
         self.n_iter_ = len(path.steps)
+        self.mu_ = np.array([step.mu for step in path.steps])
         self.converged_ = path.converged
         return self
 
     def _refine(self, moments: Moments, equations: NormalEquations, W: np.ndarray) -> Path:
         """Synthesise features for the unseen classes and let the classes compete for them."""
-        Y_s = self.prototypes_.subset(self.seen_classes_).matrix.astype(np.float64)
-        Y_u = self.prototypes_.subset(self.unseen_classes_).matrix.astype(np.float64)
+        Y_s = moments.prototypes.subset(moments.seen_labels).matrix.astype(np.float64)
+        Y_u = moments.prototypes.subset(moments.unseen_labels).matrix.astype(np.float64)
         synthesized = synthesize(
             W,
             Y_u,
             Y_s,
-            [_samples_of(moments, label) for label in self.seen_classes_.tolist()],
+            [_samples_of(moments, label) for label in moments.seen_labels.tolist()],
             rho=self.rho,
             n_neighbors=self.n_neighbors,
             n_synthetic=self.n_synthetic,

@@ -123,7 +123,8 @@ def seen_unseen_curve(
         True labels; some of seen classes, some of unseen ones.
     scores : array-like of shape (n_samples, n_classes)
         Score of each sample for each class, higher is better, without any penalty, as
-        `decision_function` returns with all classes as candidates and `seen_penalty=0`.
+        `decision_function` returns with all classes as candidates and `seen_penalty=0`. With
+        two classes also (n_samples,), the second score less the first.
     classes : array-like of shape (n_classes,)
         The class of each column of `scores`.
     seen_classes : array-like or set
@@ -151,7 +152,7 @@ def seen_unseen_curve(
     true, columns = filled_labels(y_true, "y_true"), filled_labels(classes, "classes")
     seen_labels = filled_labels(seen_classes, "seen_classes")
     is_seen = _seen_mask(true, seen_labels)
-    S = np.asarray(check_array(scores, input_name="scores"))  # n_samples x n_classes
+    S = _score_matrix(scores, columns.size)  # n_samples x n_classes
     _check_columns(true, S, columns)
     seen_column = np.isin(columns, seen_labels)
 
@@ -196,6 +197,14 @@ def _seen_mask(true: NDArray[Any], seen_classes: NDArray[Any]) -> NDArray[np.boo
             "test set of one sort."
         )
     return is_seen
+
+
+def _score_matrix(scores: Any, n_classes: int) -> NDArray[Any]:
+    """Return scores as a matrix; of two classes scikit-learn gives the difference alone."""
+    if n_classes == 2 and np.ndim(scores) == 1:
+        difference = np.asarray(scores)
+        scores = np.stack([np.zeros_like(difference), difference], axis=1)
+    return np.asarray(check_array(scores, input_name="scores"))
 
 
 def _check_columns(true: NDArray[Any], scores: NDArray[Any], columns: NDArray[Any]) -> None:

@@ -8,6 +8,7 @@ data less those of the held-out classes, and one factorisation a fold serves the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import Any, Self, cast
@@ -27,9 +28,9 @@ from ..estimators import ZeroShotClassifier
 from ..estimators.validation import check_count
 from .splits import ClassKFold
 
-# What is fixed by the protocol: the held-out classes are the candidates, and they are
-# described by the prototypes that the estimator came with.
-_FIXED = ("prototypes", "candidates", "random_state")
+# What is fixed by the protocol: the held-out classes are the candidates, none of them seen, and
+# they are described by the prototypes that the estimator came with.
+_FIXED = ("prototypes", "candidates", "seen_penalty", "random_state")
 
 
 class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -123,6 +124,13 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                     f"`cv` must train on all that is not held out; a fold of {len(train)} and "
                     f"{len(test)} samples does not make {len(labels)}. Use ClassKFold."
                 )
+            if len(np.unique(labels[test])) < 2:
+                warnings.warn(
+                    "A fold holds out a single class, among which every guess is right: its score "
+                    "of 1 tells nothing. Use fewer folds or more classes.",
+                    UserWarning,
+                    stacklevel=3,
+                )
             yield test
 
     def _score_fold(
@@ -198,7 +206,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Predict with the best estimator."""
         return self._best().predict(X)
 
-    def predict_top(self, X: Any, k: int = 5) -> np.ndarray:
+    def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
         """Return the k best candidates of the best estimator."""
         return self._best().predict_top(X, k)
 
