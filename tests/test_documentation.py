@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import zonkey
+from zonkey.cli.demo import run_demo
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(
@@ -52,6 +53,15 @@ def test_readme_examples(tmp_path, monkeypatch):
     promised = float(re.search(r"search\.score.*# ([\d.]+)", "".join(blocks)).group(1))
     X = names["features"].transform(data.X_test[data.is_unseen])
     assert search.score(X, data.y_test[data.is_unseen]) == pytest.approx(promised, abs=0.006)
+
+
+def test_readme_table_is_what_the_demonstration_gives():
+    text = (ROOT / "README.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| (\w+) \| ([\d. |]+) \|$", text, re.M))
+    for row in run_demo(seed=0).record["models"]:
+        figures = [row[key] for key in ("unseen_only", "acc_s", "acc_u", "hm", "ausuc")]
+        printed = [float(figure) for figure in rows[row["model"]].split("|")]
+        assert printed == pytest.approx(100 * np.array(figures), abs=0.3), row["model"]
 
 
 def test_links_between_documents_lead_somewhere():
