@@ -27,6 +27,8 @@ bench: $(VENV)/.dev ## tables of speed and accuracy; minutes, not part of the te
 	$(BIN)/python benchmarks/fit_speed.py
 	$(BIN)/python benchmarks/sylvester_speed.py
 	$(BIN)/python benchmarks/cub_accuracy.py
+	$(BIN)/python benchmarks/few_shot_speed.py
+	$(BIN)/python benchmarks/few_shot_accuracy.py
 
 constraints: ## pin what the newest releases resolve to
 	$(PYTHON) -m venv .venv-pins

@@ -48,6 +48,7 @@ def test_readme_examples(tmp_path, monkeypatch):
             assert names["model"].predict([x]).tolist() == ["zebra"]
     assert "okapi" in names["wiser"].classes_
     assert len(names["general"].classes_) == 5
+    assert names["few"].predict([x]).tolist() == ["zebra"]
     search, data = names["search"], names["data"]
     assert len(np.unique(search.cv_results_["mean_test_score"])) > 1
     promised = float(re.search(r"search\.score.*# ([\d.]+)", "".join(blocks)).group(1))
@@ -72,7 +73,7 @@ def test_links_between_documents_lead_somewhere():
 
 def test_files_named_in_the_notation_exist():
     text = (ROOT / "docs" / "notation.md").read_text("utf-8")
-    for name in set(re.findall(r"`((?:core|linalg|estimators|metrics)/\w+\.py)", text)):
+    for name in set(re.findall(r"`((?:core|linalg|estimators|metrics|evaluation)/\w+\.py)", text)):
         assert (ROOT / "src" / "zonkey" / name).exists(), name
 
 

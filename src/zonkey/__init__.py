@@ -5,16 +5,20 @@ The name is the paper's own example: a zebra synthesised from a horse that comes
 
 from importlib.metadata import version
 
-from . import metrics, model_selection, preprocessing
-from .core import Moments, Prototypes
-from .estimators import ZeroShotClassifier, presets
+from . import evaluation, metrics, model_selection, preprocessing
+from .core import BaseClasses, Moments, Prototypes
+from .estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier, presets
 
 __version__ = version("zonkey")
 
 __all__ = [
+    "BaseClasses",
+    "FewShotClassifier",
     "Moments",
+    "NearestSupport",
     "Prototypes",
     "ZeroShotClassifier",
+    "evaluation",
     "metrics",
     "model_selection",
     "preprocessing",

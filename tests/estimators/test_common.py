@@ -3,8 +3,9 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from zonkey import ZeroShotClassifier
+from zonkey import NearestSupport, ZeroShotClassifier
 from zonkey.estimators.checks import parametrize_with_zero_shot_checks
+from zonkey.estimators.few_shot import FewShotClassifier
 from zonkey.model_selection import ZeroShotSearchCV
 
 CONFIGURATIONS = [
@@ -16,6 +17,14 @@ CONFIGURATIONS = [
     ZeroShotClassifier(competition="assigned"),
     ZeroShotClassifier(competition="entropy"),
 ]
+FEW_SHOT = [
+    FewShotClassifier(),
+    FewShotClassifier(synthesis=None, n_episodes=1),
+    FewShotClassifier(competition=None, n_episodes=2),
+    FewShotClassifier(competition="assigned", n_episodes=2),
+    FewShotClassifier(scaling=None, n_jobs=2),
+]
+BASELINES = [NearestSupport(), NearestSupport("mean")]
 SEARCH = ZeroShotSearchCV(ZeroShotClassifier(), {"alpha": [0.0, 0.1]}, cv=2)
 
 
@@ -30,7 +39,9 @@ def expected_failures(estimator):
 
 # The checks have two or three classes, of which a fold cannot hold out more than one.
 @pytest.mark.filterwarnings("ignore:A fold holds out a single class")
-@parametrize_with_checks([*CONFIGURATIONS, SEARCH], expected_failed_checks=expected_failures)
+@parametrize_with_checks(
+    [*CONFIGURATIONS, *FEW_SHOT, *BASELINES, SEARCH], expected_failed_checks=expected_failures
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

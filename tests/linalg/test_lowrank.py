@@ -201,9 +201,25 @@ def test_an_iteration_cut_short_says_so(monkeypatch):
     A, B, C, F, w = drawn(30, 3, 8)
     monkeypatch.setattr(lowrank, "MAX_STEPS", 2)
     family = UpdatedFactor(A, Factor.of(A), F)
-    cut = family._iterate(Factor.of(B), C, scale=1.0, shift=0.0, weights=w)
+    cut = family._iterate(Factor.of(A), Factor.of(B), C, w, None, 0.0)
     assert cut.status is Status.NOT_CONVERGED
     assert cut.stats.iterations == 2
+
+
+def test_a_good_start_and_a_loose_tolerance_save_steps():
+    A, B, C, F, w = drawn(60, 3, 40)
+    family, B = UpdatedFactor(A, Factor.of(A), F), Factor.of(B)
+    exact = family.solve(B, C, scale=1.0, shift=0.1, weights=w)
+    rng = np.random.default_rng(0)
+    near = exact.value * (1 + 1e-4 * rng.normal(size=C.shape))
+    warm = family.solve(B, C, scale=1.0, shift=0.1, weights=w, start=near)
+    np.testing.assert_allclose(warm.value, exact.value, rtol=1e-9, atol=1e-12)
+    loose = family.solve(B, C, scale=1.0, shift=0.1, weights=w, start=near, tol=1e-6)
+    assert loose.stats.iterations < warm.stats.iterations
+    error = np.linalg.norm(loose.value - exact.value) / np.linalg.norm(exact.value)
+    assert 1e-14 < error < 1e-5
+    done = family.solve(B, C, scale=1.0, shift=0.1, weights=w, start=exact.value, tol=1e-10)
+    assert done.stats.iterations == 0
 
 
 # Steps, zero columns, sizes of the right-hand side, dtype

@@ -2,6 +2,7 @@
 
 from .competition import Competition, Path, Step, learn
 from .entropy import EntropyObjective, minimize_entropy
+from .frame import BaseClasses, Frame
 from .moments import Moments
 from .projection import (
     NormalEquations,
@@ -10,11 +11,13 @@ from .projection import (
     reverse_projection,
 )
 from .prototypes import Prototypes
-from .synthesis import Synthesized, synthesize
+from .synthesis import Synthesized, synthesize, synthesize_from_support
 
 __all__ = [
+    "BaseClasses",
     "Competition",
     "EntropyObjective",
+    "Frame",
     "Moments",
     "NormalEquations",
     "Path",
@@ -27,4 +30,5 @@ __all__ = [
     "minimize_entropy",
     "reverse_projection",
     "synthesize",
+    "synthesize_from_support",
 ]

@@ -72,7 +72,11 @@ class Path:
 
 
 class Competition:
-    """The fixed raw material of Algorithm 1: seen moments, X_g and Y_u.
+    """The fixed raw material of Algorithm 1: seen moments, X_g and Y_u; for few shots, X_u too.
+
+    A support sample enters A-hat, B-hat and C-hat (Eqs. erplAt0 to erplCt0) exactly as a
+    synthesised one whose delta is fixed: 1 for its own class, 0 for the others. So the two sets
+    are one list of samples here, of which the labelled do not compete.
 
     Parameters
     ----------
@@ -84,6 +88,10 @@ class Competition:
     beta : float
     tie_tol : float
         epsilon of Eqs. subgrad01 and subgrad11.
+    support : tuple of arrays (X_u, codes), default=None
+        Labelled samples (N_u x d) of the classes of Y_u, and the row of Y_u of each.
+    solver_tol : float, default=0.0
+        Relative error of W that a step may leave; 0 asks for rounding.
     rule : {"second-best", "best", "assigned"}
         "second-best" is the paper's model; "best" leaves out the second term (mu = 0);
         "assigned" trusts the class each sample was made for.
@@ -98,30 +106,45 @@ class Competition:
         beta: float,
         tie_tol: float = 1e-3,
         rule: Rule = "second-best",
+        support: tuple[Array, Array] | None = None,
+        solver_tol: float = 0.0,
     ) -> None:
         self.equations = equations
-        self.X_g = synthesized.features
         self.targets = synthesized.targets
         self.Y_u = Y_u
+        self.X, self._labels = synthesized.features, None
+        if support is not None:
+            X_u, codes = support
+            self.X = namespace(X_u).concat([self.X, X_u], axis=0)
+            self._labels = assignment.assigned(codes, Y_u.shape[0], like=X_u)
         self.beta = float(beta)  # a NumPy scalar would turn float32 arrays into float64
         self.tie_tol = tie_tol
         self.rule = rule
-        self._A = UpdatedFactor(equations.A0, equations.factor, self.X_g.T)
+        self.solver_tol = solver_tol
+        self._A = UpdatedFactor(equations.A0, equations.factor, self.X.T)
 
     def weights(self, W: Array) -> tuple[Array, Array, Array]:
-        """Return f, eta and xi at W."""
+        """Return f, eta and xi at W, synthesised samples first."""
         xp = namespace(W)
-        f = assignment.losses(W, self.X_g, self.Y_u)
+        f = assignment.losses(W, self.X, self.Y_u)
+        n_g = self.targets.shape[0]
+        eta, xi = self._compete(f[:n_g, :])
+        if self._labels is not None:
+            eta = xp.concat([eta, self._labels], axis=0)
+            xi = xp.concat([xi, xp.zeros_like(self._labels)], axis=0)
+        return f, eta, xi
+
+    def _compete(self, f: Array) -> tuple[Array, Array]:
         if self.rule == "assigned":
             eta = assignment.assigned(self.targets, self.Y_u.shape[0], like=f)
-            return f, eta, xp.zeros_like(f)
+            return eta, namespace(f).zeros_like(f)
         eta, taken = assignment.best(f, self.tie_tol)
         if self.rule == "best":
-            return f, eta, xp.zeros_like(f)
-        return f, eta, assignment.second_best(f, taken, self.tie_tol)
+            return eta, namespace(f).zeros_like(f)
+        return eta, assignment.second_best(f, taken, self.tie_tol)
 
     def A_hat(self, delta: Array, alpha: float) -> Array:
-        """Eq. erplAt, with sum_j delta_ij for the printed 1 - mu.
+        """Eqs. erplAt and erplAt0, with sum_j delta_ij for the printed 1 - mu.
 
         The two agree wherever there is a second best; where there is none, only the sum
         makes the gradient vanish.
@@ -129,15 +152,16 @@ class Competition:
         return self._A.dense(**self._A_terms(delta, alpha))
 
     def B_hat(self, delta: Array, alpha: float) -> Array:
-        """Eq. erplBt."""
+        """Eqs. erplBt and erplBt0."""
         B0, Y = self.equations.B0, self.Y_u
         of_classes = namespace(delta).sum(delta, axis=0)
         weighted = (Y.T * of_classes[None, :]) @ Y
         return (1 - alpha) * B0 + alpha * weighted + self.beta * identity_like(B0)
 
     def C_hat(self, delta: Array, alpha: float) -> Array:
-        """Eq. erplCt."""
-        return 2 * (1 - alpha) * self.equations.C0 + 2 * alpha * (self.X_g.T @ (delta @ self.Y_u))
+        """Eqs. erplCt and erplCt0."""
+        # In this order the product is the cheaper one: there are fewer classes than dimensions.
+        return 2 * (1 - alpha) * self.equations.C0 + 2 * alpha * ((self.X.T @ delta) @ self.Y_u)
 
     def objective(self, W: Array, f: Array, delta: Array, alpha: float) -> float:
         """Return F(W), given f and delta = eta - mu xi at W (Eq. erplobj over 1 + gamma).
@@ -149,26 +173,54 @@ class Competition:
         seen = self.equations.loss(W)
         return (1 - alpha) * seen + 2 * self.beta * squared_norm(W) + alpha * competing
 
-    def solve(self, eta: Array, xi: Array, alpha: float, mu: float) -> tuple[Solution, float]:
+    def solve(
+        self, eta: Array, xi: Array, alpha: float, mu: float, start: Array | None = None
+    ) -> tuple[Solution, float]:
         """Solve Eq. erpllinear1, shrinking mu where the operator would be indefinite.
 
         Classes that are often second best get negative weight in B-hat. As the smallest
         eigenvalue of the operator falls towards zero the solution grows without bound, and
         below zero it is no minimiser at all; mu is then halved, for this step, until enough
-        is left of the curvature that there would be without competition.
+        is left of the curvature that there would be without competition. The solver begins at
+        `start`, usually the last W.
         """
-        uncontested = Factor.of(self.B_hat(eta, alpha))
-        B = Factor.of(self.B_hat(eta - mu * xi, alpha)) if mu else uncontested
+        uncontested = self.B_hat(eta, alpha)
+        B = Factor.of(self.B_hat(eta - mu * xi, alpha) if mu else uncontested)
         lower = (1 - alpha) * float(self.equations.factor.values[0]) + self.beta
+        if not self._is_surely_safe(lower, B, uncontested):
+            B, mu = self._guarded(lower, B, Factor.of(uncontested), eta, xi, alpha, mu)
+        delta = eta - mu * xi
+        terms = self._A_terms(delta, alpha)
+        C = self.C_hat(delta, alpha)
+        return self._A.solve(B, C, **terms, start=start, tol=self.solver_tol), mu
+
+    def _guarded(
+        self,
+        lower: float,
+        B: Factor,
+        uncontested: Factor,
+        eta: Array,
+        xi: Array,
+        alpha: float,
+        mu: float,
+    ) -> tuple[Factor, float]:
+        """Halve mu until the operator is safe; return B-hat and the mu that made it so."""
         if not self._is_safe(lower, B, uncontested):
             # The bound on A-hat ignores the synthesised samples: look again with all of it.
-            lower = float(Factor.of(self.A_hat(eta - mu * xi, alpha)).values[0])
+            A = self.A_hat(eta - mu * xi, alpha)
+            lower = float(namespace(A).linalg.eigvalsh(A)[0])
         asked = mu
         while mu > 0 and not self._is_safe(lower, B, uncontested):
             mu = mu / 2 if mu > _SMALLEST_MU * asked else 0.0
             B = Factor.of(self.B_hat(eta - mu * xi, alpha))
-        delta = eta - mu * xi
-        return self._A.solve(B, self.C_hat(delta, alpha), **self._A_terms(delta, alpha)), mu
+        return B, mu
+
+    def _is_surely_safe(self, smallest_of_A: float, B: Factor, uncontested: Array) -> bool:
+        """Say so where a bound suffices: no eigenvalue is below the smallest diagonal entry."""
+        xp = namespace(uncontested)
+        diagonal = xp.linalg.diagonal(uncontested)
+        bounds = xp.stack([xp.min(diagonal), xp.sum(diagonal)])  # of smallest and largest
+        return self._is_safe(smallest_of_A, B, Factor(bounds, None))
 
     def _is_safe(self, smallest_of_A: float, B: Factor, uncontested: Factor) -> bool:
         """Say whether enough is left of the curvature that mu = 0 would give."""
@@ -190,22 +242,31 @@ def learn(
     max_iter: int = 5,
     tol: float = 1e-4,
     on_step: OnStep | None = None,
+    track: bool = True,
 ) -> Path:
     """Run Algorithm 1 from the initial projection W^(0) = W.
 
-    `on_step(t, objective, change)` is called after every step, for those who watch.
+    `on_step(t, objective, change)` is called after every step, for those who watch. With
+    ``track=False`` the objective is not computed, and is NaN.
     """
     alpha, mu = float(alpha), float(mu)
+
+    def value(W: Array, f: Array, delta: Array) -> float:
+        return competition.objective(W, f, delta, alpha) if track else float("nan")
+
+    guess = W
     f, eta, xi = competition.weights(W)
-    objective = [competition.objective(W, f, eta - mu * xi, alpha)]
+    objective = [value(W, f, eta - mu * xi)]
     steps: list[Step] = []
     while len(steps) < max_iter and not (steps and steps[-1].change <= tol):
         alpha_t = DECAY ** len(steps) * alpha
-        solution, mu_t = competition.solve(eta, xi, alpha_t, mu)
+        solution, mu_t = competition.solve(eta, xi, alpha_t, mu, start=guess)
         previous, W = W, solution.value
+        # Once samples keep their classes, what moves W is alpha_t, by DECAY times the last move.
+        guess = W + DECAY * (W - previous) if steps else W
         f, eta, xi = competition.weights(W)
         steps.append(Step(relative_change(previous, W), alpha_t, mu_t, solution))
-        objective.append(competition.objective(W, f, eta - mu * xi, alpha))
+        objective.append(value(W, f, eta - mu * xi))
         if on_step is not None:
             on_step(len(steps), objective[-1], steps[-1].change)
     return Path(W, objective, steps, converged=bool(steps) and steps[-1].change <= tol)

@@ -31,6 +31,7 @@ class NormalEquations:
     A0: Array
     B0: Array
     C0: Array
+    known_factor: Factor | None = None
 
     @classmethod
     def of(cls, moments: Moments) -> NormalEquations:
@@ -40,7 +41,7 @@ class NormalEquations:
     @cached_property
     def factor(self) -> Factor:
         """Eigendecomposition of A0."""
-        return Factor.of(self.A0)
+        return Factor.of(self.A0) if self.known_factor is None else self.known_factor
 
     def loss(self, W: Array) -> float:
         """Return sum_i ||W'x_i - y_li||^2 + ||x_i - W y_li||^2 (first term of Eq. erplobj).
@@ -49,7 +50,9 @@ class NormalEquations:
         <W, A0 W> + <W, W B0> - 4 <W, C0> + tr A0 + tr B0.
         """
         xp = namespace(W)
-        inner = float(xp.sum(W * (self.A0 @ W + W @ self.B0 - 4 * self.C0)))
+        Z = self.factor.to_basis(W)  # <W, A0 W> in the eigenbasis, where A0 costs nothing
+        inner = float(xp.sum(self.factor.values[:, None] * Z * Z))
+        inner += float(xp.sum(W * (W @ self.B0 - 4 * self.C0)))
         return inner + float(xp.linalg.trace(self.A0)) + float(xp.linalg.trace(self.B0))
 
     def gradient(self, W: Array) -> Array:

@@ -34,19 +34,41 @@ def refine(
     tie_tol: float,
     max_iter: int | None,
     tol: float,
+    support: tuple[Array, Array] | None = None,
+    solver_tol: float = 0.0,
     on_step: OnStep | None = None,
+    track: bool = True,
 ) -> Path:
     """Return the path from W to the refined projection.
 
     `form` is "second-best" (the paper's BPL), None (mu = 0: BPL1), "assigned" (without
-    ambiguity handling) or "entropy" (minimum entropy, where alpha stays constant).
+    ambiguity handling) or "entropy" (minimum entropy, where alpha stays constant). Labelled
+    samples of the classes of Y_u, `support`, do not compete.
     """
     if form == "entropy":
+        if support is not None:
+            raise ValueError("Minimum entropy takes no support set; use another form.")
         objective = EntropyObjective(equations, synthesized.features, Y_u, alpha=alpha, beta=beta)
         steps = GRADIENT_STEPS if max_iter is None else max_iter
         return minimize_entropy(objective, W, max_iter=steps, tol=tol, on_step=on_step)
     competition = Competition(
-        equations, synthesized, Y_u, beta=beta, tie_tol=tie_tol, rule=_RULES[form]
+        equations,
+        synthesized,
+        Y_u,
+        beta=beta,
+        tie_tol=tie_tol,
+        rule=_RULES[form],
+        support=support,
+        solver_tol=solver_tol,
     )
     steps = ALGORITHM_1_STEPS if max_iter is None else max_iter
-    return learn(competition, W, alpha=alpha, mu=mu, max_iter=steps, tol=tol, on_step=on_step)
+    return learn(
+        competition,
+        W,
+        alpha=alpha,
+        mu=mu,
+        max_iter=steps,
+        tol=tol,
+        on_step=on_step,
+        track=track,
+    )

@@ -16,6 +16,7 @@ from array_api_compat import device
 
 from ..linalg.arrays import Array, namespace, squared_norm
 from ..linalg.distances import nearest
+from .assignment import assigned
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,46 @@ def synthesize(
     offsets = perturbation(W, direction, rho=rho, scaling=scaling)
     X_g = xp.astype(xp.concat(features, axis=0), W.dtype) + offsets
     return Synthesized(X_g, of_target, of_source)
+
+
+def synthesize_from_support(
+    W: Array,
+    Y_u: Array,
+    X_u: Array,
+    codes: Array,
+    epsilon: Array,
+    *,
+    rho: float,
+    scaling: str | None = "squared-norm",
+) -> Synthesized:
+    """Synthesise features from a few labelled ones (Eq. generate1).
+
+    What is kept of a real sample is its deviation from the mean of its class; the centre is the
+    projected prototype, blurred by epsilon_i:
+
+        x_i^(g) = (x_i^(u) - mean_j^(u)) + rho W (y_j^(u) + epsilon_i) / ||W||_F^2
+
+    Parameters
+    ----------
+    W : array of shape (d, k)
+    Y_u : array of shape (q, k)
+    X_u, codes : arrays of shape (N_u, d) and (N_u,)
+        Support samples, and the row of Y_u of each.
+    epsilon : array of shape (m, N_u, k)
+        Random vectors: m synthesised samples for each real one.
+    """
+    xp = namespace(W)
+    members = assigned(codes, Y_u.shape[0], like=X_u)  # N_u x q
+    counts = xp.sum(members, axis=0)
+    sums = members.T @ X_u
+    means = sums / xp.where(counts > 0, counts, xp.ones_like(counts))[:, None]
+    deviations = X_u - xp.take(means, codes, axis=0)
+    directions = xp.take(Y_u, codes, axis=0)[None, :, :] + epsilon
+    m = epsilon.shape[0]
+    flat = xp.reshape(directions, (m * X_u.shape[0], W.shape[1]))
+    X_g = xp.tile(deviations, (m, 1)) + perturbation(W, flat, rho=rho, scaling=scaling)
+    targets = xp.tile(codes, (m,))
+    return Synthesized(X_g, targets, targets)
 
 
 def perturbation(W: Array, direction: Array, *, rho: float, scaling: str | None) -> Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.competition import Path
+from ..core.competition import Step
 from ..linalg.sylvester import Solution, Status
 
 # From `warnings.warn` up to the line that called `fit`.
@@ -21,9 +22,9 @@ def print_step(step: int, objective: float, change: float) -> None:
     )
 
 
-def warn_of_trouble(initial: Solution, path: Path, *, beta: float, mu: float) -> None:
+def warn_of_trouble(initial: Solution, steps: Sequence[Step], *, beta: float, mu: float) -> None:
     """Warn of systems that were not well determined, and of steps that the guard changed."""
-    refined = [step.solution for step in path.steps if step.solution is not None]
+    refined = [step.solution for step in steps if step.solution is not None]
     for solution in (initial, *refined):
         if solution.status is not Status.SOLVED:
             warnings.warn(
@@ -33,11 +34,11 @@ def warn_of_trouble(initial: Solution, path: Path, *, beta: float, mu: float) ->
                 stacklevel=_STACK,
             )
             break
-    shrunk = [step.mu for step in path.steps if step.mu < mu]
+    shrunk = [step.mu for step in steps if step.mu < mu]
     if shrunk:
         warnings.warn(
             f"`mu` was lowered from {mu} to {min(shrunk):.3g} in {len(shrunk)} of "
-            f"{len(path.steps)} steps, where competition would have left less than a quarter of "
+            f"{len(steps)} steps, where competition would have left less than a quarter of "
             "the curvature of the problem, or none. A smaller `alpha` or `mu` avoids it.",
             ConvergenceWarning,
             stacklevel=_STACK,

@@ -56,7 +56,7 @@ class NearestPrototypeMixin(ClassifierMixin):
                 f"`k` must be at most the number of candidates, {len(self.classes_)}; got {k}. "
                 'Ask for fewer, or fit with candidates="all".'
             )
-        tops = [_top(scores, k) for scores in self._score_blocks(X)]
+        tops = [best_columns(scores, k) for scores in self._score_blocks(X)]
         return self.classes_[np.concatenate(tops)]
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -191,7 +191,7 @@ class NearestPrototypeMixin(ClassifierMixin):
             )
 
 
-def _top(scores: np.ndarray, k: int) -> np.ndarray:
+def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
     """Return the columns of the k largest scores of each row, largest first.
 
     Equal scores come in the order of the columns, as for `argmax`; where they are the last to

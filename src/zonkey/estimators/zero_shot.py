@@ -239,7 +239,7 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         path = Path(initial.value, [], [], converged=True)
         if self._synthesizes() and len(moments.unseen_labels):
             path = self._refine(moments, equations, initial.value)
-        warn_of_trouble(initial, path, beta=self.beta, mu=self._mu())
+        warn_of_trouble(initial, path.steps, beta=self.beta, mu=self._mu())
         self._set_known(moments.prototypes, moments.seen_labels)
         self.projection_ = np.asarray(path.W, dtype)
         self.objective_ = np.asarray(path.objective)

@@ -62,22 +62,41 @@ class UpdatedFactor:
         # Measured: eigh costs about 20 d^3 operations at the rate of a matrix product.
         return _TYPICAL_STEPS * 4 * r * d * k < 20 * d**3
 
-    def solve(self, B: Factor, C: Array, *, scale: float, shift: float, weights: Array) -> Solution:
+    def solve(
+        self,
+        B: Factor,
+        C: Array,
+        *,
+        scale: float,
+        shift: float,
+        weights: Array,
+        start: Array | None = None,
+        tol: float = 0.0,
+    ) -> Solution:
         """Solve (s A + c I + F diag(w) F') W + W B = C for weights w >= 0 and s > 0.
+
+        The iteration begins at `start`, where one is known, and ends when the relative error
+        is about `tol`, or rounding, whichever is larger.
 
         Falls back on a direct solve where the iteration costs more, where it does not
         converge, or where the operator is not known to be positive definite.
         """
         if self.is_iterative(C.shape[1]):
-            solution = self._iterate(B, C, scale=scale, shift=shift, weights=weights)
+            base = self.factor.transformed(scale=scale, shift=shift)
+            solution = self._iterate(base, B, C, weights, start, tol)
             if solution is not None and solution.status is Status.SOLVED:
                 return solution
         return solve(self.dense(scale=scale, shift=shift, weights=weights), B, C)
 
     def _iterate(
-        self, B: Factor, C: Array, *, scale: float, shift: float, weights: Array
+        self,
+        base: Factor,
+        B: Factor,
+        C: Array,
+        weights: Array,
+        start: Array | None,
+        tol: float,
     ) -> Solution | None:
-        base = self.factor.transformed(scale=scale, shift=shift)
         stats = spectrum_stats(base, B)
         if stats.smallest <= near_singular_level(base, stats):
             return None  # rounding alone could have made it positive
@@ -85,43 +104,54 @@ class UpdatedFactor:
             self._G = self.factor.to_basis(self.F)
         R = to_bases(base, B, C)
         diagonal = base.values[:, None] + B.values[None, :]
-        Z, steps, converged = _conjugate_gradients(diagonal, self._G, weights, R)
+        Z = namespace(R).zeros_like(R) if start is None else to_bases(base, B, start)
+        tol = max(tol, 32 * epsilon(R))
+        Z, steps, converged = _conjugate_gradients(diagonal, self._G, weights, R, Z, tol)
         status = Status.SOLVED if converged else Status.NOT_CONVERGED
         return Solution(from_bases(base, B, Z), status, replace(stats, iterations=steps))
 
 
 def _conjugate_gradients(
-    diagonal: Array, G: Array, weights: Array, R: Array
+    diagonal: Array, G: Array, weights: Array, R: Array, Z: Array, tol: float
 ) -> tuple[Array, int, bool]:
-    """Solve (diag(diagonal_j) + G diag(w) G') z_j = r_j for every column j at once."""
+    """Solve (diag(diagonal_j) + G diag(w) G') z_j = r_j for every column j at once, from Z.
+
+    Where Z = 0 the quotient R / diagonal would be nearer, but not safe: where the update lifts
+    a tiny eigenvalue it is so much larger than the solution that its rounding would bury it.
+    """
     xp = namespace(R)
-    M = R / diagonal
-    # Columns of M of size 1, so that no square below overflows or vanishes.
-    size = xp.max(xp.abs(M), axis=0)[None, :]
+
+    def apply(P: Array) -> Array:
+        Q = G @ (weights[:, None] * (G.T @ P))
+        Q += diagonal * P
+        return Q
+
+    # Columns of size 1, so that no square below overflows or vanishes.
+    size = xp.max(xp.abs(R / diagonal), axis=0)[None, :]
     size = xp.where(size > 0, size, xp.ones_like(size))
-    residual, M = R / size, M / size
-    # From zero, although M is nearer: where the update lifts a tiny eigenvalue, M is so
-    # much larger than the solution that its rounding errors would bury it.
-    Z, P = xp.zeros_like(R), M
+    Z = Z / size
+    residual = R / size - apply(Z)
+    M = residual / diagonal
+    P = M
     rho = xp.sum(residual * M, axis=0)
     for step in range(MAX_STEPS):
-        if _is_small(M, Z):
+        if _is_small(M, Z, tol):
             return size * Z, step, True
-        Q = diagonal * P + G @ (weights[:, None] * (G.T @ P))
-        length = _ratio(rho, xp.sum(P * Q, axis=0))
-        Z = Z + length[None, :] * P
-        residual = residual - length[None, :] * Q
+        Q = apply(P)
+        length = _ratio(rho, xp.sum(P * Q, axis=0))[None, :]
+        Z = Z + length * P
+        Q *= length
+        residual -= Q
         M = residual / diagonal
         rho, previous = xp.sum(residual * M, axis=0), rho
         P = M + _ratio(rho, previous)[None, :] * P
-    return size * Z, MAX_STEPS, _is_small(M, Z)
+    return size * Z, MAX_STEPS, _is_small(M, Z, tol)
 
 
-def _is_small(M: Array, Z: Array) -> bool:
+def _is_small(M: Array, Z: Array, tol: float) -> bool:
     """Say whether M, an estimate of the error of Z, is negligible in every column."""
     xp = namespace(M)
-    goal = (32 * epsilon(M)) ** 2 * xp.sum(Z * Z, axis=0)
-    return bool(xp.all(xp.sum(M * M, axis=0) <= goal))
+    return bool(xp.all(xp.sum(M * M, axis=0) <= tol**2 * xp.sum(Z * Z, axis=0)))
 
 
 def _ratio(a: Array, b: Array) -> Array:

@@ -7,12 +7,15 @@ from .generalized import (
     generalized_scores,
     seen_unseen_curve,
 )
+from .intervals import MeanInterval, mean_confidence_interval
 
 __all__ = [
     "GeneralizedScores",
+    "MeanInterval",
     "SeenUnseenCurve",
     "generalized_scores",
     "hit_at_k",
+    "mean_confidence_interval",
     "per_class_accuracy",
     "seen_unseen_curve",
 ]

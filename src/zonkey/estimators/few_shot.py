@@ -1,0 +1,322 @@
+"""FewShotClassifier: recognise novel classes from a prototype and a handful of samples."""
+
+from __future__ import annotations
+
+from typing import Any, Self, cast
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from ..core.competition import Path
+from ..core.frame import BaseClasses
+from ..core.labels import as_labels
+from ..core.moments import Moments
+from ..core.projection import bidirectional_projection
+from ..core.prototypes import Prototypes
+from ..core.refinement import Form, refine
+from ..core.synthesis import Synthesized, synthesize, synthesize_from_support
+from .base_validation import (
+    as_base,
+    joined_prototypes,
+    require_disjoint,
+    require_features,
+    require_samples,
+)
+from .diagnostics import warn_of_trouble
+from .few_shot_task import Task, spread_of
+from .nearest_prototype import NearestPrototypeMixin
+from .validation import check_count, check_interval, check_option
+from .zero_shot import ZeroShotClassifier
+
+_DTYPES: Any = [np.float64, np.float32]
+_SOLVER_TOL = 1e-9  # relative, of a step: far below the noise of synthesis, and a third faster
+
+
+class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
+    """Few-shot classification by competitive bidirectional projection learning.
+
+    The base classes enter through their moments alone: three matrices, gathered once. In each of
+    several episodes, features of the novel classes are synthesised from the support set, and the
+    projection is refined on base, support and synthesised samples in competition; the projections
+    of the episodes are averaged. A sample is given the class whose projected prototype is nearest.
+
+    Parameters
+    ----------
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        A semantic vector for every novel class (others may be there too). None: those of the
+        base moments, or one-hot vectors where there is no base.
+    base : Moments or BaseClasses, default=None
+        Moments of the base classes. ``BaseClasses(moments)`` keeps their diagonalisation for
+        many fits. None: learn from the novel classes only, the paper's "BPL (novel)".
+    synthesis : {"support", "base", None}, default="support"
+        Raw material of synthesis: the support set (Eq. generate1, SFSP1), samples of base
+        classes (Eq. generate, SFSP2), or no synthesis.
+    competition : {"second-best", "assigned", None}, default="second-best"
+        As for `ZeroShotClassifier`.
+    rho : float in [0, 1], default=0.5
+        Weight of the projected prototype in a synthesised sample.
+    alpha : float in [0, 1), default=0.1
+        Weight of the novel classes (support and synthesised) against the base classes.
+    mu : float in [0, 1), default=0.1
+        Strength of the push from the second best class.
+    beta : float >= 0, default=0.01
+        Ridge penalty.
+    n_synthetic : int, default=5
+        Synthesised samples for each support sample.
+    n_neighbors : int, default=3
+        Base classes that a novel class takes samples from; for ``synthesis="base"``.
+    noise : float >= 0, default=0.1
+        Length of the random vectors in the semantic space, relative to the spread of the
+        prototypes of base and novel classes; for ``synthesis="support"``.
+    scaling : {"squared-norm", None}, default="squared-norm"
+        Divide the projected prototype by the squared norm of W, as printed, or not at all.
+    n_episodes : int, default=10
+        Episodes whose projections are averaged.
+    candidates : {"novel", "all"} or list of labels, default="novel"
+        Classes that `predict` chooses from.
+    seen_penalty : float, default=0.0
+        Subtracted from the scores of base classes.
+    tie_tol, max_iter, tol
+        As for `ZeroShotClassifier`.
+    random_state : int, RandomState or None, default=None
+        Seeds the synthesis, which draws for the support samples in the order they come.
+    n_jobs : int, default=None
+        Episodes run at a time, in threads; the result does not depend on it.
+    verbose : int, default=0
+        Report finished episodes, as joblib does.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (n_features, n_dimensions)
+    classes_ : ndarray
+        The candidates.
+    novel_classes_ : ndarray
+        Classes of the support set.
+    seen_classes_, unseen_classes_ : ndarray
+        Base classes, and all others.
+    prototypes_ : Prototypes
+    n_iter_ : int
+        Steps taken, of all episodes together.
+    n_features_in_ : int
+    """
+
+    direction = "both"
+
+    def __init__(
+        self,
+        prototypes: Any = None,
+        *,
+        base: Moments | BaseClasses | None = None,
+        synthesis: str | None = "support",
+        competition: str | None = "second-best",
+        rho: float = 0.5,
+        alpha: float = 0.1,
+        mu: float = 0.1,
+        beta: float = 0.01,
+        n_synthetic: int = 5,
+        n_neighbors: int = 3,
+        noise: float = 0.1,
+        scaling: str | None = "squared-norm",
+        n_episodes: int = 10,
+        candidates: Any = "novel",
+        seen_penalty: float = 0.0,
+        tie_tol: float = 1e-3,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.prototypes = prototypes
+        self.base = base
+        self.synthesis = synthesis
+        self.competition = competition
+        self.rho = rho
+        self.alpha = alpha
+        self.mu = mu
+        self.beta = beta
+        self.n_synthetic = n_synthetic
+        self.n_neighbors = n_neighbors
+        self.noise = noise
+        self.scaling = scaling
+        self.n_episodes = n_episodes
+        self.candidates = candidates
+        self.seen_penalty = seen_penalty
+        self.tie_tol = tie_tol
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from the support set: a few samples X (n x d) of novel classes, with labels y."""
+        self._check_parameters()
+        X, y = validate_data(self, X, y, dtype=_DTYPES)
+        labels = as_labels(y)
+        check_classification_targets(labels)
+        base = self._checked_base(X.shape[1])
+        known = joined_prototypes(self.prototypes, base, labels)
+        novel, codes = np.unique(labels, return_inverse=True)
+        if base is not None:
+            require_disjoint(base, novel)
+        Y_u = known.subset(novel).matrix.astype(np.float64)
+        task = Task.of(X.astype(np.float64), codes, Y_u, base)
+        taking_part = novel if base is None else np.concatenate([novel, base.prototypes.labels])
+        spread = spread_of(known.subset(taking_part).matrix.astype(np.float64))
+        W, n_iter = self._learn(task, self.noise * spread)
+        self.novel_classes_ = novel
+        self._set_known(known, novel[:0] if base is None else base.moments.seen_labels)
+        self.projection_ = task.frame.lift(W).astype(X.dtype)
+        self.n_iter_ = n_iter
+        return self
+
+    def zero_shot(self, classes: Any, *, random_state: Any = None) -> ZeroShotClassifier:
+        """Return this model without any shot: a zero-shot classifier of novel classes.
+
+        Fitted on the base classes with the same weights and candidates. Features are synthesised
+        from base samples, the only ones there are, and as many as `ZeroShotClassifier` makes:
+        `n_synthetic` counts for each shot here.
+        """
+        base = as_base(self.base)
+        if base is None:
+            raise ValueError(
+                "Zero-shot learning needs base classes; got base=None. Pass their moments."
+            )
+        labels = np.unique(as_labels(classes))
+        require_disjoint(base, labels)
+        known = joined_prototypes(self.prototypes, base, labels)
+        shared = ("competition", "rho", "alpha", "mu", "beta", "n_neighbors", "scaling")
+        parameters = {name: getattr(self, name) for name in (*shared, "tie_tol", "max_iter", "tol")}
+        return ZeroShotClassifier(
+            known.subset(np.concatenate([base.prototypes.labels, labels])),
+            synthesis=None if self.synthesis is None else "perturb",
+            candidates="unseen" if str(self.candidates) == "novel" else self.candidates,
+            seen_penalty=self.seen_penalty,
+            random_state=random_state,
+            **parameters,
+        ).fit_moments(base.moments)
+
+    def _learn(self, task: Task, spread: float) -> tuple[np.ndarray, int]:
+        """Average the projections of all episodes, in the coordinates of the task."""
+        initial = bidirectional_projection(task.initial_equations(), self.beta)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        # Without synthesis nothing is random and all episodes are the same.
+        n_episodes = 1 if self.synthesis is None else self.n_episodes
+        # A generator an episode, so that no number of workers changes what is drawn.
+        generators = [np.random.default_rng([seed, h]) for h in range(n_episodes)]
+        paths: Any = Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)(
+            delayed(self._run_episode)(task, initial.value, spread, rng) for rng in generators
+        )
+        steps = [step for path in paths for step in path.steps]
+        warn_of_trouble(initial, steps, beta=self.beta, mu=self._mu())
+        return np.mean([path.W for path in paths], axis=0), len(steps)
+
+    def _run_episode(
+        self, task: Task, W: np.ndarray, spread: float, rng: np.random.Generator
+    ) -> Path:
+        """Synthesise a query set and run Algorithm 1 on base, support and query (section 4.3)."""
+        return refine(
+            task.frame.equations,
+            W,
+            self._synthesize(task, W, spread, rng),
+            task.Y_u,
+            form=cast(Form | None, self.competition),
+            alpha=self.alpha,
+            mu=self._mu(),
+            beta=self.beta,
+            tie_tol=self.tie_tol,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            support=(task.X_u, task.codes),
+            solver_tol=_SOLVER_TOL,
+            track=False,
+        )
+
+    def _synthesize(
+        self, task: Task, W: np.ndarray, spread: float, rng: np.random.Generator
+    ) -> Synthesized:
+        if self.synthesis == "base" and task.base is not None:
+            shots = len(task.codes) / len(task.Y_u)
+            return synthesize(
+                W,
+                task.Y_u,
+                task.frame.semantics(task.base.prototypes.matrix),
+                task.base.samples,
+                rho=self.rho,
+                n_neighbors=self.n_neighbors,
+                n_synthetic=round(self.n_synthetic * shots),
+                scaling=self.scaling,
+                rng=rng,
+            )
+        m = 0 if self.synthesis is None else self.n_synthetic
+        k = task.frame.V.shape[0]
+        epsilon = rng.normal(scale=spread / k**0.5, size=(m, len(task.codes), k))
+        return synthesize_from_support(
+            W,
+            task.Y_u,
+            task.X_u,
+            task.codes,
+            task.frame.semantics(epsilon),
+            rho=self.rho,
+            scaling=self.scaling,
+        )
+
+    def _candidate_labels(
+        self,
+        prototypes: Prototypes,
+        seen: np.ndarray,  # noqa: ARG002
+    ) -> np.ndarray:
+        named = {"novel": self.novel_classes_, "all": prototypes.labels}
+        if isinstance(self.candidates, str) and self.candidates in named:
+            return named[self.candidates]
+        if np.ndim(self.candidates) and len(self.candidates):
+            return prototypes.subset(self.candidates).labels
+        raise ValueError(
+            '`candidates` must be "novel", "all" or a list of at least one label; '
+            f"got {self.candidates!r}. A single label goes into a list."
+        )
+
+    def _checked_base(self, n_features: int) -> BaseClasses | None:
+        base = as_base(self.base)
+        if base is not None:
+            require_features(base, n_features)
+            if self.synthesis == "base":
+                require_samples(base)
+        elif self.synthesis == "base":
+            raise ValueError(
+                'synthesis="base" takes samples of base classes, but base=None. Pass the '
+                'moments of the base classes, or use synthesis="support".'
+            )
+        elif self.alpha == 0:
+            raise ValueError(
+                "`alpha` must be above 0 where there are no base classes; got 0 and base=None, "
+                "which leaves nothing to learn from. Raise `alpha`, or pass `base`."
+            )
+        return base
+
+    def _mu(self) -> float:
+        """Return the weight of the push, which only the second-best rule has."""
+        return self.mu if self.competition == "second-best" else 0.0
+
+    def _check_parameters(self) -> None:
+        check_option("synthesis", self.synthesis, ("support", "base", None))
+        check_option("competition", self.competition, ("second-best", "assigned", None))
+        check_option("scaling", self.scaling, ("squared-norm", None))
+        check_interval("rho", self.rho, 0, 1)
+        check_interval("alpha", self.alpha, 0, 1, open_above=True)
+        check_interval("mu", self.mu, 0, 1, open_above=True)
+        check_interval("beta", self.beta, 0)
+        check_interval("noise", self.noise, 0)
+        check_interval("seen_penalty", self.seen_penalty, float("-inf"))
+        check_interval("tie_tol", self.tie_tol, 0)
+        check_interval("tol", self.tol, 0)
+        check_count("n_synthetic", self.n_synthetic, 1)
+        check_count("n_neighbors", self.n_neighbors, 1)
+        check_count("n_episodes", self.n_episodes, 1)
+        if self.max_iter is not None:
+            check_count("max_iter", self.max_iter, 1)
