@@ -28,6 +28,7 @@ ODD = {
     "n_synthetic": 7,
     "n_neighbors": 2,
     "noise": 0.6,
+    "solver_tol": 0.0,
     "n_episodes": 3,
     "tie_tol": 0.05,
     "max_iter": 4,
@@ -238,3 +239,10 @@ def test_episodes_are_averaged():
     for n in (1, 2, 3):
         model = fitted(**(ODD | {"n_episodes": n}))
         assert_allclose(model.projection_, np.mean(episodes[:n], axis=0), rtol=1e-7, atol=1e-9)
+
+
+def test_the_tolerance_of_the_solver_is_far_below_what_matters():
+    p = PROBLEMS["20 attributes"]
+    exact = fitted(p, solver_tol=0.0).projection_
+    default = fitted(p).projection_
+    assert np.linalg.norm(default - exact) <= 1e-6 * np.linalg.norm(exact)

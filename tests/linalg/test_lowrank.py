@@ -284,3 +284,50 @@ def test_numpy_scalars_do_not_widen_float32(kind):
     A, B, C, F, w = drawn(6, 3, 12, dtype=np.float32)
     got, expected = both(A, B, C, F, w, scale=np.float64(0.5), shift=np.float64(0.1), kind=kind)
     assert got.value.dtype == expected.value.dtype == np.float32
+
+
+# Loose tolerances: float32 steps, float64 residuals
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1e-8, 1e-7, 1e-5, 1e-3]))
+@settings(deadline=None, max_examples=25)
+def test_steps_in_single_precision_reach_the_tolerance_asked_for(seed, tol):
+    rng = np.random.default_rng(seed)
+    d, k, r = 40, 3, 12
+    A, F, w = rng.normal(size=(d, d)), rng.normal(size=(d, r)), rng.random(r)
+    A, B = A @ A.T / d, Factor.of(np.diag(rng.random(k)))
+    family = UpdatedFactor(A, Factor.of(A), F)
+    C = rng.normal(size=(d, k)) * 10.0 ** rng.integers(-30, 30, size=k)
+    terms = {"scale": 0.7, "shift": 0.05, "weights": w}
+    exact = family.solve(B, C, **terms)
+    start = exact.value * (1 + 10.0 ** rng.integers(-6, 1) * rng.normal(size=C.shape))
+    loose = family.solve(B, C, **terms, start=start, tol=tol)
+    assert loose.status is Status.SOLVED
+    assert loose.value.dtype == np.float64
+    scale = np.linalg.norm(exact.value, axis=0)
+    error = np.linalg.norm(loose.value - exact.value, axis=0) / scale
+    # The error is estimated, by the residual over the diagonal; cond(A') is about 100.
+    assert error.max() < 100 * tol
+
+
+def test_single_precision_that_gets_nowhere_gives_way_to_the_direct_solve(monkeypatch):
+    A, B, C, F, w = drawn(60, 3, 40)
+    family, B = UpdatedFactor(A, Factor.of(A), F), Factor.of(B)
+    exact = family.solve(B, C, scale=1.0, shift=0.1, weights=w)
+    for limit in ("MAX_STEPS", "_MAX_REFINEMENTS"):
+        with monkeypatch.context() as patched:
+            patched.setattr(lowrank, limit, 1)
+            start = np.ones_like(C)
+            found = family.solve(B, C, scale=1.0, shift=0.1, weights=w, start=start, tol=1e-8)
+        assert found.stats.iterations == 0
+        np.testing.assert_allclose(found.value, exact.value, rtol=1e-9, atol=1e-12)
+
+
+def test_a_start_of_zeros_is_as_good_as_none():
+    A, B, C, F, w = drawn(60, 3, 40)
+    family, B = UpdatedFactor(A, Factor.of(A), F), Factor.of(B)
+    exact = family.solve(B, C, scale=1.0, shift=0.1, weights=w).value
+    found = family.solve(
+        B, C, scale=1.0, shift=0.1, weights=w, start=np.zeros_like(C), tol=1e-7
+    ).value
+    np.testing.assert_allclose(found, exact, atol=1e-6 * np.abs(exact).max())

@@ -33,7 +33,6 @@ from .validation import check_count, check_interval, check_option
 from .zero_shot import ZeroShotClassifier
 
 _DTYPES: Any = [np.float64, np.float32]
-_SOLVER_TOL = 1e-9  # relative, of a step: far below the noise of synthesis, and a third faster
 
 
 class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
@@ -82,6 +81,9 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         Subtracted from the scores of base classes.
     tie_tol, max_iter, tol
         As for `ZeroShotClassifier`.
+    solver_tol : float >= 0, default=5e-7
+        Relative error that a step may leave in the projection, far below the noise of synthesis;
+        0 asks for rounding, at twice the time.
     random_state : int, RandomState or None, default=None
         Seeds the synthesis, which draws for the support samples in the order they come.
     n_jobs : int, default=None
@@ -127,6 +129,7 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         tie_tol: float = 1e-3,
         max_iter: int | None = None,
         tol: float = 1e-4,
+        solver_tol: float = 5e-7,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -149,6 +152,7 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         self.tie_tol = tie_tol
         self.max_iter = max_iter
         self.tol = tol
+        self.solver_tol = solver_tol
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -233,7 +237,7 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
             max_iter=self.max_iter,
             tol=self.tol,
             support=(task.X_u, task.codes),
-            solver_tol=_SOLVER_TOL,
+            solver_tol=self.solver_tol,
             track=False,
         )
 
@@ -315,6 +319,7 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         check_interval("seen_penalty", self.seen_penalty, float("-inf"))
         check_interval("tie_tol", self.tie_tol, 0)
         check_interval("tol", self.tol, 0)
+        check_interval("solver_tol", self.solver_tol, 0)
         check_count("n_synthetic", self.n_synthetic, 1)
         check_count("n_neighbors", self.n_neighbors, 1)
         check_count("n_episodes", self.n_episodes, 1)
