@@ -36,5 +36,5 @@ def test_classes_are_ranked_by_their_nearest_reference(reference):
 def test_bad_input():
     with pytest.raises(ValueError, match="`reference` must be one of"):
         NearestSupport("median").fit(X, y)
-    with pytest.raises(ValueError, match="at most the number of classes, 3; got 4"):
+    with pytest.raises(ValueError, match="at most the number of candidates, 3; got 4"):
         NearestSupport().fit(X, y).predict_top(X_new, 4)

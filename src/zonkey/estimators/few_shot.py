@@ -29,7 +29,7 @@ from .base_validation import (
 from .diagnostics import warn_of_trouble
 from .few_shot_task import Task, spread_of
 from .nearest_prototype import NearestPrototypeMixin
-from .validation import check_count, check_interval, check_option
+from .validation import check_count, check_interval, check_learning_parameters, check_option
 from .zero_shot import ZeroShotClassifier
 
 _DTYPES: Any = [np.float64, np.float32]
@@ -310,18 +310,7 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         check_option("synthesis", self.synthesis, ("support", "base", None))
         check_option("competition", self.competition, ("second-best", "assigned", None))
-        check_option("scaling", self.scaling, ("squared-norm", None))
-        check_interval("rho", self.rho, 0, 1)
-        check_interval("alpha", self.alpha, 0, 1, open_above=True)
-        check_interval("mu", self.mu, 0, 1, open_above=True)
-        check_interval("beta", self.beta, 0)
+        check_learning_parameters(self)
         check_interval("noise", self.noise, 0)
-        check_interval("seen_penalty", self.seen_penalty, float("-inf"))
-        check_interval("tie_tol", self.tie_tol, 0)
-        check_interval("tol", self.tol, 0)
         check_interval("solver_tol", self.solver_tol, 0)
-        check_count("n_synthetic", self.n_synthetic, 1)
-        check_count("n_neighbors", self.n_neighbors, 1)
         check_count("n_episodes", self.n_episodes, 1)
-        if self.max_iter is not None:
-            check_count("max_iter", self.max_iter, 1)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..core.labels import as_labels, listed
 from ..core.prototypes import Prototypes
 from ..metrics import per_class_accuracy
-from .validation import check_count
+from .validation import check_top
 
 # Scores held in memory at a time while predicting; large enough for full-speed products.
 _BLOCK_SCORES = 2**24
@@ -48,14 +48,7 @@ class NearestPrototypeMixin(ClassifierMixin):
         None: five, or all of them where there are fewer.
         """
         X = self._validated(X)
-        if k is None:
-            k = min(5, len(self.classes_))
-        check_count("k", k, 1)
-        if k > len(self.classes_):
-            raise ValueError(
-                f"`k` must be at most the number of candidates, {len(self.classes_)}; got {k}. "
-                'Ask for fewer, or fit with candidates="all".'
-            )
+        k = check_top(k, len(self.classes_))
         tops = [best_columns(scores, k) for scores in self._score_blocks(X)]
         return self.classes_[np.concatenate(tops)]
 

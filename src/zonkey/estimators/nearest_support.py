@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..linalg.distances import squared_distances
 from ..metrics import per_class_accuracy
 from .nearest_prototype import best_columns
-from .validation import check_count, check_option
+from .validation import check_option, check_top
 
 
 class NearestSupport(ClassifierMixin, BaseEstimator):
@@ -70,14 +70,7 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
         None: five, or all of them where there are fewer.
         """
         scores = self._scores(X)
-        if k is None:
-            k = min(5, len(self.classes_))
-        check_count("k", k, 1)
-        if k > len(self.classes_):
-            raise ValueError(
-                f"`k` must be at most the number of classes, {len(self.classes_)}; got {k}. "
-                "Ask for fewer."
-            )
+        k = check_top(k, len(self.classes_))
         return self.classes_[best_columns(scores, k)]
 
     def _scores(self, X: Any) -> np.ndarray:

@@ -42,3 +42,32 @@ def check_option(name: str, value: Any, options: Collection[str | None]) -> None
             f"`{name}` must be one of {listed}; got {value!r}. "
             "Correct the spelling, or leave the parameter at its default."
         )
+
+
+def check_learning_parameters(estimator: Any) -> None:
+    """Check the parameters that the zero-shot and the few-shot classifier share."""
+    check_option("scaling", estimator.scaling, ("squared-norm", None))
+    check_interval("rho", estimator.rho, 0, 1)
+    check_interval("alpha", estimator.alpha, 0, 1, open_above=True)
+    check_interval("mu", estimator.mu, 0, 1, open_above=True)
+    check_interval("beta", estimator.beta, 0)
+    check_interval("seen_penalty", estimator.seen_penalty, float("-inf"))
+    check_interval("tie_tol", estimator.tie_tol, 0)
+    check_interval("tol", estimator.tol, 0)
+    check_count("n_neighbors", estimator.n_neighbors, 1)
+    check_count("n_synthetic", estimator.n_synthetic, 1)
+    if estimator.max_iter is not None:
+        check_count("max_iter", estimator.max_iter, 1)
+
+
+def check_top(k: Any, n_classes: int) -> int:
+    """Return how many classes to rank: k, or by default five or all where there are fewer."""
+    if k is None:
+        return min(5, n_classes)
+    check_count("k", k, 1)
+    if k > n_classes:
+        raise ValueError(
+            f"`k` must be at most the number of candidates, {n_classes}; got {k}. "
+            'Ask for fewer, or fit with candidates="all".'
+        )
+    return int(k)

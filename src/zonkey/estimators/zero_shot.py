@@ -24,7 +24,7 @@ from ..core.refinement import Form, refine
 from ..core.synthesis import synthesize
 from .diagnostics import print_step, warn_of_trouble
 from .nearest_prototype import NearestPrototypeMixin
-from .validation import check_count, check_interval, check_option
+from .validation import check_learning_parameters, check_option
 
 _PROJECTIONS = {
     "both": bidirectional_projection,
@@ -294,18 +294,7 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         check_option("synthesis", self.synthesis, ("perturb", None))
         check_option("competition", self.competition, ("second-best", "assigned", "entropy", None))
         check_option("synthetic_per", self.synthetic_per, ("class", "neighbor"))
-        check_option("scaling", self.scaling, ("squared-norm", None))
-        check_interval("rho", self.rho, 0, 1)
-        check_interval("alpha", self.alpha, 0, 1, open_above=True)
-        check_interval("mu", self.mu, 0, 1, open_above=True)
-        check_interval("beta", self.beta, 0)
-        check_interval("seen_penalty", self.seen_penalty, float("-inf"))
-        check_interval("tie_tol", self.tie_tol, 0)
-        check_interval("tol", self.tol, 0)
-        check_count("n_neighbors", self.n_neighbors, 1)
-        check_count("n_synthetic", self.n_synthetic, 1)
-        if self.max_iter is not None:
-            check_count("max_iter", self.max_iter, 1)
+        check_learning_parameters(self)
 
 
 def _samples_of(moments: Moments, label: Any) -> np.ndarray:
