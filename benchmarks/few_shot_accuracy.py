@@ -93,7 +93,7 @@ def five_way(data: Any, models: dict[str, Any], n_shot: int, n_trials: int) -> l
         n_trials=n_trials,
         n_jobs=2,
         progress=True,
-        checkpoint=HERE / "records" / f"mini_imagenet_{n_shot}_shot_{n_trials}.jsonl",
+        checkpoint=HERE / "records" / f"mini_imagenet_{n_shot}_shot.jsonl",
     )
     rows = []
     for name, figures in results.items():
