@@ -429,3 +429,20 @@ def test_any_shape_gives_the_same_projection(seed, n, d, k, p, q, shots, m):
         run_there(problem, frame, rule="best")[0],
     )
     assert_close(frame.lift(there.W), here.W, 1e-8)
+
+
+def test_base_classes_are_given_by_moments():
+    with pytest.raises(TypeError, match=r"given by their Moments; got dict.*Gather"):
+        BaseClasses({"horse": [1.0]})
+
+
+def test_base_classes_do_not_follow_later_updates():
+    rng = np.random.default_rng(0)
+    X, y, Y_u = rng.normal(size=(12, 4)), np.repeat(["a", "b"], 6), rng.normal(size=(1, 3))
+    moments = Moments({"a": rng.normal(size=3), "b": rng.normal(size=3)}).update(X, y)
+    base = BaseClasses(moments)
+    before = base.moments.A0.copy()
+    moments.update(X, y)
+    np.testing.assert_array_equal(base.moments.A0, before)
+    np.testing.assert_allclose(np.sum(base.frame(Y_u).equations.A0), np.trace(before))
+    assert repr(base) == "BaseClasses(Moments(12 samples x 4, 2 of 2 classes seen))"

@@ -382,3 +382,18 @@ def test_reference_episode_starts_where_alpha_is_zero():
     delta = np.zeros((len(X_g), len(problem.Y_u)))
     at_W = finite_differences(lambda V: three_sets(problem, V, X_g, delta, 0.0, 0.3), W)
     np.testing.assert_allclose(at_W, 0, atol=1e-6)
+
+
+def test_minimum_entropy_takes_no_support_set():
+    with pytest.raises(ValueError, match=r"takes no support set; use another form"):
+        refine(
+            *(None, None, None, None),
+            form="entropy",
+            alpha=0.1,
+            mu=0.0,
+            beta=0.1,
+            tie_tol=1e-3,
+            max_iter=1,
+            tol=0.0,
+            support=(np.zeros((1, 2)), np.zeros(1, int)),
+        )
