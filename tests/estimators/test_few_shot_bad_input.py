@@ -1,9 +1,8 @@
 """Bad input to FewShotClassifier: what was expected, what came, and what to do."""
 
-import re
-
 import numpy as np
 import pytest
+from refusals import UNIT_INTERVALS, outside, refused
 from sklearn.exceptions import NotFittedError
 
 from zonkey import Moments
@@ -22,21 +21,8 @@ def prepared(**parameters):
     return FewShotClassifier(**(defaults | parameters))
 
 
-def refused(error, *parts):
-    """The parts in this order: expected, received, remedy."""
-    return pytest.raises(error, match="(?s)" + ".*".join(re.escape(part) for part in parts))
-
-
-UNIT_INTERVALS = {"rho": "[0, 1]", "alpha": "[0, 1)", "mu": "[0, 1)"}
 HALF_LINES = dict.fromkeys(["beta", "noise", "tie_tol", "tol"], "[0, inf)")
-NOT_NUMBERS = ["0.5", None, [0.5], True, float("nan"), float("inf"), -float("inf")]
-OUTSIDE = [
-    *[(name, value) for name in [*UNIT_INTERVALS, *HALF_LINES] for value in [-0.1, *NOT_NUMBERS]],
-    *[(name, 1.5) for name in UNIT_INTERVALS],
-    ("alpha", 1.0),
-    ("mu", 1),
-    *[("seen_penalty", value) for value in NOT_NUMBERS],
-]
+OUTSIDE = outside(HALF_LINES)
 
 
 @pytest.mark.parametrize(("name", "value"), OUTSIDE, ids=str)

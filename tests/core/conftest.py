@@ -1,6 +1,0 @@
-"""Let the tests of this folder import `reference`, which is no test itself."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
