@@ -135,3 +135,36 @@ def test_the_guard_gives_up_competition_where_nothing_else_helps():
     assert used == 0.0
     assert solution.stats.smallest >= 1e-6
     assert np.isfinite(solution.value).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_classes_that_keep_their_samples_need_no_look_at_eigenvalues(seed):
+    """A share of every class bounds the share of every eigenvalue of B-hat (Loewner order)."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(seed, n=9, p=3, d=5, k=6, q=4, n_g=12, noise=0.3)
+    competition = compete(problem, beta=0.0)
+    pulled = rng.uniform(0, 5, size=4)
+    share = rng.uniform(0.25, 1)
+    contested = pulled * rng.uniform(share, 1, size=4)
+    before, after = (
+        np.linalg.eigvalsh(competition.B_hat(counts[None, :], 0.7))
+        for counts in (pulled, contested)
+    )
+    assert (after >= share * before - 1e-12 * before[-1]).all()
+
+
+def test_a_step_whose_classes_keep_their_samples_takes_mu_as_it_is(monkeypatch):
+    problem = random_problem(3, n=30, p=3, d=5, k=4, q=3, n_g=30, noise=0.3)
+    competition = compete(problem)
+    for name in ("_is_surely_safe", "_guarded"):
+        monkeypatch.setattr(Competition, name, None)
+    eta = np.eye(3)[problem.targets]
+    xi = np.roll(eta, 1, axis=1)
+    solution, mu = competition.solve(eta, xi, 0.6, 0.7)
+    assert mu == 0.7
+    expected = solve_sylvester(
+        competition.A_hat(eta - 0.7 * xi, 0.6),
+        competition.B_hat(eta - 0.7 * xi, 0.6),
+        competition.C_hat(eta - 0.7 * xi, 0.6),
+    )
+    np.testing.assert_allclose(solution.value, expected, rtol=1e-9, atol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from zonkey.linalg import Factor, Status, UpdatedFactor, lowrank, solve
+from zonkey.linalg import Factor, Status, UpdatedFactor, conjugate, lowrank, solve
 
 DTYPES = [np.float64, np.float32]
 
@@ -164,7 +164,7 @@ def test_the_cheaper_way_is_chosen_by_the_count_of_operations(d, r, k, iterative
 
 
 def test_the_direct_solve_stands_in_where_it_is_cheaper(monkeypatch):
-    monkeypatch.setattr(lowrank, "_conjugate_gradients", refuse)
+    monkeypatch.setattr(lowrank, "conjugate_gradients", refuse)
     got, expected = both(*drawn(6, 3, 12), scale=0.9, shift=0.1, kind=UpdatedFactor)
     np.testing.assert_array_equal(got.value, expected.value)
     assert got.stats == expected.stats
@@ -172,7 +172,7 @@ def test_the_direct_solve_stands_in_where_it_is_cheaper(monkeypatch):
 
 @pytest.mark.parametrize("lowest", [-2.5, 0.0])
 def test_the_direct_solve_stands_in_where_the_sum_may_be_indefinite(monkeypatch, lowest):
-    monkeypatch.setattr(lowrank, "_conjugate_gradients", refuse)
+    monkeypatch.setattr(lowrank, "conjugate_gradients", refuse)
     A, _, C, _, w = drawn(4, 2, 4)
     A, B = np.diag([0.0, 1.0, 2.0, 3.0]), np.diag([lowest, 1.0])
     # With F = 4 I the sum is definite, but A and B alone do not show it.
@@ -187,19 +187,19 @@ def test_the_direct_solve_stands_in_where_the_iteration_does_not_converge(monkey
     problem = drawn(30, 3, 8)
     steps = both(*problem)[0].stats.iterations
     assert steps > 3
-    monkeypatch.setattr(lowrank, "MAX_STEPS", steps - 1)
+    monkeypatch.setattr(conjugate, "MAX_STEPS", steps - 1)
     got, expected = both(*problem)
     assert got.status is Status.SOLVED
     assert got.stats == expected.stats
     assert got.stats.iterations == 0
     np.testing.assert_array_equal(got.value, expected.value)
-    monkeypatch.setattr(lowrank, "MAX_STEPS", steps)
+    monkeypatch.setattr(conjugate, "MAX_STEPS", steps)
     assert both(*problem)[0].stats.iterations == steps
 
 
 def test_an_iteration_cut_short_says_so(monkeypatch):
     A, B, C, F, w = drawn(30, 3, 8)
-    monkeypatch.setattr(lowrank, "MAX_STEPS", 2)
+    monkeypatch.setattr(conjugate, "MAX_STEPS", 2)
     family = UpdatedFactor(A, Factor.of(A), F)
     cut = family._iterate(Factor.of(A), Factor.of(B), C, w, None, 0.0)
     assert cut.status is Status.NOT_CONVERGED
@@ -316,7 +316,7 @@ def test_single_precision_that_gets_nowhere_gives_way_to_the_direct_solve(monkey
     exact = family.solve(B, C, scale=1.0, shift=0.1, weights=w)
     for limit in ("MAX_STEPS", "_MAX_REFINEMENTS"):
         with monkeypatch.context() as patched:
-            patched.setattr(lowrank, limit, 1)
+            patched.setattr(conjugate, limit, 1)
             start = np.ones_like(C)
             found = family.solve(B, C, scale=1.0, shift=0.1, weights=w, start=start, tol=1e-8)
         assert found.stats.iterations == 0
@@ -331,3 +331,72 @@ def test_a_start_of_zeros_is_as_good_as_none():
         B, C, scale=1.0, shift=0.1, weights=w, start=np.zeros_like(C), tol=1e-7
     ).value
     np.testing.assert_allclose(found, exact, atol=1e-6 * np.abs(exact).max())
+
+
+# Loose tolerances: directions of F that do not matter are left out
+
+
+def flat(rng, d, r, rank, noise):
+    """Return F (d x r) of the given rank but for noise."""
+    return rng.normal(size=(d, rank)) @ rng.normal(size=(rank, r)) + noise * rng.normal(size=(d, r))
+
+
+@pytest.mark.parametrize("tol", [1e-8, 1e-5, 1e-2])
+def test_what_is_left_out_of_F_is_within_the_level(tol):
+    rng = np.random.default_rng(0)
+    A, F, w = np.eye(30), flat(rng, 30, 20, 4, 1e-3), rng.uniform(0.5, 2, 20)
+    family = UpdatedFactor(A, Factor.of(A), F)
+    G, sizes = family._shortened(w, tol)
+    full = (family._G * w) @ family._G.T
+    assert np.linalg.norm(full - (G * sizes) @ G.T, 2) <= tol + 1e-12
+    kept = np.sum(np.linalg.svd(F * np.sqrt(w), compute_uv=False) ** 2 > tol)
+    assert G.shape == (30, kept)
+
+
+def test_weights_of_the_same_proportions_use_the_same_directions():
+    rng = np.random.default_rng(0)
+    A, F, w = np.eye(30), flat(rng, 30, 20, 4, 1e-3), rng.uniform(0.5, 2, 20)
+    family = UpdatedFactor(A, Factor.of(A), F)
+    G, sizes = family._shortened(w, 1e-4)
+    again, scaled = family._shortened(0.9 * w, 1e-4)
+    assert again is G
+    np.testing.assert_allclose(scaled, 0.9 * sizes)
+    other, _ = family._shortened(w[::-1], 1e-4)
+    assert other is not G
+    closer, _ = family._shortened(w[::-1], 1e-9)
+    assert closer.shape[1] > other.shape[1]
+
+
+def test_weights_of_zero_leave_nothing_and_are_forgotten_by_the_next():
+    rng = np.random.default_rng(0)
+    A, F, w = np.eye(30), flat(rng, 30, 20, 4, 1e-3), rng.uniform(0.5, 2, 20)
+    family = UpdatedFactor(A, Factor.of(A), F)
+    for _ in range(2):
+        assert family._shortened(0 * w, 1e-4)[0].shape == (30, 0)
+    G, sizes = family._shortened(w, 1e-4)
+    np.testing.assert_allclose((G * sizes) @ G.T, (F * w) @ F.T, atol=2e-4)
+    G, sizes = family._shortened(0 * w, 1e-4)
+    np.testing.assert_array_equal(sizes, 0)
+
+
+@pytest.mark.parametrize(("r", "size"), [(0, 1.0), (5, 1e6)])
+def test_nothing_is_left_out_where_rounding_would_decide(r, size):
+    A, _, _, F, w = drawn(9, 3, r)
+    family = UpdatedFactor(A, Factor.of(A), size * F)
+    G, sizes = family._shortened(w, 1e-9)
+    np.testing.assert_array_equal((G * sizes) @ G.T, (family._G * w) @ family._G.T)
+    assert sizes.shape == (r,)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-4, 1e-2])
+@pytest.mark.parametrize("tol", [1e-8, 1e-6, 1e-4])
+def test_a_shortened_update_reaches_the_tolerance(noise, tol):
+    rng = np.random.default_rng(1)
+    A, B, C, _, _ = drawn(60, 3, lam=(0.1, 3.0))
+    F, w = flat(rng, 60, 40, 5, noise), rng.uniform(0.5, 2, 40)
+    terms = {"scale": 0.8, "shift": 0.1, "weights": w}
+    family = UpdatedFactor(A, Factor.of(A), F)
+    exact = solve(family.dense(**terms), B, C).value
+    found = family.solve(Factor.of(B), C, **terms, start=np.ones_like(C), tol=tol)
+    assert found.stats.iterations > 0
+    assert relative_error(found.value, exact) < 10 * tol

@@ -121,12 +121,13 @@ class Competition:
         self.tie_tol = tie_tol
         self.rule = rule
         self.solver_tol = solver_tol
+        self._squared_norms = namespace(self.X).sum(self.X * self.X, axis=1)
         self._A = UpdatedFactor(equations.A0, equations.factor, self.X.T)
 
     def weights(self, W: Array) -> tuple[Array, Array, Array]:
         """Return f, eta and xi at W, synthesised samples first."""
         xp = namespace(W)
-        f = assignment.losses(W, self.X, self.Y_u)
+        f = assignment.losses(W, self.X, self.Y_u, self._squared_norms)
         n_g = self.targets.shape[0]
         eta, xi = self._compete(f[:n_g, :])
         if self._labels is not None:
@@ -153,8 +154,10 @@ class Competition:
 
     def B_hat(self, delta: Array, alpha: float) -> Array:
         """Eqs. erplBt and erplBt0."""
+        return self._B_hat(namespace(delta).sum(delta, axis=0), alpha)
+
+    def _B_hat(self, of_classes: Array, alpha: float) -> Array:
         B0, Y = self.equations.B0, self.Y_u
-        of_classes = namespace(delta).sum(delta, axis=0)
         weighted = (Y.T * of_classes[None, :]) @ Y
         return (1 - alpha) * B0 + alpha * weighted + self.beta * identity_like(B0)
 
@@ -184,15 +187,26 @@ class Competition:
         is left of the curvature that there would be without competition. The solver begins at
         `start`, usually the last W.
         """
-        uncontested = self.B_hat(eta, alpha)
-        B = Factor.of(self.B_hat(eta - mu * xi, alpha) if mu else uncontested)
-        lower = (1 - alpha) * float(self.equations.factor.values[0]) + self.beta
-        if not self._is_surely_safe(lower, B, uncontested):
-            B, mu = self._guarded(lower, B, Factor.of(uncontested), eta, xi, alpha, mu)
+        B, mu = self._guarded_B(eta, xi, alpha, mu)
         delta = eta - mu * xi
         terms = self._A_terms(delta, alpha)
         C = self.C_hat(delta, alpha)
         return self._A.solve(B, C, **terms, start=start, tol=self.solver_tol), mu
+
+    def _guarded_B(self, eta: Array, xi: Array, alpha: float, mu: float) -> tuple[Factor, float]:
+        """Return B-hat, and the mu that leaves it safe."""
+        xp = namespace(eta)
+        pulled = xp.sum(eta, axis=0)
+        contested = pulled - mu * xp.sum(xi, axis=0) if mu else pulled
+        # Where every class keeps such a share of its samples, so does B-hat of its eigenvalues.
+        if bool(xp.all(contested >= _SAFE_SHARE * pulled)):
+            return Factor.of(self._B_hat(contested, alpha)), mu
+        B = Factor.of(self._B_hat(contested, alpha))
+        uncontested = self._B_hat(pulled, alpha)
+        lower = (1 - alpha) * float(self.equations.factor.values[0]) + self.beta
+        if self._is_surely_safe(lower, B, uncontested):
+            return B, mu
+        return self._guarded(lower, B, Factor.of(uncontested), eta, xi, alpha, mu)
 
     def _guarded(
         self,

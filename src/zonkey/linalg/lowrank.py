@@ -14,8 +14,10 @@ each of 4 r d k operations instead of the O(d^3) of a new factorisation.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 from .arrays import Array, epsilon, identity_like, namespace
+from .conjugate import Operator, conjugate_gradients, refine_in_single
 from .sylvester import (
     Factor,
     Solution,
@@ -27,13 +29,11 @@ from .sylvester import (
     to_bases,
 )
 
-# Steps after which a new factorisation is the better deal, and the step count that
-# the choice between the two assumes.
-MAX_STEPS = 60
+# The step count that the choice between iteration and a new factorisation assumes.
 _TYPICAL_STEPS = 12
-# Where no more is asked for than this, float32 steps with float64 residuals are twice as fast.
+# Where no more is asked for than this, float32 steps with float64 residuals are twice as fast,
+# and F often has a far smaller rank.
 _SINGLE_TOL = 1e-8
-_MAX_REFINEMENTS = 5
 
 
 class UpdatedFactor:
@@ -52,7 +52,7 @@ class UpdatedFactor:
         self.A = A
         self.factor = factor
         self.F = F
-        self._G: Array | None = None
+        self._short: tuple[Array, Array, Array, float] | None = None
 
     def dense(self, *, scale: float, shift: float, weights: Array) -> Array:
         """Return s A + c I + F diag(w) F' as a matrix."""
@@ -103,107 +103,46 @@ class UpdatedFactor:
         stats = spectrum_stats(base, B)
         if stats.smallest <= near_singular_level(base, stats):
             return None  # rounding alone could have made it positive
-        if self._G is None:
-            self._G = self.factor.to_basis(self.F)
         R = to_bases(base, B, C)
-        diagonal = base.values[:, None] + B.values[None, :]
         Z = None if start is None else to_bases(base, B, start)
-        in_single = tol >= _SINGLE_TOL > epsilon(R) and Z is not None
-        iterate = _refine_in_single if in_single else _conjugate_gradients
-        tol = max(tol, 32 * epsilon(R))
-        Z, steps, converged = iterate(diagonal, self._G, weights, R, Z, tol)
+        diagonal = base.values[:, None] + B.values[None, :]
+        if tol >= _SINGLE_TOL > epsilon(R) and Z is not None:
+            G, w = self._shortened(weights, 0.5 * tol * stats.smallest)
+            Z, steps, converged = refine_in_single(Operator(diagonal, G, w), R, Z, 0.5 * tol)
+        else:
+            operator = Operator(diagonal, self._G, weights)
+            Z, steps, converged = conjugate_gradients(operator, R, Z, max(tol, 32 * epsilon(R)))
         status = Status.SOLVED if converged else Status.NOT_CONVERGED
         return Solution(from_bases(base, B, Z), status, replace(stats, iterations=steps))
 
+    @cached_property
+    def _G(self) -> Array:
+        return self.factor.to_basis(self.F)
 
-def _conjugate_gradients(
-    diagonal: Array, G: Array, weights: Array, R: Array, Z: Array | None, tol: float
-) -> tuple[Array, int, bool]:
-    """Solve (diag(diagonal_j) + G diag(w) G') z_j = r_j for every column j at once, from Z.
+    def _shortened(self, weights: Array, level: float) -> tuple[Array, Array]:
+        """Return G and w of least rank for which G diag(w) G' is off by at most `level`.
 
-    None begins at 0. The quotient R / diagonal would be nearer, but not safe: where the update
-    lifts a tiny eigenvalue it is so much larger than the solution that its rounding would bury
-    it.
-    """
-    xp = namespace(R)
-
-    def apply(P: Array) -> Array:
-        Q = G @ (weights[:, None] * (G.T @ P))
-        Q += diagonal * P
-        return Q
-
-    # Columns of size 1, so that no square below overflows or vanishes.
-    size = xp.max(xp.abs(R / diagonal), axis=0)[None, :]
-    size = xp.where(size > 0, size, xp.ones_like(size))
-    residual = R / size
-    if Z is None:
-        Z = xp.zeros_like(R)
-    else:
-        Z = Z / size
-        residual -= apply(Z)
-    M = residual / diagonal
-    P = M
-    rho = xp.sum(residual * M, axis=0)
-    for step in range(MAX_STEPS):
-        if _is_small(M, Z, tol):
-            return size * Z, step, True
-        Q = apply(P)
-        length = _ratio(rho, xp.sum(P * Q, axis=0))[None, :]
-        Z = Z + length * P
-        Q *= length
-        residual -= Q
-        M = residual / diagonal
-        rho, previous = xp.sum(residual * M, axis=0), rho
-        P = M + _ratio(rho, previous)[None, :] * P
-    return size * Z, MAX_STEPS, _is_small(M, Z, tol)
-
-
-def _refine_in_single(
-    diagonal: Array, G: Array, weights: Array, R: Array, Z: Array, tol: float
-) -> tuple[Array, int, bool]:
-    """Do the same by iterative refinement: residuals as precise as R, corrections in float32."""
-    xp = namespace(R)
-    diagonal_32, G_32, weights_32 = (xp.astype(M, xp.float32) for M in (diagonal, G, weights))
-    steps = 0
-    for _ in range(_MAX_REFINEMENTS):
-        residual = R - diagonal * Z - G @ (weights[:, None] * (G.T @ Z))
-        M = residual / diagonal
-        if _is_small(M, Z, tol):
-            return Z, steps, True
-        size = xp.max(xp.abs(M), axis=0)[None, :]
-        size = xp.where(size > 0, size, xp.ones_like(size))
-        share = _largest_share(M, Z)  # of Z that is still wrong
-        inner = max(0.5 * tol / share, 32 * float(xp.finfo(xp.float32).eps))
-        scaled = xp.astype(residual / size, xp.float32)
-        correction, taken, converged = _conjugate_gradients(
-            diagonal_32, G_32, weights_32, scaled, None, inner
-        )
-        Z = Z + size * xp.astype(correction, R.dtype)
-        steps += taken
-        if not converged:
-            break
-        if inner * share <= tol:
-            return Z, steps, True
-    return Z, steps, False
-
-
-def _largest_share(M: Array, Z: Array) -> float:
-    """Return the largest ||m_j|| / ||z_j||, or 1 where some z_j is still 0."""
-    xp = namespace(M)
-    sizes = xp.sum(Z * Z, axis=0)
-    shares = xp.sum(M * M, axis=0) / xp.where(sizes > 0, sizes, xp.ones_like(sizes))
-    known = xp.all(sizes > 0)
-    return float(xp.max(shares)) ** 0.5 if bool(known) else 1.0
-
-
-def _is_small(M: Array, Z: Array, tol: float) -> bool:
-    """Say whether M, an estimate of the error of Z, is negligible in every column."""
-    xp = namespace(M)
-    return bool(xp.all(xp.sum(M * M, axis=0) <= tol**2 * xp.sum(Z * Z, axis=0)))
-
-
-def _ratio(a: Array, b: Array) -> Array:
-    """Return a / b, and 0 where b is 0: a column already solved takes no further step."""
-    xp = namespace(a)
-    solved = b == 0
-    return xp.where(solved, xp.zeros_like(a), a / xp.where(solved, xp.ones_like(b), b))
+        An error E of the operator changes W by at most ||E|| over the smallest eigenvalue,
+        relatively. Samples that differ by little more than noise leave few directions. What was
+        found for proportional weights is used again.
+        """
+        xp = namespace(weights)
+        if self._short is not None:
+            known, G, sizes, left_out = self._short
+            largest = float(xp.max(known))
+            ratio = float(xp.max(weights)) / largest
+            off = float(xp.max(xp.abs(weights - ratio * known)))
+            if off <= 4 * epsilon(known) * ratio * largest and ratio * left_out <= level:
+                return G, ratio * sizes
+        scaled = self._G * xp.sqrt(weights)[None, :]
+        gram = scaled.T @ scaled
+        if level <= weights.shape[0] * epsilon(gram) * float(xp.linalg.trace(gram)):
+            return self._G, weights  # rounding would decide what to leave out
+        spectrum, vectors = xp.linalg.eigh(gram)
+        first = int(xp.sum(xp.astype(spectrum <= level, xp.int64)))
+        sizes = spectrum[first:]
+        G = (scaled @ vectors[:, first:]) / xp.sqrt(sizes)[None, :]
+        left_out = max(float(spectrum[first - 1]), 0.0) if first else 0.0
+        if sizes.shape[0]:
+            self._short = weights, G, sizes, left_out
+        return G, sizes
