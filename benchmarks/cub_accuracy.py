@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.io import loadmat
 from sklearn.exceptions import ConvergenceWarning
 
 from recording import HERE, save, show
-from zonkey import Prototypes, ZeroShotClassifier
+from zonkey import ZeroShotClassifier
+from zonkey.datasets import load_xlsa17
 from zonkey.metrics import generalized_scores, seen_unseen_curve
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer
@@ -43,14 +43,12 @@ SEEDS = range(5)
 
 def load(folder: Path, semantics: str) -> tuple[Any, ...]:
     """Read CUB: unit-length features, labels, unit-length prototypes, and the three index sets."""
-    features = loadmat(folder / "efficientnet_lite0.mat")
-    splits = loadmat(folder / f"{semantics}_splits.mat")
-    names = np.array([str(name[0]) for name in splits["allclasses_names"].ravel()])
-    X = FeatureNormalizer().fit_transform(features["features"].T.astype(np.float64))
-    y = names[features["labels"].ravel().astype(int) - 1]  # 1-based rows of allclasses_names
-    prototypes = Prototypes(names, splits["att"].T).normalized()
-    parts = [splits[f"{part}_loc"].ravel() - 1 for part in ("trainval", "test_seen", "test_unseen")]
-    return X, y, prototypes, *parts
+    files = {"features": "efficientnet_lite0", "semantics": f"{semantics}_splits"}
+    data = load_xlsa17(folder, **files, space=semantics)
+    X = FeatureNormalizer().fit_transform(data.X.astype(np.float64))
+    split = data.split
+    parts = split.train, split.test_seen, split.test_unseen
+    return X, data.y, data.prototypes.normalized(), *parts
 
 
 def choose(model: ZeroShotClassifier, grid: dict[str, list[float]], X: Any, y: Any) -> dict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from recording import HERE
-from zonkey import Moments, Prototypes
-from zonkey.core.frame import BaseClasses
+from zonkey import BaseClasses, Moments
+from zonkey.datasets import load_mini_imagenet
 from zonkey.preprocessing import FeatureNormalizer
 
 
@@ -34,13 +33,11 @@ def folder() -> Path:
 def load(part: str) -> MiniImageNet:
     """Return 20 novel classes, or 16 validation classes of a backbone that never saw them."""
     path = folder() / ("wrn28_10.npz" if part == "novel" else "wrn28_10_train64.npz")
-    with np.load(path) as file:
-        X = FeatureNormalizer().fit_transform(file["features"].astype(np.float64))
-        y, Y = file["labels"].astype(int), file["prototypes"].astype(np.float64)
-        n_base = int(file["n_backbone_classes"])
-    known = Prototypes(np.arange(len(Y)), Y).normalized()
-    moments = Moments.from_arrays(X[y < n_base], y[y < n_base], known)
-    classes = np.arange(80, 100) if part == "novel" else np.arange(64, 80)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    chosen = np.isin(y, classes)
-    return MiniImageNet(X[chosen], y[chosen], BaseClasses(moments), classes, digest)
+    data = load_mini_imagenet(path, novel="test" if part == "novel" else "val")
+    X = FeatureNormalizer().fit_transform(data.X.astype(np.float64))
+    known = data.prototypes.normalized()
+    base, novel = data.split.base, data.split.novel
+    moments = Moments.from_arrays(X[base], data.y[base], known)
+    return MiniImageNet(
+        X[novel], data.y[novel], BaseClasses(moments), data.unseen_classes, data.sha256
+    )

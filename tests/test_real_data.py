@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.io import loadmat
 
-from zonkey import Prototypes, presets
+from zonkey import presets
+from zonkey.datasets import load_xlsa17
 from zonkey.metrics import generalized_scores
 
 ROOT = Path(os.environ.get("ZONKEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -21,24 +21,16 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def cub():
-    features, splits = loadmat(CUB / "efficientnet_lite0.mat"), loadmat(CUB / "att_splits.mat")
-    names = np.array([str(name[0]) for name in splits["allclasses_names"].ravel()])
-    X = features["features"].T.astype(np.float64)
-    y = names[features["labels"].ravel().astype(int) - 1]
-    parts = {
-        part: splits[f"{part}_loc"].ravel() - 1 for part in ("trainval", "test_seen", "test_unseen")
-    }
-    return X, y, Prototypes(names, splits["att"].T), parts
+    return load_xlsa17(CUB, features="efficientnet_lite0")
 
 
 def test_bidirectional_projection_on_cub(cub):
-    X, y, prototypes, parts = cub
-    train, unseen = parts["trainval"], parts["test_unseen"]
-    model = presets.paper(prototypes, synthesis=None).fit(X[train], y[train])
-    assert 100 * model.score(X[unseen], y[unseen]) == pytest.approx(56.1, abs=0.3)
+    model = presets.paper(cub.prototypes, synthesis=None).fit(cub.X_train, cub.y_train)
+    score = 100 * model.score(cub.X_test_unseen, cub.y_test_unseen)
+    assert score == pytest.approx(56.1, abs=0.3)
 
-    test = np.concatenate([parts["test_seen"], unseen])
+    X = np.concatenate([cub.X_test_seen, cub.X_test_unseen])
+    y = np.concatenate([cub.y_test_seen, cub.y_test_unseen])
     general = model[-1].with_candidates("all")
-    predicted = general.predict(model[0].transform(X[test]))
-    scores = generalized_scores(y[test], predicted, general.seen_classes_)
+    scores = generalized_scores(y, general.predict(model[0].transform(X)), cub.seen_classes)
     assert 100 * scores.harmonic_mean == pytest.approx(36.5, abs=0.5)

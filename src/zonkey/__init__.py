@@ -5,7 +5,7 @@ The name is the paper's own example: a zebra synthesised from a horse that comes
 
 from importlib.metadata import version
 
-from . import evaluation, metrics, model_selection, preprocessing
+from . import datasets, evaluation, metrics, model_selection, preprocessing
 from .core import BaseClasses, Moments, Prototypes
 from .estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier, presets
 
@@ -18,6 +18,7 @@ __all__ = [
     "NearestSupport",
     "Prototypes",
     "ZeroShotClassifier",
+    "datasets",
     "evaluation",
     "metrics",
     "model_selection",

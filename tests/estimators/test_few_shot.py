@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.linalg import solve_sylvester
 
-from zonkey import Moments
+from zonkey import Moments, NearestSupport
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.estimators.few_shot import FewShotClassifier
 
@@ -246,3 +246,9 @@ def test_the_tolerance_of_the_solver_is_far_below_what_matters():
     exact = fitted(p, solver_tol=0.0).projection_
     default = fitted(p).projection_
     assert np.linalg.norm(default - exact) <= 1e-6 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("model", [FewShotClassifier(), NearestSupport()], ids=str)
+def test_one_shot_of_each_of_many_classes_is_no_cause_for_a_warning(model):
+    X, y = np.random.default_rng(0).normal(size=(30, 4)), np.array([f"c{i:02d}" for i in range(30)])
+    assert model.fit(X, y).predict(X[:3]).shape == (3,)

@@ -56,3 +56,27 @@ def test_more_ways_than_classes():
 def test_more_samples_than_there_are(n_shot, n_query):
     with pytest.raises(ValueError, match=r"has 12 samples.*Lower `n_shot` or `n_query`"):
         drawn(n_shot=n_shot, n_query=n_query)
+
+
+def test_samples_set_apart_are_queries_and_never_shots():
+    y = np.repeat(["a", "b"], 5)
+    queries = [4, 3, 9]
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        trial = draw_trial(
+            y, ["a", "b"], n_way=None, n_shot=2, n_query=None, rng=rng, queries=queries
+        )
+        assert sorted(trial.query) == [3, 4, 9]
+        assert not set(trial.support) & {3, 4, 9}
+        assert np.bincount(trial.support // 5).tolist() == [2, 2]
+        rng = np.random.default_rng(seed)
+        none = draw_trial(y, ["b"], n_way=None, n_shot=0, n_query=1, rng=rng, queries=queries)
+        assert none.query.tolist() == [9]
+
+
+@pytest.mark.parametrize(("n_shot", "n_query"), [(4, None), (1, 2), (5, 1)])
+def test_too_few_shots_or_queries_of_the_kind_asked_for_are_refused(n_shot, n_query):
+    y = np.repeat(["a", "b"], 5)
+    sizes = {"n_way": None, "n_shot": n_shot, "n_query": n_query}
+    with pytest.raises(ValueError, match="of the kind that serves for each"):
+        draw_trial(y, ["a", "b"], **sizes, rng=np.random.default_rng(0), queries=[3, 4, 9])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,9 +12,15 @@ from rich.table import Table
 
 import zonkey
 
-from .demo import DemoResult, run_demo
+from .data_check import data_check
+from .data_commands import data_app
+from .demo import run_demo
+from .demo_page import HEADINGS, model_rows, write_demo
+from .demo_shots import SHOTS as ANY_SHOTS
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Zero-shot classification.")
+data_app.command("check")(data_check)
+app.add_typer(data_app, name="data")
 
 
 def _show_version(wanted: bool) -> None:
@@ -35,15 +41,15 @@ def main(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the record.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the page and the record.")] = Path(
         "zonkey-demo"
     ),
-    seed: Annotated[int, typer.Option(min=0, help="Which numbers are never seen.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of synthesis, and of what is shown.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the record instead of a table.")
     ] = False,
 ) -> None:
-    """Read handwritten numbers, a quarter of which the model has never seen."""
+    """Recognise emoji that the model has never seen, by their names."""
     console = Console(stderr=as_json)
     try:  # before the work, not after it
         out.mkdir(parents=True, exist_ok=True)
@@ -52,40 +58,39 @@ def demo(
             f"--out must be a folder to write to; {out} is not ({error.strerror}).", err=True
         )
         raise typer.Exit(2) from None
-    with console.status("Choosing parameters on training classes, fitting, testing ..."):
-        result = run_demo(seed)
-    picture, record = result.write(out)
+    with console.status("Loading emoji") as status:
+        result = run_demo(seed, status.update)
+        status.update("Drawing the page")
+        page, record = write_demo(result, out)
     if as_json:
         typer.echo(json.dumps(result.record))
     else:
-        _print(result, console)
-        typer.echo(f"\nPicture: {picture}\nRecord:  {record}")  # not wrapped: paths get copied
+        _print(result.record, console)
+        typer.echo(f"\nPage:   {page}\nRecord: {record}")  # not wrapped: paths get copied
 
 
-def _print(result: DemoResult, console: Console) -> None:
-    data = result.record["data"]
+def _print(record: dict[str, Any], console: Console) -> None:
+    data = record["data"]
     console.print(
-        f"{data['n_train']} training pictures of {data['n_seen']} numbers; "
-        f"{data['n_unseen']} numbers are known by their digits only.\n"
+        f"{data['n_samples']['train']} training pictures of {data['n_seen']} emoji; "
+        f"{data['n_unseen']} others are known by name and keywords only.\n"
     )
     table = Table(title="Accuracy (%, mean over classes)")
-    for heading in (
-        "model",
-        "chosen on training classes",
-        "unseen",
-        "acc_s",
-        "acc_u",
-        "HM",
-        "AUSUC",
-    ):
-        right = heading not in ("model", "chosen on training classes")
-        table.add_column(heading, justify="right" if right else "left")
-    for row in result.record["models"]:
-        chosen = ", ".join(f"{name} {value:g}" for name, value in row["chosen"].items())
-        figures = [row[key] for key in ("unseen_only", "acc_s", "acc_u", "hm", "ausuc")]
-        table.add_row(row["model"], chosen or "-", *(f"{100 * x:.1f}" for x in figures))
+    for i, heading in enumerate(("model", "chosen on validation classes", *HEADINGS.values())):
+        table.add_column(heading, justify="right" if i > 1 else "left")
+    for row in model_rows(record):
+        table.add_row(*row)
     console.print(table)
     console.print(
-        "unseen: among unseen classes only. acc_s, acc_u, HM: among all classes. "
-        f"Chance: {100 / data['n_unseen']:.1f}."
+        "unseen, hit@5: among unseen classes only. acc_s, acc_u, HM: among all classes. "
+        f"Chance: {100 / data['n_unseen']:.1f}.\n"
     )
+    shots = record["any_shot"]
+    table = Table(title=f"Any-shot: hit@1 (%) among {shots['n_novel']} novel classes")
+    table.add_column("model")
+    for K in ANY_SHOTS:
+        table.add_column(f"K = {K}", justify="right")
+    for name, curve in shots["curves"].items():
+        hits = dict(zip(curve["shots"], curve["hit@1"], strict=True))
+        table.add_row(name, *(f"{100 * hits[K]:.1f}" if K in hits else "-" for K in ANY_SHOTS))
+    console.print(table)

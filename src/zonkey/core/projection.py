@@ -43,6 +43,14 @@ class NormalEquations:
         """Eigendecomposition of A0."""
         return Factor.of(self.A0) if self.known_factor is None else self.known_factor
 
+    def in_span(self, span: Array) -> NormalEquations:
+        """Return the equations for W' = W S', where the rows of S span all prototypes.
+
+        Outside that span C is zero and B a multiple of the identity, so that W is zero there:
+        W = W' S exactly, with fewer columns to solve for.
+        """
+        return NormalEquations(self.A0, span @ self.B0 @ span.T, self.C0 @ span.T, self.factor)
+
     def loss(self, W: Array) -> float:
         """Return sum_i ||W'x_i - y_li||^2 + ||x_i - W y_li||^2 (first term of Eq. erplobj).
 

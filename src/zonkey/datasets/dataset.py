@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -22,8 +23,9 @@ _HASHED_AT_A_TIME = 1 << 22  # bytes hashed at a time
 class Dataset:
     """One data set, whatever file it came from.
 
-    Immutable. Shapes, labels and the split are checked when it is made; the features are read, and
-    their values checked, when they are first used.
+    Immutable, but for the caller's own hold on an array of features, which is not copied. Shapes,
+    labels and the split are checked when it is made; the features are read, and their values
+    checked, when they are first used.
 
     Parameters
     ----------
@@ -128,12 +130,12 @@ class Dataset:
     @cached_property
     def seen_classes(self) -> np.ndarray:
         """Classes with training samples (few-shot: base classes), sorted."""
-        return np.unique(self.y_train)
+        return _frozen(np.unique(self.y_train))
 
     @cached_property
     def unseen_classes(self) -> np.ndarray:
         """Classes of the unseen test samples (few-shot: novel classes), sorted."""
-        return np.unique(self.y_test_unseen)
+        return _frozen(np.unique(self.y_test_unseen))
 
     def name_of(self, label: Any) -> str:
         """Return the name of a class for people."""
@@ -148,7 +150,8 @@ class Dataset:
             _feed(digest, prototypes.labels)
             _feed(digest, prototypes.matrix)
         split = self.split
-        for array in (self.y, split.train, split.test_seen, split.test_unseen, split.val_classes):
+        parts = [getattr(split, part) for part in (*PARTS, "query", "val_classes")]
+        for array in (self.y, *parts):
             _feed(digest, array)
         _feed(digest, self.X)
         return digest.hexdigest()
@@ -157,6 +160,10 @@ class Dataset:
         """Return what a report must say about the data, ready for JSON."""
         sizes = {part: len(getattr(self.split, part)) for part in PARTS}
         return {
+            **{
+                key: getattr(value, "tolist", lambda v=value: v)()
+                for key, value in self.about.items()
+            },
             "name": self.name,
             "sha256": self.sha256,
             "split": self.split.name,
@@ -168,13 +175,41 @@ class Dataset:
             "spaces": {name: space.n_dimensions for name, space in self._spaces.items()},
             "licence": self.licence,
             "citation": self.citation,
-            **self.about,
         }
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__:
+            raise AttributeError(
+                f"A data set never changes; `{name}` cannot be set. Make another Dataset."
+            )
+        super().__setattr__(name, value)
+
+    def __copy__(self) -> Dataset:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Dataset:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the values themselves: a file may be gone where they are read back."""
+        words = {"licence": self.licence, "citation": self.citation}
+        tables = {"class_names": dict(self.class_names), "about": dict(self.about)}
+        content = (self.name, np.asarray(self.X), self.y, dict(self._spaces), self.split)
+        return _rebuilt, (content, {**words, **tables})
 
     def __repr__(self) -> str:
         n, d = self.shape
         classes = f"{len(self.seen_classes)} seen and {len(self.unseen_classes)} unseen classes"
         return f"Dataset({self.name!r}, {n} samples x {d}, {classes}, {', '.join(self.spaces)})"
+
+
+def _rebuilt(content: tuple[Any, ...], named: dict[str, Any]) -> Dataset:
+    return Dataset(*content, **named)
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
 
 
 def _checked_labels(labels: Any, features: LazyMatrix) -> np.ndarray:
@@ -191,8 +226,7 @@ def _checked_labels(labels: Any, features: LazyMatrix) -> np.ndarray:
             f"Features and labels must be equally many; {features.source} has {n} rows and there "
             f"are {len(labels)} labels. {remedy}"
         )
-    labels.flags.writeable = False
-    return labels
+    return _frozen(labels)
 
 
 def _checked_spaces(prototypes: Any, labels: np.ndarray) -> dict[str, Prototypes]:
@@ -212,10 +246,10 @@ def _checked_spaces(prototypes: Any, labels: np.ndarray) -> dict[str, Prototypes
 
 def _feed(digest: Any, array: np.ndarray) -> None:
     """Hash an array in blocks, so that a memory map is not read into memory at once."""
-    digest.update(f"{array.dtype.str}{array.shape}".encode())
-    if array.dtype.kind == "U":
-        digest.update("\n".join(array.tolist()).encode())
+    if array.dtype.kind == "U":  # whatever room the array leaves for longer labels
+        digest.update(json.dumps(array.tolist()).encode())
         return
+    digest.update(f"{array.dtype.str}{array.shape}".encode())
     rows = max(1, _HASHED_AT_A_TIME // max(1, array[:1].nbytes))
     for start in range(0, len(array), rows):
         digest.update(np.ascontiguousarray(array[start : start + rows]).tobytes())

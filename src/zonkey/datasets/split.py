@@ -29,6 +29,9 @@ class Split:
         Held-out samples of seen classes, for the generalised setting.
     val_classes : array of labels, default=()
         Seen classes that are set aside when parameters are chosen.
+    query : array of int, default=()
+        Few-shot: those of `test_unseen` that are queries and never shots. None named: any may be
+        either.
     name : str
         Which published split this is, for the record.
     """
@@ -37,11 +40,18 @@ class Split:
     test_unseen: Any
     test_seen: Any = ()
     val_classes: Any = ()
+    query: Any = ()
     name: str = "custom"
 
     def __post_init__(self) -> None:
-        for part in PARTS:
-            positions = np.array(getattr(self, part)).ravel()
+        for part in (*PARTS, "query"):
+            try:
+                positions = np.array(getattr(self, part)).ravel()
+            except ValueError:
+                raise DataError(
+                    f"The split `{part}` must hold positions (whole numbers); got lists of unequal "
+                    "length. Pass one flat list."
+                ) from None
             if positions.size and positions.dtype.kind not in "iu":
                 raise DataError(
                     f"The split `{part}` must hold positions (whole numbers); got "
@@ -62,7 +72,7 @@ class Split:
 
     def check(self, labels: np.ndarray) -> None:
         """Refuse positions out of range, repeated or shared, and classes on both sides."""
-        parts = {part: getattr(self, part) for part in PARTS}
+        parts = {part: getattr(self, part) for part in (*PARTS, "query")}
         for part, positions in parts.items():
             _check_positions(part, positions, len(labels))
         for one, other in (("train", "test_seen"), ("train", "test_unseen")):
@@ -72,6 +82,12 @@ class Split:
                     f"The splits `{one}` and `{other}` must not share samples; {shared.size} are "
                     f"in both, the first at position {shared[0]}. Remove them from `{one}`."
                 )
+        stray = np.setdiff1d(self.query, self.test_unseen)
+        if stray.size:
+            raise DataError(
+                f"Queries must be among `test_unseen`; position {stray[0]} is not. Take positions "
+                "of samples of novel classes."
+            )
         self._check_classes(labels)
 
     def _check_classes(self, labels: np.ndarray) -> None:

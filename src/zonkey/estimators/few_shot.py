@@ -8,7 +8,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..core.competition import Path
@@ -29,7 +28,13 @@ from .base_validation import (
 from .diagnostics import warn_of_trouble
 from .few_shot_task import Task, spread_of
 from .nearest_prototype import NearestPrototypeMixin
-from .validation import check_count, check_interval, check_learning_parameters, check_option
+from .validation import (
+    check_classes,
+    check_count,
+    check_interval,
+    check_learning_parameters,
+    check_option,
+)
 from .zero_shot import ZeroShotClassifier
 
 _DTYPES: Any = [np.float64, np.float32]
@@ -162,7 +167,7 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         self._check_parameters()
         X, y = validate_data(self, X, y, dtype=_DTYPES)
         labels = as_labels(y)
-        check_classification_targets(labels)
+        check_classes(labels)
         base = self._checked_base(X.shape[1])
         known = joined_prototypes(self.prototypes, base, labels)
         novel, codes = np.unique(labels, return_inverse=True)

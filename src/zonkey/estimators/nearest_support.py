@@ -6,13 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..linalg.distances import squared_distances
 from ..metrics import per_class_accuracy
 from .nearest_prototype import best_columns
-from .validation import check_option, check_top
+from .validation import check_classes, check_option, check_top
 
 
 class NearestSupport(ClassifierMixin, BaseEstimator):
@@ -39,7 +38,7 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
         """Keep the support set, or the mean of each class."""
         check_option("reference", self.reference, ("sample", "mean"))
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        check_classes(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.reference == "mean":
             X = np.stack([X[codes == j].mean(axis=0) for j in range(len(self.classes_))])

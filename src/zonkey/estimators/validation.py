@@ -7,6 +7,9 @@ from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
 
 def check_interval(
     name: str, value: Any, low: float, high: float = float("inf"), *, open_above: bool = False
@@ -71,3 +74,13 @@ def check_top(k: Any, n_classes: int) -> int:
             'Ask for fewer, or fit with candidates="all".'
         )
     return int(k)
+
+
+def check_classes(labels: np.ndarray) -> None:
+    """Refuse measurements in place of classes.
+
+    scikit-learn also warns where there are nearly as many classes as samples, which is what
+    learning from one sample a class is about.
+    """
+    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        check_classification_targets(labels)

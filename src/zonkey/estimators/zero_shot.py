@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, check_X_y
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..core.competition import Path
+from ..core.frame import orthonormal_rows
 from ..core.labels import as_labels
 from ..core.moments import Moments
 from ..core.projection import (
@@ -24,7 +25,7 @@ from ..core.refinement import Form, refine
 from ..core.synthesis import synthesize
 from .diagnostics import print_step, warn_of_trouble
 from .nearest_prototype import NearestPrototypeMixin
-from .validation import check_learning_parameters, check_option
+from .validation import check_classes, check_learning_parameters, check_option
 
 _PROJECTIONS = {
     "both": bidirectional_projection,
@@ -112,6 +113,8 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
     mu_ : ndarray of shape (n_iter_,)
         The `mu` of each step: smaller than the parameter where competition would have left
         too little curvature (a warning says so), 0 where the model has no push.
+    changes_ : ndarray of shape (n_iter_,)
+        Relative change of the projection in each step.
     converged_ : bool
         Whether `tol` was reached; a closed-form fit always has.
     n_features_in_ : int
@@ -227,7 +230,7 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
 
     def _gather(self, X: np.ndarray, y: np.ndarray) -> Moments:
         labels = as_labels(y)  # scikit-learn rejects integers in an object array
-        check_classification_targets(labels)
+        check_classes(labels)
         prototypes = self.training_prototypes(labels)
         # Raw samples are kept only where they will be perturbed.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
@@ -245,6 +248,7 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         self.objective_ = np.asarray(path.objective)
         self.n_iter_ = len(path.steps)
         self.mu_ = np.array([step.mu for step in path.steps])
+        self.changes_ = np.array([step.change for step in path.steps])
         self.converged_ = path.converged
         return self
 
@@ -252,6 +256,22 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         """Synthesise features for the unseen classes and let the classes compete for them."""
         Y_s = moments.prototypes.subset(moments.seen_labels).matrix.astype(np.float64)
         Y_u = moments.prototypes.subset(moments.unseen_labels).matrix.astype(np.float64)
+        if len(Y_s) + len(Y_u) < Y_s.shape[1]:
+            span = orthonormal_rows(np.concatenate([Y_s, Y_u]))
+            path = self._compete(
+                moments, equations.in_span(span), W @ span.T, Y_s @ span.T, Y_u @ span.T
+            )
+            return replace(path, W=path.W @ span)
+        return self._compete(moments, equations, W, Y_s, Y_u)
+
+    def _compete(
+        self,
+        moments: Moments,
+        equations: NormalEquations,
+        W: np.ndarray,
+        Y_s: np.ndarray,
+        Y_u: np.ndarray,
+    ) -> Path:
         synthesized = synthesize(
             W,
             Y_u,

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from ..core.frame import BaseClasses
 from ..core.moments import Moments
 from ..metrics import hit_at_k, per_class_accuracy
+from .fingerprint import fingerprint
 from .runner import Run, run_trials
 from .trials import Trial, draw_trial
 
@@ -34,6 +35,7 @@ def n_way_k_shot(
     n_shot: int = 1,
     n_query: int = 15,
     n_trials: int = 600,
+    queries: Any = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     checkpoint: PathLike | None = None,
@@ -53,6 +55,9 @@ def n_way_k_shot(
     n_way, n_shot, n_query : int
         Classes a trial; support and query samples a class.
     n_trials : int, default=600
+    queries : array-like of int, default=None
+        Positions of samples that are queries and never shots, all others being shots; for example
+        pictures of another style. None: any sample may be either.
     random_state : int, default=0
     n_jobs : int, default=None
         Trials run at a time.
@@ -71,7 +76,7 @@ def n_way_k_shot(
 
     def one(number: int) -> dict[str, float]:
         rng = run.generator(number)
-        trial = draw_trial(run.y, run.classes, **sizes, rng=rng)
+        trial = draw_trial(run.y, run.classes, **sizes, queries=queries, rng=rng)
         seed = int(rng.integers(2**31 - 1))
         return {
             name: per_class_accuracy(
@@ -81,7 +86,7 @@ def n_way_k_shot(
         }
 
     numbers = range(run.checked(n_trials=n_trials)["n_trials"])
-    saved = run.checkpoint(checkpoint, protocol="n_way_k_shot", **sizes)
+    saved = run.checkpoint(checkpoint, protocol="n_way_k_shot", **sizes, **apart(queries))
     results = run_trials(one, numbers, saved, n_jobs, "trials" if progress else None)
     return {name: np.array([result[name] for result in results]) for name in models}
 
@@ -95,6 +100,7 @@ def large_scale(
     shots: Sequence[int] = (1, 2, 3, 4, 5),
     n_repeats: int = 5,
     top: Sequence[int] = (1, 5),
+    queries: Any = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     checkpoint: PathLike | None = None,
@@ -108,7 +114,7 @@ def large_scale(
 
     Parameters
     ----------
-    models, X, y, classes, random_state, n_jobs, checkpoint, progress
+    models, X, y, classes, queries, random_state, n_jobs, checkpoint, progress
         As for `n_way_k_shot`; models need ``predict_top``.
     shots : sequence of int
         Numbers of support samples a class.
@@ -130,7 +136,8 @@ def large_scale(
     def one(number: int) -> dict[str, list[float]]:
         repeat, K = grid[number]
         rng = run.generator(repeat)
-        trial = draw_trial(run.y, run.classes, n_way=None, n_shot=K, n_query=None, rng=rng)
+        sizes = {"n_way": None, "n_shot": K, "n_query": None}
+        trial = draw_trial(run.y, run.classes, **sizes, queries=queries, rng=rng)
         seed = int(rng.integers(2**31 - 1))
         results = {}
         for name, model in models.items():
@@ -139,7 +146,8 @@ def large_scale(
             results[name] = [hit_at_k(run.y[trial.query], best, k) for k in top]
         return results
 
-    saved = run.checkpoint(checkpoint, protocol="large_scale", shots=shots, top=top)
+    settings = {"shots": shots, "top": top, **apart(queries)}
+    saved = run.checkpoint(checkpoint, protocol="large_scale", **settings)
     what = "repetitions" if progress else None
     results = run_trials(one, range(len(grid)), saved, n_jobs, what)
     shape = (n_repeats, len(shots), len(top))
@@ -172,6 +180,11 @@ def any_shot(
     ndarray of shape (n_repeats, len(shots), len(top))
     """
     return large_scale({"model": model}, X, y, classes, shots=shots, **options)["model"]
+
+
+def apart(queries: Any) -> dict[str, str]:
+    """Return what a checkpoint must know of samples that are queries only."""
+    return {} if queries is None else {"queries": fingerprint(np.asarray(queries))}
 
 
 def prepared(models: Models) -> dict[str, Any]:

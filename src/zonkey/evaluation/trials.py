@@ -24,6 +24,7 @@ def draw_trial(
     n_shot: int,
     n_query: int | None,
     rng: np.random.Generator,
+    queries: Any = None,
 ) -> Trial:
     """Draw classes, then support and query samples of each, without overlap.
 
@@ -40,6 +41,9 @@ def draw_trial(
     n_query : int or None
         Query samples a class; None takes all that are left.
     rng : numpy Generator
+    queries : array-like of int, default=None
+        Positions of samples that are queries and never shots, all others being shots and never
+        queries. None: any sample may be either.
     """
     y, classes = as_labels(y), np.unique(as_labels(classes))
     if n_way is not None:
@@ -57,12 +61,17 @@ def draw_trial(
         )
     for label in classes:
         members = rng.permutation(np.flatnonzero(y == label))
-        needed = n_shot + (1 if n_query is None else n_query)
-        if len(members) < needed:
+        shots, rest = members[:n_shot], members[n_shot:]
+        if queries is not None:
+            asked = np.isin(members, queries)
+            shots, rest = members[~asked][:n_shot], members[asked]
+        if len(shots) < n_shot or len(rest) < (n_query or 1):
             raise ValueError(
                 f"Class {str(label)!r} has {len(members)} samples; {n_shot} shots and "
-                f"{n_query or 'at least 1'} queries need {needed}. Lower `n_shot` or `n_query`."
+                f"{n_query or 'at least 1'} queries need {n_shot + (n_query or 1)}"
+                f"{'' if queries is None else ', of the kind that serves for each'}. Lower "
+                "`n_shot` or `n_query`."
             )
-        support.append(members[:n_shot])
-        query.append(members[n_shot:] if n_query is None else members[n_shot:needed])
+        support.append(shots)
+        query.append(rest if n_query is None else rest[:n_query])
     return Trial(np.concatenate(support), np.concatenate(query))

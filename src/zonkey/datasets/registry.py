@@ -1,0 +1,176 @@
+"""Which data sets can be had, from where, and on what terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from .errors import DataError
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A data set that is fetched from its makers, as one folder of a zip archive.
+
+    Parameters
+    ----------
+    name : str
+        Lower case.
+    url : str
+        Address of the archive; several data sets may share one.
+    size : int
+        Bytes of the archive, roughly: for the progress bar and the check of free space where the
+        server does not tell.
+    sha256 : str or None
+        Hash of the archive in hexadecimal digits; None where the makers publish none.
+    members : str
+        The archive's folder that holds the data set. It lies at the same place in the data folder.
+    licence, citation, about : str
+    """
+
+    name: str
+    url: str
+    size: int
+    sha256: str | None
+    members: str
+    licence: str
+    citation: str
+    about: str
+
+    @property
+    def file(self) -> str:
+        """Name of the archive in the data folder."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A data set that comes with the package."""
+
+    name: str
+    licence: str
+    citation: str
+    about: str
+
+
+_XIAN = (
+    "Y. Xian, C. H. Lampert, B. Schiele, Z. Akata. Zero-Shot Learning - A Comprehensive Evaluation "
+    "of the Good, the Bad and the Ugly. IEEE TPAMI, 2018."
+)
+
+
+def _benchmark(name: str, folder: str, about: str, licence: str, source: str = "") -> Remote:
+    """Return a data set of xlsa17, the archive of splits and features by Xian et al."""
+    return Remote(
+        name=name,
+        url="http://datasets.d2.mpi-inf.mpg.de/xian/xlsa17.zip",
+        size=879_000_000,
+        sha256=None,
+        members=f"xlsa17/data/{folder}",
+        licence=f"Features and splits: research use. {licence}",
+        citation=f"{source} {_XIAN}".strip(),
+        about=f"{about}; ResNet-101 features and the proposed splits",
+    )
+
+
+_REMOTES = (
+    _benchmark(
+        "awa1",
+        "AWA1",
+        "Animals with Attributes: 30475 images, 50 animals, 85 attributes",
+        "The images themselves are not distributed.",
+        "C. H. Lampert, H. Nickisch, S. Harmeling. Attribute-Based Classification for Zero-Shot "
+        "Visual Object Categorization. IEEE TPAMI, 2014.",
+    ),
+    _benchmark(
+        "awa2",
+        "AWA2",
+        "Animals with Attributes 2: 37322 images, 50 animals, 85 attributes",
+        "Images: each has its own licence, see https://cvml.ista.ac.at/AwA2/.",
+    ),
+    _benchmark(
+        "cub",
+        "CUB",
+        "Caltech-UCSD Birds 200-2011: 11788 images, 200 birds, 312 attributes",
+        "Images: non-commercial research and education.",
+        "C. Wah, S. Branson, P. Welinder, P. Perona, S. Belongie. The Caltech-UCSD "
+        "Birds-200-2011 Dataset. Technical report CNS-TR-2011-001, California Institute of "
+        "Technology, 2011.",
+    ),
+    _benchmark(
+        "sun",
+        "SUN",
+        "SUN Attribute: 14340 images, 717 scenes, 102 attributes",
+        "Images: see https://cs.brown.edu/~gmpatter/sunattributes.html.",
+        "G. Patterson, C. Xu, H. Su, J. Hays. The SUN Attribute Database: Beyond Categories for "
+        "Deeper Scene Understanding. IJCV, 2014.",
+    ),
+    _benchmark(
+        "apy",
+        "APY",
+        "aPascal and aYahoo: 15339 images, 32 classes of objects, 64 attributes",
+        "Images: see https://vision.cs.uiuc.edu/attributes/.",
+        "A. Farhadi, I. Endres, D. Hoiem, D. Forsyth. Describing Objects by their Attributes. "
+        "CVPR, 2009.",
+    ),
+    Remote(
+        name="awa2-base",
+        url="https://cvml.ista.ac.at/AwA2/AwA2-base.zip",
+        size=32_000,
+        sha256=None,
+        members="Animals_with_Attributes2",
+        licence="Research use; the archive has the licences of the images.",
+        citation=_XIAN,
+        about="Animals with Attributes 2: names and attributes of the classes, without features",
+    ),
+)
+
+REGISTRY: Mapping[str, Remote] = MappingProxyType({remote.name: remote for remote in _REMOTES})
+
+EMBEDDED = (
+    Embedded(
+        name="emoji",
+        licence="MIT / Apache-2.0 / CC-BY 4.0; see docs/data.md",
+        citation="see docs/data.md",
+        about="Emoji in five drawing styles, described by their Unicode names",
+    ),
+)
+
+
+def find_remote(name: str, registry: Mapping[str, Remote] = REGISTRY) -> Remote:
+    """Return the data set of a name, in upper or lower case.
+
+    Raises
+    ------
+    DataError
+        Where the name is unknown, or of a data set that needs no fetching.
+    """
+    wanted = name.strip().lower()
+    if wanted in registry:
+        return registry[wanted]
+    if wanted in (embedded.name for embedded in EMBEDDED):
+        raise DataError(f"The data set {wanted!r} comes with the package; it needs no fetching.")
+    raise unknown(name, registry)
+
+
+def unknown(name: str, names: Mapping[str, object]) -> DataError:
+    """Return the error for a data set that is not among `names`, with the nearest one that is."""
+    near = get_close_matches(name.strip().lower(), names, n=1)
+    remedy = f" Did you mean {near[0]!r}?" if near else ""
+    return DataError(f"A data set must be one of {', '.join(names)}; got {name!r}.{remedy}")
+
+
+def readable(size: float) -> str:
+    """Return a number of bytes as people write it.
+
+    Examples
+    --------
+    >>> readable(879_000_000), readable(32_000), readable(999_999), readable(12)
+    ('879 MB', '32 KB', '1 MB', '12 bytes')
+    """
+    for unit, bytes_of_unit in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if size >= 0.9995 * bytes_of_unit:  # which rounds to 1
+            return f"{size / bytes_of_unit:.3g} {unit}"
+    return f"{size:.0f} bytes"

@@ -1,0 +1,187 @@
+"""The demonstration: its record, its page, and what the command line makes of them."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import zonkey
+from zonkey.cli import app
+from zonkey.cli.demo import MODELS
+from zonkey.cli.demo_page import write_demo
+from zonkey.cli.demo_zonkey import synthesise_a_zebra
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
+
+
+@pytest.fixture(scope="module")
+def folder(demo, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    write_demo(demo, folder)
+    return folder
+
+
+def test_record_says_what_was_run(demo):
+    record = demo.record
+    assert record["command"] == "zonkey demo --seed 0"
+    assert record["data"]["sha256"] == demo.data.sha256
+    assert [row["model"] for row in record["models"]] == list(MODELS)
+    assert record["versions"]["zonkey"] == zonkey.__version__
+    assert all("`mu` was lowered" in text for text in record["any_shot"]["warnings"])
+    json.dumps(record)
+
+
+def test_every_model_is_far_above_chance(demo):
+    chance = 1 / demo.record["data"]["n_unseen"]
+    for row in demo.record["models"]:
+        assert row["unseen_only"] > 30 * chance
+        assert row["unseen_only"] < row["hit@5"] < 1
+        assert 0 < row["hm"] <= max(row["acc_s"], row["acc_u"])
+    curves = demo.record["any_shot"]["curves"]
+    assert curves["paper (BPL)"]["shots"] == [0, 1, 2, 3, 4]
+    nearest = curves["nearest shot"]["hit@1"]
+    assert nearest == sorted(nearest)
+    assert min(curves["paper (BPL)"]["hit@1"]) > 30 * chance
+
+
+def test_parameters_come_from_the_grid(demo):
+    for row in demo.record["models"]:
+        preprocessing, _, grid = MODELS[row["model"]]
+        assert set(row["chosen"]) == set(grid) | set(preprocessing)
+        assert all(row["chosen"][name] in values for name, values in grid.items())
+
+
+def test_a_zebra_made_of_a_horse_comes_out_as_something_else():
+    zebra = synthesise_a_zebra()
+    assert zebra.source == "horse"
+    for shares in zebra.looks_like.values():
+        assert "horse" not in shares
+        assert sum(shares.values()) == pytest.approx(1)
+        assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    assert next(iter(zebra.looks_like["as printed"])) != "zebra"
+    assert synthesise_a_zebra() == zebra
+
+
+def test_page_and_record_and_nothing_else_are_written(demo, folder):
+    assert {path.name for path in folder.iterdir()} == {"index.html", "record.json"}
+    assert json.loads((folder / "record.json").read_text("utf-8")) == demo.record
+
+
+class Addresses(HTMLParser):
+    """Collect what a page would load, and the names of the classes shown."""
+
+    def __init__(self):
+        super().__init__()
+        self.loaded, self.shown = [], []
+
+    def handle_starttag(self, tag, attributes):  # noqa: ARG002 (the signature of the parent)
+        given = dict(attributes)
+        self.loaded += [given[key] for key in ("src", "href") if key in given]
+        if given.get("class") == "e":
+            self.shown.append(given["aria-label"])
+
+
+def test_the_page_loads_nothing_and_shows_emoji(demo, folder):
+    page = (folder / "index.html").read_text("utf-8")
+    addresses = Addresses()
+    addresses.feed(page)
+    assert addresses.loaded
+    assert all(address.startswith(("data:", "#")) for address in addresses.loaded)
+    assert "url(http" not in page
+    shown = set(addresses.shown)
+    assert len(shown & set(demo.data.unseen_classes)) > 50
+    assert {"horse", *demo.zonkey.looks_like["as printed"]} <= shown
+    assert page.count("<figure>") == 3
+    for row in demo.record["models"]:
+        assert f"{100 * row['unseen_only']:.1f}" in page
+
+
+def test_guesses_on_the_page_are_the_best_of_the_model(demo, folder):
+    page = (folder / "index.html").read_text("utf-8")
+    cards = re.findall(r'<div class="card"><b>(.*?)</ol>', page)[:18]
+    assert len(cards) == 18
+    for card in cards:
+        label, *guesses = re.findall(r'aria-label="(.*?)"', card)
+        label = label.replace("&#x27;", "'")
+        assert label in demo.data.unseen_classes
+        assert len(guesses) == len(set(guesses)) == 5
+        truth = demo.data.y_test_unseen == label
+        best = demo.model.predict_top(demo.X_unseen[truth], 5)
+        assert guesses in [[str(name) for name in row] for row in best], label
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the page in")
+def test_the_page_opens_without_errors_in_a_browser(folder, tmp_path):
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--enable-logging=stderr",
+        f"--user-data-dir={tmp_path}",
+        "--dump-dom",
+    ]
+    address = (folder / "index.html").as_uri()
+    done = subprocess.run(
+        [CHROMIUM, *options, address], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0
+    assert "Emoji nobody showed the model" in done.stdout
+    assert "CONSOLE" not in done.stderr
+
+
+# The command
+
+
+@pytest.fixture
+def command(demo, monkeypatch):
+    """Call the command line, with the demonstration computed already."""
+
+    def recall(seed, say):
+        assert seed == 0
+        say("Recalling")
+        return demo
+
+    monkeypatch.setattr("zonkey.cli.commands.run_demo", recall)
+    return lambda *arguments: CliRunner().invoke(app, ["demo", *arguments])
+
+
+def test_demo_prints_tables_and_where_the_files_are(command, tmp_path):
+    done = command("--out", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    assert "335 others are known by name" in done.output.replace("\n", " ")
+    for text in ("BPL0", "K = 4", "nearest shot", "index.html"):
+        assert text in done.output
+
+
+def test_demo_as_json(command, tmp_path):
+    done = command("--json", "--out", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == json.loads((tmp_path / "record.json").read_text("utf-8"))
+
+
+def test_out_that_is_a_file_is_refused(command, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    done = command("--out", str(file))
+    assert done.exit_code == 2
+    assert "must be a folder to write to" in done.output
+    assert "Traceback" not in done.output
+    assert file.read_text() == "mine"
+
+
+def test_the_map_places_every_picture_of_its_groups(demo):
+    from zonkey.cli.demo_figures import MAPPED_GROUPS, draw_map
+
+    figure = draw_map(demo.data, demo.model, demo.X_unseen)
+    pictures = len(figure.axes[0].artists)
+    groups = np.array([demo.data.groups[name] for name in demo.data.y_test_unseen])
+    assert pictures == np.isin(groups, MAPPED_GROUPS).sum()

@@ -1,0 +1,89 @@
+import dataclasses
+
+import pytest
+
+from zonkey.datasets.errors import DataError
+from zonkey.datasets.registry import EMBEDDED, REGISTRY, find_remote, readable
+
+
+def test_the_benchmarks_share_one_archive_and_differ_in_its_folder():
+    names = ("awa1", "awa2", "cub", "sun", "apy")
+    assert {REGISTRY[name].file for name in names} == {"xlsa17.zip"}
+    assert len({REGISTRY[name].url for name in names}) == 1
+    folders = [REGISTRY[name].members for name in names]
+    assert folders == [f"xlsa17/data/{name}" for name in ("AWA1", "AWA2", "CUB", "SUN", "APY")]
+
+
+def test_the_class_descriptions_of_awa2_are_an_archive_of_their_own():
+    assert REGISTRY["awa2-base"].file == "AwA2-base.zip"
+    assert REGISTRY["awa2-base"].members == "Animals_with_Attributes2"
+
+
+@pytest.mark.parametrize("entry", [*REGISTRY.values(), *EMBEDDED], ids=lambda entry: entry.name)
+def test_every_entry_states_its_terms_in_one_line(entry):
+    assert entry.name == entry.name.lower()
+    for text in (entry.licence, entry.citation, entry.about):
+        assert text == " ".join(text.split()) != ""
+
+
+@pytest.mark.parametrize(
+    ("name", "author"),
+    [
+        ("awa1", "Lampert"),
+        ("awa2", "Xian"),
+        ("cub", "Wah"),
+        ("sun", "Patterson"),
+        ("apy", "Farhadi"),
+        ("awa2-base", "Xian"),
+    ],
+)
+def test_citations_name_those_who_made_the_data(name, author):
+    assert author in REGISTRY[name].citation
+    assert "Xian" in REGISTRY[name].citation
+
+
+def test_an_entry_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        REGISTRY["cub"].url = "elsewhere"
+    with pytest.raises(TypeError):
+        REGISTRY["cub"] = REGISTRY["sun"]
+
+
+@pytest.mark.parametrize("name", ["awa2", "AWA2", " AwA2 "])
+def test_names_are_known_in_upper_and_lower_case(name):
+    assert find_remote(name) is REGISTRY["awa2"]
+
+
+def test_an_unknown_name_is_refused_with_those_that_are_known():
+    with pytest.raises(DataError) as refusal:
+        find_remote("AwA-2")
+    assert str(refusal.value) == (
+        "A data set must be one of awa1, awa2, cub, sun, apy, awa2-base; got 'AwA-2'. "
+        "Did you mean 'awa2'?"
+    )
+
+
+def test_a_name_near_to_none_gets_no_suggestion():
+    with pytest.raises(DataError, match=r"got 'zzzz'\.$"):
+        find_remote("zzzz")
+
+
+def test_an_embedded_data_set_needs_no_fetching():
+    with pytest.raises(DataError, match="comes with the package"):
+        find_remote("Emoji")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1_000, "1 KB"),
+        (32_400, "32.4 KB"),
+        (999_999, "1 MB"),
+        (960_000_000, "960 MB"),
+        (20_000_000_000, "20 GB"),
+    ],
+)
+def test_sizes_are_written_as_people_do(size, text):
+    assert readable(size) == text

