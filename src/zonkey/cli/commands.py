@@ -12,6 +12,7 @@ from rich.table import Table
 
 import zonkey
 
+from .bench_command import bench
 from .data_check import data_check
 from .data_commands import data_app
 from .demo import run_demo
@@ -21,6 +22,7 @@ from .demo_shots import SHOTS as ANY_SHOTS
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Zero-shot classification.")
 data_app.command("check")(data_check)
 app.add_typer(data_app, name="data")
+app.command("bench")(bench)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,105 @@
+"""Records: one JSON file a run, written whole, found again by what was run."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import platform
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_PACKAGES = ("zonkey", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True, order=True)
+class Key:
+    """Which run a record is of.
+
+    Attributes
+    ----------
+    protocol, data, model : str
+    seed : int
+    """
+
+    protocol: str
+    data: str
+    model: str
+    seed: int = 0
+
+    @property
+    def path(self) -> Path:
+        """Where its record lies, from the folder of all records."""
+        return Path(self.protocol) / _slug(self.data) / f"{_slug(self.model)}.{self.seed}.json"
+
+
+class Records:
+    """A folder of records."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def read(self, key: Key) -> dict[str, Any] | None:
+        """Return the record of a run, if there is one."""
+        try:
+            return json.loads((self.folder / key.path).read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):  # cut off by a crash: as good as none
+            return None
+
+    def find(self, key: Key, settings: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the record of a run, if it was made with these settings."""
+        record = self.read(key)
+        asked = json.loads(json.dumps(settings))
+        return record if record is not None and record.get("settings") == asked else None
+
+    def write(self, key: Key, settings: dict[str, Any], **content: Any) -> dict[str, Any]:
+        """Write a record; it appears whole or not at all."""
+        record = {
+            "protocol": key.protocol,
+            "data_name": key.data,
+            "model": key.model,
+            "seed": key.seed,
+            "settings": settings,
+            **content,
+            "versions": versions(),
+            "machine": {"system": platform.system(), "cpus": os.cpu_count()},
+        }
+        path = self.folder / key.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+        return json.loads(json.dumps(record))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for path in sorted(self.folder.glob("*/*/*.json")):
+            yield json.loads(path.read_text(encoding="utf-8"))
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a figure may depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+
+
+def pack(array: np.ndarray) -> dict[str, Any]:
+    """Return an array as compressed text for JSON."""
+    array = np.ascontiguousarray(array)
+    data = base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
+
+
+def unpack(packed: dict[str, Any]) -> np.ndarray:
+    """Return the array that `pack` was given."""
+    data = zlib.decompress(base64.b64decode(packed["data"]))
+    return np.frombuffer(data, dtype=packed["dtype"]).reshape(packed["shape"])
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9@=]+", "-", name.lower()).strip("-")

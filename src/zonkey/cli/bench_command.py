@@ -1,0 +1,118 @@
+"""`zonkey bench`: the paper's experiments, run where they have not been run yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from ..bench import EXPERIMENTS, FULL, QUICK, Experiment, Records, available, run_experiments
+from ..bench.runner import Progress
+from ..datasets import DataError
+
+_ALL = "all"
+_HEADLINES = ("zsl", "hm", "hit@1")  # which figure a line of the table shows
+
+
+def bench(
+    name: Annotated[
+        str, typer.Argument(help=f"One of: {', '.join(EXPERIMENTS)}; or {_ALL}.", metavar="NAME")
+    ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="Data set; may be given several times. Otherwise all that are there."),
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("runs"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few seeds, folds and trials: a look, not a figure.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where data sets lie; otherwise $ZONKEY_DATA or the cache.")
+    ] = None,
+) -> None:
+    """Run an experiment of the paper; finished runs are kept, and a later call goes on."""
+    place = None if folder is None else str(folder)
+    try:
+        experiments = _experiments(name)
+        names = data or list(available(place))
+        scale = QUICK if quick else FULL
+        steps = run_experiments(
+            experiments,
+            names,
+            Records(runs),
+            scale,
+            folder=place,
+            n_jobs=jobs,
+            command=_command(name, names, quick),
+        )
+        n_done = _watch(steps, Console(stderr=True))
+    except DataError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.echo("Interrupted; finished runs are kept, the same command goes on.", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(f"{n_done} new runs in {runs}; `zonkey report --runs {runs}` makes a page of them.")
+
+
+def _experiments(name: str) -> list[Experiment]:
+    if name == _ALL:
+        return list(EXPERIMENTS.values())
+    if name not in EXPERIMENTS:
+        near = get_close_matches(name, EXPERIMENTS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise DataError(
+            f"NAME must be one of {', '.join(EXPERIMENTS)} or {_ALL}; got {name!r}.{hint}"
+        )
+    return [EXPERIMENTS[name]]
+
+
+def _command(name: str, data: list[str], quick: bool) -> str:
+    options = "".join(f" --data {entry}" for entry in data)
+    return f"zonkey bench {name}{options}{' --quick' if quick else ''}"
+
+
+def _watch(steps: Iterator[Progress], console: Console) -> int:
+    """Show a table of what is done, and how long the rest may take."""
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    n_done = 0
+    with Live(console=console, refresh_per_second=4) as live:
+        for step in steps:
+            n_done += 1
+            key = (step.key.protocol, step.key.data, step.key.model)
+            rows.setdefault(key, []).append(step.record)
+            live.update(_table(rows, step, n_done))
+    return n_done
+
+
+def _table(
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]], step: Progress, n_done: int
+) -> Table:
+    left = step.total - step.done
+    rest = step.seconds / n_done * left
+    title = f"{step.done} of {step.total} runs, about {rest / 60:.1f} min left"
+    table = Table("protocol", "data", "model", title=title)
+    for heading in ("runs", "result (%)", "s a run"):
+        table.add_column(heading, justify="right")
+    for (protocol, data, model), records in rows.items():
+        seconds = sum(record["seconds"] for record in records) / len(records)
+        shown = [protocol, data, model, str(len(records)), _headline(records), f"{seconds:.1f}"]
+        table.add_row(*shown)
+    return table
+
+
+def _headline(records: list[dict[str, Any]]) -> str:
+    """Return the first figure that the results have, as a mean over runs."""
+    for name in _HEADLINES:
+        values = [record["results"].get(name) for record in records]
+        numbers = [value for value in values if isinstance(value, float)]
+        if numbers:
+            return f"{100 * sum(numbers) / len(numbers):.1f}"
+    return "-"

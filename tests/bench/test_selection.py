@@ -1,0 +1,114 @@
+"""Parameters are chosen on training and validation classes; test samples are refused."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import ParameterGrid
+from small_data import small_dataset, small_source
+
+from zonkey.bench.models import FEW_SHOT, ZERO_SHOT, thinned
+from zonkey.bench.selection import refuse_test_samples, select_few_shot, select_zero_shot
+from zonkey.bench.sources import validation_view
+from zonkey.datasets import DataError
+from zonkey.model_selection import ClassKFold
+from zonkey.preprocessing import FeatureNormalizer
+
+GRID = {"beta": [0.01, 10.0, 1000.0]}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return small_dataset()
+
+
+def test_the_best_point_on_held_out_training_classes_is_chosen(data):
+    found = select_zero_shot(ZERO_SHOT["RPL"], data, grid=GRID, n_folds=4)
+    X = FeatureNormalizer().fit_transform(data.X_train)
+    y = data.y_train
+    means = []
+    for beta in GRID["beta"]:
+        scores = []
+        for train, test in ClassKFold(4, shuffle=True, random_state=0).split(X, y):
+            known = data.prototypes.subset(data.seen_classes)
+            model = ZERO_SHOT["RPL"].build(known, seed=0, beta=beta).fit(X[train], y[train])
+            scores.append(model.score(X[test], y[test]))
+        means.append(np.mean(scores))
+    assert [np.mean(point["scores"]) for point in found["points"]] == pytest.approx(means)
+    assert found["chosen"] == {"beta": GRID["beta"][int(np.argmax(means))]}
+
+
+@pytest.mark.parametrize("part", ["test_seen", "test_unseen"])
+def test_samples_for_test_are_refused(data, part):
+    positions = np.append(data.split.train, getattr(data.split, part)[0])
+    with pytest.raises(DataError, match=r"must be chosen on training samples.*is for test"):
+        select_zero_shot(ZERO_SHOT["RPL"], data, grid=GRID, n_folds=2, positions=positions)
+    with pytest.raises(DataError):
+        refuse_test_samples(data, positions)
+    refuse_test_samples(data, data.split.train)
+
+
+def test_test_classes_are_refused_for_few_shots(data):
+    with pytest.raises(DataError, match=r"chosen on validation classes; class 'c08' is for test"):
+        select_few_shot(
+            FEW_SHOT["BPL (SFSP1)"], data, data, grid={"rho": [0.1]}, n_shot=1, n_trials=2
+        )
+
+
+def test_test_samples_have_no_influence_on_the_choice(data):
+    """Test features and unseen prototypes may change at will."""
+    other = small_dataset()
+    X = np.array(data.X)
+    tested = np.concatenate([data.split.test_seen, data.split.test_unseen])
+    X[tested] = 7.0
+    prototypes = {
+        label: data.prototypes[label] if label in data.seen_classes else np.full(5, 3.0) + i
+        for i, label in enumerate(data.prototypes.labels.tolist())
+    }
+    other = type(data)("other", X, data.y, prototypes, data.split)
+    options = {"grid": {"rho": [0.1, 0.9], "alpha": [0.1, 0.6]}, "n_folds": 4}
+    first, second = (select_zero_shot(ZERO_SHOT["BPL"], d, **options) for d in (data, other))
+    assert first == second
+    few = {"grid": {"alpha": [0.1, 0.9]}, "n_shot": 2, "n_trials": 3}
+    model = FEW_SHOT["BPL (SFSP1)"]
+    first, second = (select_few_shot(model, validation_view(d), data, **few) for d in (data, other))
+    assert first == second
+
+
+def test_the_best_point_in_trials_of_validation_classes_is_chosen():
+    source = small_source()
+    grid = {"alpha": [0.1, 0.9], "rho": [0.5]}
+    found = select_few_shot(
+        FEW_SHOT["BPL (SFSP1)"],
+        source.load_validation(),
+        source.load_shots(),
+        grid=grid,
+        n_shot=2,
+        n_trials=4,
+    )
+    assert [point["parameters"] for point in found["points"]] == list(ParameterGrid(grid))
+    best = max(found["points"], key=lambda point: point["scores"][0])
+    assert found["chosen"] == best["parameters"]
+
+
+def test_models_without_parameters_need_no_choice(data):
+    nothing = {"chosen": {}, "points": []}
+    assert select_zero_shot(ZERO_SHOT["BPL0"], data, grid={}, n_folds=3) == nothing
+    view = validation_view(data)
+    options = {"grid": {}, "n_shot": 1, "n_trials": 1}
+    assert select_few_shot(FEW_SHOT["NN"], view, data, **options) == nothing
+
+
+def test_the_validation_view_holds_training_samples_only(data):
+    view = validation_view(data)
+    assert view.unseen_classes.tolist() == ["c02", "c03", "c04", "c05"]
+    assert view.seen_classes.tolist() == ["c00", "c01", "c06", "c07"]
+    assert len(view.y) == len(data.split.train)
+    assert set(view.prototypes.labels) == set(data.seen_classes)
+    np.testing.assert_array_equal(view.X, data.X_train)
+
+
+def test_a_thinned_grid_is_part_of_the_grid():
+    for model in (*ZERO_SHOT.values(), *FEW_SHOT.values()):
+        thin = thinned(model.grid)
+        assert set(thin) == set(model.grid)
+        assert all(set(thin[name]) <= set(model.grid[name]) for name in thin)
+        assert all(1 <= len(values) <= 2 for values in thin.values())

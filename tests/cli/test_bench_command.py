@@ -1,0 +1,77 @@
+import json
+
+import pytest
+from small_data import small_source
+from typer.testing import CliRunner
+
+from zonkey.bench import Records, Scale, runner
+from zonkey.cli import app, bench_command
+
+SMALL = Scale(n_seeds=2, n_folds=2, n_trials=2, n_selection_trials=2, n_repeats=1, quick=True)
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    """Call `zonkey bench` on a small data set."""
+    monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
+    monkeypatch.setattr(bench_command, "available", lambda *_: {"small": small_source()})
+    monkeypatch.setattr(bench_command, "QUICK", SMALL)
+    runner._load_data.cache_clear()
+    runs = ["--runs", str(tmp_path / "runs"), "--quick"]
+    return lambda *arguments: CliRunner().invoke(app, ["bench", *arguments, *runs])
+
+
+def test_runs_are_recorded_with_the_command_that_repeats_them(bench, tmp_path):
+    done = bench("ablation")
+    assert done.exit_code == 0, done.output
+    assert "12 new runs" in done.stdout
+    assert "12 of 12 runs" in done.stderr
+    records = list(Records(tmp_path / "runs"))
+    assert len(records) == 12
+    assert {r["command"] for r in records} == {"zonkey bench ablation --data small --quick"}
+    again = bench("ablation", "--data", "small")
+    assert again.exit_code == 0
+    assert "0 new runs" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ablaton"], "Did you mean 'ablation'?"),
+        (["everything"], "or all; got 'everything'"),
+    ],
+)
+def test_an_unknown_experiment_is_one_line_and_exit_code_2(bench, arguments, said):
+    done = bench(*arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_unknown_data_set_is_one_line_and_exit_code_2(tmp_path):
+    arguments = ["bench", "ablation", "--data", "nope", "--folder", str(tmp_path)]
+    done = CliRunner().invoke(app, [*arguments, "--runs", str(tmp_path / "runs")])
+    assert done.exit_code == 2
+    assert "got 'nope'" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_interruption_keeps_finished_runs(bench, tmp_path, monkeypatch):
+    calls = []
+    execute = runner._execute
+
+    def interrupted(job):
+        calls.append(job)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return execute(job)
+
+    monkeypatch.setattr(runner, "_execute", interrupted)
+    done = bench("ablation")
+    assert done.exit_code == 130
+    assert "the same command goes on" in done.stderr
+    assert len(list(Records(tmp_path / "runs"))) == 3
+    done = bench("ablation")
+    assert "9 new runs" in done.stdout
+    for path in (tmp_path / "runs").rglob("*"):
+        assert path.is_dir() or json.loads(path.read_text())
