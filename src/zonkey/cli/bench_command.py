@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +33,10 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Few seeds, folds and trials: a look, not a figure.")
     ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Seeds of models with random synthesis.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=2, help="Few-shot trials.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
     folder: Annotated[
         Path | None, typer.Option(help="Where data sets lie; otherwise $ZONKEY_DATA or the cache.")
@@ -42,7 +47,9 @@ def bench(
     try:
         experiments = _experiments(name)
         names = data or list(available(place))
-        scale = QUICK if quick else FULL
+        changed = {"n_seeds": seeds, "n_trials": trials}
+        given = {key: value for key, value in changed.items() if value is not None}
+        scale = replace(QUICK if quick else FULL, **given)
         steps = run_experiments(
             experiments,
             names,
@@ -50,7 +57,7 @@ def bench(
             scale,
             folder=place,
             n_jobs=jobs,
-            command=_command(name, names, quick),
+            command=_command(name, names, quick, seeds=seeds, trials=trials),
         )
         n_done = _watch(steps, Console(stderr=True))
     except DataError as error:
@@ -74,9 +81,11 @@ def _experiments(name: str) -> list[Experiment]:
     return [EXPERIMENTS[name]]
 
 
-def _command(name: str, data: list[str], quick: bool) -> str:
-    options = "".join(f" --data {entry}" for entry in data)
-    return f"zonkey bench {name}{options}{' --quick' if quick else ''}"
+def _command(name: str, data: list[str], quick: bool, **numbers: int | None) -> str:
+    """Return what was asked for, as it would be typed."""
+    options = [f"--data {entry}" for entry in data]
+    options += [f"--{key} {value}" for key, value in numbers.items() if value is not None]
+    return " ".join(["zonkey bench", name, *options, *(["--quick"] if quick else [])])
 
 
 def _watch(steps: Iterator[Progress], console: Console) -> int:
