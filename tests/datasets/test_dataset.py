@@ -332,11 +332,13 @@ def test_room_for_longer_labels_does_not_change_the_hash():
     assert wide.sha256 == small().sha256
 
 
-@pytest.mark.parametrize("name", ["split", "name", "about", "_labels"])
-def test_nothing_can_be_replaced(name):
+@pytest.mark.parametrize("name", ["split", "name", "about", "_labels", "seen_classes", "more"])
+def test_nothing_can_be_set_or_deleted(name):
     data = small()
     with pytest.raises(AttributeError, match="never changes"):
         setattr(data, name, None)
+    with pytest.raises(AttributeError, match="never changes"):
+        delattr(data, name)
     for classes in (data.seen_classes, data.unseen_classes):
         assert not classes.flags.writeable
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 import zonkey
 
@@ -53,17 +55,22 @@ def demo(
 ) -> None:
     """Recognise emoji that the model has never seen, by their names."""
     console = Console(stderr=as_json)
-    try:  # before the work, not after it
+    try:
         out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):  # before the work, not after it
+            pass
+        # The matrices are small: more threads would wait for each other, the more so the busier
+        # the machine.
+        with threadpool_limits(1), console.status("Loading emoji") as status:
+            result = run_demo(seed, status.update)
+            status.update("Drawing the page")
+            page, record = write_demo(result, out)
     except OSError as error:
         typer.echo(
-            f"--out must be a folder to write to; {out} is not ({error.strerror}).", err=True
+            f"--out must be a folder to write to; {out} is not ({error.strerror}). Choose another.",
+            err=True,
         )
         raise typer.Exit(2) from None
-    with console.status("Loading emoji") as status:
-        result = run_demo(seed, status.update)
-        status.update("Drawing the page")
-        page, record = write_demo(result, out)
     if as_json:
         typer.echo(json.dumps(result.record))
     else:

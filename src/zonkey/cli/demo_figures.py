@@ -45,7 +45,7 @@ def draw_trade_off(curves: dict[str, SeenUnseenCurve]) -> Figure:
     figure = Figure(figsize=(5.2, 4), layout="constrained")
     axis = figure.subplots()
     for i, (name, curve) in enumerate(curves.items()):
-        label = f"{name} (area {curve.area:.3f})"
+        label = f"{name} (area {100 * curve.area:.1f} %)"
         axis.plot(100 * curve.unseen, 100 * curve.seen, linestyle=_LINES[i], label=label)
     axis.set(xlabel="accuracy on unseen classes (%)", ylabel="accuracy on seen classes (%)")
     axis.legend(fontsize=9)

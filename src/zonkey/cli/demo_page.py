@@ -38,8 +38,11 @@ def write_demo(result: DemoResult, folder: Path) -> tuple[Path, Path]:
     page = write_page(result, folder / "index.html")
     record = folder / "record.json"
     part = record.with_suffix(".part")
-    part.write_text(json.dumps(result.record, indent=2) + "\n", encoding="utf-8")
-    part.replace(record)
+    try:
+        part.write_text(json.dumps(result.record, indent=2) + "\n", encoding="utf-8")
+        part.replace(record)
+    finally:
+        part.unlink(missing_ok=True)
     return page, record
 
 
@@ -82,8 +85,8 @@ def write_page(result: DemoResult, path: Path) -> Path:
         "From no shot to four",
         paragraph(
             f"All {record['any_shot']['n_novel']} unseen classes at once. Shots are drawn in other "
-            "styles than queries. The point at 0 is zero-shot learning: one model for the whole "
-            "curve."
+            "styles than queries. The point at 0 is zero-shot learning, by the same model. Best so "
+            "far is the nearest class mean after a power transform, which knows no prototypes."
         ),
         figure_html(
             draw_any_shot(record["any_shot"]),
@@ -109,7 +112,7 @@ def write_page(result: DemoResult, path: Path) -> Path:
         "How to repeat this",
         f"<pre>{escape(record['command'])}</pre>",
         paragraph(
-            f"{record['seconds']} s on {record['machine']['cpus']} cores; data sha256 "
+            f"{record['seconds']} s of computation on {record['machine']['cpus']} cores; sha256 "
             f"{record['data']['sha256'][:16]}; "
             + ", ".join(f"{name} {number}" for name, number in record["versions"].items()),
             dim=True,
@@ -192,7 +195,8 @@ def _confusions(result: DemoResult) -> list[str]:
 def _zonkey(result: DemoResult) -> list[str]:
     data, zonkey = result.data, result.zonkey
     source = f'<div class="pair">{emoji_html(data, zonkey.source)}{escape(zonkey.source)}</div>'
-    cards = [f'<div class="card"><b>made of</b>{source}</div>']
+    wanted = f'<div class="pair">{emoji_html(data, zonkey.label)}{escape(zonkey.label)}</div>'
+    cards = [f'<div class="card"><b>wanted</b>{wanted}<b>made of</b>{source}</div>']
     for how, shares in zonkey.looks_like.items():
         items = "".join(
             f"<li{' class=right' if name == zonkey.label else ''}>{emoji_html(data, name)}"

@@ -81,6 +81,8 @@ class Dataset:
         self.licence = licence
         self.citation = citation
         self.about = MappingProxyType(dict(about or {}))
+        if type(self) is Dataset:  # a subclass has more to set
+            self._seal()
 
     @property
     def X(self) -> np.ndarray:
@@ -178,11 +180,17 @@ class Dataset:
         }
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.__dict__:
+        if "_sealed" in self.__dict__:
             raise AttributeError(
                 f"A data set never changes; `{name}` cannot be set. Make another Dataset."
             )
         super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"A data set never changes; `{name}` cannot be deleted.")
+
+    def _seal(self) -> None:
+        self.__dict__["_sealed"] = True
 
     def __copy__(self) -> Dataset:
         return self

@@ -83,8 +83,11 @@ class Page:
         """Write the page; the file appears whole or not at all."""
         page = self.html().encode("utf-8", "replace")  # names of files may hold anything
         part = path.with_suffix(".part")
-        part.write_bytes(page)
-        part.replace(path)
+        try:
+            part.write_bytes(page)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
         return path
 
     def _numbered(self) -> list[tuple[int, tuple[str, str]]]:
@@ -97,13 +100,17 @@ def paragraph(text: str, *, dim: bool = False) -> str:
 
 
 def table_html(
-    headings: Sequence[str], rows: Sequence[Sequence[Any]], numbers_from: int = 1
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    numbers_from: int = 1,
+    numbers_to: int | None = None,
 ) -> str:
-    """Return a table of plain text; columns from `numbers_from` on are set to the right."""
+    """Return a table of plain text; columns `numbers_from` to `numbers_to` are set to the right."""
+    numbers = range(numbers_from, len(headings) if numbers_to is None else numbers_to)
 
     def cells(tag: str, row: Sequence[Any]) -> str:
         return "".join(
-            f"<{tag}{' class=number' if i >= numbers_from else ''}>{escape(str(cell))}</{tag}>"
+            f"<{tag}{' class=number' if i in numbers else ''}>{escape(str(cell))}</{tag}>"
             for i, cell in enumerate(row)
         )
 
@@ -116,9 +123,14 @@ def figure_html(figure: Figure, caption: str) -> str:
     """Return a drawing as a picture inside the page; the caption also stands in for it."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
+    return picture_html(buffer.getvalue(), caption)
+
+
+def picture_html(png: bytes, caption: str) -> str:
+    """Return a PNG inside the page; the caption also stands in for it."""
     text = escape(caption)
     return (
-        f'<figure><img alt="{text}" src="{data_address("image/png", buffer.getvalue())}">'
+        f'<figure><img alt="{text}" src="{data_address("image/png", png)}">'
         f"<figcaption>{text}</figcaption></figure>"
     )
 
