@@ -1,11 +1,44 @@
-"""What tests of several packages share, because it takes long."""
+"""What tests of several packages share, because it takes long or needs a browser."""
+
+import shutil
+import subprocess
 
 import pytest
 
 from zonkey.cli.demo import run_demo
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--dump-dom",
+)
 
 
 @pytest.fixture(scope="session")
 def demo():
     """Return the demonstration, run once."""
     return run_demo(seed=0)
+
+
+@pytest.fixture
+def open_in_browser(tmp_path_factory):
+    """Open a page in Chromium, see that nothing is amiss, return what became of it."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium to open the page in")
+
+    def open_page(path):
+        profile = f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"
+        command = [CHROMIUM, *OPTIONS, profile, path.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0
+        assert "CONSOLE" not in done.stderr
+        return done.stdout
+
+    return open_page

@@ -1,0 +1,133 @@
+"""Records by what was run, each group made under the same settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from ..bench import EXPERIMENTS, Experiment, Records
+from ..bench.experiments import is_zero_shot
+from ..datasets import DataError
+
+Record = dict[str, Any]
+_NEEDED = ("protocol", "data_name", "model", "seed", "settings", "results", "data")
+
+
+class Collection:
+    """Records by protocol, data set and model.
+
+    Runs of one model that differ in anything but the seed are not averaged: those which do not
+    share the settings of the lowest seed are left out.
+
+    Parameters
+    ----------
+    records : iterable of dict
+
+    Attributes
+    ----------
+    data_names : list of str
+        Sorted.
+    n_left_out : int
+    """
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._runs: dict[tuple[str, str, str], list[Record]] = {}
+        self.n_left_out = 0
+        for record in sorted(records, key=lambda record: record["seed"]):
+            key = (record["protocol"], record["data_name"], record["model"])
+            runs = self._runs.setdefault(key, [])
+            if runs and runs[0]["settings"] != record["settings"]:
+                self.n_left_out += 1
+            else:
+                runs.append(record)
+        self.data_names = sorted({data for _, data, _ in self._runs})
+
+    def runs(self, protocol: str, data: str, model: str) -> list[Record]:
+        """Return the runs of a model, by seed; none where there are none."""
+        return self._runs.get((protocol, data, model), [])
+
+    def first(self, protocol: str, data: str, model: str) -> Record | None:
+        """Return the run of the lowest seed."""
+        return next(iter(self.runs(protocol, data, model)), None)
+
+    def protocols(self, experiment: Experiment, data: str) -> list[str]:
+        """Return the protocols of which an experiment has runs on a data set."""
+        asked = experiment.protocol
+        return sorted(
+            {
+                protocol
+                for protocol, name, model in self._runs
+                if name == data
+                and model in experiment.models
+                and (protocol == asked or (asked == "trials" and protocol.startswith("trials-")))
+            }
+        )
+
+    def of(self, experiment: Experiment, data: str) -> dict[str, list[Record]]:
+        """Return the runs of an experiment on a data set, by model in the experiment's order."""
+        protocols = self.protocols(experiment, data)
+        found = {
+            model: [run for protocol in protocols for run in self.runs(protocol, data, model)]
+            for model in experiment.models
+        }
+        return {model: runs for model, runs in found.items() if runs}
+
+    def experiments(self) -> list[tuple[Experiment, list[str]]]:
+        """Return what can be told: experiments, and the data sets that they have runs on.
+
+        Experiments share runs. One model alone compares with nothing, so that it takes two
+        (where the experiment has as many) to show a table.
+        """
+        found = []
+        for experiment in EXPERIMENTS.values():
+            least = min(2, len(experiment.models))
+            names = [name for name in self.data_names if len(self.of(experiment, name)) >= least]
+            if names:
+                found.append((experiment, names))
+        return found
+
+    def selection_of(self, run: Record) -> Record | None:
+        """Return the record that the parameters of a run were chosen in."""
+        protocol = "selection"
+        if not is_zero_shot(run["model"]):
+            n_shot = run["protocol"].removeprefix("trials-")
+            protocol = f"selection-{n_shot if n_shot.isdigit() else 5}"
+        return self.first(protocol, run["data_name"], run["model"])
+
+
+def read_collection(
+    folder: str | os.PathLike[str], data_names: Iterable[str] | None = None
+) -> Collection:
+    """Read all records of a folder, or those of some data sets.
+
+    Raises
+    ------
+    DataError
+        Where there are none, or one is damaged.
+    """
+    records = []
+    try:
+        for record in Records(folder):
+            missing = [key for key in _NEEDED if key not in record]
+            if missing:
+                raise ValueError(f"`{missing[0]}` is missing from one")
+            records.append(record)
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"The files in {os.fspath(folder)} must be records of `zonkey bench`; {error}. Remove "
+            "the damaged file and run the experiment again."
+        ) from None
+    if not records:
+        raise DataError(
+            f"There must be records to report on; {os.fspath(folder)} holds none. Make some with "
+            "`zonkey bench all --quick`, or name their folder with --runs."
+        )
+    known = sorted({record["data_name"] for record in records})
+    wanted = set(known if data_names is None else data_names)
+    if wanted - set(known):
+        raise DataError(
+            f"The data set must have records: {', '.join(known)}; got "
+            f"{sorted(wanted - set(known))[0]!r}. Run `zonkey bench` on it first."
+        )
+    return Collection(record for record in records if record["data_name"] in wanted)

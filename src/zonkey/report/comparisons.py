@@ -1,0 +1,81 @@
+"""The table of comparisons of an experiment: differences on the same samples, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ..bench import Experiment
+from .blocks import Table
+from .collection import Collection
+from .confidence import (
+    Comparison,
+    compare_numbers_of_shots,
+    compare_predictions,
+    compare_shots,
+    compare_trials,
+)
+
+_OURS = {"zero-shot": "BPL", "trials": "BPL (SFSP1)", "all-classes": "BPL (SFSP1)"}
+_STEPS_OF_ABLATION = (("BPL1", "BPL0"), ("BPL0", "RPL"), ("BPL0", "FPL"))
+_HOW = {
+    "zero-shot": (
+        "Differences of accuracy in points, with the 95 % interval of a paired bootstrap over the "
+        "unseen test samples of the first seed"
+    ),
+    "trials": "Differences in points, with the 95 % interval over trials that the models share",
+    "all-classes": (
+        "Differences in points, with the 95 % interval over draws of shots that the models share, "
+        "averaged over K"
+    ),
+    "any-shot": "What one more shot adds in points, with the 95 % interval over draws of shots",
+}
+
+
+def comparison_table(experiment: Experiment, data: str, collection: Collection) -> Table | None:
+    """Return differences on the same samples, trials or shots; None where nothing pairs."""
+    rows = [
+        [label, f"{found.first} - {found.second}", found.text, found.verdict]
+        for label, found in _comparisons(experiment, data, collection)
+        if found is not None
+    ]
+    if not rows:
+        return None
+    how = _HOW[experiment.name if experiment.name in _HOW else experiment.protocol]
+    headings = ["of", "models", "difference [95 % interval]", "verdict"]
+    return Table(headings, rows, how)
+
+
+def _comparisons(
+    experiment: Experiment, data: str, collection: Collection
+) -> Iterator[tuple[str, Comparison | None]]:
+    if experiment.name in ("generalised-zsl", "runtime") or experiment.protocol not in _OURS:
+        return
+    ours = _OURS[experiment.protocol]
+    if experiment.name == "any-shot":
+        yield from _more_shots(experiment, data, collection)
+        return
+    pairs = [(ours, model) for model in experiment.models if model != ours]
+    if experiment.name == "ablation":
+        pairs += _STEPS_OF_ABLATION
+    for protocol in collection.protocols(experiment, data):
+        for names in pairs:
+            first, second = (collection.first(protocol, data, name) for name in names)
+            if protocol == "zero-shot":
+                yield "accuracy", compare_predictions(first, second)
+            elif protocol == "all-classes":
+                for metric in experiment.metrics:
+                    yield metric, compare_shots(first, second, metric)
+            elif first is not None:
+                label = f"{first['results']['n_shot']}-shot"
+                yield label, compare_trials(first, second)
+
+
+def _more_shots(
+    experiment: Experiment, data: str, collection: Collection
+) -> Iterator[tuple[str, Comparison | None]]:
+    for model, runs in collection.of(experiment, data).items():
+        shots = runs[0]["results"]["shots"]
+        for fewer, more in pairwise(shots):
+            label = f"{model}, hit@1"
+            yield label, compare_numbers_of_shots(runs[0], "hit@1", more, fewer)

@@ -1,0 +1,73 @@
+"""A report as one HTML page, with its figures inside and, for reuse, beside it."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from .blocks import Block, Code, Drawing, Report, Table, Text
+from .drawing import file_bytes
+from .html import Page, paragraph, picture_html, table_html
+from .markdown import markdown_text
+
+_STYLE = """
+h3 { font-size: 1.1rem; margin: 1.8rem 0 .4rem; scroll-margin-top: 3rem; }
+h4 { font-size: .95rem; font-weight: 600; margin: 1.2rem 0 .3rem; max-width: 50rem; }
+td { vertical-align: top; } table { font-size: .9rem; }
+"""
+
+
+def write_report(report: Report, folder: Path) -> Path:
+    """Write page, figures and tables into a folder; each file appears whole or not at all.
+
+    Returns
+    -------
+    Path
+        Of the page: index.html. Beside it lie figures/*.png, figures/*.svg and tables.md.
+    """
+    pictures = {drawing.name: file_bytes(drawing.draw()) for drawing in report.drawings()}
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    for name, files in pictures.items():
+        for ending, content in files.items():
+            write_whole(folder / "figures" / f"{name}.{ending}", content)
+    write_whole(folder / "tables.md", markdown_text(report).encode("utf-8", "replace"))
+    pngs = {name: files["png"] for name, files in pictures.items()}
+    return report_page(report, pngs).write(folder / "index.html")
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(content)
+    try:
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def report_page(report: Report, pictures: dict[str, bytes]) -> Page:
+    """Return the page, given its pictures by name of the drawing."""
+    page = Page(report.title, _STYLE)
+    for section in report.sections:
+        parts = [paragraph(section.note, dim=True)] if section.note else []
+        for part in section.parts:
+            parts.append(f"<h3>{escape(part.title)}</h3>")
+            parts += [_block(block, pictures) for block in part.blocks]
+        page.add(section.title, *parts)
+    return page
+
+
+def _block(block: Block, pictures: dict[str, bytes]) -> str:
+    match block:
+        case Text():
+            return paragraph(block.text, dim=block.is_dim)
+        case Code():
+            return f"<pre>{escape(block.text)}</pre>"
+        case Table():
+            caption = f"<h4>{escape(block.caption)}</h4>" if block.caption else ""
+            return caption + table_html(
+                block.headings, block.rows, block.numbers.start, block.numbers.stop
+            )
+        case Drawing():
+            return picture_html(pictures[block.name], block.caption)

@@ -1,0 +1,154 @@
+"""The summary on top: what reproduces, what does not, and what is added, told by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..bench import EXPERIMENTS
+from .blocks import Block, Part, Section, Table, Text
+from .claims import CLAIMS
+from .collection import Collection
+from .diagnostics import sensitivity_profiles
+from .measures import over_repetitions, over_seeds
+from .rules import FAILS, REPRODUCES, UNDECIDED
+from .tables import compares, features_used, printed_figure
+
+_RULES = (
+    "Every verdict follows from the records by a rule. A model is better than another where the "
+    "95 % interval of their paired difference lies above 0 and, over seeds, the two spreads do not "
+    "overlap; worse where both say the opposite; else the records leave it undecided."
+)
+_HEADINGS = ("claim of the paper", "source", "data", "evidence")
+
+
+def summary_section(collection: Collection) -> Section:
+    """Return what reproduces, what does not, what is undecided, and what is added."""
+    found = findings(collection)
+    yes, no, open_ = (len(found[verdict]) for verdict in (REPRODUCES, FAILS, UNDECIDED))
+    counts = f"reproduced {yes}, not reproduced {no}, undecided {open_}"
+    opening: list[Block] = [
+        Text(f"Claims of the paper, counted for each data set: {counts}."),
+        Text(_RULES, is_dim=True),
+        *_comparability(collection),
+    ]
+    if collection.n_left_out:
+        text = f"{collection.n_left_out} records of other settings than seed 0 are left out."
+        opening.append(Text(text, is_dim=True))
+    titles = {
+        REPRODUCES: "What reproduces",
+        FAILS: "What does not reproduce",
+        UNDECIDED: "What the records leave undecided",
+    }
+    parts = [Part("In short", opening)]
+    for verdict, title in titles.items():
+        rows = found[verdict]
+        block = Table(_HEADINGS, rows) if rows else Text("Nothing.")
+        parts.append(Part(title, [block]))
+    added = additions(collection)
+    block = Table(("addition", "data", "result"), added) if added else Text("Nothing.")
+    return Section("Summary", [*parts, Part("What we add", [block])])
+
+
+def findings(collection: Collection) -> dict[str, list[list[str]]]:
+    """Return rows of claim, source, data set and evidence, by verdict."""
+    found: dict[str, list[list[str]]] = {REPRODUCES: [], FAILS: [], UNDECIDED: []}
+    for claim in CLAIMS:
+        for data in collection.data_names:
+            finding = claim.test(collection, data)
+            if finding is not None:
+                found[finding.verdict].append([claim.text, claim.source, data, finding.evidence])
+    return found
+
+
+def additions(collection: Collection) -> list[list[str]]:
+    """Return rows of what the paper does not have: name, data set, result."""
+    found = []
+    for name, tell in _ADDITIONS.items():
+        for data in collection.data_names:
+            text = tell(collection, data)
+            if text:
+                found.append([name, data, text])
+    return found
+
+
+def _comparability(collection: Collection) -> list[Text]:
+    """Say of which data sets the paper's figures stand on other features."""
+    texts = []
+    experiment = EXPERIMENTS["pure-zsl"]
+    for data in collection.data_names:
+        runs = collection.runs("zero-shot", data, "BPL")
+        metric = "hit@5" if data == "imnet" else "zsl"
+        figure = printed_figure(experiment.source, data, "BPL", metric)
+        if runs and figure and not compares(data, features_used(runs[0]), figure):
+            texts.append(
+                Text(
+                    f"{data}: the paper used {figure.features} features, these records "
+                    f"{features_used(runs[0])}. Figures do not compare; orders of models may."
+                )
+            )
+    return texts
+
+
+def _any_shot(collection: Collection, data: str) -> str | None:
+    run = collection.first("all-classes", data, "BPL (SFSP1)")
+    if run is None or 0 not in run["results"]["shots"]:
+        return None
+    shots = run["results"]["shots"]
+    ends = [over_repetitions(run, "hit@1", number) for number in (shots[0], shots[-1])]
+    low, high = (value.percent() for value in ends if value is not None)
+    return f"one model from K = 0 (hit@1 {low}) to K = {shots[-1]} (hit@1 {high})"
+
+
+def _area(collection: Collection, data: str) -> str | None:
+    found = {
+        model: over_seeds(collection.runs("zero-shot", data, model), "ausuc")
+        for model in EXPERIMENTS["generalised-zsl"].models
+    }
+    texts = [f"{model} {value.percent()}" for model, value in found.items() if value is not None]
+    return ", ".join(texts) or None
+
+
+def _sensitivity(collection: Collection, data: str) -> str | None:
+    run = collection.first("selection", data, "BPL")
+    if run is None:
+        return None
+    texts = []
+    for name, profile in sensitivity_profiles(run).items():
+        means = [value.mean for value in profile.values()]
+        ends = f"{min(profile)} to {max(profile)}"
+        texts.append(f"{100 * (max(means) - min(means)):.1f} along {name} ({ends})")
+    return f"points of validation accuracy: {', '.join(texts)}" if texts else None
+
+
+def _steps(collection: Collection, data: str) -> str | None:
+    run = collection.first("convergence", data, "BPL")
+    if run is None:
+        return None
+    accuracies = run["results"]["zsl"]
+    shown = sorted({0, min(5, len(accuracies) - 1), len(accuracies) - 1})
+    return "accuracy " + ", ".join(f"{100 * accuracies[t]:.1f} at t = {t}" for t in shown)
+
+
+def _selection(collection: Collection, data: str) -> str | None:
+    chosen = {
+        (run["protocol"], model)
+        for experiment in EXPERIMENTS.values()
+        for model, runs in collection.of(experiment, data).items()
+        for run in (collection.selection_of(found) for found in runs)
+        if run is not None and run["results"]["points"]
+    }
+    if not chosen:
+        return None
+    return (
+        f"{len(chosen)} choices of parameters, each on training or validation classes; the runner "
+        "refuses test classes"
+    )
+
+
+_ADDITIONS: dict[str, Callable[[Collection, str], str | None]] = {
+    "Any-shot curve": _any_shot,
+    "Area under the seen-unseen curve (AUSUC)": _area,
+    "Sensitivity to parameters": _sensitivity,
+    "Accuracy step by step": _steps,
+    "Honest selection": _selection,
+}
