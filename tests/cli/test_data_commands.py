@@ -32,23 +32,35 @@ def server(monkeypatch):
         yield server
 
 
+def put_there(data_folder, name, files):
+    """Make the folder of a benchmark with these files in it."""
+    folder = data_folder / "xlsa17" / "data" / name
+    folder.mkdir(parents=True)
+    for file in files:
+        (folder / file).touch()
+    return folder
+
+
 def test_list_shows_all_data_sets_and_where_they_lie(data, tmp_path):
-    (tmp_path / "xlsa17" / "data" / "CUB").mkdir(parents=True)
+    put_there(tmp_path, "CUB", ["res101.mat", "att_splits.mat"])
     done = data("list")
     assert done.exit_code == 0, done.output
     assert "in the package" in done.stdout
     for name in NAMES:
         assert f" {name} " in done.stdout
     assert done.stdout.count("xlsa17.zip, about 879 MB") == 5
+    assert done.stdout.count("not fetched") == 5
 
 
 def test_list_as_json(data, tmp_path):
-    cub = tmp_path / "xlsa17" / "data" / "CUB"
-    cub.mkdir(parents=True)
+    cub = put_there(tmp_path, "CUB", ["res101.mat", "att_splits.mat"])
+    put_there(tmp_path, "SUN", [])
+    put_there(tmp_path, "AWA2", ["att_splits.mat"])
     records = {record["name"]: record for record in json.loads(data("list", "--json").stdout)}
     assert list(records) == NAMES
     assert records["cub"]["where"] == str(cub)
     assert records["sun"]["where"] is None
+    assert records["awa2"]["where"] is None
     assert records["emoji"]["embedded"]
     assert records["sun"]["licence"] == REGISTRY["sun"].licence
 
@@ -74,7 +86,26 @@ def test_info_tells_all_in_unbroken_lines(data):
         "licence": REGISTRY["cub"].licence,
         "citation": REGISTRY["cub"].citation,
         "about": REGISTRY["cub"].about,
+        "required": "res101.mat, att_splits.mat",
     }
+
+
+def test_info_of_the_emoji_needs_no_other_document(data):
+    told = dict(line.split(maxsplit=1) for line in data("info", "emoji").stdout.splitlines())
+    assert "Unicode-3.0" in told["licence:"]
+    assert "Noto Emoji (Google)" in told["citation:"]
+    assert told["about:"].endswith("load with zonkey.datasets.load_emoji()")
+    assert "required:" not in told
+
+
+def test_an_incomplete_folder_is_one_line_on_stderr(data, tmp_path):
+    folder = put_there(tmp_path, "AWA2", ["att_splits.mat"])
+    done = data("fetch", "awa2")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"The folder {folder} must hold res101.mat and att_splits.mat; got one without "
+        "res101.mat. Move it away, or put res101.mat there.\n"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,3 +1,4 @@
+import io
 import stat
 import zipfile
 
@@ -5,7 +6,7 @@ import pytest
 from http_server import leave_free, names_in, zip_of
 
 from zonkey.datasets import archive as archive_module
-from zonkey.datasets.archive import extract
+from zonkey.datasets.archive import extract, find_damage
 from zonkey.datasets.errors import DataError
 
 MEMBERS = {
@@ -29,11 +30,11 @@ def packed(tmp_path):
     return pack
 
 
-def refusal_of(archive, folder, prefix="bundle/data/A"):
+def refusal_of(archive, folder, prefix="bundle/data/A", required=()):
     """Return the message of the refusal, which must be one line and leave nothing behind."""
     before = names_in(folder.parent)
     with pytest.raises(DataError) as refusal:
-        extract(archive, folder, prefix)
+        extract(archive, folder, prefix, required)
     assert names_in(folder.parent) == before
     message = str(refusal.value)
     assert "\n" not in message
@@ -71,6 +72,32 @@ def test_a_folder_that_is_there_already_is_left_alone(packed):
     mine.write_text("mine")
     assert extract(archive, out, "bundle/data/A") == mine.parent
     assert names_in(mine.parent) == ["mine.txt"]
+
+
+def test_an_empty_folder_is_filled(packed):
+    archive, out = packed(MEMBERS)
+    (out / "bundle/data/A").mkdir(parents=True)
+    assert names_in(extract(archive, out, "bundle/data/A")) == ["deep", "deep/two.txt", "one.txt"]
+
+
+def test_a_folder_without_all_required_files_is_refused_and_left_alone(packed):
+    archive, out = packed(MEMBERS)
+    folder = out / "bundle/data/A"
+    folder.mkdir(parents=True)
+    (folder / "mine.txt").write_text("mine")
+    assert refusal_of(archive, out, required=("one.txt", "mine.txt")) == (
+        f"The folder {folder} must hold one.txt and mine.txt; got one without one.txt. Move it "
+        "away, or put one.txt there."
+    )
+    assert (folder / "mine.txt").read_text() == "mine"
+
+
+def test_an_archive_without_a_required_file_is_refused(packed):
+    archive, out = packed(MEMBERS)
+    assert refusal_of(archive, out, required=("one.txt", "three.txt")) == (
+        f"The archive {archive} must hold bundle/data/A/three.txt; it does not. Delete it and "
+        "fetch it again."
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,6 +149,28 @@ def test_damage_in_compressed_data_is_refused(packed, tmp_path):
     content = bytearray(path.read_bytes())
     content[start : start + 30] = b"\xff" * 30
     assert "is damaged or incomplete" in refusal_of(*packed(bytes(content)))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_every_changed_byte_is_found_or_does_no_harm(packed, method):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as opened:
+        opened.writestr("bundle/data/A/one.txt", b"of A, striped")
+    content = buffer.getvalue()
+    archive, out = packed(content)
+    assert find_damage(archive) is None
+    found = set()
+    for place in range(len(content)):
+        archive.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        if find_damage(archive) is not None:
+            found.add(place)
+            continue
+        folder = out / str(place)
+        folder.mkdir()
+        extract(archive, folder, "bundle/data/A")
+        assert (folder / "bundle/data/A/one.txt").read_bytes() == b"of A, striped"
+    start = content.index(b"one.txt") + len("one.txt")
+    assert found.issuperset(range(start, content.index(b"PK\x01\x02")))  # all of the data
 
 
 def test_an_encrypted_archive_is_refused(packed):

@@ -248,6 +248,39 @@ def test_the_attribution_names_the_licence_of_every_style(data):
         assert licence in data.licence
 
 
+@pytest.mark.parametrize(
+    ("file", "texts"),
+    [
+        (
+            "MIT.txt",
+            [
+                "(c) Microsoft Corporation",
+                "(c) 2013 Cal Henderson",
+                "(c) 2019 Mu-An Chiou",
+                "(c) 2023 LobeHub",
+                "this permission notice shall be included in all",
+                'THE SOFTWARE IS PROVIDED "AS IS"',
+            ],
+        ),
+        ("Apache-2.0.txt", ["Version 2.0, January 2004", "4. Redistribution", "END OF TERMS"]),
+        ("Unicode-3.0.txt", ["UNICODE LICENSE V3", "Unicode, Inc.", "PERMISSION NOTICE"]),
+        ("CC-BY-4.0.txt", ["Twitter, Inc.", "org/licenses/by/4.0/legalcode", "Changes made:"]),
+    ],
+)
+def test_the_text_of_every_licence_comes_with_the_data(file, texts):
+    text = (DATA / "licenses" / file).read_text(encoding="utf-8")
+    assert [part for part in texts if part not in text] == []
+    assert f"({file})" in (DATA / "licenses" / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_texts_of_licences_are_declared_for_the_wheel(data):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {path for pattern in project["license-files"] for path in ROOT.glob(pattern)}
+    folder = ROOT / "src" / "zonkey" / "datasets" / "data" / "licenses"
+    assert declared == {ROOT / "LICENSE", *folder.iterdir()}
+    assert "zonkey/datasets/data/licenses" in data.licence
+
+
 def test_the_file_says_what_it_was_built_with(arrays, sources):
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     pinned = groups["dependency-groups"]["emoji"]

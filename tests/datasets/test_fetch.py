@@ -148,11 +148,21 @@ def test_a_part_of_another_version_is_not_gone_on_with(get, server, tmp_path, ob
     assert server.seen_ranges() == ["bytes=1000-"] + ([] if obeys_if_range else [None])
 
 
-def test_a_part_of_unknown_version_is_gone_on_with(get, server, tmp_path):
-    leave_part(tmp_path, CONTENT[:1000], etag_of=None)
-    server.etag = False
+def test_a_part_of_a_server_that_tells_no_version_is_gone_on_with(get, server, tmp_path):
+    server.etag, server.cut_at = False, 150_000
+    refusal_of(get)
+    server.cut_at = None
     assert get().read_bytes() == CONTENT
-    assert "If-Range" not in server.seen[0]
+    assert server.seen_ranges() == [None, f"bytes={2 * BLOCK}-"]
+    assert "If-Range" not in server.seen[1]
+
+
+@pytest.mark.parametrize("length", [1000, 300_000])
+def test_a_part_that_no_download_left_is_not_gone_on_with(get, server, tmp_path, length):
+    leave_part(tmp_path, OTHER[:length], etag_of=None)
+    assert get().read_bytes() == CONTENT
+    assert server.seen_ranges() == [None]
+    assert names_in(tmp_path) == WHOLE
 
 
 def test_a_part_that_is_too_long_starts_anew(get, server, tmp_path):
@@ -372,6 +382,46 @@ def test_a_login_page_is_not_taken_for_an_archive(get, server, tmp_path):
     assert names_in(tmp_path) == []
 
 
+def damaged(content):
+    """Return an archive with one byte changed in what it holds, so that only reading it tells."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+ARCHIVE = zip_of({"stripes/a.bin": CONTENT})
+
+
+def test_a_damaged_first_download_is_not_pinned_and_the_next_one_taken(get, server, tmp_path):
+    url = server.url("stripes.zip")
+    server.content = damaged(ARCHIVE)
+    assert refusal_of(get, url=url) == (
+        f"The file from {url} must be a zip archive that can be read to its end; it cannot (the "
+        "entry 'stripes/a.bin' is damaged). Run the same command again, or download it by hand "
+        f"and unpack it in {tmp_path}."
+    )
+    assert names_in(tmp_path) == []
+    server.content = ARCHIVE
+    assert get(url=url).read_bytes() == ARCHIVE
+    pins = json.loads((tmp_path / "checksums.json").read_text())
+    assert pins == {"stripes.zip": sha256(ARCHIVE)}
+
+
+def test_a_damaged_archive_put_there_by_hand_is_not_pinned_and_not_deleted(get, server, tmp_path):
+    file = tmp_path / "stripes.zip"
+    file.write_bytes(damaged(ARCHIVE))
+    message = refusal_of(get, url=server.url("stripes.zip"))
+    assert f"The file {file} must be a zip archive that can be read to its end" in message
+    assert "Delete it and run the same command again" in message
+    assert names_in(tmp_path) == ["stripes.zip"]
+
+
+def test_an_archive_of_a_known_hash_is_not_read_twice(get, server, monkeypatch):
+    server.content = ARCHIVE
+    monkeypatch.setattr("zonkey.datasets.fetch.find_damage", None)
+    file = get(url=server.url("stripes.zip"), sha256=sha256(ARCHIVE))
+    assert file.read_bytes() == ARCHIVE
+
+
 def test_a_progress_bar_is_shown_on_stderr_only_if_asked_for(get, server, tmp_path, capsys):
     get()
     assert capsys.readouterr() == ("", "")
@@ -406,7 +456,9 @@ def two_sets(server, tmp_path):
     """Return options to fetch one of two data sets of one archive."""
     server.content = zip_of({"all/A/a.txt": b"of A", "all/B/b.txt": b"of B"})
     registry = {
-        name: registry_of(server.url("all.zip"), members=f"all/{name.upper()}")["stripes"]
+        name: registry_of(
+            server.url("all.zip"), members=f"all/{name.upper()}", required=(f"{name}.txt",)
+        )["stripes"]
         for name in ("a", "b")
     }
     return {"folder": tmp_path, "registry": registry}
@@ -433,5 +485,30 @@ def test_data_sets_that_share_an_archive_fetch_it_once(two_sets, server, tmp_pat
 def test_a_data_set_that_was_extracted_needs_neither_archive_nor_network(two_sets, server):
     folder = two_sets["folder"] / "all" / "A"
     folder.mkdir(parents=True)
+    (folder / "a.txt").write_text("mine")
     assert fetch_dataset("a", **two_sets) == folder
     assert server.seen == []
+    assert (folder / "a.txt").read_text() == "mine"
+
+
+def test_an_empty_folder_is_not_taken_for_the_data_set(two_sets):
+    folder = two_sets["folder"] / "all" / "A"
+    folder.mkdir(parents=True)
+    assert find_dataset("a", **two_sets) is None
+    assert fetch_dataset("a", **two_sets) == folder
+    assert (folder / "a.txt").read_bytes() == b"of A"
+
+
+def test_an_incomplete_folder_is_told_before_the_download_and_left_alone(two_sets, server):
+    folder = two_sets["folder"] / "all" / "A"
+    folder.mkdir(parents=True)
+    (folder / "mine.txt").write_text("mine")
+    assert find_dataset("a", **two_sets) is None
+    with pytest.raises(DataError) as refusal:
+        fetch_dataset("a", **two_sets)
+    assert str(refusal.value) == (
+        f"The folder {folder} must hold a.txt; got one without a.txt. Move it away, or put a.txt "
+        "there."
+    )
+    assert server.seen == []
+    assert names_in(two_sets["folder"]) == ["all", "all/A", "all/A/mine.txt"]

@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 
+from zonkey.datasets import load_emoji
 from zonkey.datasets.errors import DataError
 from zonkey.datasets.registry import EMBEDDED, REGISTRY, find_remote, readable
 
@@ -17,6 +18,25 @@ def test_the_benchmarks_share_one_archive_and_differ_in_its_folder():
 def test_the_class_descriptions_of_awa2_are_an_archive_of_their_own():
     assert REGISTRY["awa2-base"].file == "AwA2-base.zip"
     assert REGISTRY["awa2-base"].members == "Animals_with_Attributes2"
+    assert REGISTRY["awa2-base"].about.endswith("; for looking them up, no loader reads it")
+
+
+def test_every_data_set_names_the_files_it_is_not_complete_without():
+    required = {name: remote.required for name, remote in REGISTRY.items()}
+    assert required.pop("awa2-base") == ("classes.txt",)
+    assert set(required.values()) == {("res101.mat", "att_splits.mat")}
+
+
+def test_what_is_said_of_the_emoji_is_what_their_loader_says():
+    (emoji,) = EMBEDDED
+    data = load_emoji()
+    assert (emoji.licence, emoji.citation) == (data.licence, data.citation)
+    assert emoji.about.endswith("; load with zonkey.datasets.load_emoji()")
+
+
+@pytest.mark.parametrize("entry", [*REGISTRY.values(), *EMBEDDED], ids=lambda entry: entry.name)
+def test_no_entry_points_to_what_is_not_installed(entry):
+    assert "docs/" not in f"{entry.licence} {entry.citation} {entry.about}"
 
 
 @pytest.mark.parametrize("entry", [*REGISTRY.values(), *EMBEDDED], ids=lambda entry: entry.name)

@@ -50,7 +50,7 @@ def describe(name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = Fals
     if as_json:
         typer.echo(json.dumps(record))
         return
-    record = {**record, "size": _size(record)}
+    record = {**record, "size": _size(record), "required": ", ".join(record.get("required", ()))}
     for key, value in record.items():  # not wrapped: addresses and paths get copied
         if value not in (None, "") and key != "embedded":
             typer.echo(f"{key + ':':<10} {value}")

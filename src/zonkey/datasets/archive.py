@@ -9,6 +9,8 @@ import struct
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from .errors import DataError
@@ -23,12 +25,14 @@ _DAMAGED = (
     EOFError,
     UnicodeDecodeError,
 )
+_UNREADABLE = (NotImplementedError, RuntimeError, OSError, ValueError)  # of damaged headers
 
 
-def extract(archive: Path, folder: Path, members_prefix: str) -> Path:
+def extract(archive: Path, folder: Path, members_prefix: str, required: Sequence[str] = ()) -> Path:
     """Extract one folder of a zip archive.
 
-    A folder that is there already is left alone: it was renamed into place when complete.
+    A folder that is complete already is left alone; one that lacks some files is refused, as
+    those that are there may be of another version.
 
     Parameters
     ----------
@@ -37,6 +41,8 @@ def extract(archive: Path, folder: Path, members_prefix: str) -> Path:
         Where to extract to; the archive's folders are made again below it.
     members_prefix : str
         The folder to extract, as the archive calls it.
+    required : sequence of str, default=()
+        Files that the folder must hold.
 
     Returns
     -------
@@ -44,15 +50,16 @@ def extract(archive: Path, folder: Path, members_prefix: str) -> Path:
         `folder / members_prefix`.
     """
     target = folder / members_prefix
-    if target.is_dir():
+    if is_complete(target, required):
         return target
+    check_vacant(target, required)
     try:
         with zipfile.ZipFile(archive) as opened:
             for member in opened.infolist():
                 _check_harmless(member, archive)
-            members = _under(opened, members_prefix, archive)
+            members = _under(opened, members_prefix, required, archive)
             _check_size(members, folder, archive)
-            _extract_at_once(opened, members, folder, members_prefix)
+            _extract_at_once(opened, members, folder, members_prefix, required)
     except _DAMAGED as error:
         raise DataError(
             f"The archive {archive} is damaged or incomplete ({_one_line(error)}). Delete it and "
@@ -69,6 +76,40 @@ def extract(archive: Path, folder: Path, members_prefix: str) -> Path:
             "that the archive can be read, and the folder written to."
         ) from None
     return target
+
+
+def is_complete(folder: Path, required: Sequence[str]) -> bool:
+    """Whether a folder holds anything at all, and all `required` files."""
+    there = _names_in(folder)
+    return bool(there) and there.issuperset(required)
+
+
+def check_vacant(folder: Path, required: Sequence[str]) -> None:
+    """Raise DataError for a folder that is neither complete nor empty."""
+    there = _names_in(folder)
+    missing = " and ".join(name for name in required if name not in there)
+    if there and missing:
+        raise DataError(
+            f"The folder {folder} must hold {' and '.join(required)}; got one without {missing}. "
+            f"Move it away, or put {missing} there."
+        )
+
+
+def find_damage(archive: Path) -> str | None:
+    """Return what is wrong with a zip archive, having read all of it; None if nothing is."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            damaged = opened.testzip()
+    except (*_DAMAGED, *_UNREADABLE) as error:
+        return _one_line(error)
+    return None if damaged is None else f"the entry {damaged!r} is damaged"
+
+
+def _names_in(folder: Path) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir()}
+    except OSError:  # it is not there, or no folder, or may not be read
+        return set()
 
 
 def check_space(folder: Path, needed: int, what: str) -> None:
@@ -96,13 +137,22 @@ def _check_harmless(member: zipfile.ZipInfo, archive: Path) -> None:
         )
 
 
-def _under(opened: zipfile.ZipFile, members_prefix: str, archive: Path) -> list[zipfile.ZipInfo]:
+def _under(
+    opened: zipfile.ZipFile, members_prefix: str, required: Sequence[str], archive: Path
+) -> list[zipfile.ZipInfo]:
     beginning = members_prefix.strip("/") + "/"
     members = [member for member in opened.infolist() if member.filename.startswith(beginning)]
     if not any(not member.is_dir() for member in members):
         raise DataError(
             f"The archive {archive} must hold the folder {members_prefix}; it does not. Delete it "
             "and fetch it again."
+        )
+    names = {member.filename for member in members}
+    missing = [beginning + name for name in required if beginning + name not in names]
+    if missing:
+        raise DataError(
+            f"The archive {archive} must hold {' and '.join(missing)}; it does not. Delete it and "
+            "fetch it again."
         )
     return members
 
@@ -119,16 +169,22 @@ def _check_size(members: list[zipfile.ZipInfo], folder: Path, archive: Path) -> 
 
 
 def _extract_at_once(
-    opened: zipfile.ZipFile, members: list[zipfile.ZipInfo], folder: Path, members_prefix: str
+    opened: zipfile.ZipFile,
+    members: list[zipfile.ZipInfo],
+    folder: Path,
+    members_prefix: str,
+    required: Sequence[str],
 ) -> None:
     target = folder / members_prefix
     with tempfile.TemporaryDirectory(prefix=".extracting-", dir=folder) as temporary:
         opened.extractall(temporary, members)
         target.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):
+            target.rmdir()  # an empty folder, which Windows does not rename onto
         try:
             (Path(temporary) / members_prefix).replace(target)
         except OSError:
-            if not target.is_dir():  # otherwise another process was faster
+            if not is_complete(target, required):  # otherwise another process was faster
                 raise
 
 

@@ -49,7 +49,8 @@ def download(url: str, file: Path, *, size: int, progress: bool, timeout: float)
     import requests
 
     part = part_of(file)
-    kept = part.stat().st_size if part.exists() else 0
+    # Every download keeps a version, if only an empty one; without it the part is not one of ours.
+    kept = part.stat().st_size if part.exists() and _etag_of(part).exists() else 0
     with requests.Session() as session:
         for start in (kept, 0):  # from the beginning where the server cannot go on
             with _ask(session, url, file, start, timeout) as reply:

@@ -3,7 +3,7 @@
 Embedded in the package, so that nothing has to be downloaded. Features are the 256 leading
 principal components (of the training pictures) of an EfficientNet-Lite0; prototypes are MiniLM
 embeddings of the CLDR short name and keywords. A quarter of the classes is never seen in training.
-Made by tools/build_emoji.py; sources and licences: data/ATTRIBUTION.md.
+Made by tools/build_emoji.py; sources: data/ATTRIBUTION.md, licences: data/licenses.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from .split import Split
 
 QUERY_STYLE = "twemoji"  # drawn by other hands than the other styles
 THUMBNAIL, _COLUMNS = 48, 40  # as in tools/build_emoji.py
-_LICENCE = "pictures MIT, Apache-2.0 and CC BY 4.0; names Unicode-3.0; see `attribution`"
-_CITATION = (
+LICENCE = (
+    "pictures MIT, Apache-2.0 and CC BY 4.0; names Unicode-3.0; see load_emoji().attribution, and "
+    "zonkey/datasets/data/licenses for the texts"
+)
+CITATION = (
     "Noto Emoji (Google), Twemoji (Twitter and contributors), Fluent Emoji (Microsoft), "
     "Unicode CLDR, EfficientNet-Lite0 (Google), all-MiniLM-L6-v2"
 )
@@ -53,8 +56,8 @@ class EmojiDataset(Dataset):
             names[file["labels"]],
             spaces,
             split,
-            licence=_LICENCE,
-            citation=_CITATION,
+            licence=LICENCE,
+            citation=CITATION,
             about={"features": "EfficientNet-Lite0, 256 principal components"},
         )
         self.styles = file["style_names"][file["styles"]]
@@ -65,6 +68,7 @@ class EmojiDataset(Dataset):
         self.keywords = _by_name(names, words)
         self.attribution = str(file["attribution"])
         self._rows = {name: row for row, name in enumerate(names.tolist())}
+        self._seal()
 
     def __reduce__(self) -> tuple[Any, ...]:
         split = self.split.name.split()[1]

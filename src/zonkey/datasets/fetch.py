@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .archive import extract
+from .archive import check_vacant, extract, find_damage, is_complete
 from .download import download, forget_part
 from .errors import DataError
 from .registry import REGISTRY, Remote, find_remote
@@ -52,17 +52,19 @@ def fetch_dataset(
     found = find_dataset(name, folder=folder, registry=registry)
     if found is not None:
         return found
+    remote = find_remote(name, registry)
+    check_vacant(data_folder(folder) / remote.members, remote.required)  # before the download
     archive = fetch(name, folder=folder, registry=registry, progress=progress, timeout=timeout)
-    return extract(archive, archive.parent, find_remote(name, registry).members)
+    return extract(archive, archive.parent, remote.members, remote.required)
 
 
 def find_dataset(
     name: str, *, folder: Path | str | None = None, registry: Mapping[str, Remote] = REGISTRY
 ) -> Path | None:
-    """Return the folder of a data set that was fetched before; None if it was not."""
+    """Return the folder of a data set that was fetched before; None if it is not complete."""
     remote = find_remote(name, registry)
     found = data_folder(folder) / remote.members
-    return found if found.is_dir() else None
+    return found if is_complete(found, remote.required) else None
 
 
 def data_folder(folder: Path | str | None = None) -> Path:
@@ -83,7 +85,7 @@ def fetch(
 
     The parameters are those of `fetch_dataset`. The archive is verified against the registry's
     hash; where there is none, against the hash of the first download, which `checksums.json` in
-    the data folder keeps.
+    the data folder keeps once the whole archive could be read.
     """
     remote = find_remote(name, registry)
     _pooch()  # before the work, not after it
@@ -154,7 +156,10 @@ def _verify(path: Path, file: Path, remote: Remote, expected: str | None) -> str
             f"login page of a network. Download it by hand and put it to {file}."
         )
     digest = _pooch().file_hash(str(path), alg="sha256")
-    if expected is None or digest == expected:
+    if expected is None:
+        _check_whole(path, file, remote)  # or the hash of a damaged file would be kept
+        return digest
+    if digest == expected:
         return digest
     if path == file:
         subject = f"The file {file} is damaged or of another version"
@@ -166,6 +171,23 @@ def _verify(path: Path, file: Path, remote: Remote, expected: str | None) -> str
         subject = f"The file at {remote.url} has changed since it was first fetched"
         remedy = f"To accept it, delete the line of {file.name} in {file.with_name(_PINS)}."
     raise DataError(f"{subject}: its SHA-256 must be {expected}; got {digest}. {remedy}")
+
+
+def _check_whole(path: Path, file: Path, remote: Remote) -> None:
+    """Raise DataError for a zip archive of which not all can be read."""
+    damage = find_damage(path) if file.suffix == ".zip" else None
+    if damage is None:
+        return
+    if path == file:
+        raise DataError(
+            f"The file {file} must be a zip archive that can be read to its end; it cannot "
+            f"({damage}). Delete it and run the same command again, or unpack it there by hand."
+        )
+    raise DataError(
+        f"The file from {remote.url} must be a zip archive that can be read to its end; it cannot "
+        f"({damage}). Run the same command again, or download it by hand and unpack it in "
+        f"{file.parent}."
+    )
 
 
 def _read_pins(folder: Path) -> dict[str, str]:

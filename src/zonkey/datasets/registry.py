@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 
+from .emoji import CITATION as EMOJI_CITATION
+from .emoji import LICENCE as EMOJI_LICENCE
 from .errors import DataError
 
 
@@ -28,6 +30,8 @@ class Remote:
     members : str
         The archive's folder that holds the data set. It lies at the same place in the data folder.
     licence, citation, about : str
+    required : tuple of str, default=()
+        Files without which the folder is not complete.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Remote:
     licence: str
     citation: str
     about: str
+    required: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -72,6 +77,7 @@ def _benchmark(name: str, folder: str, about: str, licence: str, source: str = "
         licence=f"Features and splits: research use. {licence}",
         citation=f"{source} {_XIAN}".strip(),
         about=f"{about}; ResNet-101 features and the proposed splits",
+        required=("res101.mat", "att_splits.mat"),
     )
 
 
@@ -123,7 +129,9 @@ _REMOTES = (
         members="Animals_with_Attributes2",
         licence="Research use; the archive has the licences of the images.",
         citation=_XIAN,
-        about="Animals with Attributes 2: names and attributes of the classes, without features",
+        about="Animals with Attributes 2: names and attributes of the classes, without features; "
+        "for looking them up, no loader reads it",
+        required=("classes.txt",),
     ),
 )
 
@@ -132,9 +140,10 @@ REGISTRY: Mapping[str, Remote] = MappingProxyType({remote.name: remote for remot
 EMBEDDED = (
     Embedded(
         name="emoji",
-        licence="MIT / Apache-2.0 / CC-BY 4.0; see docs/data.md",
-        citation="see docs/data.md",
-        about="Emoji in five drawing styles, described by their Unicode names",
+        licence=EMOJI_LICENCE,
+        citation=EMOJI_CITATION,
+        about="Emoji in five drawing styles, described by their Unicode names; load with "
+        "zonkey.datasets.load_emoji()",
     ),
 )
 
