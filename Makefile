@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check format bench constraints clean
+.PHONY: demo test check format bench results constraints clean
 
 demo: $(VENV)/.runtime ## the main job on the embedded data: a table and a picture
 	$(BIN)/zonkey demo
@@ -23,12 +23,16 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## tables of speed and accuracy; minutes, not part of the tests
+bench: $(VENV)/.dev ## tables of speed and accuracy, a page of them; long, not part of the tests
 	$(BIN)/python benchmarks/fit_speed.py
 	$(BIN)/python benchmarks/sylvester_speed.py
-	$(BIN)/python benchmarks/cub_accuracy.py
 	$(BIN)/python benchmarks/few_shot_speed.py
-	$(BIN)/python benchmarks/few_shot_accuracy.py
+	$(BIN)/zonkey bench all
+	$(BIN)/zonkey report
+
+results: $(VENV)/.runtime ## docs/results.md, from the runs on the embedded data that lie beside it
+	$(BIN)/zonkey bench all --data emoji --trials 100 --runs docs/runs
+	$(BIN)/zonkey report --runs docs/runs --markdown docs/results.md
 
 constraints: ## pin what the newest releases resolve to
 	$(PYTHON) -m venv .venv-pins
@@ -38,7 +42,7 @@ constraints: ## pin what the newest releases resolve to
 	rm -rf .venv-pins
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage dist zonkey-demo
+	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage dist zonkey-demo report
 
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

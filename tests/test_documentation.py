@@ -10,6 +10,11 @@ import numpy as np
 import pytest
 
 import zonkey
+from zonkey.bench import Records
+from zonkey.datasets import load_emoji
+from zonkey.report.collection import read_collection
+from zonkey.report.markdown import markdown_text
+from zonkey.report.sections import build_report
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(
@@ -92,3 +97,16 @@ def test_functions_named_in_the_notation_exist():
     for package, file, function, method in named:
         found = getattr(importlib.import_module(f"zonkey.{package}.{file}"), function)
         assert not method or hasattr(found, method), (file, function, method)
+
+
+def test_the_results_page_is_made_of_the_runs_beside_it():
+    collection = read_collection(ROOT / "docs" / "runs")
+    text = (ROOT / "docs" / "results.md").read_text("utf-8")
+    assert markdown_text(build_report(collection)) == text, "stale: run `make results`"
+
+
+def test_the_runs_of_the_results_page_are_of_the_embedded_data():
+    hashes = {load_emoji().sha256, load_emoji(split="few-shot").sha256}
+    records = list(Records(ROOT / "docs" / "runs"))
+    assert {record["data"]["sha256"] for record in records} == hashes
+    assert {record["data_name"] for record in records} == {"emoji"}
