@@ -1,15 +1,17 @@
 import json
+import sys
 import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
 import typer
+from mat_files import save_mat
 from typer.testing import CliRunner
 
 from zonkey.cli.data_check import data_check
 from zonkey.datasets.errors import DataError
-from zonkey.datasets.own import load_files
+from zonkey.datasets.own import load_features
 
 FEATURES = "label,f1,f2\nass,1.5,2\nzebra,3,4\nass,5,6\nzebra,7,9\n"
 PROTOTYPES = "name,size\nass,1\nzebra,2\nquagga,3\n"
@@ -34,7 +36,7 @@ def test_good_files_end_with_0(tmp_path):
     assert done.exit_code == 0, done.output
     assert done.stderr == ""
     assert "- f.csv has 4 samples of 2 features (float64).\n" in done.stdout
-    assert "2 classes are seen; 1 are unseen, with a prototype alone: 'quagga'." in done.stdout
+    assert "2 classes are seen; 1 are known by prototype only: 'quagga'." in done.stdout
     assert done.stdout.endswith("The files can be used.\n")
 
 
@@ -140,6 +142,7 @@ DAMAGE = {
     "blank first line": ("f", "\n" + FEATURES, ["column 1 of f.csv has none"]),
     "blank row": ("f", FEATURES.replace("zebra,3", "\nzebra,3"), ["row 3 of f.csv has 1"]),
     "open quote": ("f", FEATURES.replace("ass,5", '"ass,5'), ["row 4 of f.csv has 1", "quotes"]),
+    "archive": ("f", b"PK\x03\x04" + bytes(90), ["f.csv", "content is that of a .zip file", "Unp"]),
     "excel": ("f", None, ["f.csv", "content is that of a .xlsx file", "CSV UTF-8"]),
     "other classes": ("f", FEATURES.replace("zebra", "zebrra"), ["'zebrra'", "mean 'zebra'?"]),
     "repeated class": (
@@ -164,7 +167,7 @@ def test_damage_is_one_line_and_exit_code_2(tmp_path, kind):
         content = archive_of_excel(tmp_path)
     paths = prepared(tmp_path, **{"features" if which == "f" else "prototypes": content})
     with pytest.raises(DataError, match=r"\A[^\n]+[.?]\Z") as caught:
-        load_files(*paths)
+        load_features(*paths)
     line = str(caught.value)
     assert [word for word in words if word not in line] == []
     done = checked("--features", paths[0], "--prototypes", paths[1])
@@ -198,6 +201,11 @@ JSON = {
     "no vector": ('{"ass": [1], "zebra": 3}', ["'zebra' in p.json is '3'"]),
     "empty label": ('{"ass": [1], "": [3]}', ["Labels must not be empty"]),
     "empty": ("{}", ["p.json must be a JSON object"]),
+    "deep": ('{"ass": ' + "[" * 10**5 + "]" * 10**5 + "}", ["p.json must be", "lists in lists"]),
+    "rather deep": ('{"ass": ' + "[" * 300 + "]" * 300 + "}", ["'ass' in p.json holds a list"]),
+    "many digits": ('{"ass": [%s]}' % ("9" * 5000), ["p.json must be", "number of many digits"]),
+    "object": ('{"ass": {"a": 1}, "zebra": [1]}', ["'ass' in p.json is an object"]),
+    "half a character": ('{"ass": [1], "\\ud800": [3]}', ["Labels must be text; p.json has"]),
 }
 
 
@@ -240,3 +248,53 @@ def test_parquet_that_cannot_be_used(tmp_path):
     pd.DataFrame({"label": ["a", None], "v": [1.0, None]}).to_parquet(path)
     lines = checked("--features", path).stderr.splitlines()
     assert ["Row 2, column 'label'" in lines[0], "Row 2, column 'v'" in lines[1]] == [True, True]
+
+
+def save_nothing(folder):
+    return folder
+
+
+def save_below(folder):
+    (folder / "CUB").mkdir()
+    save_mat(folder / "CUB" / "res101.mat", {"features": np.eye(2)})
+    return folder
+
+
+def save_features_alone(folder):
+    save_mat(folder / "res101.mat", {"features": np.eye(2), "labels": np.ones((2, 1))})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda folder: folder / "CUBB", "CUBB does not exist. Check the path."),
+        (save_nothing, "holds no .mat file. Pass the folder of one data set"),
+        (save_below, "holds no .mat file. Pass one of the folders in it: 'CUB'."),
+        (save_features_alone, "holds res101.mat. Put the files of splits there."),
+    ],
+)
+def test_a_wrong_path_is_answered_with_what_is_there(tmp_path, make, words):
+    path = make(tmp_path)
+    done = checked(path)
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert words in line
+    assert str(path) in line
+    assert "X_tr" not in line
+
+
+def test_a_folder_that_needs_h5py_is_answered_in_one_line(tmp_path, monkeypatch):
+    save_mat(tmp_path / "att_splits.mat", {"att": np.eye(2)}, "7.3")
+    save_mat(tmp_path / "res101.mat", {"features": np.eye(2)}, "7.3")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    done = checked(tmp_path)
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert 'needs h5py; install h5py, or the extra: pip install "zonkey[data]"' in line
+
+
+@pytest.mark.parametrize("variable", ["X_tr", "X_test"])
+def test_a_folder_with_a_variable_of_imnet_is_checked_as_such(tmp_path, variable):
+    save_mat(tmp_path / "a.mat", {variable: np.eye(2)})
+    assert "must hold MATLAB files with `X_t" in checked(tmp_path).stderr

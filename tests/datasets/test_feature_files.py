@@ -1,6 +1,8 @@
+import io
 import pickle
 import sys
 import types
+import zipfile
 
 import h5py
 import numpy as np
@@ -239,7 +241,10 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch, module
     path.write_bytes(b"anything")
     with pytest.raises(ImportError) as caught:
         read_features(path)
-    expected = f'Reading {ending} needs {module}; install it with pip install "zonkey[{extra}]".'
+    expected = (
+        f"Reading {ending} needs {module}; install {module}, or the extra: "
+        f'pip install "zonkey[{extra}]" (from a clone: pip install ".[{extra}]").'
+    )
     assert str(caught.value) == expected
     done = checked("--features", path)
     assert done.exit_code == 2
@@ -276,6 +281,43 @@ def test_a_class_with_the_name_of_a_heading_stays(tmp_path):
 )
 def test_labels_as_text(labels, expected):
     assert label_strings(labels, "mine").tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "label", "limit"), [("f8", 2**53, 2**53), ("f4", -(2**24), 2**24)]
+)
+def test_labels_are_numbers_that_their_type_tells_apart(dtype, label, limit):
+    assert label_strings(np.array([label], dtype), "mine").tolist() == [str(label)]
+    line = refusal(label_strings, np.array([1, 2 * label], dtype), "mine")
+    assert f"mine has {2 * label} at position 1" in line
+    assert f"exact up to {limit} only" in line
+
+
+def test_what_does_not_fit_into_memory_is_refused(tmp_path):
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        file.create_dataset("features", (2**40, 2**10), "f8", chunks=(1, 2**10))
+    features, _ = read_features(tmp_path / "mine.h5")
+    assert "mine.h5 must fit into memory" in refusal(features.values)
+
+
+def test_labels_come_from_one_place(tmp_path):
+    write(tmp_path / "x.npy")
+    arguments = {"labels": tmp_path / "labels.npy", "labels_key": "who"}
+    line = refusal(read_features, tmp_path / "x.npy", **arguments)
+    assert "got 'who' and labels.npy" in line
+    options = "--labels", arguments["labels"], "--labels-key", "who"
+    assert line in checked("--features", tmp_path / "x.npy", *options).stderr
+
+
+def test_the_check_takes_the_keys_that_it_advises(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, a=X, b=X + 1, c=Y, d=Y)
+    assert checked("--features", path).exit_code == 2
+    assert "labels_key" in checked("--features", path, "--features-key", "b").stderr
+    done = checked("--features", path, "--features-key", "b", "--labels-key", "d")
+    assert done.exit_code == 0, done.output
+    shortest = np.linalg.norm(X + 1, axis=1).min()
+    assert f"Rows of mine.npz have lengths {shortest:.3g} to" in done.stdout
 
 
 @pytest.mark.parametrize("labels", [[0.5, 1.0], [np.nan, 1.0], ["", "ass"], [" ", "ass"]])
@@ -320,6 +362,25 @@ def disguised(ending):
     return make
 
 
+def npy_of(shape, dtype="<f8", content=b""):
+    """Return a file of one array with any header, and any bytes for values."""
+    file = io.BytesIO()
+    header = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + content
+
+
+def promise(path):
+    """Write an archive the header of which promises more than there is room for."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("features.npy", npy_of((10**9, 10**9)))
+
+
+def zip_text(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("features.csv", "label,a\nass,1\n")
+
+
 def save_npz(**arrays):
     return lambda path: np.savez(path, **arrays)
 
@@ -330,6 +391,23 @@ DAMAGE = {
     "spoilt npz": ("a.npz", spoil, ["a.npz", "damaged", "again"]),
     "cut npy": ("a.npy", cut_npy, ["a.npy", "of 352 bytes", "again"]),
     "spoilt npy": ("a.npy", spoil_npy, ["a.npy", "damaged", "again"]),
+    "negative shape": (
+        "a.npy",
+        lambda path: path.write_bytes(npy_of((-3, 2), content=bytes(48))),
+        ["a.npy", "damaged", "(-3, 2)", "again"],
+    ),
+    "promising npz": ("a.npz", promise, ["a.npz", "cut short (128 of", "again"]),
+    "no text": (
+        "a.npz",
+        save_npz(features=X, labels=np.array([0x110000] * 7, np.uint32).view("U1")),
+        ["`labels` in a.npz has characters that do not exist at position 0", "save it again"],
+    ),
+    "half a character": (
+        "a.npz",
+        save_npz(features=X, labels=np.array([*"abcdef", "\ud800"])),
+        ["`labels` in a.npz has characters that do not exist at position 6"],
+    ),
+    "zip as npy": ("a.npy", zip_text, ["a.npy", "that of a .zip file", "Unpack it"]),
     "cut h5": (
         "a.h5",
         lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(40)),
@@ -348,7 +426,7 @@ DAMAGE = {
     ),
     "unknown ending": ("a.xyz", lambda path: path.write_text("x"), ["a.xyz", ".npz", "Save it"]),
     "empty": ("a.npz", lambda path: path.write_bytes(b""), ["a.npz is empty", "Check"]),
-    "no file": ("a.npz", lambda _: None, ["a.npz must be a file", "there is none", "Check"]),
+    "no file": ("a.npz", lambda _: None, ["a.npz does not exist", "Check"]),
     "folder": ("a.npz", lambda path: path.mkdir(), ["a.npz must be a file", "it is a folder"]),
     "objects": ("a.npz", save_objects, ["`features` in a.npz holds Python objects", "np.float32"]),
     "objects as labels": (

@@ -240,7 +240,8 @@ def test_damaged_contents_are_refused(tmp_path, damage):
 
 
 def test_a_cut_file_and_an_empty_folder_are_refused(tmp_path):
-    assert "they hold no variable at all" in refusal(tmp_path)
+    assert "there is no .mat file in it. Pass the folder" in refusal(tmp_path)
+    assert f"{tmp_path / 'nowhere'} does not exist" in refusal(tmp_path / "nowhere")
     path = tmp_path / "a.mat"
     save_mat(path, release())
     path.write_bytes(path.read_bytes()[:-20])

@@ -65,6 +65,16 @@ def test_values_that_were_refused_are_refused_again():
     assert reader.n_calls == 2
 
 
+def test_what_does_not_fit_into_memory_is_refused():
+    def run_out():
+        raise MemoryError
+
+    assert refusal(LazyMatrix((2, 3), "f8", run_out, "stripes.h5")) == (
+        "Features must fit into memory; stripes.h5 has 2 x 3 of type float64. Save fewer samples, "
+        "or float32."
+    )
+
+
 @pytest.mark.parametrize("block", [1, 3, 6, 7, 1 << 24])
 @pytest.mark.parametrize("row", [0, 1, 2, 3])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

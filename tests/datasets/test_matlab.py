@@ -240,7 +240,7 @@ def test_version_7_3_without_h5py_names_the_extra(tmp_path, monkeypatch):
     save_mat(path, {"x": np.ones((1, 1))}, "7.3")
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(
-        ImportError, match=re.escape('needs h5py; install it with pip install "zon')
+        ImportError, match=re.escape('h5py, or the extra: pip install "zonkey[data]" (from a clone')
     ):
         read_mat(path)
 
@@ -262,6 +262,34 @@ def test_whole_numbers_are_taken_in_the_order_of_matlab():
 def test_other_than_whole_numbers_are_refused(values, got):
     with pytest.raises(DataError, match=rf"^`labels` must hold whole numbers; got {got}\. Save"):
         whole_numbers(values, "`labels`")
+
+
+@pytest.mark.parametrize(
+    ("largest", "beyond"),
+    [
+        (np.float64(2**53), np.float64(2**54)),
+        (np.float64(-(2**53)), np.float64(-(2**54))),
+        (np.float32(2**24), np.float32(2**25)),
+        (np.uint64(2**63 - 1), np.uint64(2**63)),
+    ],
+)
+def test_whole_numbers_beyond_what_their_type_tells_apart_are_refused(largest, beyond):
+    assert whole_numbers(np.array([largest]), "`labels`").tolist() == [int(largest)]
+    with pytest.raises(
+        DataError, match=rf"^`labels` must hold exact whole numbers; got {beyond:.0f}"
+    ):
+        whole_numbers(np.array([1, beyond], beyond.dtype), "`labels`")
+
+
+def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "a.mat"
+    save_mat(path, {"x": np.ones((1, 1))})
+
+    def run_out(*arguments, **named):
+        raise MemoryError
+
+    monkeypatch.setattr("zonkey.datasets.matlab.loadmat", run_out)
+    assert "must fit into memory" in refusal(read_mat, path)
 
 
 def test_an_unreadable_file_is_refused(tmp_path, monkeypatch):

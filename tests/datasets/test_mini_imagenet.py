@@ -57,6 +57,13 @@ def test_values_are_those_of_the_file_in_float32(tmp_path):
         np.testing.assert_array_equal(data.prototypes[NAMES[number]], stored["prototypes"][number])
 
 
+def test_whole_numbers_may_be_floats(tmp_path):
+    changes = {"labels": contents()["labels"].astype(np.float32), "n_backbone_classes": [64.0]}
+    data = load_mini_imagenet(saved(tmp_path, **changes))
+    assert data.y.tolist() == NAMES[contents()["labels"]].tolist()
+    assert data.about["n_backbone_classes"] == 64
+
+
 def test_a_name_that_comes_twice_is_told_apart(tmp_path):
     names = NAMES.copy()
     names[[3, 90]] = "crane"
@@ -80,6 +87,14 @@ def test_a_name_that_comes_twice_is_told_apart(tmp_path):
         ({"labels": np.repeat(np.arange(1, 101), 2)}, "test", "has 100. Subtract 1"),
         ({"labels": np.repeat(NAMES, 2)}, "test", "Labels must be positions"),
         ({"labels": np.arange(100)}, "test", "200 rows"),
+        ({"labels": np.full(200, 0.5)}, "test", "Labels must be positions"),
+        ({"class_names": NAMES[:99]}, "test", "backbone.npz has 99. Save all"),
+        ({"n_backbone_classes": 0}, "test", "from 1 to 100; backbone.npz has 0."),
+        ({"n_backbone_classes": 101}, "test", "from 1 to 100; backbone.npz has 101."),
+        ({"n_backbone_classes": 63.5}, "test", "backbone.npz has 63.5."),
+        ({"n_backbone_classes": np.nan}, "test", "backbone.npz has nan."),
+        ({"n_backbone_classes": [64, 80]}, "test", "backbone.npz has 64, 80."),
+        ({"n_backbone_classes": "64"}, "test", "one whole number"),
         ({"prototypes": np.eye(99)}, "test", "99 rows and there are 100 class names"),
     ],
 )
@@ -91,6 +106,7 @@ def test_files_that_cannot_be_used(tmp_path, changes, novel, words):
 
 
 def test_another_format_is_refused(tmp_path):
+    (tmp_path / "features.mat").write_bytes(b"MATLAB")
     with pytest.raises(DataError, match=r"must end in \.npz; got features\.mat\. Save"):
         load_mini_imagenet(tmp_path / "features.mat")
 

@@ -1,6 +1,8 @@
 import json
+import re
 import sys
 import types
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from zonkey import Prototypes
 from zonkey.datasets.check_files import check_files
 from zonkey.datasets.errors import DataError
-from zonkey.datasets.own import load_files
+from zonkey.datasets.own import load_features
 from zonkey.datasets.prototype_files import read_prototypes
 from zonkey.datasets.tables import read_table
 
@@ -98,7 +100,7 @@ FORMATS = [".csv", ".tsv", ".parquet", ".npz", ".npy", ".h5", ".pt"]
 def test_every_pair_of_formats_gives_the_same_data(tmp_path, torch, ending, prototypes):
     path = tmp_path / f"animals{ending}"
     known = write_prototypes(tmp_path / f"words{prototypes}")
-    data = load_files(path, known, **write_features(path), unseen=["ass"])
+    data = load_features(path, known, **write_features(path), unseen=["ass"])
     np.testing.assert_array_equal(data.X, X)
     np.testing.assert_array_equal(data.y, Y)
     assert data.prototypes == Prototypes(CLASSES, MATRIX)
@@ -108,12 +110,24 @@ def test_every_pair_of_formats_gives_the_same_data(tmp_path, torch, ending, prot
     reference = tmp_path / "reference.npz"
     write_features(reference)
     known = write_prototypes(tmp_path / "reference.json")
-    assert data.sha256 == load_files(reference, known, unseen=["ass"]).sha256
+    assert data.sha256 == load_features(reference, known, unseen=["ass"]).sha256
+
+
+def test_the_example_of_the_manual_is_read(tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text("utf-8")
+    paths = [tmp_path / "features.csv", tmp_path / "prototypes.csv"]
+    for path, content in zip(paths, re.findall(r"```csv\n(.*?)```", text, re.S), strict=True):
+        path.write_text(content)
+    report = check_files(paths)
+    assert report.problems == []
+    assert "2 classes are seen; 2 are known by prototype only: 'okapi', 'zebra'." in report.facts
+    call = re.search(r"load_features\(.*, unseen=\[\"(\w+)\"\]\)", text)
+    assert load_features(*paths, unseen=[call[1]]).unseen_classes.tolist() == ["tiger"]
 
 
 def test_features_stay_on_disk_until_they_are_used(tmp_path):
     path = tmp_path / "animals.npy"
-    data = load_files(path, write_prototypes(tmp_path / "w.json"), **write_features(path))
+    data = load_features(path, write_prototypes(tmp_path / "w.json"), **write_features(path))
     np.save(path, X + 1)
     np.testing.assert_array_equal(data.X, X + 1)
     assert isinstance(data.X.base, np.memmap)
@@ -123,20 +137,20 @@ def test_features_stay_on_disk_until_they_are_used(tmp_path):
 def test_whole_numbers_and_their_text_are_one_class(tmp_path):
     np.savez(tmp_path / "x.npz", features=X, labels=np.arange(24) % 4)
     (tmp_path / "p.csv").write_text("class,a\n0,1\n1,2\n2,3\n3,4\n10,5\n")
-    data = load_files(tmp_path / "x.npz", tmp_path / "p.csv")
+    data = load_features(tmp_path / "x.npz", tmp_path / "p.csv")
     assert data.seen_classes.tolist() == ["0", "1", "2", "3"]
     assert data.prototypes.labels.tolist() == ["0", "1", "10", "2", "3"]
 
 
 def test_without_unseen_all_samples_are_for_training(files):
-    data = load_files(*files)
+    data = load_features(*files)
     np.testing.assert_array_equal(data.split.train, np.arange(24))
     assert data.unseen_classes.size == data.split.test_seen.size == 0
     assert "zebra" in data.prototypes
 
 
 def test_named_classes_are_held_out_with_a_part_of_the_others(files):
-    data = load_files(*files, unseen=["ass", "01"], test_size=0.4)
+    data = load_features(*files, unseen=["ass", "01"], test_size=0.4)
     assert data.unseen_classes.tolist() == ["01", "ass"]
     np.testing.assert_array_equal(data.split.test_unseen, np.flatnonzero(np.isin(Y, ["01", "ass"])))
     # 0.4 x 6 samples, rounded, of each of two classes
@@ -148,19 +162,19 @@ def test_named_classes_are_held_out_with_a_part_of_the_others(files):
 
 @pytest.mark.parametrize(("unseen", "n"), [(1, 1), (3, 3), (0.5, 2), (0.01, 1), ("ass", 1)])
 def test_number_and_fraction_of_unseen_classes(files, unseen, n):
-    data = load_files(*files, unseen=unseen)
+    data = load_features(*files, unseen=unseen)
     assert len(data.unseen_classes) == n
     assert len(data.seen_classes) == 4 - n
 
 
 def test_the_seed_decides_what_is_held_out(files):
-    drawn = [load_files(*files, unseen=2, random_state=seed).sha256 for seed in (0, 0, 1, 2, 3)]
+    drawn = [load_features(*files, unseen=2, random_state=seed).sha256 for seed in (0, 0, 1, 2, 3)]
     assert drawn[0] == drawn[1]
     assert len(set(drawn)) > 2
 
 
 def test_every_class_keeps_a_training_sample(files):
-    data = load_files(*files, unseen=["ass"], test_size=0.99)
+    data = load_features(*files, unseen=["ass"], test_size=0.99)
     assert data.seen_classes.tolist() == ["01", "NA", "horse"]
     assert np.unique(data.y_train, return_counts=True)[1].tolist() == [1, 1, 1]
 
@@ -169,13 +183,15 @@ def test_a_column_split_is_obeyed(files):
     marks = np.where(Y == "ass", "test", np.where(Y == "NA", "val", "Train"))
     marks[0] = "test"
     features_frame().assign(Split=marks).to_csv(files[0], index=False)
-    data = load_files(*files)
+    data = load_features(*files)
     assert data.shape == (24, 3)
     assert data.unseen_classes.tolist() == ["ass"]
     assert data.split.test_seen.tolist() == [0]
     assert data.split.val_classes.tolist() == ["NA"]
     assert len(data.split.train) == 17
-    assert "`unseen` must be None" in refusal(load_files, *files, unseen=1)
+    assert "`unseen` must be None" in refusal(load_features, *files, unseen=1)
+    told = "3 classes are seen and 1 unseen by the column `split`: 'ass'; 1 are known by prototype"
+    assert f"{told} only: 'zebra'." in check_files(files).facts
 
 
 @pytest.mark.parametrize(
@@ -183,13 +199,14 @@ def test_a_column_split_is_obeyed(files):
     [
         (lambda marks: [*marks[:1], "tset", *marks[2:]], "row 3 of animals.csv says 'tset'"),
         (lambda marks: ["test"] * len(marks), "no row `train`"),
+        (lambda marks: ["val"] * 12 + ["test"] * len(marks[12:]), "no row `train`"),
         (lambda marks: ["val", *marks[1:]], "'01' of animals.csv have rows `train` too"),
         (lambda marks: ["", *marks[1:]], "Row 2, column 'split' of animals.csv is empty"),
     ],
 )
 def test_a_wrong_column_split_is_refused(files, change, words):
     features_frame().assign(split=change(["train"] * 24)).to_csv(files[0], index=False)
-    assert words in refusal(load_files, *files)
+    assert words in refusal(load_features, *files)
     assert any(words in line for line in check_files(files).problems)
 
 
@@ -207,10 +224,56 @@ def test_a_wrong_column_split_is_refused(files, change, words):
         ({"unseen": 1, "test_size": 1.0}, "`test_size` must be"),
         ({"label_column": "kind"}, "got 'kind', and there is 'f1', 'label', 'f2', 'f3'"),
         ({"labels": "y.txt"}, "animals.csv is a table"),
+        (
+            {"features_key": "X"},
+            "`features_key` must be None for a table; got 'X', and animals.csv",
+        ),
+        ({"labels_key": "y"}, "`labels_key` must be None for a table; got 'y', and animals.csv"),
     ],
 )
 def test_parameters_out_of_range(files, keywords, words):
-    assert words in refusal(load_files, *files, **keywords)
+    assert words in refusal(load_features, *files, **keywords)
+
+
+def test_what_a_report_needs_is_passed_on(files):
+    names = {"01": "quagga", 7: "seven"}
+    told = {"licence": "CC0-1.0", "citation": "Noah, Ark 1", "class_names": names}
+    data = load_features(*files, **told)
+    assert (data.licence, data.citation) == ("CC0-1.0", "Noah, Ark 1")
+    assert [data.name_of(label) for label in ("01", "7", "ass")] == ["quagga", "seven", "ass"]
+    assert load_features(*files).licence == load_features(*files).citation == "not stated"
+
+
+@pytest.mark.parametrize("call", [read_table, read_prototypes])
+@pytest.mark.parametrize(
+    "first", ["horse,1,2,3", "quagga,0,1,2", "horse,0.5,0.7,0.9", "7,8,9,10", "0.0,1.0,2.0,3.0"]
+)
+def test_a_first_row_without_a_heading_is_not_lost(tmp_path, call, first):
+    (tmp_path / "x.csv").write_text(f"{first}\nzebra,4,5,7\nass,4,4,8\n")
+    line = refusal(call, tmp_path / "x.csv")
+    number = next(cell for cell in first.split(",") if not cell.isalpha())
+    assert f"first line of x.csv must name the columns; it holds numbers such as {number}" in line
+    assert "Add a heading" in line
+
+
+@pytest.mark.parametrize("call", [read_table, read_prototypes])
+@pytest.mark.parametrize(
+    ("heading", "keywords"),
+    [
+        ("label,7.5,1,3,4,5,6,8,9", {}),
+        ("species,7.5,1,3,4,5,6,8,9", {"label_column": "species"}),
+        ("species,0,1,2,3,4,5,6,7", {}),
+        ("species,1,2,3,4,5,6,7,8", {}),
+        ("0,1,2,3,4,5,6,7,8", {}),
+    ],
+)
+def test_a_heading_may_be_numbers(tmp_path, call, heading, keywords):
+    rows = "zebra,4,5,7,1,1,1,1,1\nass,4,4,8,1,1,1,1,1\n"
+    (tmp_path / "x.csv").write_text(f"{heading}\n{rows}")
+    assert call(tmp_path / "x.csv", **keywords).labels.tolist() in (
+        ["zebra", "ass"],
+        ["ass", "zebra"],
+    )
 
 
 def test_label_column_and_the_only_column_of_text(tmp_path):
@@ -231,6 +294,48 @@ def test_first_column_of_prototypes_keeps_its_zeros(tmp_path):
     prototypes = read_prototypes(path)
     assert prototypes.labels.tolist() == ["01", "1"]
     np.testing.assert_array_equal(prototypes.matrix, [[1, 2], [3, 4]])
+
+
+def test_labels_of_prototypes_are_the_only_column_of_text(tmp_path):
+    (tmp_path / "p.csv").write_text("size,kind,mane\n1,ass,0\n2,zebra,1\n3,01,1\n")
+    prototypes = read_prototypes(tmp_path / "p.csv")
+    assert prototypes.labels.tolist() == ["01", "ass", "zebra"]
+    np.testing.assert_array_equal(prototypes.matrix, [[3, 1], [1, 0], [2, 1]])
+
+
+@pytest.mark.parametrize("tails", [("True", "False"), ("yes", "no", "no")])
+def test_an_attribute_in_words_is_not_taken_for_the_labels(tmp_path, tails):
+    rows = "".join(f"{row},1,{tail}\n" for row, tail in enumerate(tails))
+    (tmp_path / "p.csv").write_text(f"id,size,tail\n{rows}")
+    line = refusal(read_prototypes, tmp_path / "p.csv")
+    assert f"Row 2, column 'tail' of p.csv must be a finite number; got '{tails[0]}'" in line
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+def test_transposed_prototypes_are_called_so(files, ending):
+    path = files[1].with_suffix(ending)
+    turned = prototypes_frame().set_index("name").T.rename_axis("attribute").reset_index()
+    if ending == ".parquet":
+        turned.to_parquet(path)
+    else:
+        turned.to_csv(path, index=False, sep="\t" if ending == ".tsv" else ",")
+    line = refusal(load_features, files[0], path)
+    assert f"words{ending} looks transposed, with the classes '01', 'NA', 'ass'" in line
+    report = check_files(features=files[0], prototypes=path)
+    assert report.problems == [line]
+
+
+def test_a_table_of_likeness_has_classes_as_rows_and_columns(files):
+    likeness = pd.DataFrame(np.eye(5), columns=CLASSES).assign(name=CLASSES)
+    likeness.to_csv(files[1], index=False)
+    assert load_features(*files).prototypes == Prototypes(CLASSES, np.eye(5))
+
+
+def test_transposed_prototypes_in_an_array_are_called_so(tmp_path):
+    np.savez(tmp_path / "p.npz", prototypes=MATRIX.T, labels=CLASSES)
+    line = refusal(read_prototypes, tmp_path / "p.npz")
+    assert "a label for each of the 2 rows" in line
+    assert "looks transposed: save its .T" in line
 
 
 def test_a_table_indexed_by_class_is_read_from_parquet(tmp_path):
@@ -263,6 +368,16 @@ def test_parquet_labels_that_are_numbers_or_categories(tmp_path):
         assert table.matrix.dtype == np.float32
 
 
+def test_parquet_labels_beyond_what_floats_tell_apart_are_refused(tmp_path):
+    path = tmp_path / "x.parquet"
+    pd.DataFrame({"label": [1.0, 2.0**53 + 2], "a": [1, 2]}).to_parquet(path)
+    line = refusal(read_table, path)
+    assert "Row 2, column 'label' of x.parquet must be exact" in line
+    assert f"got {2**53 + 2}." in line
+    pd.DataFrame({"label": pd.array([1, None], "Float64"), "a": [1, 2]}).to_parquet(path)
+    assert "Row 2, column 'label' of x.parquet is empty" in refusal(read_table, path)
+
+
 def test_commas_quotes_and_line_ends_of_other_systems(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes(b'\xef\xbb\xbflabel,a\r\n"Zebra, plains",1\r\n"say ""hee""",2\r\n\r\n')
@@ -284,7 +399,10 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch, module
     path = tmp_path / f"animals{ending}"
     write_features(path)
     monkeypatch.setitem(sys.modules, module, None)
-    expected = f'Reading {ending} needs {module}; install it with pip install "zonkey[data]".'
+    expected = (
+        f"Reading {ending} needs {module}; install {module}, or the extra: "
+        'pip install "zonkey[data]" (from a clone: pip install ".[data]").'
+    )
     with pytest.raises(ImportError) as caught:
         read_table(path)
     assert str(caught.value) == expected
@@ -300,7 +418,7 @@ def test_good_files_have_facts_and_no_problem(files):
     assert "animals.csv has 24 samples of 3 features (float64)." in report.facts
     assert "words.csv has 5 classes of 2 dimensions." in report.facts
     assert "4 classes have samples: 6 to 6 each, 6 in the middle." in report.facts
-    assert "4 classes are seen; 1 are unseen, with a prototype alone: 'zebra'." in report.facts
+    assert "4 classes are seen; 1 are known by prototype only: 'zebra'." in report.facts
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -373,7 +491,7 @@ def test_no_label_in_common_is_said_once(files):
     (line,) = check_files(files).problems
     assert "animals.csv has '0', '1', '2'" in line
     assert "words.csv has '01', 'NA', 'ass'" in line
-    assert line == refusal(load_files, *files)
+    assert line == refusal(load_features, *files)
 
 
 def test_many_problems_of_a_kind_are_counted(tmp_path):
@@ -433,7 +551,7 @@ def test_labels_without_features(tmp_path):
 def test_features_without_labels(tmp_path):
     np.savez(tmp_path / "x.npz", features=X)
     np.savez(tmp_path / "p.npz", prototypes=MATRIX, labels=CLASSES)
-    line = refusal(load_files, tmp_path / "x.npz", tmp_path / "p.npz")
+    line = refusal(load_features, tmp_path / "x.npz", tmp_path / "p.npz")
     assert "x.npz holds none" in line
     assert check_files([tmp_path / "p.npz", tmp_path / "x.npz"]).problems == [line]
 
@@ -441,7 +559,7 @@ def test_features_without_labels(tmp_path):
 def test_labels_that_are_no_whole_numbers_are_not_compared(tmp_path):
     np.savez(tmp_path / "x.npz", features=X, labels=X[:, 0])
     known = write_prototypes(tmp_path / "p.json")
-    line = refusal(load_files, tmp_path / "x.npz", known)
+    line = refusal(load_features, tmp_path / "x.npz", known)
     assert "Labels must be text or whole numbers; x.npz has" in line
     assert check_files(features=tmp_path / "x.npz", prototypes=known).problems == [line]
 
@@ -449,5 +567,5 @@ def test_labels_that_are_no_whole_numbers_are_not_compared(tmp_path):
 def test_nothing_is_written(files):
     before = {path: path.read_bytes() for path in files[0].parent.iterdir()}
     check_files(files)
-    _ = load_files(*files).X
+    _ = load_features(*files).X
     assert {path: path.read_bytes() for path in files[0].parent.iterdir()} == before

@@ -145,9 +145,10 @@ def test_several_semantics_are_several_spaces_and_one_is_the_default(tmp_path, c
     data = load_xlsa17(folder, semantics=("att_splits", "sent_splits.mat"), space="sent")
     assert data.spaces == ("sent", "att", "original_att")
     np.testing.assert_array_equal(data.prototypes[NAMES[2]], contents["sent_splits"]["att"][:, 2])
-    alone = load_xlsa17(folder, semantics="sent_splits", space="sent")
+    assert load_xlsa17(folder, semantics=["sent_splits", "att_splits"]).spaces[0] == "sent"
+    alone = load_xlsa17(folder, semantics="sent_splits")
     assert alone.spaces == ("sent",)
-    line = refusal(folder, semantics="sent_splits")
+    line = refusal(folder, semantics="sent_splits", space="att")
     assert "`space` must be one of 'sent'; got 'att'. Pass one of them" in line
 
 
@@ -222,6 +223,13 @@ def set_header(path, text):
     path.write_bytes(text.encode().ljust(116) + content[116:])
 
 
+@pytest.fixture
+def published(monkeypatch):
+    """Make the sizes of the tiny data set those that are published for CUB."""
+    sizes = xlsa17_release.PublishedSizes(4, 2, 12, 4, 8)
+    monkeypatch.setattr(xlsa17_release, "PUBLISHED", {"CUB": sizes})
+
+
 @pytest.mark.parametrize(
     ("header", "version"),
     [
@@ -233,24 +241,45 @@ def set_header(path, text):
         ("MATLAB 5.0 MAT-file Platform: posix, Created on: Mon Jul  3 10:00:00 2017", "unknown"),
     ],
 )
-def test_the_date_by_matlab_tells_the_release(tmp_path, contents, header, version):
-    folder = write_folder(tmp_path / "birds", contents)
+def test_the_date_by_matlab_makes_a_release_probable(
+    tmp_path, contents, published, header, version
+):
+    folder = write_folder(tmp_path / "CUB", contents)
     set_header(folder / "att_splits.mat", header)
     data = load_xlsa17(folder)
-    assert data.about["split_version"] == version
     if version == "unknown":
+        assert data.about["split_version"] == version
         assert data.split.name == "PS, version unknown"
     else:
-        assert data.split.name == f"PS {version}"
+        assert data.about["split_version"] == f"probably {version}"
+        assert data.split.name == f"probably PS {version}"
         year = header.split()[-1]
         assert data.about["split_told_by"] == f"att_splits.mat, written by MATLAB in {year}"
 
 
-def test_train_loc_and_val_loc_make_the_first_release_probable(tmp_path, contents):
-    folder = write_folder(tmp_path / "birds", with_sentences(contents))
-    data = load_xlsa17(folder, semantics="sent_splits", space="sent")
-    assert data.split.name == "PS probably v1"
-    assert data.about["split_told_by"] == "train_loc and val_loc in sent_splits.mat"
+@pytest.mark.parametrize(("name", "n"), [("birds", 12), ("CUB", 11)])
+def test_a_date_tells_nothing_of_other_data_sets_and_sizes(tmp_path, contents, published, name, n):
+    splits = contents["att_splits"]
+    splits["trainval_loc"] = splits["trainval_loc"][:n]
+    folder = write_folder(tmp_path / name, contents)
+    set_header(
+        folder / "att_splits.mat",
+        "MATLAB 5.0 MAT-file, Platform: GLNXA64, Created on: Mon Jul  3 10:00:00 2017",
+    )
+    assert load_xlsa17(folder).split.name == "PS, version unknown"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("CUB", "probably PS v1"), ("birds", "PS, version unknown")]
+)
+def test_train_loc_and_val_loc_make_the_first_release_probable(
+    tmp_path, contents, published, name, expected
+):
+    folder = write_folder(tmp_path / name, with_sentences(contents))
+    data = load_xlsa17(folder, semantics="sent_splits")
+    assert data.split.name == expected
+    told = "train_loc and val_loc in sent_splits.mat"
+    assert (data.about["split_told_by"] == told) == (name == "CUB")
 
 
 def test_a_known_fingerprint_outweighs_the_date(tmp_path, contents, monkeypatch):

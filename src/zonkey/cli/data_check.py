@@ -32,6 +32,12 @@ def data_check(
     label_column: Annotated[
         str | None, typer.Option(help="Column of the labels in a table.")
     ] = None,
+    features_key: Annotated[
+        str | None, typer.Option(help="Name of the features in a file of several arrays.")
+    ] = None,
+    labels_key: Annotated[
+        str | None, typer.Option(help="Name of the labels in a file of several arrays.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report as JSON instead of text.")
     ] = False,
@@ -49,7 +55,8 @@ def data_check(
         report = check_folder(files[0])
     else:
         named = {"features": features, "prototypes": prototypes, "labels": labels}
-        report = check_files(files or (), **named, label_column=label_column)
+        keys = {"features_key": features_key, "labels_key": labels_key}
+        report = check_files(files or (), **named, **keys, label_column=label_column)
     if as_json:
         typer.echo(json.dumps(asdict(report)))
     else:

@@ -84,14 +84,7 @@ def _source(name: str, file: str) -> str:
 
 def _npy_arrays(path: Path) -> list[StoredArray]:
     with readable(path), path.open("rb") as file:
-        shape, dtype = _npy_header(file)
-        promised = file.tell() + math.prod(shape) * dtype.itemsize
-    size = path.stat().st_size
-    if size < promised and dtype.kind != "O":
-        raise DataError(
-            f"{path.name} must be a whole .npy file; it is cut short ({size} of {promised} bytes). "
-            "Copy it, or save it, again."
-        )
+        shape, dtype = _npy_header(file, path.stat().st_size, path)
     return [StoredArray("", shape, dtype, partial(_read_npy, path), path.name)]
 
 
@@ -103,11 +96,11 @@ def _read_npy(path: Path) -> np.ndarray:
 def _npz_arrays(path: Path) -> list[StoredArray]:
     arrays = []
     with readable(path), zipfile.ZipFile(path) as archive:
-        for member in archive.namelist():
-            if member.endswith(".npy"):
+        for member in archive.infolist():
+            if member.filename.endswith(".npy"):
                 with archive.open(member) as file:
-                    shape, dtype = _npy_header(file)
-                name = member.removesuffix(".npy")
+                    shape, dtype = _npy_header(file, member.file_size, path)
+                name = member.filename.removesuffix(".npy")
                 read = partial(_read_npz, path, name)
                 arrays.append(StoredArray(name, shape, dtype, read, path.name))
     return arrays
@@ -118,12 +111,21 @@ def _read_npz(path: Path, name: str) -> np.ndarray:
         return file[name]
 
 
-def _npy_header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _npy_header(file: Any, size: int, path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and type of an array; the file of this size must have room for its values."""
     version = np.lib.format.read_magic(file)
     # Version 3 differs from 2 in the names of fields only, and arrays with fields are refused.
     first = version == (1, 0)
     read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"an array of shape {shape}")
+    promised = file.tell() + math.prod(shape) * dtype.itemsize
+    if size < promised and dtype.kind != "O":
+        raise DataError(
+            f"{path.name} must be a whole {path.suffix.lower()} file; it is cut short ({size} of "
+            f"{promised} bytes). Copy it, or save it, again."
+        )
     return shape, dtype
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -109,23 +109,61 @@ def describe_classes(y: np.ndarray, report: Report) -> None:
 
 
 def compare_classes(
-    classes: np.ndarray, known: np.ndarray, features: str, prototypes: str, report: Report
+    classes: np.ndarray,
+    known: np.ndarray,
+    features: str,
+    prototypes: str,
+    report: Report,
+    *,
+    held_out: np.ndarray | None = None,
+    header: Sequence[str] = (),
 ) -> None:
-    """Report which classes are seen, unseen, and without a prototype."""
-    report.problems.extend(without_prototype(classes, known, features, prototypes))
+    """Report which classes are seen, unseen, known by prototype only, and without a prototype.
+
+    Parameters
+    ----------
+    classes : ndarray of str
+        Classes with samples.
+    known : ndarray of str
+        Classes with a prototype.
+    features, prototypes : str
+        Names of the files.
+    report : Report
+    held_out : ndarray of str, default=None
+        Classes of which a column `split` marks all samples `test`; None where there is none.
+    header : sequence of str
+        Names of the columns of the prototypes.
+    """
+    report.problems.extend(without_prototype(classes, known, features, prototypes, header))
     _describe_spellings(classes, features, report)
-    unseen = np.setdiff1d(known, classes)
-    report.facts.append(
-        f"{len(classes)} classes are seen; {len(unseen)} are unseen, with a prototype alone"
-        + (f": {listed(unseen)}." if unseen.size else "; use `unseen` to hold some out.")
-    )
+    alone = np.setdiff1d(known, classes)
+    fact = f"{len(classes)} classes are seen"
+    if held_out is not None:
+        fact = f"{len(classes) - len(held_out)} classes are seen"
+        unseen = f": {listed(held_out)}" if held_out.size else ""
+        fact += f" and {len(held_out)} unseen by the column `split`{unseen}"
+    fact += f"; {len(alone)} are known by prototype only"
+    if alone.size:
+        fact += f": {listed(alone)}"
+    elif held_out is None:
+        fact += "; use `unseen` to hold some out"
+    report.facts.append(f"{fact}.")
 
 
 def without_prototype(
-    classes: np.ndarray, known: np.ndarray, features: str, prototypes: str
+    classes: np.ndarray,
+    known: np.ndarray,
+    features: str,
+    prototypes: str,
+    header: Sequence[str] = (),
 ) -> list[str]:
     """Say which classes have samples and no prototype, with the spelling that may be meant."""
     missing = np.setdiff1d(classes, known)
+    if missing.size and set(classes.tolist()) <= set(header):
+        return [
+            f"Prototypes must be rows; {prototypes} looks transposed, with the classes "
+            f"{listed(classes, 3)} as columns. Save it with a class a row (df.T in pandas)."
+        ]
     if len(missing) == len(classes) > 1:
         return [
             f"Both files must use the same labels; {features} has {listed(classes, 3)} and "

@@ -48,6 +48,7 @@ def read_features(
     DataError
         In one line: what is wrong with the file, and how to mend it.
     """
+    require_one_source(labels, labels_key)
     arrays = stored_arrays(path)
     features = as_features(pick_features(arrays, features_key))
     if labels is not None:
@@ -57,6 +58,15 @@ def read_features(
     if found is not None:
         require_equally_many(features, found, Path(labels or path).name)
     return features, found
+
+
+def require_one_source(labels: str | Path | None, labels_key: str | None) -> None:
+    """Refuse labels from two places."""
+    if labels is not None and labels_key is not None:
+        raise DataError(
+            f"`labels_key` must be None where the labels have a file of their own; got "
+            f"{labels_key!r} and {Path(labels).name}. Leave one of them out."
+        )
 
 
 def pick_features(

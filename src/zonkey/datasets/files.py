@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .errors import DataError
 
 MOST = 10  # problems of one kind that are listed before they are counted
@@ -28,23 +30,30 @@ _SIGNATURES: tuple[tuple[bytes, tuple[str, ...]], ...] = (
     (b"\x1f\x8b", (".gz",)),
     (b"\x80\x02", (".pt", ".pth")),
 )
+_ARCHIVES = (".npz", ".pt", ".pth")
 
 
 def existing_file(path: str | Path, endings: Sequence[str]) -> Path:
     """Refuse what is no file, has another ending, or does not hold what its ending says."""
     path = Path(path)
+    require_file(path)
     if path.suffix.lower() not in endings:
         raise DataError(
             f"The file must end in {' or '.join(endings)}; got {path.name}. Save it in such a "
             "format."
         )
-    if not path.is_file():
-        what = "it is a folder" if path.is_dir() else "there is none"
-        raise DataError(f"{path} must be a file; {what}. Check the path.")
     if path.stat().st_size == 0:
         raise DataError(f"{path.name} is empty. Check what was saved.")
     _require_kind(path)
     return path
+
+
+def require_file(path: Path) -> None:
+    """Refuse a path at which there is no file."""
+    if path.is_dir():
+        raise DataError(f"{path} must be a file; it is a folder. Pass a file in it.")
+    if not path.is_file():
+        raise DataError(f"{path} does not exist. Check the path.")
 
 
 @contextmanager
@@ -56,6 +65,10 @@ def readable(path: Path) -> Iterator[None]:
         raise
     except PermissionError:
         raise DataError(f"{path} must be readable; you have no permission. Change it.") from None
+    except MemoryError:
+        raise DataError(
+            f"{path.name} must fit into memory; it does not. Save fewer samples, or float32."
+        ) from None
     except (OSError, EOFError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile,
             zlib.error, struct.error, csv.Error, tokenize.TokenError) as error:  # fmt: skip
         reason = next(iter(str(error).splitlines()), type(error).__name__)[:80]
@@ -88,8 +101,17 @@ def needed(module: str, extra: str, what: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise ImportError(
-            f'Reading {what} needs {module}; install it with pip install "zonkey[{extra}]".'
+            f"Reading {what} needs {module}; install {module}, or the extra: "
+            f'pip install "zonkey[{extra}]" (from a clone: pip install ".[{extra}]").'
         ) from None
+
+
+def largest_exact(dtype: np.dtype[Any]) -> int:
+    """Return up to which number floats of this type hold every whole number: 2^53 for doubles.
+
+    Beyond it two labels may have become one.
+    """
+    return 2 ** min(np.finfo(dtype).nmant + 1, 53)
 
 
 def capped(lines: Sequence[str], kind: str, n: int | None = None) -> list[str]:
@@ -102,7 +124,11 @@ def _require_kind(path: Path) -> None:
     """Refuse a file whose first bytes contradict its ending."""
     endings = _endings_of_content(path)
     if endings and path.suffix.lower() not in endings:
-        remedies = {".xlsx": "Save the sheet as CSV UTF-8.", ".gz": "Unpack it first."}
+        remedies = {
+            ".xlsx": "Save the sheet as CSV UTF-8.",
+            ".gz": "Unpack it first.",
+            ".zip": "Unpack it, and pass the file in it.",
+        }
         remedy = remedies.get(endings[0], f"Rename it to {path.stem}{endings[0]}.")
         raise DataError(
             f"{path.name} must hold what its ending says; its content is that of a {endings[0]} "
@@ -123,7 +149,10 @@ def _endings_of_archive(path: Path) -> tuple[str, ...]:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except zipfile.BadZipFile:
-        return ()  # cut short: its reader says so
+        # Cut short: a reader of archives says so itself.
+        return () if path.suffix.lower() in _ARCHIVES else (".zip",)
     if any(name.endswith("data.pkl") for name in names):
         return ".pt", ".pth"
-    return (".xlsx",) if any(name.startswith("xl/") for name in names) else (".npz",)
+    if any(name.startswith("xl/") for name in names):
+        return (".xlsx",)
+    return (".npz",) if any(name.endswith(".npy") for name in names) else (".zip",)

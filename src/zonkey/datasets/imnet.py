@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -96,9 +97,22 @@ def load_imnet(folder: str | Path) -> Dataset:
     )
 
 
+def holds_imnet(paths: Sequence[Path]) -> bool:
+    """Say whether one of the files has features as they are called in this layout."""
+    known = {name for key in ("X_tr", "X_te") for name in (key, *_NAMES[key])}
+    return any(known & describe_mat(path).variables.keys() for path in paths)
+
+
 def _find(folder: Path) -> _Places:
     """Return where each variable is, by its first name."""
+    if not folder.exists():
+        raise DataError(f"{folder} does not exist. Pass the folder of the release.")
     paths = [folder] if folder.is_file() else sorted(folder.glob("*.mat"))
+    if not paths:
+        raise DataError(
+            f"{folder} must hold MATLAB files; there is no .mat file in it. Pass the folder of the "
+            "release."
+        )
     files = [describe_mat(path) for path in paths]
     known = sorted({key for file in files for key in file.variables})
     places: _Places = {}

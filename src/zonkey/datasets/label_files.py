@@ -11,9 +11,10 @@ import numpy as np
 
 from .array_files import StoredArray, contents, pick_named, stored_arrays
 from .errors import DataError
-from .files import existing_file, read_text, readable
+from .files import existing_file, largest_exact, read_text, readable
 
 LABEL_KEYS = ("labels", "y", "targets", "target", "label")
+_LAST_CHARACTER = 0x10FFFF
 _HEADINGS = (*LABEL_KEYS, "class")
 
 
@@ -61,7 +62,10 @@ def label_vector(array: StoredArray) -> np.ndarray:
             f"Labels must be one a sample; {array.source} has shape {array.shape}. Save "
             "labels.argmax(axis=1) for one-hot rows."
         )
-    return np.asarray(array.read()).ravel()
+    labels = np.asarray(array.read()).ravel()
+    if labels.dtype.kind == "U":
+        _require_characters(labels, array.source)
+    return labels
 
 
 def label_strings(labels: np.ndarray, source: str) -> np.ndarray:
@@ -78,9 +82,18 @@ def label_strings(labels: np.ndarray, source: str) -> np.ndarray:
                 f"Labels must be text or whole numbers; {source} has {labels[row]} at position "
                 f"{row}. Drop that sample, or give it a class."
             )
+        limit = largest_exact(labels.dtype)
+        if (np.abs(labels) > limit).any():
+            row = int(np.argmax(np.abs(labels) > limit))
+            raise DataError(
+                f"Labels must be exact; {source} has {labels[row]:.0f} at position {row}, and "
+                f"{labels.dtype} is exact up to {limit} only. Save them as text or as int64."
+            )
         labels = labels.astype(np.int64)
     if labels.dtype.kind == "S":
         labels = np.char.decode(labels, "utf-8", "replace")
+    elif labels.dtype.kind == "U":
+        _require_characters(labels, source)
     text = labels.astype(str)
     blank = np.char.strip(text) == ""
     if blank.any():
@@ -89,6 +102,20 @@ def label_strings(labels: np.ndarray, source: str) -> np.ndarray:
             f"{int(np.argmax(blank))} (counted from 0). Fill them in, or drop those samples."
         )
     return text
+
+
+def _require_characters(labels: np.ndarray, source: str) -> None:
+    """Refuse text that Python cannot hold, or cannot print: a damaged file has such."""
+    if not labels.dtype.itemsize or not labels.size:
+        return
+    native = np.ascontiguousarray(labels.astype(labels.dtype.newbyteorder("=")))
+    codes = native.view(np.uint32).reshape(len(labels), -1)
+    bad = ((codes > _LAST_CHARACTER) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any(axis=1)
+    if bad.any():
+        raise DataError(
+            f"Labels must be text; {source} has characters that do not exist at position "
+            f"{int(np.argmax(bad))} (counted from 0). It is damaged: save it again."
+        )
 
 
 def _only_column(path: Path, lines: list[str]) -> list[str]:

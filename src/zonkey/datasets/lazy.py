@@ -49,7 +49,13 @@ class LazyMatrix:
     def values(self) -> np.ndarray:
         """Return the matrix, read-only."""
         if self._values is None:
-            values = self._read()
+            try:
+                values = self._read()
+            except MemoryError:
+                raise DataError(
+                    f"Features must fit into memory; {self.source} has {self.shape[0]} x "
+                    f"{self.shape[1]} of type {self.dtype}. Save fewer samples, or float32."
+                ) from None
             if values.shape != self.shape:
                 raise DataError(
                     f"Features of {self.source} were {self.shape} when the file was opened and are "

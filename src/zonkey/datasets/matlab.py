@@ -14,6 +14,7 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadWarning
 
 from .errors import DataError
+from .files import largest_exact
 from .matlab_tags import require_whole
 
 _HEADER_TEXT = 116  # bytes of text, in both versions
@@ -151,6 +152,13 @@ def whole_numbers(values: np.ndarray, subject: str) -> np.ndarray:
                 f"{subject} must hold whole numbers; got {broken[0]:g}. Save positions or class "
                 "numbers, not measurements."
             )
+    limit = largest_exact(flat.dtype) if flat.dtype.kind == "f" else int(np.iinfo(np.int64).max)
+    beyond = flat[(flat > limit) | (flat < -limit)]
+    if beyond.size:
+        raise DataError(
+            f"{subject} must hold exact whole numbers; got {float(beyond[0]):.0f}, and "
+            f"{flat.dtype} is exact up to {limit} only. Count from 1, or save text."
+        )
     return flat.astype(np.int64)
 
 
@@ -178,8 +186,12 @@ def _damage_in_one_line(path: Path) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("error", MatReadWarning)
             yield
-    except (DataError, ImportError, MemoryError):
+    except (DataError, ImportError):
         raise
+    except MemoryError:
+        raise DataError(
+            f"{path} must fit into memory; it does not. Save fewer samples, or single."
+        ) from None
     except Exception as error:  # parsers raise whatever they stumble upon
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
@@ -194,8 +206,8 @@ def _opened_hdf5(path: Path) -> Iterator[Any]:
         import h5py
     except ImportError:
         raise ImportError(
-            f"Reading {path}, a MATLAB file of version 7.3, needs h5py; install it with "
-            'pip install "zonkey[data]".'
+            f"Reading {path}, a MATLAB file of version 7.3, needs h5py; install h5py, or the "
+            'extra: pip install "zonkey[data]" (from a clone: pip install ".[data]").'
         ) from None
     with _damage_in_one_line(path), h5py.File(path, "r") as file:
         yield file

@@ -1,9 +1,4 @@
-"""mini-ImageNet features for few-shot learning: base classes to learn from, novel ones to test on.
-
-The file holds `features` (n x d), `labels` 0 to 99 (64 classes of the training split, 16 of the
-validation split, 20 of the test split, in this order), `class_names`, `prototypes` (100 rows) and
-`n_backbone_classes`: how many of the first classes the backbone was trained on, 64 or 80.
-"""
+"""mini-ImageNet features for few-shot learning: base classes to learn from, novel ones to test."""
 
 from __future__ import annotations
 
@@ -23,6 +18,7 @@ from .files import existing_file
 from .label_files import label_vector
 from .split import Split
 
+_N_CLASSES = 100
 _NOVEL = {"val": range(64, 80), "test": range(80, 100)}
 
 
@@ -35,7 +31,15 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
     Parameters
     ----------
     path : str or Path
-        An `.npz` file as described at the top of this module. float16 becomes float32.
+        An `.npz` file with these arrays:
+
+        - `features`: one image a row; float16 becomes float32.
+        - `labels`: the class of each row, 0 to 99: first the 64 classes of the training split,
+          then the 16 of the validation split, then the 20 of the test split.
+        - `class_names`: 100 names, in this order.
+        - `prototypes`: 100 rows, in this order.
+        - `n_backbone_classes`: how many of the first classes the backbone was trained on, 64 or 80
+          as a rule.
     novel : {"test", "val"}, default="test"
         Which classes are novel: the 20 of the test split, or the 16 of the validation split, to
         choose parameters on. The latter need a backbone trained on the 64 others alone.
@@ -51,11 +55,10 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
     path = existing_file(path, (".npz",))
     arrays = stored_arrays(path)
     features = as_features(_required(arrays, "features"))
-    numbers = label_vector(_required(arrays, "labels"))
-    require_equally_many(features, numbers, path.name)
     names = label_vector(_required(arrays, "class_names")).astype(str)
-    n_base = int(_required(arrays, "n_backbone_classes").read())
-    _check(path, numbers, names, n_base, novel)
+    numbers = _positions(label_vector(_required(arrays, "labels")), names, path)
+    require_equally_many(features, numbers, path.name)
+    n_base = _n_base(_required(arrays, "n_backbone_classes"), novel)
     labels = _unique(names)
     split = Split(
         train=np.flatnonzero(numbers < n_base),
@@ -90,19 +93,40 @@ def _required(arrays: list[StoredArray], name: str) -> StoredArray:
     return found
 
 
-def _check(path: Path, numbers: np.ndarray, names: np.ndarray, n_base: int, novel: str) -> None:
-    outside = np.setdiff1d(numbers, np.arange(len(names)))
-    if numbers.dtype.kind not in "iu" or outside.size:
+def _positions(numbers: np.ndarray, names: np.ndarray, path: Path) -> np.ndarray:
+    """Return labels, which may be whole floats, as positions in the names of the classes."""
+    if len(names) != _N_CLASSES:
         raise DataError(
-            f"Labels must be positions in `class_names`, 0 to {len(names) - 1}; {path.name} has "
+            f"`class_names` must name the {_N_CLASSES} classes of mini-ImageNet; {path.name} has "
+            f"{len(names)}. Save all of them, in the order of the labels."
+        )
+    outside = np.setdiff1d(numbers, np.arange(_N_CLASSES))
+    if numbers.dtype.kind not in "iuf" or outside.size:
+        raise DataError(
+            f"Labels must be positions in `class_names`, 0 to {_N_CLASSES - 1}; {path.name} has "
             f"{listed(outside)}. Subtract 1 if they count from 1."
         )
-    if n_base > _NOVEL[novel].start:
+    return numbers.astype(np.int64)
+
+
+def _n_base(array: StoredArray, novel: str) -> int:
+    """Return how many classes the backbone knows; novel classes must be new to it."""
+    is_number = array.dtype.kind in "iuf"
+    values = np.asarray(array.read()).ravel() if is_number else np.array([])
+    if len(values) != 1 or values[0] not in range(1, _N_CLASSES + 1):
+        got = listed(values) if is_number else array.dtype
         raise DataError(
-            f"Novel classes must be new to the backbone; that of {path.name} was trained on "
-            f'{n_base} classes, those of novel="{novel}" among them. Load the file of a backbone '
+            f"`n_backbone_classes` must be one whole number from 1 to {_N_CLASSES}; {array.file} "
+            f"has {got}. Save how many of the first classes the backbone was trained on."
+        )
+    n = int(values[0])
+    if n > _NOVEL[novel].start:
+        raise DataError(
+            f"Novel classes must be new to the backbone; that of {array.file} was trained on "
+            f'{n} classes, those of novel="{novel}" among them. Load the file of a backbone '
             f"trained on {_NOVEL[novel].start}."
         )
+    return n
 
 
 def _unique(names: np.ndarray) -> np.ndarray:

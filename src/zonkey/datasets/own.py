@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ from .check_findings import without_prototype
 from .dataset import Dataset
 from .errors import DataError
 from .feature_files import read_features
+from .files import require_file
 from .label_files import label_strings
 from .lazy import LazyMatrix
 from .own_split import held_out_split, marked_split, require_marks
 from .prototype_files import read_prototypes
-from .sheets import TABLE_ENDINGS
+from .sheets import TABLE_ENDINGS, column_names
 from .tables import read_table
 
 
-def load_files(
+def load_features(
     features: str | Path,
     prototypes: str | Path,
     *,
@@ -31,6 +33,9 @@ def load_files(
     unseen: Any = None,
     test_size: float = 0.2,
     name: str | None = None,
+    class_names: Mapping[Any, str] | None = None,
+    licence: str = "not stated",
+    citation: str = "not stated",
     random_state: Any = 0,
 ) -> Dataset:
     """Make a Dataset of your own files.
@@ -50,7 +55,7 @@ def load_files(
     label_column : str, default=None
         Column of the labels in a table.
     features_key, labels_key : str, default=None
-        Names of the arrays in a file of several.
+        Names of the arrays in a file of several; a table has none.
     unseen : list of labels, int or float, default=None
         Classes to hold out as unseen; or how many, or which fraction, to draw at random. None: all
         samples serve for training. A table may say so itself in a column `split`: rows `train`
@@ -61,6 +66,10 @@ def load_files(
         setting, where `unseen` is given. Every class keeps at least one training sample.
     name : str, default=None
         The name of the features file, without its ending, where there is none.
+    class_names : mapping {label: str}, default=None
+        How to write a class for people; the label itself where there is none.
+    licence, citation : str, default="not stated"
+        What a report has to say of the data.
     random_state : int, RandomState or None, default=0
         Which classes and samples are held out.
 
@@ -76,6 +85,7 @@ def load_files(
     features, prototypes = Path(features), Path(prototypes)
     if features.suffix.lower() in TABLE_ENDINGS:
         require_no_labels_file(features, labels)
+        require_no_keys(features, features_key, labels_key)
         table = read_table(features, label_column=label_column)
         matrix = LazyMatrix.of(table.matrix, features.name)
         y, marks, first_row = table.labels, table.split, table.first_row
@@ -87,7 +97,8 @@ def load_files(
         y = label_strings(require_labels(stored, features), Path(labels or features).name)
         marks, first_row = None, 0
     known = read_prototypes(prototypes, label_column=label_column)
-    lacking = without_prototype(np.unique(y), known.labels, features.name, prototypes.name)
+    names = features.name, prototypes.name
+    lacking = without_prototype(np.unique(y), known.labels, *names, header_of(prototypes))
     if lacking:
         raise DataError(lacking[0])
     if marks is None:
@@ -103,11 +114,22 @@ def load_files(
     about = {"features_file": features.name, "prototypes_file": prototypes.name}
     if labels is not None:
         about["labels_file"] = Path(labels).name
-    return Dataset(name or features.stem, matrix, y, known, split, about=about)
+    return Dataset(
+        name or features.stem,
+        matrix,
+        y,
+        known,
+        split,
+        class_names={str(label): text for label, text in (class_names or {}).items()},
+        licence=licence,
+        citation=citation,
+        about=about,
+    )
 
 
 def require_known_ending(path: Path) -> None:
-    """Refuse a file of features in a format that is not read."""
+    """Refuse a file of features that is not there, or in a format that is not read."""
+    require_file(path)
     if path.suffix.lower() not in (*TABLE_ENDINGS, *ARRAY_ENDINGS):
         endings = ", ".join((*TABLE_ENDINGS, *ARRAY_ENDINGS))
         raise DataError(
@@ -123,6 +145,21 @@ def require_no_labels_file(path: Path, labels: str | Path | None) -> None:
             f"A table has its labels in a column; {path.name} is a table and there is a file of "
             f"labels {Path(labels).name}. Add them to the table as a column `label`."
         )
+
+
+def require_no_keys(path: Path, features_key: str | None, labels_key: str | None) -> None:
+    """Refuse names of arrays for a table, which has columns."""
+    for parameter, key in (("features_key", features_key), ("labels_key", labels_key)):
+        if key is not None:
+            raise DataError(
+                f"`{parameter}` must be None for a table; got {key!r}, and {path.name} is one. "
+                "Leave it out, and name the column of labels with `label_column`."
+            )
+
+
+def header_of(prototypes: Path) -> list[str]:
+    """Return the names of the columns of a table of prototypes, none for another file."""
+    return column_names(prototypes) if prototypes.suffix.lower() in TABLE_ENDINGS else []
 
 
 def require_labels(labels: np.ndarray | None, path: Path) -> np.ndarray:

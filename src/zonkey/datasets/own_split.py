@@ -15,7 +15,7 @@ from .split import Split
 
 
 def held_out_split(y: np.ndarray, unseen: Any, test_size: float, random_state: Any) -> Split:
-    """Hold out all samples of the unseen classes and some of the others; see `load_files`."""
+    """Hold out all samples of the unseen classes and some of the others; see `load_features`."""
     if unseen is None:
         return Split(train=np.arange(len(y)), test_unseen=[], name="all samples for training")
     if not isinstance(test_size, Real) or not 0 <= test_size < 1:
@@ -47,7 +47,7 @@ def require_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -
             f"The column `split` must say train, val or test; row {first_row + row} of {file} says "
             f"{str(marks[row])!r}, and {int(bad.sum()) - 1} other rows are wrong too. Correct them."
         )
-    if (marks == "test").all():
+    if not (marks == "train").any():
         raise DataError(
             f"The column `split` of {file} has no row `train`. Mark rows to learn from."
         )
@@ -59,8 +59,13 @@ def require_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -
         )
 
 
+def held_out_classes(y: np.ndarray, marks: np.ndarray) -> np.ndarray:
+    """Return the classes all samples of which are marked `test`."""
+    return np.setdiff1d(y[marks == "test"], y[marks != "test"])
+
+
 def marked_split(y: np.ndarray, marks: np.ndarray) -> Split:
-    """Split by the marks train, val and test of the samples; see `load_files`."""
+    """Split by the marks train, val and test of the samples; see `load_features`."""
     test = marks == "test"
     seen = np.isin(y, y[~test])
     return Split(

@@ -30,8 +30,9 @@ def read_prototypes(path: str | Path, *, label_column: str | None = None) -> Pro
     ----------
     path : str or Path
         `.csv`, `.tsv` or `.parquet` with the labels in a column called `label`, `class` or `name`,
-        else in the first one; `.json` as {label: [numbers]}; or `.npz`, `.h5` or `.pt` with a
-        matrix and the labels of its rows. Labels become text, as in `Table`.
+        else in the only column of text, else in the first one; `.json` as {label: [numbers]}; or
+        `.npz`, `.h5` or `.pt` with a matrix and the labels of its rows. Labels become text, as in
+        `Table`.
     label_column : str, default=None
         Column of the labels in a table.
     """
@@ -99,9 +100,12 @@ def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
     if found is None and len(of_rows) == 1:
         found = of_rows[0]
     if found is None:
+        width = matrix.shape[1]
+        turned = any(array.shape in ((width,), (width, 1)) for array in arrays)
+        remedy = "The matrix looks transposed: save its .T" if turned else "Save them as `labels`"
         raise DataError(
             f"{path.name} must hold a label for each of the {n} rows of its prototypes; it has "
-            f"{contents(arrays)}. Save them as `labels`."
+            f"{contents(arrays)}. {remedy}."
         )
     labels = label_strings(label_vector(found), found.source)
     # Not through `matrix`, which stops at the first NaN.
@@ -117,6 +121,12 @@ def _read_json(path: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
         raise DataError(
             f"{path.name} must be JSON; line {error.lineno}, column {error.colno} is not "
             f"({error.msg}). Write it with json.dump."
+        ) from None
+    except (RecursionError, ValueError) as error:
+        what = "lists in lists" if isinstance(error, RecursionError) else "a number of many digits"
+        raise DataError(
+            f"{path.name} must be a JSON object of vectors of numbers; it has {what}, too many to "
+            'read. Write it as {"zebra": [0.0, 1.0], "horse": [1.0, 0.0]}.'
         ) from None
     is_object = isinstance(pairs, list) and all(isinstance(pair, tuple) for pair in pairs)
     if not is_object or not pairs:
@@ -143,6 +153,8 @@ def _wrong_vector(vector: Any, width: int) -> str | None:
     if not isinstance(vector, list):
         return f"is {str(vector)[:40]!r}"
     for entry in vector:
+        if isinstance(entry, list | tuple):  # which may be deep, too deep to be written
+            return "holds a list" if isinstance(entry, list) else "is an object"
         if isinstance(entry, bool) or not isinstance(entry, int | float):
             return f"holds {str(entry)[:40]!r}"
         if not -_LARGEST < entry < _LARGEST:

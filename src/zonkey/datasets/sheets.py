@@ -14,6 +14,7 @@ from .files import needed, read_text, readable
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_LONG_RUN = 8  # columns from which 0, 1, 2, ... are names for sure, and no data
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,15 @@ def read_sheet(path: Path, label_names: Sequence[str], *, labels_first: bool) ->
     if path.suffix.lower() == ".parquet":
         return _read_parquet(path, label_names, labels_first)
     return _read_csv(path, label_names, labels_first)
+
+
+def column_names(path: Path) -> list[str]:
+    """Return what a table calls its columns, without reading the rest of a parquet file."""
+    if path.suffix.lower() == ".parquet":
+        parquet = needed("pyarrow.parquet", "data", ".parquet")
+        with readable(path):
+            return list(map(str, parquet.read_schema(path).names))
+    return _first_line(read_text(path), _SEPARATORS[path.suffix.lower()], path)
 
 
 def position_of(wanted: Sequence[str], names: Sequence[str]) -> int | None:
@@ -99,11 +109,10 @@ def _read_csv(path: Path, label_names: Sequence[str], labels_first: bool) -> She
     pandas = needed("pandas", "data", path.suffix)
     text = read_text(path).rstrip("\n")
     separator = _SEPARATORS[path.suffix.lower()]
-    with readable(path):
-        header = next(csv.reader(io.StringIO(text), delimiter=separator))
-    names = [name.strip() for name in header] or [""]
+    names = _first_line(text, separator, path)
     _check_separator(names, path)
     _check_names(names, path, label_names, labels_first)
+    _check_heading(names, path, label_names)
     _check_widths(text, len(names), separator, path)
     # Labels such as "01" look like numbers. Where no column is called so, the first may be theirs.
     as_text = [position_of(label_names, names) or 0, position_of(("split",), names)]
@@ -121,6 +130,12 @@ def _read_csv(path: Path, label_names: Sequence[str], labels_first: bool) -> She
             **_exact_numbers(pandas),
         )
     return Sheet(frame, names, path.name, 2)
+
+
+def _first_line(text: str, separator: str, path: Path) -> list[str]:
+    with readable(path):
+        header = next(csv.reader(io.StringIO(text), delimiter=separator))
+    return [name.strip() for name in header] or [""]
 
 
 def _exact_numbers(pandas: Any) -> dict[str, str]:
@@ -163,13 +178,26 @@ def _check_names(
                 f"of {path.name}. Rename one, or add a first line of names if there is none."
             )
         seen[name] = number
-    numbers = [float(name) for name in names if is_number(name)]
-    # Columns may well be called 0, 1, 2 or by wavelength; these rise, and the data do not.
-    if len(numbers) >= max(1, len(names) - 1) and numbers != sorted(numbers):
-        raise DataError(
-            f"The first line of {path.name} must name the columns; it holds numbers such as "
-            f"{numbers[0]:g}. Add a line such as label,f1,f2."
-        )
+
+
+def _check_heading(names: list[str], path: Path, label_names: Sequence[str]) -> None:
+    """Refuse a first line that is one of data, which would be lost as a heading."""
+    numbers = [name for name in names if is_number(name)]
+    others = [name for name in names if not is_number(name) and name.casefold() != "split"]
+    # Beside a known name the columns may be called by anything, such as their wavelength.
+    if not numbers or len(others) > 1 or position_of(label_names, names) is not None:
+        return
+    # pandas calls columns 0, 1, 2 where they have no name; and so may start a row: horse,1,2,3.
+    counting = any(
+        numbers == [str(number + start) for number in range(len(numbers))] for start in (0, 1)
+    )
+    if counting and (others in ([], [""]) or len(numbers) >= _LONG_RUN):
+        return
+    raise DataError(
+        f"The first line of {path.name} must name the columns; it holds numbers such as "
+        f"{numbers[0]}. Add a heading such as label,f1,f2; if it is one, call the column of labels "
+        "`label`."
+    )
 
 
 def _check_widths(text: str, width: int, separator: str, path: Path) -> None:

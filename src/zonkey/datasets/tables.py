@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .errors import DataError
-from .files import capped, existing_file
+from .files import capped, existing_file, largest_exact
 from .sheets import TABLE_ENDINGS, Sheet, is_number, position_of, read_sheet
 
 _LABEL_COLUMNS = {
@@ -109,8 +109,11 @@ def _label_names(role: Role, label_column: str | None) -> tuple[str, ...]:
 
 def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
     """Return the position of the labels where no column has a name for them."""
+    split = position_of(("split",), sheet.names)
+    text = [n for n in range(len(sheet.names)) if n != split and _is_text(sheet.frame[n])]
     if role == "prototypes":
-        return 0
+        # Text that comes twice, such as yes and no, is an attribute and no label.
+        return text[0] if len(text) == 1 and sheet.frame[text[0]].is_unique else 0
     columns = ", ".join(repr(name) for name in sheet.names[:_MOST_NAMED])
     if len(sheet.names) > _MOST_NAMED:
         columns += f" and {len(sheet.names) - _MOST_NAMED} more"
@@ -119,8 +122,6 @@ def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
             f"`label_column` must name a column of {sheet.file}; got {label_column!r}, and there "
             f"is {columns}. Choose one of those."
         )
-    split = position_of(("split",), sheet.names)
-    text = [n for n in range(len(sheet.names)) if n != split and _is_text(sheet.frame[n])]
     if len(text) == 1:
         return text[0]
     called = ", ".join(_LABEL_COLUMNS[role])
@@ -133,7 +134,7 @@ def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
 
 def _is_text(column: Any) -> bool:
     """Say whether most cells are text; a column with one misspelt number is not."""
-    if column.dtype.kind in "iuf":
+    if column.dtype.kind in "iufb":
         return False
     cells = [cell for cell in map(str, column.tolist()) if cell.strip().lower() not in _EMPTY]
     return sum(not is_number(cell) for cell in cells) > len(cells) / 2
@@ -145,7 +146,15 @@ def _text_of(sheet: Sheet, column: int) -> tuple[np.ndarray, list[str]]:
     missing = series.isna().to_numpy()
     cells = series.tolist()
     if series.dtype.kind == "f":
-        cells = [int(cell) if float(cell).is_integer() else cell for cell in cells]
+        cells = series.to_numpy(dtype=np.float64, na_value=np.nan).tolist()
+        limit = largest_exact(np.dtype(f"f{series.dtype.itemsize}"))
+        inexact = [row for row, cell in enumerate(cells) if abs(cell) > limit]
+        if inexact:
+            row = inexact[0]
+            what = f"must be exact, which numbers beyond {limit} are not; got {cells[row]:.0f}"
+            found = _cell(sheet, sheet.first_row + row, column, what, len(inexact))
+            return np.full(len(cells), ""), [found]
+        cells = [int(cell) if cell.is_integer() else cell for cell in cells]
     text = np.where(missing, "", np.array(list(map(str, cells)), dtype=str))
     empty = np.char.strip(text) == ""
     if not empty.any():

@@ -29,7 +29,7 @@ def load_xlsa17(
     *,
     features: str = "res101",
     semantics: str | Sequence[str] = "att_splits",
-    space: str = "att",
+    space: str | None = None,
     fold: int = 1,
 ) -> Dataset:
     """Load a data set of the xlsa17 benchmark (Xian et al.) from its folder.
@@ -45,8 +45,8 @@ def load_xlsa17(
         Names, without .mat, of files with `att` (k x C; columns are classes), the split and maybe
         `original_att`. Files must agree on the split. X_splits.mat gives the semantic spaces "X"
         and, where there is one, "original_X".
-    space : str, default="att"
-        The default space of the data set.
+    space : str, default=None
+        The default space of the data set; None: the first of the first file.
     fold : int, default=1
         Which of the three lists of validation classes to use.
 

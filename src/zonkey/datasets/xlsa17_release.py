@@ -70,8 +70,10 @@ def compare_sizes(name: str, sizes: Mapping[str, int]) -> str:
     return f"differ: {'; '.join(differences)}" if differences else "match"
 
 
-def split_version(files: list[MatFile], test_seen: np.ndarray) -> tuple[str, str]:
-    """Return the release of a split ("v1", "probably v1", "v2", "unknown"), and what tells it.
+def split_version(
+    files: list[MatFile], test_seen: np.ndarray, name: str, sizes: Mapping[str, int]
+) -> tuple[str, str]:
+    """Return the release of a split, and what tells it.
 
     Parameters
     ----------
@@ -79,17 +81,30 @@ def split_version(files: list[MatFile], test_seen: np.ndarray) -> tuple[str, str
         Those that hold the split.
     test_seen : ndarray of int
         Positions from 0.
+    name : str
+        Name of the data set.
+    sizes : mapping of {str: int}
+        Numbers of samples of the parts.
+
+    Returns
+    -------
+    version : str
+        "v2" by a fingerprint alone; "probably v1" or "probably v2" where a data set of the
+        benchmark has its published sizes and a date, or variables, of a release; else "unknown".
+    told_by : str
     """
     known = _FINGERPRINTS_OF_V2.get(fingerprint(test_seen))
     if known:
         return "v2", f"fingerprint of {known}"
+    if compare_sizes(name, sizes) != "match":
+        return "unknown", "nothing: no known fingerprint, name and sizes of no published data set"
     for file in files:
         # The authors' files are of version 5; one of version 7.3 was saved again, at another time.
         match = _WRITTEN_BY_MATLAB.search(file.created) if file.version == "5" else None
         year = int(match[1]) if match else 0
         if year >= _FIRST_YEAR_OF_V1:
             version = "v1" if year < _FIRST_YEAR_OF_V2 else "v2"
-            return version, f"{file.path.name}, written by MATLAB in {year}"
+            return f"probably {version}", f"{file.path.name}, written by MATLAB in {year}"
     for file in files:
         if {"train_loc", "val_loc"} <= file.variables.keys():
             return "probably v1", f"train_loc and val_loc in {file.path.name}"

@@ -42,7 +42,7 @@ class Xlsa17Splits:
     spaces : mapping of {str: Prototypes}
         The default first.
     version : str
-        Release of the proposed split: "v2", "v1", "probably v1" or "unknown".
+        Release of the proposed split: "v2", "probably v2", "probably v1" or "unknown".
     told_by : str
         What the version was told by.
     val_told_by : str
@@ -75,14 +75,17 @@ class Xlsa17Splits:
     @property
     def split_name(self) -> str:
         """What to call the split in records; PS is the paper's "proposed split"."""
-        return "PS, version unknown" if self.version == "unknown" else f"PS {self.version}"
+        if self.version == "unknown":
+            return "PS, version unknown"
+        *doubt, version = self.version.split()
+        return " ".join([*doubt, "PS", version])
 
 
 def read_splits(
     folder: str | Path,
     *,
     semantics: str | Sequence[str] = "att_splits",
-    space: str = "att",
+    space: str | None = None,
     fold: int = 1,
 ) -> Xlsa17Splits:
     """Read split, classes and semantic spaces of a folder; see `load_xlsa17`."""
@@ -101,9 +104,11 @@ def read_splits(
     val_classes, val_told_by = _validation_list(folder, fold, names)
     if not val_told_by:
         val_told_by = "train_loc and val_loc" if val_part.size else "none"
-    version, told_by = split_version(files, first["test_seen"])
+    name = folder.resolve().name
+    sizes = {part: len(first[part]) for part in LOCATIONS}
+    version, told_by = split_version(files, first["test_seen"], name, sizes)
     return Xlsa17Splits(
-        name=folder.resolve().name,
+        name=name,
         **{part: first[part] for part in LOCATIONS},
         train_part=train_part,
         val_part=val_part,
@@ -233,7 +238,7 @@ def _class_list(path: Path, names: np.ndarray) -> np.ndarray:
     return np.unique(np.array(classes, dtype=names.dtype))
 
 
-def _spaces(files: list[MatFile], names: np.ndarray, first: str) -> dict[str, Prototypes]:
+def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[str, Prototypes]:
     """Return prototypes by the name of their space, the default first."""
     spaces: dict[str, Prototypes] = {}
     for file in files:
@@ -247,6 +252,8 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str) -> dict[str, Pr
                 )
             if key in file.variables:
                 spaces[space] = _prototypes(file, key, names)
+    if first is None:
+        return spaces
     if first not in spaces:
         raise DataError(
             f"`space` must be one of {listed(np.array(list(spaces)))}; got {first!r}. Pass one of "
