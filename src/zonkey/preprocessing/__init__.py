@@ -1,5 +1,6 @@
-"""What is done to features before they reach a classifier."""
+"""Feature preprocessing as scikit-learn transformers."""
 
 from .normalizer import FeatureNormalizer
+from .whitener import WithinClassWhitener
 
-__all__ = ["FeatureNormalizer"]
+__all__ = ["FeatureNormalizer", "WithinClassWhitener"]
