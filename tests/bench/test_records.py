@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from zonkey.bench.records import Key, Records, pack, unpack, versions
+from zonkey.datasets import DataError
 
 KEY = Key("zero-shot", "cub", "BPL, unscaled", 3)
 
@@ -43,6 +44,8 @@ def test_a_record_cut_off_by_a_crash_is_none(tmp_path):
     path.write_text(path.read_text()[:40])
     assert records.read(KEY) is None
     assert records.find(KEY, {}) is None
+    with pytest.raises(DataError, match=r"bpl-unscaled\.3\.json must be JSON; it is damaged"):
+        list(records)
 
 
 def test_models_of_different_names_lie_apart():

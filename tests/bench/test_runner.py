@@ -1,14 +1,22 @@
 """The runner: every run once, records that are found again, interruptions that lose nothing."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from small_data import small_dataset, small_source
 
 from zonkey.bench import EXPERIMENTS, PRINTED, Records, Scale, run_experiments, runner
+from zonkey.bench.memory import peak_memory_mb, reset_peak_memory
+from zonkey.bench.models import FEW_SHOT
 from zonkey.bench.printed import printed
 from zonkey.bench.records import unpack
+from zonkey.bench.shots import prepared_shots
+from zonkey.bench.sources import validation_view
 from zonkey.datasets import DataError
-from zonkey.metrics import per_class_accuracy
+from zonkey.evaluation import draw_trial
+from zonkey.metrics import hit_at_k, per_class_accuracy
 from zonkey.preprocessing import FeatureNormalizer
 
 SCALE = Scale(
@@ -47,8 +55,8 @@ def test_every_experiment_runs(tmp_path):
     assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
     protocols = {step.key.protocol for step in steps}
     assert protocols == {
-        "selection", "selection-1", "selection-5", "zero-shot", "map", "convergence",
-        "trials-1", "trials-5", "all-classes",
+        "selection", "selection-1", "selection-5", "selection-all", "zero-shot", "map",
+        "convergence", "trials-1", "trials-5", "all-classes", "runtime",
     }  # fmt: skip
     for record in Records(tmp_path):
         assert record["command"] == "zonkey bench all"
@@ -93,6 +101,7 @@ def test_records_of_other_data_or_other_scale_are_not_taken(tmp_path, monkeypatc
     assert {step.key.protocol for step in chosen_again} >= {"selection"}
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # in another thread
 def test_several_processes_find_the_same(tmp_path, monkeypatch):
     alone = {step.key: step.record["results"] for step in run(tmp_path / "a", "ablation")}
     # Threads, since the small source lives in this process only.
@@ -137,6 +146,94 @@ def test_the_record_of_bpl0_can_be_repeated_by_hand(tmp_path):
     assert found["results"]["zsl"] == expected
 
 
+def test_without_a_shot_parameters_are_those_chosen_for_zero_shot_learning(tmp_path):
+    run(tmp_path, "any-shot")
+    found = {(r["protocol"], r["model"]): r for r in Records(tmp_path)}
+    chosen = found["selection", "BPL"]["results"]["chosen"]
+    record = found["all-classes", "BPL (SFSP1)"]
+    assert record["settings"]["zero_parameters"] == chosen
+    assert (
+        record["settings"]["parameters"]
+        == found["selection-all", "BPL (SFSP1)"]["results"]["chosen"]
+    )
+    shots = prepared_shots(small_dataset())
+    model = FEW_SHOT["BPL (SFSP1)"].build(shots.prototypes, shots.base, **chosen)
+    seed = int(_after_drawing(shots))
+    expected = hit_at_k(
+        shots.y, model.zero_shot(shots.classes, random_state=seed).predict_top(shots.X, 1), 1
+    )
+    assert record["results"]["hit@1"][0][0] == pytest.approx(expected)
+
+
+def _after_drawing(shots):
+    """Return the seed that the first repetition without a shot gives its model."""
+    rng = np.random.default_rng([0, 0])
+    draw_trial(shots.y, shots.classes, n_way=None, n_shot=0, n_query=None, rng=rng)
+    return rng.integers(2**31 - 1)
+
+
+def test_parameters_are_chosen_on_the_task_that_is_asked(tmp_path):
+    run(tmp_path, "large-scale-fsl", "mini-imagenet")
+    found = {(r["protocol"], r["model"]): r for r in Records(tmp_path)}
+    assert found["selection-all", "BPL (novel)"]["settings"]["n_trials"] is None
+    assert found["selection-1", "BPL (novel)"]["settings"]["n_trials"] == 2
+    validation = small_source().load_validation().sha256
+    assert found["selection-5", "BPL (SFSP1)"]["settings"]["validation"] == validation
+
+
+def test_other_validation_data_mean_another_choice(tmp_path, monkeypatch):
+    run(tmp_path, "synthesis")
+    source = small_source()
+    changed = replace(source, load_validation=lambda: validation_view(small_dataset(noise=0.5)))
+    monkeypatch.setattr(runner, "find_source", lambda *_: changed)
+    runner._load_validation.cache_clear()
+    again = run(tmp_path, "synthesis")
+    assert {step.key.protocol for step in again if step.key.protocol.startswith("sel")} == {
+        "selection-all"
+    }
+
+
+def test_validation_classes_that_are_test_classes_are_refused_by_the_runner(tmp_path, monkeypatch):
+    leaking = replace(small_source(), load_validation=small_dataset)
+    monkeypatch.setattr(runner, "find_source", lambda *_: leaking)
+    runner._load_validation.cache_clear()
+    steps = {(s.key.protocol, s.key.model): s for s in run(tmp_path, "synthesis")}
+    refused = steps["selection-all", "BPL (SFSP1)"]
+    assert refused.record is None
+    assert "is for test" in refused.error
+    assert "no parameters were chosen" in steps["all-classes", "BPL (SFSP1)"].error
+    assert not list(tmp_path.glob("all-classes"))
+
+
+def test_names_of_data_are_those_of_the_source(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
+    list(run_experiments([EXPERIMENTS["ablation"]], ["SMALL"], Records(tmp_path), SCALE))
+    assert {record["data_name"] for record in Records(tmp_path)} == {"small"}
+
+
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise ValueError("too hard")
+
+    monkeypatch.setitem(runner.PROTOCOLS, "map", fails)
+    steps = run(tmp_path, "tsne", "convergence")
+    errors = {step.key.protocol: step.error for step in steps if step.record is None}
+    assert errors == {"map": "too hard"}
+    assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
+    assert (tmp_path / "convergence").exists()
+
+
+def test_the_peak_of_memory_is_that_of_the_run():
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("the system cannot count anew")
+    reset_peak_memory()
+    before = peak_memory_mb()
+    np.ones(20_000_000)
+    assert peak_memory_mb() > before + 100
+    reset_peak_memory()
+    assert peak_memory_mb() < before + 100
+
+
 def test_an_unknown_data_set_is_told_before_anything_runs(tmp_path):
     with pytest.raises(DataError, match="no such data"):
         list(run_experiments([EXPERIMENTS["ablation"]], ["nope"], Records(tmp_path), SCALE))
@@ -144,10 +241,12 @@ def test_an_unknown_data_set_is_told_before_anything_runs(tmp_path):
 
 
 def test_convergence_and_maps_and_shots_have_what_figures_need(tmp_path):
-    run(tmp_path, "convergence", "tsne", "any-shot", "mini-imagenet")
+    run(tmp_path, "convergence", "tsne", "any-shot", "mini-imagenet", "runtime")
     found = {(r["protocol"], r["model"]): r["results"] for r in Records(tmp_path)}
     steps = found["convergence", "BPL"]
-    assert len(steps["objective"]) == len(steps["change"]) + 1 == len(steps["zsl"]) == 16
+    assert steps["steps"] == [0, 1, 3, 5, 8]
+    assert len(steps["objective"]) == len(steps["change"]) + 1 == 9
+    assert len(steps["zsl"]) == 5
     panel = found["map", "FPL"]
     assert np.shape(panel["samples"]) == (36, 2)
     assert np.shape(panel["prototypes"]) == (4, 2)
@@ -155,6 +254,9 @@ def test_convergence_and_maps_and_shots_have_what_figures_need(tmp_path):
     shots = found["all-classes", "BPL (SFSP1)"]
     assert shots["shots"] == [0, 1, 2]
     assert np.shape(shots["hit@1"]) == np.shape(shots["hit@5"]) == (2, 3)
+    times = found["runtime", "BPL (SFSP2)"]
+    assert times["shots"] == [1, 2]
+    assert len(times["seconds"]) == 2
     trials = found["trials-5", "nearest mean"]
     assert trials["n_shot"] == 5
     assert trials["n_query"] == 4

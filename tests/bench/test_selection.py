@@ -7,8 +7,10 @@ from small_data import small_dataset, small_source
 
 from zonkey.bench.models import FEW_SHOT, ZERO_SHOT, thinned
 from zonkey.bench.selection import refuse_test_samples, select_few_shot, select_zero_shot
+from zonkey.bench.shots import prepared_shots
 from zonkey.bench.sources import validation_view
 from zonkey.datasets import DataError
+from zonkey.evaluation import large_scale
 from zonkey.model_selection import ClassKFold
 from zonkey.preprocessing import FeatureNormalizer
 
@@ -85,8 +87,24 @@ def test_the_best_point_in_trials_of_validation_classes_is_chosen():
         n_trials=4,
     )
     assert [point["parameters"] for point in found["points"]] == list(ParameterGrid(grid))
-    best = max(found["points"], key=lambda point: point["scores"][0])
+    assert all(len(point["scores"]) == 4 for point in found["points"])
+    best = max(found["points"], key=lambda point: np.mean(point["scores"]))
     assert found["chosen"] == best["parameters"]
+
+
+def test_all_classes_at_once_are_chosen_on_all_validation_classes_at_once():
+    source = small_source()
+    grid = {"alpha": [0.1, 0.9]}
+    options = {"grid": grid, "n_shot": 9, "n_trials": None}
+    model = FEW_SHOT["BPL (SFSP1)"]
+    found = select_few_shot(model, source.load_validation(), source.load_shots(), **options)
+    shots = prepared_shots(source.load_validation())
+    for point in found["points"]:
+        estimator = model.build(shots.prototypes, shots.base, n_episodes=1, **point["parameters"])
+        hits = large_scale(
+            {"model": estimator}, shots.X, shots.y, shots.classes, shots=[6], top=[1], n_repeats=2
+        )
+        assert point["scores"] == hits["model"][:, 0, 0].tolist()
 
 
 def test_models_without_parameters_need_no_choice(data):

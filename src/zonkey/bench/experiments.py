@@ -27,8 +27,6 @@ class Experiment:
     models : tuple of str
     metrics : tuple of str
         Entries of the results that the table shows.
-    only : tuple of str
-        Data sets it makes sense on; empty: any.
     """
 
     name: str
@@ -38,7 +36,6 @@ class Experiment:
     protocol: str
     models: tuple[str, ...]
     metrics: tuple[str, ...]
-    only: tuple[str, ...] = ()
 
 
 _LIST = (
@@ -65,8 +62,8 @@ _LIST = (
         "all-classes", ("BPL (SFSP1)", "BPL (SFSP2)"), ("hit@1", "hit@5"),
     ),
     Experiment(
-        "runtime", "Time of a few-shot fit", "Table fsltime", "fsltime", "all-classes",
-        ("BPL (SFSP1)", "BPL (SFSP2)"), ("seconds_a_fit",),
+        "runtime", "Time of a few-shot fit", "Table fsltime", "fsltime", "runtime",
+        ("BPL (SFSP1)", "BPL (SFSP2)"), ("seconds",),
     ),
     Experiment(
         "mini-imagenet", "5-way trials", "Table metafsl", "metafsl", "trials",
@@ -89,7 +86,7 @@ class Scale:
     n_seeds: int = 5
     n_folds: int = 5
     n_trials: int = 600
-    n_selection_trials: int = 20
+    n_selection_trials: int = 60
     n_repeats: int = 5
     most_shots: int = 5
     quick: bool = False
@@ -100,11 +97,21 @@ class Scale:
             return {"n_trials": self.n_trials}
         if protocol == "all-classes":
             return {"most_shots": self.most_shots, "n_repeats": self.n_repeats}
-        return {}
+        if protocol == "runtime":
+            return {"most_shots": self.most_shots}
+        return {"quick": True} if protocol == "convergence" and self.quick else {}
 
 
 FULL = Scale()
-QUICK = Scale(n_seeds=2, n_folds=3, n_trials=30, n_selection_trials=5, n_repeats=2, quick=True)
+QUICK = Scale(
+    n_seeds=2,
+    n_folds=3,
+    n_trials=30,
+    n_selection_trials=10,
+    n_repeats=2,
+    most_shots=3,
+    quick=True,
+)
 
 
 def is_zero_shot(model: str) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -50,31 +48,28 @@ class FewShotModel:
 
     Attributes
     ----------
-    make : callable
-        Takes prototypes, base classes and chosen parameters.
+    fixed : dict
+        Parameters of `FewShotClassifier`, or of `NearestSupport` for a baseline.
     grid : dict
         Parameters to choose on validation classes.
-    from_zero : bool
-        Whether it can do without a shot.
+    is_baseline : bool
+        Whether it does without prototypes and base classes.
     """
 
-    make: Callable[..., BaseEstimator]
+    fixed: dict[str, Any]
     grid: Grid
-    from_zero: bool = False
+    is_baseline: bool = False
 
+    @property
+    def from_zero(self) -> bool:
+        """Whether it can do without a shot: base classes and prototypes are all it needs."""
+        return not self.is_baseline and self.fixed.get("base", "given") is not None
 
-def _competitive(**fixed: Any) -> Callable[..., BaseEstimator]:
-    def make(prototypes: Prototypes, base: BaseClasses, **chosen: Any) -> BaseEstimator:
-        return FewShotClassifier(prototypes, **{"base": base, **fixed, **chosen})
-
-    return make
-
-
-def _baseline(make: Callable[[], BaseEstimator]) -> Callable[..., BaseEstimator]:
-    def ignore(prototypes: Prototypes, base: BaseClasses) -> BaseEstimator:  # noqa: ARG001
-        return make()
-
-    return ignore
+    def build(self, prototypes: Prototypes, base: BaseClasses, **chosen: Any) -> BaseEstimator:
+        """Return the estimator."""
+        if self.is_baseline:
+            return NearestSupport(**self.fixed)
+        return FewShotClassifier(prototypes, **{"base": base, **self.fixed, **chosen})
 
 
 ZERO_SHOT: dict[str, ZeroShotModel] = {
@@ -90,11 +85,11 @@ ZERO_SHOT: dict[str, ZeroShotModel] = {
     ),
 }
 FEW_SHOT: dict[str, FewShotModel] = {
-    "BPL (SFSP1)": FewShotModel(_competitive(synthesis="support"), _SHOT_WEIGHTS, from_zero=True),
-    "BPL (SFSP2)": FewShotModel(_competitive(synthesis="base"), _SHOT_WEIGHTS, from_zero=True),
-    "BPL (novel)": FewShotModel(_competitive(synthesis="support", base=None), _SHOT_WEIGHTS),
-    "NN": FewShotModel(_baseline(NearestSupport), {}),
-    "nearest mean": FewShotModel(_baseline(partial(NearestSupport, "mean")), {}),
+    "BPL (SFSP1)": FewShotModel({"synthesis": "support"}, _SHOT_WEIGHTS),
+    "BPL (SFSP2)": FewShotModel({"synthesis": "base"}, _SHOT_WEIGHTS),
+    "BPL (novel)": FewShotModel({"synthesis": "support", "base": None}, _SHOT_WEIGHTS),
+    "NN": FewShotModel({"reference": "sample"}, {}, is_baseline=True),
+    "nearest mean": FewShotModel({"reference": "mean"}, {}, is_baseline=True),
 }
 
 

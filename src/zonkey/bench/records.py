@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets import DataError
+
 _PACKAGES = ("zonkey", "numpy", "scipy", "scikit-learn")
 
 
@@ -73,14 +75,21 @@ class Records:
         }
         path = self.folder / key.path
         path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(record, indent=1) + "\n"
         part = path.with_suffix(".part")
-        part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
         part.replace(path)
-        return json.loads(json.dumps(record))
+        return json.loads(text)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for path in sorted(self.folder.glob("*/*/*.json")):
-            yield json.loads(path.read_text(encoding="utf-8"))
+            try:
+                yield json.loads(path.read_text(encoding="utf-8"))
+            except ValueError:
+                raise DataError(
+                    f"The record {path} must be JSON; it is damaged. Delete it, and run the bench "
+                    "again."
+                ) from None
 
 
 def versions() -> dict[str, str]:

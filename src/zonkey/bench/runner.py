@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from joblib import Parallel, delayed
 from ..datasets import Dataset
 from . import protocols
 from .experiments import Experiment, Scale, is_zero_shot
+from .memory import peak_memory_mb, reset_peak_memory
 from .models import FEW_SHOT, ZERO_SHOT, Grid, thinned
 from .records import Key, Records, versions
 from .selection import select_few_shot, select_zero_shot
@@ -25,9 +25,12 @@ PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
     "convergence": protocols.convergence,
     "trials": protocols.few_shot,
     "all-classes": protocols.all_classes,
+    "runtime": protocols.runtime,
 }
+PROTOCOL_VERSION = 1  # to be raised when what a protocol measures changes
+SHOTS_TO_CHOOSE_ON = 5  # for all classes at once, whatever the number of shots
 _TRIAL_SHOTS = (1, 5)
-_SHOTS_TO_CHOOSE_ON = 5  # for "all-classes", whatever the number of shots
+_ZERO_SHOT_MODEL = "BPL"  # whose choice serves few-shot models without a shot
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Progress:
-    """What is told after each run."""
+    """What is told after each run: its record, or why there is none."""
 
     key: Key
-    record: dict[str, Any]
+    record: dict[str, Any] | None
     done: int
     total: int
     seconds: float
+    error: str | None = None
 
 
 def run_experiments(
@@ -61,44 +65,68 @@ def run_experiments(
     n_jobs: int = 1,
     command: str = "",
 ) -> Iterator[Progress]:
-    """Do what has no record yet; yield after each run, so that an interruption loses one at most.
+    """Do what has no record yet; yield after each run, so that an interruption loses none of them.
 
-    Several experiments that need the same run share it.
+    Several experiments that need the same run share it. A run that fails is told, and the others
+    go on.
     """
-    experiments, data_names = list(experiments), list(data_names)
+    names = [find_source(name, folder).name for name in data_names]  # an unknown one: told at once
     start = time.perf_counter()
-    wanted = list(_wanted(experiments, data_names, scale, folder))
+    wanted = list(_wanted(list(experiments), names, scale))
     done = 0
-    for family in ("selection", "run"):  # every run needs its selection
+    for choosing in (True, False):  # every run needs its selection
         jobs = []
         for key, options in wanted:
-            if (key.protocol.startswith("selection")) != (family == "selection"):
+            if is_selection(key) != choosing:
                 continue
             settings = _settings(key, options, scale, folder, records)
-            if records.find(key, settings) is not None:
+            if settings is None:
+                done += 1
+                error = "no parameters were chosen for it"
+                yield Progress(key, None, done, len(wanted), time.perf_counter() - start, error)
+            elif records.find(key, settings) is not None:
                 done += 1
             else:
                 jobs.append(Job(key, settings, options, folder))
         for job, content in _execute_all(jobs, n_jobs):
             done += 1
-            record = records.write(job.key, job.settings, command=command, **content)
-            elapsed = time.perf_counter() - start
-            yield Progress(job.key, record, done, len(wanted), elapsed)
+            record = None
+            if "error" not in content:
+                about = {"command": command, "quick": scale.quick}
+                record = records.write(job.key, job.settings, **about, **content)
+            seconds = time.perf_counter() - start
+            yield Progress(job.key, record, done, len(wanted), seconds, content.get("error"))
+
+
+def is_selection(key: Key) -> bool:
+    """Say whether a run chooses parameters for others."""
+    return key.protocol.startswith("selection")
+
+
+def selection_of(key: Key) -> Key:
+    """Return the run that chooses the parameters of this one, on the task that it will be asked."""
+    if is_selection(key):
+        return key
+    if is_zero_shot(key.model):
+        return Key("selection", key.data, key.model)
+    task = key.protocol.split("-")[1] if key.protocol.startswith("trials-") else "all"
+    return Key(f"selection-{task}", key.data, key.model)
 
 
 def _wanted(
-    experiments: list[Experiment], data_names: list[str], scale: Scale, folder: str | None
+    experiments: list[Experiment], data_names: list[str], scale: Scale
 ) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """Yield every run once, selections first."""
+    """Yield every run once."""
     wanted: dict[Key, dict[str, Any]] = {}
     for name in data_names:
-        find_source(name, folder)  # an unknown name is told at once
         for experiment in experiments:
             for key in _keys(experiment, name, scale):
-                wanted[_selection_of(key)] = {}
-                if not key.protocol.startswith("selection"):
+                wanted[selection_of(key)] = {}
+                if _starts_from_zero(key):
+                    wanted[Key("selection", name, _ZERO_SHOT_MODEL)] = {}
+                if not is_selection(key):
                     wanted[key] = scale.options(key.protocol)
-    yield from sorted(wanted.items(), key=lambda item: not item[0].protocol.startswith("sel"))
+    yield from wanted.items()
 
 
 def _keys(experiment: Experiment, data: str, scale: Scale) -> Iterator[Key]:
@@ -113,26 +141,41 @@ def _keys(experiment: Experiment, data: str, scale: Scale) -> Iterator[Key]:
             yield Key(experiment.protocol, data, model)
 
 
-def _selection_of(key: Key) -> Key:
-    """Return the run that chooses the parameters of this one."""
-    if is_zero_shot(key.model):
-        return Key("selection", key.data, key.model)
-    n_shot = key.protocol.split("-")[1] if key.protocol.startswith("trials") else None
-    return Key(f"selection-{n_shot or _SHOTS_TO_CHOOSE_ON}", key.data, key.model)
+def _starts_from_zero(key: Key) -> bool:
+    return key.protocol == "all-classes" and FEW_SHOT[key.model].from_zero
 
 
 def _settings(
     key: Key, options: dict[str, Any], scale: Scale, folder: str | None, records: Records
-) -> dict[str, Any]:
-    """Return all that the result depends on, so that a record of anything else is not taken."""
-    data = _load(key, folder)
-    settings = {"data": data.sha256, "zonkey": versions()["zonkey"], **options}
-    if key.protocol.startswith("selection"):
-        few = {"n_trials": scale.n_selection_trials}
-        folds = {"n_folds": scale.n_folds} if is_zero_shot(key.model) else few
-        return {**settings, "grid": _grid(key.model, scale), **folds}
-    selection = records.read(_selection_of(key))
-    return {**settings, "parameters": selection["results"]["chosen"] if selection else None}
+) -> dict[str, Any] | None:
+    """Return all that the result depends on, so that a record of anything else is not taken.
+
+    None where the parameters that it needs could not be chosen.
+    """
+    zero_shot = is_zero_shot(key.model)
+    settings = {
+        "data": _load(key, folder).sha256,
+        "model": ZERO_SHOT[key.model].fixed if zero_shot else FEW_SHOT[key.model].fixed,
+        "zonkey": versions()["zonkey"],
+        "protocol_version": PROTOCOL_VERSION,
+        **options,
+    }
+    if is_selection(key):
+        settings["grid"] = _grid(key.model, scale)
+        if zero_shot:
+            return {**settings, "n_folds": scale.n_folds}
+        trials = None if key.protocol.endswith("-all") else scale.n_selection_trials
+        validation = _load_validation(key.data, folder).sha256
+        return {**settings, "n_trials": trials, "validation": validation}
+    parameters = _chosen(records, selection_of(key))
+    if _starts_from_zero(key):
+        settings["zero_parameters"] = _chosen(records, Key("selection", key.data, _ZERO_SHOT_MODEL))
+    return None if parameters is None else {**settings, "parameters": parameters}
+
+
+def _chosen(records: Records, key: Key) -> dict[str, Any] | None:
+    record = records.read(key)
+    return None if record is None else record["results"]["chosen"]
 
 
 def _grid(model: str, scale: Scale) -> Grid:
@@ -156,39 +199,46 @@ def _numbered(number: int, job: Job) -> tuple[int, dict[str, Any]]:
 
 
 def _execute(job: Job) -> dict[str, Any]:
-    """Do one run; return results, time and memory."""
-    data = _load(job.key, job.folder)
-    start = time.perf_counter()
-    if job.key.protocol.startswith("selection"):
-        results = _select(job, data)
-    else:
-        protocol, options = job.key.protocol, job.options
-        if protocol.startswith("trials-"):
-            protocol, n_shot = protocol.split("-")
-            options = {**options, "n_shot": int(n_shot)}
-        measure, parameters = PROTOCOLS[protocol], job.settings["parameters"]
-        results = measure(data, job.key.model, parameters, job.key.seed, **options)
+    """Do one run; return results, time and memory, or what went wrong."""
+    reset_peak_memory()
+    try:
+        data = _load(job.key, job.folder)
+        start = time.perf_counter()
+        results = _select(job, data) if is_selection(job.key) else _measure(job, data)
+    except ValueError as error:  # of the data, or of a model that does not fit them
+        return {"error": str(error)}
     return {
         "data": data.record(),
         "results": results,
         "seconds": round(time.perf_counter() - start, 3),
-        "peak_memory_mb": _peak_memory_mb(),
+        "peak_memory_mb": peak_memory_mb(),
     }
 
 
+def _measure(job: Job, data: Dataset) -> dict[str, Any]:
+    protocol, options = job.key.protocol, dict(job.options)
+    if protocol.startswith("trials-"):
+        protocol, n_shot = protocol.split("-")
+        options["n_shot"] = int(n_shot)
+    if "zero_parameters" in job.settings:
+        options["zero_parameters"] = job.settings["zero_parameters"]
+    measure, parameters = PROTOCOLS[protocol], job.settings["parameters"]
+    return measure(data, job.key.model, parameters, job.key.seed, **options)
+
+
 def _select(job: Job, data: Dataset) -> dict[str, Any]:
-    grid = job.settings["grid"]
-    if is_zero_shot(job.key.model):
-        model = ZERO_SHOT[job.key.model]
-        return select_zero_shot(model, data, grid=grid, n_folds=job.settings["n_folds"])
-    validation = _load_validation(job.key.data, job.folder)
+    settings, model = job.settings, job.key.model
+    if is_zero_shot(model):
+        options = {"grid": settings["grid"], "n_folds": settings["n_folds"]}
+        return select_zero_shot(ZERO_SHOT[model], data, **options)
+    task = job.key.protocol.split("-")[1]
     return select_few_shot(
-        FEW_SHOT[job.key.model],
-        validation,
+        FEW_SHOT[model],
+        _load_validation(job.key.data, job.folder),
         data,
-        grid=grid,
-        n_shot=int(job.key.protocol.split("-")[1]),
-        n_trials=job.settings["n_trials"],
+        grid=settings["grid"],
+        n_shot=SHOTS_TO_CHOOSE_ON if task == "all" else int(task),
+        n_trials=settings["n_trials"],
     )
 
 
@@ -205,13 +255,3 @@ def _load_data(name: str, folder: str | None, zero_shot: bool) -> Dataset:
 @lru_cache(maxsize=2)
 def _load_validation(name: str, folder: str | None) -> Dataset:
     return find_source(name, folder).load_validation()
-
-
-def _peak_memory_mb() -> float | None:
-    """Return the most memory that the process of this run has held so far, where it can tell."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10), 1)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from ..datasets import DataError, Dataset, Split, load_emoji, load_mini_imagenet, load_xlsa17
+from ..datasets import (
+    DataError,
+    Dataset,
+    Split,
+    load_emoji,
+    load_imnet,
+    load_mini_imagenet,
+    load_xlsa17,
+)
 from ..datasets.fetch import data_folder
 
 _XLSA17 = {"awa1": "AWA1", "awa2": "AWA2", "cub": "CUB", "sun": "SUN", "apy": "APY"}
@@ -48,6 +57,8 @@ def available(folder: Path | str | None = None) -> dict[str, Source]:
         features = _features_of(root / "xlsa17" / "data" / place)
         if features is not None:
             sources[name] = _xlsa17(name, features)
+    if (root / "imnet").is_dir():
+        sources["imnet"] = _plain("imnet", partial(load_imnet, root / "imnet"))
     mini = [root / "mini_imagenet" / file for file in _MINI]
     if all(path.exists() for path in mini):
         sources["mini-imagenet"] = _mini_imagenet(*mini)
@@ -73,9 +84,11 @@ def _emoji() -> Source:
 
 
 def _xlsa17(name: str, features: Path) -> Source:
-    def load() -> Dataset:
-        return load_xlsa17(features.parent, features=features.stem)
+    return _plain(name, partial(load_xlsa17, features.parent, features=features.stem))
 
+
+def _plain(name: str, load: Callable[[], Dataset]) -> Source:
+    """Return a source whose one split serves zero-shot and few-shot learning."""
     return Source(name, load, load, lambda: validation_view(load()))
 
 
@@ -103,8 +116,8 @@ def validation_view(data: Dataset) -> Dataset:
     novel = train[held_out[train]]
     if not len(novel):
         raise DataError(
-            f"The data set {data.name!r} names no validation classes to choose parameters on; "
-            "give it some."
+            f"The data set {data.name!r} names no validation classes to choose few-shot parameters "
+            "on; give its split some."
         )
     query = novel[np.isin(_style(data)[novel], _query_styles(data))]
     split = Split(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
@@ -29,7 +30,12 @@ def bench(
         list[str] | None,
         typer.Option(help="Data set; may be given several times. Otherwise all that are there."),
     ] = None,
-    runs: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("runs"),
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the records; otherwise runs, or runs-quick.", show_default=False
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Few seeds, folds and trials: a look, not a figure.")
     ] = False,
@@ -44,6 +50,7 @@ def bench(
 ) -> None:
     """Run an experiment of the paper; finished runs are kept, and a later call goes on."""
     place = None if folder is None else str(folder)
+    runs = runs or Path("runs-quick" if quick else "runs")  # a quick look replaces no figures
     try:
         experiments = _experiments(name)
         names = data or list(available(place))
@@ -57,16 +64,20 @@ def bench(
             scale,
             folder=place,
             n_jobs=jobs,
-            command=_command(name, names, quick, seeds=seeds, trials=trials),
+            command=_command(name, names, quick, seeds=seeds, trials=trials, folder=place),
         )
-        n_done = _watch(steps, Console(stderr=True))
+        n_done, failures = _watch(steps, Console(stderr=True))
     except DataError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         typer.echo("Interrupted; finished runs are kept, the same command goes on.", err=True)
         raise typer.Exit(130) from None
+    for failure in failures:
+        typer.echo(failure, err=True)
     typer.echo(f"{n_done} new runs in {runs}; `zonkey report --runs {runs}` makes a page of them.")
+    if failures:
+        raise typer.Exit(1)
 
 
 def _experiments(name: str) -> list[Experiment]:
@@ -81,24 +92,32 @@ def _experiments(name: str) -> list[Experiment]:
     return [EXPERIMENTS[name]]
 
 
-def _command(name: str, data: list[str], quick: bool, **numbers: int | None) -> str:
+def _command(name: str, data: list[str], quick: bool, **options: Any) -> str:
     """Return what was asked for, as it would be typed."""
-    options = [f"--data {entry}" for entry in data]
-    options += [f"--{key} {value}" for key, value in numbers.items() if value is not None]
-    return " ".join(["zonkey bench", name, *options, *(["--quick"] if quick else [])])
+    words = ["zonkey", "bench", name]
+    for entry in data:
+        words += ["--data", entry]
+    for key, value in options.items():
+        if value is not None:
+            words += [f"--{key}", str(value)]
+    return shlex.join([*words, *(["--quick"] if quick else [])])
 
 
-def _watch(steps: Iterator[Progress], console: Console) -> int:
-    """Show a table of what is done, and how long the rest may take."""
+def _watch(steps: Iterator[Progress], console: Console) -> tuple[int, list[str]]:
+    """Show a table of what is done, and how long the rest may take; return runs and failures."""
     rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    failures: list[str] = []
     n_done = 0
-    with Live(console=console, refresh_per_second=4) as live:
+    with Live("Reading data, choosing parameters", console=console, refresh_per_second=4) as live:
         for step in steps:
-            n_done += 1
             key = (step.key.protocol, step.key.data, step.key.model)
+            if step.record is None:
+                failures.append(f"{', '.join(key)} failed: {step.error}")
+                continue
+            n_done += 1
             rows.setdefault(key, []).append(step.record)
             live.update(_table(rows, step, n_done))
-    return n_done
+    return n_done, failures
 
 
 def _table(
