@@ -25,8 +25,9 @@ class MadeUp:
     `results` holds the results by protocol, model and seed, arrays not packed.
     """
 
-    def __init__(self, folder, data="cub", features="lite0.mat", seed=0):
+    def __init__(self, folder, data="cub", features="lite0.mat", seed=0, **about):
         self.records, self.data, self.features = Records(folder), data, features
+        self.about, self.top = about, {}  # of the data; of every record
         self.results = {}
         self.rng = np.random.default_rng(seed)
 
@@ -46,10 +47,12 @@ class MadeUp:
             "n_samples": {"train": 90, "test_seen": 10, "test_unseen": 200},
             "n_seen": 9,
             "n_unseen": len(CLASSES),
+            **self.about,
         }
         return self.records.write(
             Key(protocol, self.data, model, seed),
-            {"data": HASH, **(settings or {"parameters": CHOSEN})},
+            {"data": HASH, "protocol_version": 1, **(settings or {"parameters": CHOSEN})},
+            **self.top,
             command=f"zonkey bench all --data {self.data}",
             data=about,
             results=packed,
@@ -87,7 +90,8 @@ class MadeUp:
             }
             for values in (product((0.1, 0.3, 0.5), repeat=len(chosen)) if chosen else ())
         ]
-        few = {"n_trials": 5} if protocol != "selection" else {"n_folds": n_folds}
+        trials = {"n_trials": None if protocol == "selection-all" else 5}
+        few = trials if protocol != "selection" else {"n_folds": n_folds}
         settings = {"grid": {name: [0.1, 0.3, 0.5] for name in chosen}, **few}
         return self.write(protocol, model, settings=settings, chosen=chosen, points=points)
 
@@ -97,9 +101,10 @@ class MadeUp:
         sizes = {"n_way": 5, "n_shot": n_shot, "n_query": 15, "n_trials": N_TRIALS}
         return self.write(f"trials-{n_shot}", model, accuracies=values, **sizes)
 
-    def all_classes(self, model, skill, shots=SHOTS, slope=0.05):
+    def all_classes(self, model, skill, shots=SHOTS, slope=0.05, **settings):
         """Write hit@k among all classes, which grows with the number of shots."""
-        noise = 0.002 * self.rng.normal(size=(N_REPEATS, len(shots)))
+        # Without a shot there is nothing to draw.
+        noise = 0.002 * self.rng.normal(size=(N_REPEATS, len(shots))) * (np.asarray(shots) > 0)
         hits = skill - 0.3 + slope * np.asarray(shots) + noise
         return self.write(
             "all-classes",
@@ -107,8 +112,14 @@ class MadeUp:
             **{"hit@1": hits.tolist(), "hit@5": (hits + 0.2).tolist()},
             shots=list(shots),
             n_novel=len(CLASSES),
-            seconds_a_fit=0.5 if "1" in model else 0.75,
+            settings={"parameters": CHOSEN, **settings},
         )
+
+    def runtime(self, model, shots=SHOTS[1:]):
+        """Write times of a fit: half a second a shot and more."""
+        more = 0.25 if "2" in model else 0.0
+        seconds = [0.5 * n_shot + more for n_shot in shots]
+        return self.write("runtime", model, shots=list(shots), seconds=seconds)
 
     def map(self, model):
         """Write a map."""
@@ -131,7 +142,8 @@ class MadeUp:
             "BPL",
             objective=[1 / (1 + t) for t in range(n + 1)],
             change=list(changes),
-            zsl=[0.5 + 0.01 * t for t in range(n + 1)],
+            steps=[0, *range(2, n + 1)],
+            zsl=[0.5, *(0.5 + 0.01 * t for t in range(2, n + 1))],
         )
 
     def everything(self):
@@ -143,9 +155,13 @@ class MadeUp:
             self.map(model)
         for model, spec in FEW_SHOT.items():
             skill = SHOT_SKILL.get(model, 0.4)
+            for task in (1, 5, "all"):
+                self.selection(f"selection-{task}", model, CHOSEN if spec.grid else {})
             for n_shot in (1, 5):
-                self.selection(f"selection-{n_shot}", model, CHOSEN if spec.grid else {})
                 self.trials(model, skill, n_shot)
-            self.all_classes(model, skill, SHOTS if spec.from_zero else SHOTS[1:])
+            zero = {"zero_parameters": CHOSEN} if spec.from_zero else {}
+            self.all_classes(model, skill, SHOTS if spec.from_zero else SHOTS[1:], **zero)
+            if model in ("BPL (SFSP1)", "BPL (SFSP2)"):
+                self.runtime(model)
         self.convergence()
         return self

@@ -78,9 +78,10 @@ def test_a_data_set_without_records_is_told_in_one_line(runs, tmp_path):
 
 
 def test_a_damaged_record_is_told_in_one_line(runs, tmp_path):
-    next(runs.glob("*/*/*.json")).write_text("{")
+    path = next(runs.glob("*/*/*.json"))
+    path.write_text("{")
     done = call("--runs", runs, "--out", tmp_path / "report")
-    refused(done, "must be records of `zonkey bench`")
+    refused(done, f"The record {path} must be JSON; it is damaged.")
 
 
 @pytest.mark.parametrize("option", ["--out", "--markdown"])

@@ -196,6 +196,6 @@ def test_text_that_cannot_be_written_leaves_no_half_page(tmp_path):
     assert "x?" in (tmp_path / "a.html").read_text("utf-8")
 
 
-def test_numbers_are_set_to_the_right_up_to_a_column():
-    table = Elements(table_html(["a", "b", "c"], [[1, 2, 3]], numbers_from=1, numbers_to=2))
-    assert [cell.get("class") for cell in table.of("td")] == [None, "number", None]
+def test_numbers_are_set_to_the_right_in_any_columns():
+    table = Elements(table_html(["a", "b", "c", "d"], [[1, 2, 3, 4]], numbers={1, 3}))
+    assert [cell.get("class") for cell in table.of("td")] == [None, "number", None, "number"]

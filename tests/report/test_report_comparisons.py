@@ -14,9 +14,11 @@ from zonkey.report.classes import class_blocks
 from zonkey.report.collection import Collection, read_collection
 from zonkey.report.comparisons import comparison_table
 from zonkey.report.confidence import NO_DIFFERENCE, Comparison, compare_predictions
-from zonkey.report.measures import Measurement, points
-from zonkey.report.rules import FAILS, REPRODUCES, UNDECIDED, decide
+from zonkey.report.measures import points
+from zonkey.report.rules import FAILS, REPRODUCES, RULES, UNDECIDED, decide
 from zonkey.report.summary import additions, findings, summary_section
+
+OVER_DRAWS = "over 3 draws of shots, queries fixed"
 
 
 @pytest.fixture(scope="module")
@@ -34,62 +36,99 @@ def table_of(collection, name):
     return {(row[0], row[1]): (row[2], row[3]) for row in table.rows}
 
 
-def written(difference, low, high):
-    return f"{points(difference)} [{points(low)}, {points(high)}]"
+def written(*interval, digits=2):
+    middle, low, high = (points(value, digits) for value in interval)
+    return f"{middle} [{low}, {high}]"
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.0123, "+1.23"), (-0.0123, "\N{MINUS SIGN}1.23"), (0.0, "0.00"), (-0.00001, "0.00")],
+    ("value", "digits", "text"),
+    [
+        (0.0123, 2, "+1.23"),
+        (-0.0123, 2, "\N{MINUS SIGN}1.23"),
+        (-0.0123, 1, "\N{MINUS SIGN}1.2"),
+        (0.0, 2, "0.00"),
+        (0.0, 1, "0.0"),
+        (-1e-17, 2, "0.00"),  # what rounding leaves is nothing
+        (-0.000049, 2, "\N{MINUS SIGN}0.005"),
+        (0.0000021, 1, "+0.0002"),
+        (0.0004, 1, "+0.04"),
+    ],
 )
-def test_points_carry_their_sign(value, text):
-    assert points(value) == text
+def test_points_show_their_sign_however_small_they_are(value, digits, text):
+    assert points(value, digits) == text
 
 
-def test_models_are_compared_by_the_paired_bootstrap_of_the_first_seed(made, collection):
+def test_models_are_compared_by_the_paired_bootstrap_of_all_seeds(made, collection):
     found = table_of(collection, "ablation")
     assert len(found) == 7
-    for (_, pair), (text, verdict) in found.items():
+    for (_, pair), (cell, verdict) in found.items():
         names = pair.split(" - ")
-        first, second = (made.results["zero-shot", name, 0] for name in names)
-        interval = paired_bootstrap_interval(
-            first["truth"], first["predicted"], second["predicted"]
-        )
-        assert text == written(*interval)
+        sides = []
+        for name in names:
+            runs = [made.results.get(("zero-shot", name, seed)) for seed in (0, 1)]
+            sides.append([run["predicted"] for run in runs if run])
+        assert [len(side) for side in sides] == [1 + (name in ("BPL1", "BPL")) for name in names]
+        truth = made.results["zero-shot", "BPL", 0]["truth"]
+        interval = paired_bootstrap_interval(truth, *map(np.stack, sides))
+        assert cell.page == written(*interval)
+        assert cell.markdown == written(*interval, digits=1)
         assert verdict == f"{names[0]} is better"  # as the made-up skill has it
+
+
+def test_the_difference_is_that_of_the_means_over_seeds(tmp_path):
+    made = MadeUp(tmp_path)
+    for seed, skill in enumerate((0.9, 0.5, 0.4)):
+        made.zero_shot("BPL", skill, seed)
+    made.zero_shot("BPL0", 0.6)
+    runs = [read_collection(tmp_path).runs("zero-shot", "cub", name) for name in ("BPL", "BPL0")]
+    comparison = compare_predictions(*runs)
+    means = [np.mean([run["results"]["zsl"] for run in found]) for found in runs]
+    assert comparison.difference == pytest.approx(means[0] - means[1])
+    first = compare_predictions(runs[0][:1], runs[1])
+    assert first.low > 0 > comparison.low  # seed 0 alone would have decided
+
+
+def test_a_single_seed_of_a_random_model_is_told(tmp_path):
+    made = MadeUp(tmp_path)
+    runs = [[made.zero_shot(model, 0.5)] for model in ("BPL", "BPL0", "BPL1")]
+    assert compare_predictions(runs[0], runs[1]).basis == "(a single seed of BPL)"
+    assert compare_predictions(runs[0], runs[2]).basis == "(a single seed of BPL and of BPL1)"
+    two = [*runs[0], made.zero_shot("BPL", 0.5, 1)]
+    assert compare_predictions(two, runs[1]).basis == ""
 
 
 def test_trials_are_compared_in_pairs(made, collection):
     found = table_of(collection, "mini-imagenet")
     assert len(found) == 8
-    for (label, pair), (text, verdict) in found.items():
+    for (label, pair), (cell, verdict) in found.items():
         names, protocol = pair.split(" - "), f"trials-{label[0]}"
         first, second = (made.results[protocol, name, 0]["accuracies"] for name in names)
         test = stats.ttest_rel(first, second)
         low, high = test.confidence_interval(0.95)
-        assert text == written(np.mean(first - second), low, high)
+        assert cell.page == f"{written(np.mean(first - second), low, high)} over 12 trials"
         assert (verdict == NO_DIFFERENCE) == (test.pvalue > 0.05)
 
 
 def test_shots_are_compared_in_pairs_over_draws(made, collection):
     found = table_of(collection, "large-scale-fsl")
     assert len(found) == 8
-    for (metric, pair), (text, _) in found.items():
+    for (metric, pair), (cell, _) in found.items():
         runs = [made.results["all-classes", name, 0] for name in pair.split(" - ")]
         means = []
         for run in runs:
             columns = [run["shots"].index(K) for K in (1, 2, 3)]
             means.append(np.array(run[metric])[:, columns].mean(axis=1))
         low, high = stats.ttest_rel(*means).confidence_interval(0.95)
-        assert text == written(np.mean(means[0] - means[1]), low, high)
+        assert cell.page == f"{written(np.mean(means[0] - means[1]), low, high)} {OVER_DRAWS}"
 
 
 def test_any_shot_tells_what_each_shot_adds(made, collection):
     found = table_of(collection, "any-shot")
     hits = np.array(made.results["all-classes", "BPL (SFSP2)", 0]["hit@1"])
     low, high = stats.ttest_rel(hits[:, 1], hits[:, 0]).confidence_interval(0.95)
-    text, verdict = found["BPL (SFSP2), hit@1", "K = 1 - K = 0"]
-    assert text == written(np.mean(hits[:, 1] - hits[:, 0]), low, high)
+    cell, verdict = found["BPL (SFSP2), hit@1", "K = 1 - K = 0"]
+    assert cell.page == f"{written(np.mean(hits[:, 1] - hits[:, 0]), low, high)} {OVER_DRAWS}"
     assert verdict == "K = 1 is better"
     assert len(found) == 6
 
@@ -99,12 +138,15 @@ def test_what_does_not_pair_is_not_compared(collection, name):
     assert comparison_table(EXPERIMENTS[name], "cub", collection) is None
 
 
-def test_different_samples_are_not_compared(tmp_path):
+def test_different_samples_or_data_are_not_compared(tmp_path):
     made = MadeUp(tmp_path)
-    first = made.zero_shot("BPL", 0.9)
-    second = made.zero_shot("BPL0", 0.1, truth=np.zeros(200, np.int16))
+    first, second = [made.zero_shot("BPL", 0.9)], [made.zero_shot("BPL0", 0.1)]
+    assert compare_predictions(first, second) is not None
+    assert compare_predictions(first, []) is None
+    other = [made.zero_shot("BPL0", 0.1, truth=np.zeros(200, np.int16))]
+    assert compare_predictions(first, other) is None
+    second[0]["data"]["sha256"] = "f" * 64
     assert compare_predictions(first, second) is None
-    assert compare_predictions(first, None) is None
 
 
 @pytest.mark.parametrize(
@@ -129,7 +171,7 @@ def test_best_and_worst_classes_and_frequent_confusions(tmp_path):
     predicted = np.where(right, truth, (truth + 1) % 25).astype(np.int16)
     names = [f"class {j:02d}" for j in range(25)]
     run = MadeUp(tmp_path).zero_shot("BPL", 0.5, truth=truth, predicted=predicted, classes=names)
-    extremes, frequent, drawing = class_blocks(run, "map")
+    extremes, everyone, frequent, drawing = class_blocks(run, "map")
     accuracy = {name: np.mean(predicted[truth == j] == j) for j, name in enumerate(names)}
     best = sorted(names, key=lambda name: -accuracy[name])[:10]
     assert [row[0] for row in extremes.rows] == best
@@ -138,6 +180,9 @@ def test_best_and_worst_classes_and_frequent_confusions(tmp_path):
     for row in extremes.rows:
         assert row[1] == f"{100 * accuracy[row[0]]:.0f}"
         assert row[4] == f"{100 * accuracy[row[3]]:.0f}"
+    assert everyone.rows == [[name, f"{100 * accuracy[name]:.0f}", "10"] for name in names]
+    assert everyone.is_page_only
+    assert everyone.is_folded
     counts = Counter((names[a], names[b]) for a, b in zip(truth, predicted, strict=True) if a != b)
     assert len(frequent.rows) == 20
     assert [row[2] for row in frequent.rows] == [f"{n} of 10" for _, n in counts.most_common(20)]
@@ -155,32 +200,46 @@ def test_a_few_classes_are_not_both_best_and_worst(tmp_path):
     assert {row[3] for row in extremes.rows} == {""}
 
 
-def test_a_matrix_of_many_classes_is_not_drawn(tmp_path):
-    names = [f"{j:03d}" for j in range(51)]
-    codes = np.arange(51, dtype=np.int16)
-    run = MadeUp(tmp_path).zero_shot("BPL", 1, truth=codes, predicted=codes, classes=names)
-    extremes, frequent = class_blocks(run, "map")
+def test_a_matrix_of_many_classes_shows_the_most_confused_ones(tmp_path):
+    names = [f"{j:03d}" for j in range(60)]
+    truth = np.repeat(np.arange(60, dtype=np.int16), 2)
+    predicted = truth.copy()
+    predicted[:39] = 59  # one sample of class 19 stays right
+    run = MadeUp(tmp_path).zero_shot("BPL", 1, truth=truth, predicted=predicted, classes=names)
+    extremes, _, frequent, drawing = class_blocks(run, "map")
     assert len(extremes.rows) == 10
-    assert frequent.rows == []
+    assert len(frequent.rows) == 20
+    assert drawing.caption.endswith("The 40 of 60 classes that are confused most often.")
+    axis = drawing.draw().axes[0]
+    labels = [label.get_text() for label in axis.get_xticklabels()]
+    assert labels == [*names[:39], "059"]
+    image = np.asarray(axis.images[0].get_array())
+    assert image[:20, -1] == pytest.approx([100] * 19 + [50])
+    assert np.diag(image) == pytest.approx([0] * 19 + [50] + [100] * 20)
 
 
 # Verdicts
 
 
 @pytest.mark.parametrize(
-    ("interval", "first", "second", "verdict"),
+    ("interval", "margin", "verdict"),
     [
-        ((0.1, 0.3), (0.5, 0.05), (0.3, 0.05), REPRODUCES),
-        ((0.1, 0.3), (0.5, 0.15), (0.3, 0.05), UNDECIDED),  # spreads overlap
-        ((-0.1, 0.3), (0.5, None), (0.3, None), UNDECIDED),  # 0 inside
-        ((-0.3, -0.1), (0.3, None), (0.5, 0.1), FAILS),
-        ((-0.3, -0.1), (0.3, None), (0.5, 0.3), UNDECIDED),
-        ((0.1, 0.3), (0.3, None), (0.5, None), UNDECIDED),  # the first seed is no rule
+        ((0.1, 0.3), 0, REPRODUCES),
+        ((-0.1, 0.3), 0, UNDECIDED),
+        ((0.0, 0.3), 0, UNDECIDED),
+        ((-0.3, -0.1), 0, FAILS),
+        ((-0.3, 0.1), 0.5, REPRODUCES),
+        ((-0.6, -0.4), 0.5, UNDECIDED),  # worse, but maybe by less than the margin
+        ((-0.6, 0.1), 0.5, UNDECIDED),
+        ((-0.7, -0.6), 0.5, FAILS),
     ],
 )
-def test_interval_and_spread_decide_together(interval, first, second, verdict):
+def test_the_interval_decides(interval, margin, verdict):
     comparison = Comparison("a", "b", sum(interval) / 2, *interval)
-    assert decide(comparison, Measurement(*first), Measurement(*second)) == verdict
+    assert decide(comparison, margin) == verdict
+    if not margin:  # tables tell the same as the summary
+        told = {REPRODUCES: "a is better", FAILS: "b is better", UNDECIDED: NO_DIFFERENCE}
+        assert comparison.verdict == told[verdict]
 
 
 def verdicts(made):
@@ -197,7 +256,8 @@ def test_every_claim_is_decided_on_full_records(made, collection):
     found = findings(collection)
     assert [len(found[verdict]) for verdict in (REPRODUCES, FAILS, UNDECIDED)] == [17, 0, 0]
     on_other_features = {claim("Accuracy of BPL"), claim("Harmonic mean")}
-    assert {row[0] for row in found[REPRODUCES]} == {c.text for c in CLAIMS} - on_other_features
+    texts = {c.text.format(n_way=5, n_shot=K) for c in CLAIMS for K in (1, 5)}
+    assert {row[0] for row in found[REPRODUCES]} == texts - on_other_features
     assert {row[2] for row in found[REPRODUCES]} == {"cub"}
 
 
@@ -258,12 +318,33 @@ def test_half_a_point_less_is_not_worse(tmp_path, gap, verdict):
 
 
 @pytest.mark.parametrize(
-    ("zsl", "verdict"), [(0.612, REPRODUCES), (0.625, REPRODUCES), (0.63, FAILS)]
+    ("values", "verdict"),
+    [
+        ([0.612, 0.613, 0.611], REPRODUCES),
+        ([0.628, 0.628], REPRODUCES),
+        ([0.631, 0.632, 0.630], FAILS),
+        ([0.60, 0.65, 0.61], UNDECIDED),  # near, but the mean is not known to a point
+        ([0.50, 0.55, 0.51], UNDECIDED),
+        ([0.619], UNDECIDED),  # a single seed has no interval
+    ],
 )
-def test_the_papers_figure_counts_on_its_own_features(tmp_path, zsl, verdict):
-    made = MadeUp(tmp_path, features="res101.mat")
-    made.write("zero-shot", "BPL", zsl=zsl)  # the paper: 61.9
-    assert verdicts(made) == {claim("Accuracy of BPL"): verdict}
+def test_the_papers_figure_counts_on_its_own_features(tmp_path, values, verdict):
+    made = MadeUp(tmp_path, features="res101.mat", split="PS v2", split_version="v2")
+    for seed, value in enumerate(values):
+        made.write("zero-shot", "BPL", seed, zsl=value)  # the paper: 61.9
+    (row,) = findings(read_collection(tmp_path))[verdict]
+    assert row[0] == claim("Accuracy of BPL")
+    assert row[3].endswith("; split PS v2; the paper's is the first release (PS v1, 2017)")
+
+
+@pytest.mark.parametrize(("n_way", "n_shot", "n_claims"), [(5, 5, 1), (3, 5, 1), (5, 4, 0)])
+def test_trials_are_claimed_of_the_papers_number_of_shots_only(tmp_path, n_way, n_shot, n_claims):
+    made = MadeUp(tmp_path)
+    for model, values in {"BPL (SFSP1)": [0.9, 0.8], "NN": [0.2, 0.1]}.items():
+        sizes = {"n_way": n_way, "n_shot": n_shot, "n_query": 15, "n_trials": 2}
+        made.write("trials-5", model, accuracies=np.array(values), **sizes)
+    text = f"BPL is better than nearest neighbour in {n_way}-way trials, 5-shot"
+    assert verdicts(made) == ({text: REPRODUCES} if n_claims else {})
 
 
 def test_nothing_is_said_where_there_are_no_records():
@@ -276,7 +357,7 @@ def test_what_is_added_comes_from_the_records(made, collection):
     hits = 100 * np.array(made.results["all-classes", "BPL (SFSP1)", 0]["hit@1"])
     mean, spread = hits.mean(axis=0), hits.std(axis=0, ddof=1)
     assert found["Any-shot curve"] == (
-        f"one model from K = 0 (hit@1 {mean[0]:.1f} ± {spread[0]:.1f}) to K = 3 "
+        f"one model from K = 0 (hit@1 {mean[0]:.1f}) to K = 3 "  # nothing to draw at K = 0
         f"(hit@1 {mean[3]:.1f} ± {spread[3]:.1f})"
     )
     area = found["Area under the seen-unseen curve (AUSUC)"]
@@ -285,7 +366,7 @@ def test_what_is_added_comes_from_the_records(made, collection):
     assert found["Accuracy step by step"] == (
         "accuracy 50.0 at t = 0, 55.0 at t = 5, 56.0 at t = 6"
     )
-    assert found["Honest selection"].startswith("13 choices of parameters")  # 7 and 3 x 2
+    assert found["Honest selection"].startswith("16 choices of parameters")  # 7 and 3 x 3
 
 
 def test_the_summary_counts_what_it_lists(collection):
@@ -293,3 +374,10 @@ def test_the_summary_counts_what_it_lists(collection):
     first = section.parts[0].blocks[0].text
     assert first.endswith("reproduced 17, not reproduced 0, undecided 0.")
     assert [len(getattr(part.blocks[0], "rows", [])) for part in section.parts[1:4]] == [17, 0, 0]
+
+
+def test_the_summary_states_its_rules_and_how_many_claims_are_judged(collection):
+    texts = [block.text for block in summary_section(collection).parts[0].blocks]
+    assert set(RULES) < set(texts)
+    (number,) = (text for text in texts if text.startswith("About "))
+    assert number.startswith("About 17 claims are judged at 95 % each, without correction for")

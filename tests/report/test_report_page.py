@@ -9,10 +9,10 @@ import pytest
 from made_up_records import NASTY, MadeUp
 
 from zonkey.bench import EXPERIMENTS
-from zonkey.report.blocks import Code, Part, Report, Section, Table, Text
+from zonkey.report.blocks import Code, Part, Report, Rounded, Section, Table, Text
 from zonkey.report.collection import read_collection
 from zonkey.report.markdown import markdown_text
-from zonkey.report.page import write_report
+from zonkey.report.page import report_page, write_report
 from zonkey.report.sections import build_report
 
 
@@ -102,12 +102,51 @@ def test_the_page_opens_without_errors_in_a_browser(folder, open_in_browser):
 # Markdown
 
 
-def test_markdown_has_no_times_and_no_memory_but_in_the_section_of_times(markdown):
-    sections = re.split(r"^## ", markdown, flags=re.M)
-    for section in sections:
-        if not section.startswith(EXPERIMENTS["runtime"].title):
-            assert not re.search(r"\d s\b|\d MB|numpy|cores", section)
-    assert "0.75 s" in markdown
+def test_markdown_has_no_times_and_no_memory_which_are_on_the_page(page, markdown):
+    assert not re.search(r"\d s\b|\d MB|numpy|cores", markdown)
+    assert markdown.count("Timings are on the page") == 2
+    assert "Timings are on the page" not in page
+    assert page.count("<td class=number>0.75 s</td>") == 2
+
+
+def test_all_classes_are_folded_on_the_page_and_not_in_markdown(page, markdown):
+    assert Loaded(page).tags.count("details") == 2
+    title = "Accuracy of all 5 classes (BPL, seed 0)"
+    assert page.count(f"<summary>{title}</summary>") == 2
+    assert title not in markdown
+    assert "| best class | % | samples | worst class | % | samples |" in markdown
+    assert "| --- | ---: | ---: | --- | ---: | ---: |" in markdown
+
+
+def test_intervals_have_more_digits_on_the_page_than_in_markdown(page, markdown):
+    number = r"[+\N{MINUS SIGN}]\d+\.\d"
+    fine, coarse = (rf"\[{number}{more}, {number}{more}\]" for more in (r"\d", r"(?!\d)"))
+    plain = markdown.replace("\\", "")
+    assert re.search(fine, page)
+    assert re.search(coarse, plain)
+    assert not re.search(fine, plain)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_quick_runs_have_a_banner_on_the_page_and_in_markdown(tmp_path, quick):
+    for data in ("cub", "emoji"):
+        made = MadeUp(tmp_path / "runs", data)
+        made.top = {"quick": quick and data == "emoji"}
+        for model in ("BPL0", "BPL"):
+            made.zero_shot(model, 0.5)
+    write_report(build_report(read_collection(tmp_path / "runs")), tmp_path)
+    text = "Quick runs: few seeds, folds and trials; a look, not figures to cite."
+    page, markdown = ((tmp_path / name).read_text("utf-8") for name in ("index.html", "tables.md"))
+    n_sections = 3  # pure-zsl, generalised-zsl, ablation
+    expected = 1 + n_sections if quick else 0  # none in the sections of cub
+    assert page.count(f"<p class=banner>{text}</p>") == expected
+    assert markdown.count(f"**{text}**") == expected
+    assert ("Data sets with quick runs: emoji." in markdown) == quick
+
+
+def test_the_ridges_that_were_chosen_are_told_beside_the_paper(markdown):
+    note = "FPL and RPL have their ridge (beta) chosen; the BPL models keep the paper's beta"
+    assert markdown.count(note) == 2 * 2  # two experiments, two data sets
 
 
 def test_markdown_is_the_same_again_whatever_the_times_and_the_order(folder, markdown, tmp_path):
@@ -130,11 +169,39 @@ def test_tables_of_markdown_have_equally_many_cells_in_each_row(markdown):
 def test_markdown_escapes_what_would_be_markup():
     table = Table(["a|b", "n"], [["*x* <b>_y_", "1"]], "Caption", range(1, 2))
     blocks = [Text("[a](b) `c`\n# d"), Code("<x> | *"), table]
-    hidden = Table(["t"], [["9 s"]], changes_by_run=True)
+    hidden = Table(["t"], [["9 s"]], is_page_only=True)
     report = Report("T", [Section("S", [Part("P", [*blocks, hidden])], "note")])
     assert markdown_text(report) == (
         "# T\n\n## S\n\nnote\n\n### P\n\n"
-        "[a]\\(b) \\`c\\` \\# d\n\n"
+        "\\[a\\](b) \\`c\\` \\# d\n\n"
         "```\n<x> | *\n```\n\n"
         "Caption:\n\n| a\\|b | n |\n| --- | ---: |\n| \\*x\\* \\<b\\>\\_y\\_ | 1 |\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a & b &lt;", r"a \& b \&lt;"),
+        ("~~a~~ $x$", r"\~\~a\~\~ \$x\$"),
+        ("[1, 2]", r"\[1, 2\]"),
+        ("- a", r"\- a"),
+        ("+ a", r"\+ a"),
+        ("1. a", r"1\. a"),
+        ("12) a", r"12\) a"),
+        ("---", r"\---"),
+        ("-1.5 to +2", "-1.5 to +2"),
+        ("1.5 points", "1.5 points"),
+        ("a - b", "a - b"),
+    ],
+)
+def test_text_is_neither_list_nor_formula_nor_entity_in_markdown(text, written):
+    report = Report("T", [Section("S", [Part("P", [Text(text)])])])
+    assert markdown_text(report) == f"# T\n\n## S\n\n### P\n\n{written}\n"
+
+
+def test_a_cell_of_two_texts_shows_each_in_its_place():
+    table = Table(["a"], [[Rounded("0.25", "0.3")]])
+    report = Report("T", [Section("S", [Part("P", [table])])])
+    assert "| 0.3 |" in markdown_text(report)
+    assert "<td>0.25</td>" in report_page(report, {}).html()

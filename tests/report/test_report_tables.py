@@ -11,7 +11,13 @@ from zonkey.datasets import DataError
 from zonkey.report.collection import read_collection
 from zonkey.report.diagnostics import convergence_table, map_table, sensitivity_table
 from zonkey.report.provenance import chosen_parameters, how_to_repeat
+from zonkey.report.runtimes import runtime_table
 from zonkey.report.tables import experiment_table
+
+ASKED = (EXPERIMENTS["mini-imagenet"], "mini-imagenet")
+OTHER = "not comparable: the paper used ResNet101 features"
+FIRST = "the paper's is the first release (PS v1, 2017)"
+SAME = "same features; split: the first release (PS v1, 2017), as the paper's"
 
 
 @pytest.fixture(scope="module")
@@ -72,23 +78,23 @@ def test_the_paper_stands_beside_and_other_systems_below(collection, name, metri
         if model not in EXPERIMENTS[name].models:
             assert row[f"{label}, measured"] == row["features used"] == "-"
             assert row["note"] == "as printed, on ResNet101 features"
-    assert found["BPL"]["note"] == "not comparable: the paper used ResNet101 features"
+    assert found["BPL"]["note"] == f"{OTHER}; split of a release not told; {FIRST}"
     if "BPL0" in found:
         assert found["BPL0"]["note"] == ""
 
 
 @pytest.mark.parametrize(
-    ("data", "features", "note"),
+    ("data", "features", "split", "note"),
     [
-        ("cub", "res101.mat", ""),
-        ("awa1", "res101.mat", ""),
-        ("sun", "res101.mat", ""),
-        ("cub", "vgg.mat", "not comparable: the paper used ResNet101 features"),
-        ("imnet", "res101.mat", "not comparable: the paper used GoogLeNet features"),
+        ("cub", "res101.mat", "v1", SAME),
+        ("awa1", "res101.mat", "v1", SAME),
+        ("sun", "res101.mat", "v2", f"same features; split PS v2; {FIRST}"),
+        ("cub", "vgg.mat", "v2", f"{OTHER}; split PS v2; {FIRST}"),
+        ("imnet", "res101.mat", "v1", "not comparable: the paper used GoogLeNet features"),
     ],
 )
-def test_figures_compare_on_the_papers_features_only(tmp_path, data, features, note):
-    made = MadeUp(tmp_path, data, features)
+def test_figures_compare_on_the_papers_features_only(tmp_path, data, features, split, note):
+    made = MadeUp(tmp_path, data, features, split=f"PS {split}", split_version=split)
     made.zero_shot("BPL", 0.5)
     made.zero_shot("RPL", 0.4)
     _, rows = rows_of(read_collection(tmp_path), "pure-zsl", data)
@@ -129,11 +135,21 @@ def test_trials_come_with_the_interval_of_the_t_test(made, collection):
 def test_trials_with_fewer_shots_than_asked_for_say_so(tmp_path):
     made = MadeUp(tmp_path, "mini-imagenet")
     for model in ("BPL (SFSP1)", "NN"):
-        sizes = {"n_way": 5, "n_shot": 4, "n_query": 15, "n_trials": 2}
-        made.write("trials-5", model, accuracies=np.array([0.25, 0.5]), **sizes)
-    headings, rows = rows_of(read_collection(tmp_path), "mini-imagenet", "mini-imagenet")
-    assert headings[1:3] == ["4-shot, paper", "4-shot, measured"]
-    assert {row["4-shot, paper"] for row in rows} == {"-"}
+        for asked in (1, 5):
+            sizes = {"n_way": 5, "n_shot": 1, "n_query": 15, "n_trials": 2}
+            made.write(f"trials-{asked}", model, accuracies=np.array([0.25, 0.5]), **sizes)
+    collection = read_collection(tmp_path)
+    headings, rows = rows_of(collection, "mini-imagenet", "mini-imagenet")
+    few = "1-shot (5 asked for)"
+    assert headings[1:5] == [
+        "1-shot, paper",
+        "1-shot, measured",
+        f"{few}, paper",
+        f"{few}, measured",
+    ]
+    assert {row[f"{few}, paper"] for row in rows} == {"-"}
+    models = {row[0] for row in chosen_parameters(*ASKED, collection).rows}
+    assert models == {f"{name}, {K}" for name in ("BPL (SFSP1)", "NN") for K in ("1-shot", few)}
 
 
 @pytest.mark.parametrize("name", ["large-scale-fsl", "synthesis", "any-shot"])
@@ -152,7 +168,8 @@ def test_figures_of_all_classes_are_told_for_each_number_of_shots(made, collecti
         for metric in ("hit@1", "hit@5"):
             values = [hits[run["shots"].index(int(row["K"]))] for hits in run[metric]]
             assert len(values) == N_REPEATS
-            assert row[f"{metric}, measured"] == text(values)
+            # Without a shot there is nothing to draw, and nothing to spread.
+            assert row[f"{metric}, measured"] == text(values if int(row["K"]) else values[:1])
 
 
 def test_the_papers_figures_are_told_for_each_number_of_shots(tmp_path):
@@ -166,23 +183,36 @@ def test_the_papers_figures_are_told_for_each_number_of_shots(tmp_path):
     assert {row["note"] for row in rows} == {"not comparable: the paper used ResNet50 features"}
 
 
-def test_times_are_in_units_that_can_be_read(tmp_path):
+def test_times_are_told_for_each_number_of_shots_in_units_that_can_be_read(tmp_path):
     made = MadeUp(tmp_path, "imnet", "res50.mat")
     for model in ("BPL (SFSP1)", "BPL (SFSP2)"):
+        made.runtime(model)
+    table = runtime_table(EXPERIMENTS["runtime"], "imnet", read_collection(tmp_path))
+    assert table.headings[:5] == [
+        "model",
+        "paper",
+        *(f"K = {K}, measured" for K in (1, 2, 3)),
+    ]
+    note = "not comparable: the paper used ResNet50 features"
+    printed_only = ["-", "-", "-", "-", "as printed, on ResNet50 features"]
+    assert table.rows == [
+        ["BPL (SFSP1)", "1.2 min", "0.5 s", "1 s", "1.5 s", "res50.mat", note],
+        ["BPL (SFSP2)", "2.3 min", "0.75 s", "1.25 s", "1.75 s", "res50.mat", note],
+        ["LSL", "23 min", *printed_only],
+        ["PPA", "1300 min", *printed_only],
+    ]
+    assert table.is_page_only
+
+
+def test_times_of_other_protocols_are_not_those_of_a_fit(tmp_path):
+    made = MadeUp(tmp_path)
+    for model in ("BPL (SFSP1)", "BPL (SFSP2)"):
         made.all_classes(model, 0.5)
-    _, rows = rows_of(read_collection(tmp_path), "runtime", "imnet")
-    cells = {
-        row["model"]: (row["time of a fit, paper"], row["time of a fit, measured"]) for row in rows
-    }
-    assert cells == {
-        "BPL (SFSP1)": ("1.2 min", "0.5 s"),
-        "BPL (SFSP2)": ("2.3 min", "0.75 s"),
-        "LSL": ("23 min", "-"),
-        "PPA": ("1300 min", "-"),
-    }
+    found = {experiment.name for experiment, _ in read_collection(tmp_path).experiments()}
+    assert found == {"large-scale-fsl", "synthesis", "any-shot"}
 
 
-@pytest.mark.parametrize("name", ["tsne", "sensitivity", "convergence"])
+@pytest.mark.parametrize("name", ["tsne", "sensitivity", "convergence", "runtime"])
 def test_experiments_without_a_figure_a_model_have_other_tables(collection, name):
     assert experiment_table(EXPERIMENTS[name], "cub", collection) is None
 
@@ -203,7 +233,15 @@ def test_convergence_sets_each_change_beside_the_step_it_led_to(collection):
     table = convergence_table(collection.first("convergence", "cub", "BPL"))
     assert table.rows[0] == ["0", "1", "-", "50.0", "lite0.mat"]
     assert table.rows[5] == ["5", "0.166667", "0.004", "55.0", "lite0.mat"]
+    assert table.rows[1] == ["1", "0.5", "0.5", "-", "lite0.mat"]  # not measured at this step
     assert len(table.rows) == 7
+
+
+def test_accuracies_without_their_steps_are_of_every_step(tmp_path):
+    made = MadeUp(tmp_path)
+    results = {"objective": [3.0, 2.0, 1.5], "change": [0.5, 0.25], "zsl": [0.1, 0.2, 0.3]}
+    table = convergence_table(made.write("convergence", "BPL", **results))
+    assert [row[3] for row in table.rows] == ["10.0", "20.0", "30.0"]
 
 
 def test_maps_tell_how_many_samples_are_right(collection):
@@ -223,6 +261,35 @@ def test_chosen_parameters_name_the_folds_they_were_chosen_on(collection):
     found = {row[0]: row[1:] for row in table.rows}
     assert len(found) == 10
     assert found["BPL (novel), 5-shot"][1] == "5 trials of validation classes, 27 points"
+    table = chosen_parameters(EXPERIMENTS["large-scale-fsl"], "cub", collection)
+    found = {row[0]: row[1:] for row in table.rows}
+    assert found["BPL (novel)"][1] == "all validation classes at once, 27 points"
+    assert found["BPL (SFSP1), K = 0, as for zero-shot learning"] == [
+        "alpha 0.3, mu 0.1, rho 0.5",
+        folds,
+    ]
+    assert len(found) == 5 + 2
+
+
+def test_a_choice_of_other_parameters_is_not_the_one_of_a_run(tmp_path):
+    made = MadeUp(tmp_path)
+    made.zero_shot("BPL", 0.5)
+    made.selection("selection", "BPL", {**CHOSEN, "mu": 0.5})
+    made.all_classes("BPL (SFSP1)", 0.5, zero_parameters=CHOSEN)
+    collection = read_collection(tmp_path)
+    assert collection.selection_of(collection.first("zero-shot", "cub", "BPL")) is None
+    table = chosen_parameters(EXPERIMENTS["any-shot"], "cub", collection)
+    assert [row[2] for row in table.rows] == ["not recorded"] * 2
+
+
+def test_all_classes_of_older_records_were_chosen_for_with_five_shots(tmp_path):
+    made = MadeUp(tmp_path)
+    run = made.all_classes("BPL (SFSP1)", 0.5)
+    made.selection("selection-5", "BPL (SFSP1)")
+    collection = read_collection(tmp_path)
+    assert collection.selection_of(run) is None
+    del run["settings"]["protocol_version"]
+    assert collection.selection_of(run)["protocol"] == "selection-5"
 
 
 def test_parameters_that_are_not_there_are_not_made_up(tmp_path):
@@ -240,7 +307,7 @@ def test_what_is_needed_to_repeat_a_table(collection):
     code, facts, cost = how_to_repeat(EXPERIMENTS["ablation"], "cub", collection)
     assert code.text == "zonkey bench all --data cub"
     assert facts.text.startswith("Seeds 0, 1; data sha256 0123456789abcdef; zonkey ")
-    assert cost.changes_by_run
+    assert cost.is_page_only
     assert cost.rows[0][:3] == ["7", "8.8 s", "321 MB"]
     assert "numpy" in cost.rows[0][4]
 
@@ -289,19 +356,32 @@ def test_every_experiment_has_its_data_sets(made, collection):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"protocol": "zero', r"must be records of `zonkey bench`; .* Remove the damaged file"),
-        ("{}", r"must be records of `zonkey bench`; `protocol` is missing from one\."),
-        ("[]", r"must be records of `zonkey bench`;"),
-        ("3", r"must be records of `zonkey bench`;"),
+        ('{"protocol": "zero', r"must be JSON; it is damaged\. Delete it"),
+        ("{}", r"must be one of `zonkey bench`; it has no `protocol`\. Delete it"),
+        ("[]", r"must be one of `zonkey bench`; it is no JSON object\. Delete it"),
+        ("3", r"must be one of `zonkey bench`; it is no JSON object\. Delete it"),
     ],
 )
-def test_a_damaged_record_is_refused_in_one_line(tmp_path, content, message):
-    path = tmp_path / "zero-shot" / "cub" / "bpl.0.json"
-    path.parent.mkdir(parents=True)
+def test_a_damaged_record_is_refused_in_one_line_that_names_it(tmp_path, content, message):
+    made = MadeUp(tmp_path)
+    for model in ("BPL", "RPL"):
+        made.zero_shot(model, 0.5)
+    path = tmp_path / "zero-shot" / "cub" / "bpl0.0.json"
     path.write_text(content)
     with pytest.raises(DataError, match=message) as caught:
         read_collection(tmp_path)
+    assert f"The record {path} must" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_data_sets_with_quick_records_are_known(tmp_path, quick):
+    MadeUp(tmp_path, "cub").zero_shot("BPL", 0.5)
+    made = MadeUp(tmp_path, "emoji")
+    made.zero_shot("BPL", 0.5)
+    made.top = {"quick": quick}
+    made.zero_shot("BPL0", 0.5)
+    assert read_collection(tmp_path).quick_names == ({"emoji"} if quick else set())
 
 
 def test_data_sets_can_be_picked(tmp_path):

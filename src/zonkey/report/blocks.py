@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """Text with figures that have fewer digits in Markdown than on the page.
+
+    The last digits of a bootstrap interval hang on the stream of random numbers, and Markdown is
+    to be the same whoever makes it.
+    """
+
+    page: str
+    markdown: str
+
+
+Cell = str | Rounded
+_PAGE_DIGITS, _MARKDOWN_DIGITS = 2, 1
+
+
+def rounded(write: Callable[[int], str]) -> Rounded:
+    """Return text for page and Markdown, given how to write it with so many digits."""
+    return Rounded(write(_PAGE_DIGITS), write(_MARKDOWN_DIGITS))
 
 
 @dataclass(frozen=True)
@@ -19,10 +40,13 @@ class Text:
     text : str
     is_dim : bool
         Whether it is small print.
+    is_banner : bool
+        Whether nobody may miss it.
     """
 
     text: str
     is_dim: bool = False
+    is_banner: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,19 +63,25 @@ class Table:
     Attributes
     ----------
     headings : sequence of str
-    rows : sequence of sequences of str
+    rows : sequence of sequences of str or Rounded
     caption : str
-    numbers : range
+    numbers : collection of int
         Columns that hold numbers.
-    changes_by_run : bool
-        Whether it holds times and the like, which no two runs share. Left out of Markdown.
+    is_page_only : bool
+        Whether Markdown leaves it out: times, which no two runs share, and what is too long.
+    in_markdown : str
+        What Markdown says in its place.
+    is_folded : bool
+        Whether the page shows it only when asked to; the caption is what to click on.
     """
 
     headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Cell]]
     caption: str = ""
-    numbers: range = range(0)
-    changes_by_run: bool = False
+    numbers: Collection[int] = ()
+    is_page_only: bool = False
+    in_markdown: str = ""
+    is_folded: bool = False
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ class Claim:
     Attributes
     ----------
     text : str
+        With fields in braces for what records tell: `Finding.facts`.
     source : str
         Table or figure of the paper.
     test : callable
@@ -74,12 +75,12 @@ CLAIMS: tuple[Claim, ...] = (
         better_zero_shot("BPL", "minimum entropy"),
     ),
     Claim(
-        "Accuracy of BPL, to a point or two standard deviations",
+        "Accuracy of BPL, to a point",
         "Table pzsl",
         near_the_printed_figure("zsl", "pure-zsl"),
     ),
     Claim(
-        "Harmonic mean of BPL, to a point or two standard deviations",
+        "Harmonic mean of BPL, to a point",
         "Table gsrl",
         near_the_printed_figure("hm", "generalised-zsl"),
     ),
@@ -102,9 +103,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("One shot is better than none", "Fig. metafsl1", one_shot_helps(_OURS)),
     *(
         Claim(
-            f"BPL is better than {name} in 5-way trials, {n_shot}-shot",
+            f"BPL is better than {name} in {{n_way}}-way trials, {{n_shot}}-shot",
             "Table metafsl",
-            better_in_trials(_OURS, model, f"trials-{n_shot}"),
+            better_in_trials(_OURS, model, n_shot),
         )
         for n_shot in (1, 5)
         for model, name in (("NN", "nearest neighbour"), ("BPL (novel)", "BPL (novel)"))

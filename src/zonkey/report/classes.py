@@ -11,20 +11,33 @@ from ..bench.records import unpack
 from .blocks import Block, Drawing, Table
 
 Record = dict[str, Any]
-_N_BEST, _N_CONFUSIONS, _MOST_CLASSES = 10, 20, 50
+_N_BEST, _N_CONFUSIONS = 10, 20
+_MOST_CLASSES, _N_CONFUSED = 50, 40  # that a matrix can show; that are shown of more
 
 
 def class_blocks(run: Record, name: str) -> list[Block]:
-    """Return best and worst classes, frequent confusions, and the matrix where it can be read."""
+    """Return best and worst classes, all classes, frequent confusions, and the matrix."""
+    from .figures_classes import draw_confusions
+
     who = f"{run['model']}, seed {run['seed']}"
     names, matrix = confusions(run)
-    blocks: list[Block] = [_extremes(names, matrix, who), _frequent(names, matrix, who)]
-    if len(names) <= _MOST_CLASSES:
-        from .figures_classes import draw_confusions
+    shown = np.arange(len(names)) if len(names) <= _MOST_CLASSES else most_confused(matrix)
+    caption = f"Confusion matrix of {who}: share of the samples of a class, in percent."
+    if len(shown) < len(names):
+        caption += f" The {len(shown)} of {len(names)} classes that are confused most often."
+    return [
+        _extremes(names, matrix, who),
+        _all(names, matrix, who),
+        _frequent(names, matrix, who),
+        Drawing(name, caption, lambda: draw_confusions(names, matrix, shown)),
+    ]
 
-        caption = f"Confusion matrix of {who}: share of the samples of a class, in percent."
-        blocks.append(Drawing(name, caption, lambda: draw_confusions(names, matrix)))
-    return blocks
+
+def most_confused(matrix: np.ndarray) -> np.ndarray:
+    """Return the classes that most wrong predictions are of or name, in their own order."""
+    wrong = matrix - np.diag(np.diag(matrix))
+    order = np.argsort(-(wrong.sum(axis=0) + wrong.sum(axis=1)), kind="stable")
+    return np.sort(order[:_N_CONFUSED])
 
 
 def confusions(run: Record) -> tuple[list[str], np.ndarray]:
@@ -54,7 +67,17 @@ def _extremes(names: list[str], matrix: np.ndarray, who: str) -> Table:
                 row += ["", "", ""]
         rows.append(row)
     headings = ["best class", "%", "samples", "worst class", "%", "samples"]
-    return Table(headings, rows, f"Accuracy by class ({who})", range(1, 3))
+    return Table(headings, rows, f"Accuracy by class ({who})", {1, 2, 4, 5})
+
+
+def _all(names: list[str], matrix: np.ndarray, who: str) -> Table:
+    rows = [
+        [name, f"{100 * matrix[j, j] / size:.0f}" if size else "-", str(size)]
+        for j, (name, size) in enumerate(zip(names, matrix.sum(axis=1), strict=True))
+    ]
+    caption = f"Accuracy of all {len(names)} classes ({who})"
+    headings = ["class", "%", "samples"]
+    return Table(headings, rows, caption, {1, 2}, is_page_only=True, is_folded=True)
 
 
 def _frequent(names: list[str], matrix: np.ndarray, who: str) -> Table:

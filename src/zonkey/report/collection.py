@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from ..bench import EXPERIMENTS, Experiment, Records
-from ..bench.experiments import is_zero_shot
+from ..bench.records import Key
+from ..bench.runner import selection_of
 from ..datasets import DataError
 
 Record = dict[str, Any]
@@ -28,15 +30,20 @@ class Collection:
     ----------
     data_names : list of str
         Sorted.
+    quick_names : set of str
+        Data sets with records of quick runs.
     n_left_out : int
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._runs: dict[tuple[str, str, str], list[Record]] = {}
         self.n_left_out = 0
+        self.quick_names: set[str] = set()
         for record in sorted(records, key=lambda record: record["seed"]):
             key = (record["protocol"], record["data_name"], record["model"])
             runs = self._runs.setdefault(key, [])
+            if record.get("quick"):
+                self.quick_names.add(record["data_name"])
             if runs and runs[0]["settings"] != record["settings"]:
                 self.n_left_out += 1
             else:
@@ -53,7 +60,8 @@ class Collection:
 
     def protocols(self, experiment: Experiment, data: str) -> list[str]:
         """Return the protocols of which an experiment has runs on a data set."""
-        asked = experiment.protocol
+        # Times of other protocols are not those of a fit alone.
+        asked = "runtime" if experiment.name == "runtime" else experiment.protocol
         return sorted(
             {
                 protocol
@@ -88,12 +96,27 @@ class Collection:
         return found
 
     def selection_of(self, run: Record) -> Record | None:
-        """Return the record that the parameters of a run were chosen in."""
-        protocol = "selection"
-        if not is_zero_shot(run["model"]):
-            n_shot = run["protocol"].removeprefix("trials-")
-            protocol = f"selection-{n_shot if n_shot.isdigit() else 5}"
-        return self.first(protocol, run["data_name"], run["model"])
+        """Return the record that the parameters of a run were chosen in.
+
+        None where there is none, or where it chose others than the run has.
+        """
+        asked = selection_of(Key(run["protocol"], run["data_name"], run["model"])).protocol
+        if asked == "selection-all" and "protocol_version" not in run["settings"]:
+            asked = "selection-5"  # all classes at once had no choice of their own yet
+        found = self.first(asked, run["data_name"], run["model"])
+        chosen = None if found is None else found["results"]["chosen"]
+        return found if chosen == parameters_of(run) else None
+
+    def zero_selection_of(self, run: Record) -> Record | None:
+        """Return the record that the parameters of a run without shots were chosen in."""
+        found = self.first("selection", run["data_name"], "BPL")
+        chosen = None if found is None else found["results"]["chosen"]
+        return found if chosen == run["settings"]["zero_parameters"] else None
+
+
+def parameters_of(run: Record) -> dict[str, Any] | None:
+    """Return the parameters that a run had, or that it chose."""
+    return run["settings"].get("parameters", run["results"].get("chosen"))
 
 
 def read_collection(
@@ -107,21 +130,19 @@ def read_collection(
         Where there are none, or one is damaged.
     """
     records = []
-    try:
-        for record in Records(folder):
-            missing = [key for key in _NEEDED if key not in record]
-            if missing:
-                raise ValueError(f"`{missing[0]}` is missing from one")
-            records.append(record)
-    except (ValueError, TypeError) as error:
-        raise DataError(
-            f"The files in {os.fspath(folder)} must be records of `zonkey bench`; {error}. Remove "
-            "the damaged file and run the experiment again."
-        ) from None
+    for number, record in enumerate(Records(folder)):
+        problem = _problem(record)
+        if problem:
+            path = sorted(Path(folder).glob("*/*/*.json"))[number]
+            raise DataError(
+                f"The record {path} must be one of `zonkey bench`; {problem}. Delete it, and run "
+                "the bench again."
+            )
+        records.append(record)
     if not records:
         raise DataError(
             f"There must be records to report on; {os.fspath(folder)} holds none. Make some with "
-            "`zonkey bench all --quick`, or name their folder with --runs."
+            "`zonkey bench all`, or name their folder with --runs; quick ones are in runs-quick."
         )
     known = sorted({record["data_name"] for record in records})
     wanted = set(known if data_names is None else data_names)
@@ -131,3 +152,11 @@ def read_collection(
             f"{sorted(wanted - set(known))[0]!r}. Run `zonkey bench` on it first."
         )
     return Collection(record for record in records if record["data_name"] in wanted)
+
+
+def _problem(record: Any) -> str:
+    """Return what a record lacks; "" of a whole one."""
+    if not isinstance(record, dict):
+        return "it is no JSON object"
+    missing = [key for key in _NEEDED if key not in record]
+    return f"it has no `{missing[0]}`" if missing else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ..bench import Experiment
-from .blocks import Table
+from .blocks import Table, rounded
 from .collection import Collection
 from .confidence import (
     Comparison,
@@ -15,27 +15,32 @@ from .confidence import (
     compare_shots,
     compare_trials,
 )
+from .measures import shots_label
 
 _OURS = {"zero-shot": "BPL", "trials": "BPL (SFSP1)", "all-classes": "BPL (SFSP1)"}
 _STEPS_OF_ABLATION = (("BPL1", "BPL0"), ("BPL0", "RPL"), ("BPL0", "FPL"))
 _HOW = {
     "zero-shot": (
-        "Differences of accuracy in points, with the 95 % interval of a paired bootstrap over the "
-        "unseen test samples of the first seed"
+        "Differences of accuracy in points, averaged over all seeds, with the 95 % interval of a "
+        "paired bootstrap: unseen classes are held fixed, their test samples and the seeds are "
+        "redrawn"
     ),
     "trials": "Differences in points, with the 95 % interval over trials that the models share",
     "all-classes": (
-        "Differences in points, with the 95 % interval over draws of shots that the models share, "
-        "averaged over K"
+        "Differences in points, averaged over K, with the 95 % interval over draws of shots that "
+        "the models share; queries are held fixed"
     ),
-    "any-shot": "What one more shot adds in points, with the 95 % interval over draws of shots",
+    "any-shot": (
+        "What one more shot adds in points, with the 95 % interval over draws of shots; queries "
+        "are held fixed"
+    ),
 }
 
 
 def comparison_table(experiment: Experiment, data: str, collection: Collection) -> Table | None:
     """Return differences on the same samples, trials or shots; None where nothing pairs."""
     rows = [
-        [label, f"{found.first} - {found.second}", found.text, found.verdict]
+        [label, f"{found.first} - {found.second}", rounded(found.full_text), found.verdict]
         for label, found in _comparisons(experiment, data, collection)
         if found is not None
     ]
@@ -60,15 +65,16 @@ def _comparisons(
         pairs += _STEPS_OF_ABLATION
     for protocol in collection.protocols(experiment, data):
         for names in pairs:
-            first, second = (collection.first(protocol, data, name) for name in names)
             if protocol == "zero-shot":
-                yield "accuracy", compare_predictions(first, second)
-            elif protocol == "all-classes":
+                runs = (collection.runs(protocol, data, name) for name in names)
+                yield "accuracy", compare_predictions(*runs)
+                continue
+            first, second = (collection.first(protocol, data, name) for name in names)
+            if protocol == "all-classes":
                 for metric in experiment.metrics:
                     yield metric, compare_shots(first, second, metric)
             elif first is not None:
-                label = f"{first['results']['n_shot']}-shot"
-                yield label, compare_trials(first, second)
+                yield shots_label(first), compare_trials(first, second)
 
 
 def _more_shots(

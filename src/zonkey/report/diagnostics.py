@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .blocks import Table
-from .measures import Measurement, over_values
+from .measures import Measurement, accuracies_by_step, over_values
 from .tables import features_used
 
 Record = dict[str, Any]
@@ -52,15 +52,16 @@ def sensitivity_table(selection: Record) -> Table:
 def convergence_table(run: Record) -> Table:
     """Return objective, change and accuracy after each step."""
     results = run["results"]
-    objective, changes, accuracies = (results[key] for key in ("objective", "change", "zsl"))
+    objective, changes = results["objective"], results["change"]
+    accuracies = accuracies_by_step(run)
     rows = []
-    for step in range(max(len(objective), len(accuracies))):
+    for step in range(max(len(objective), max(accuracies, default=0) + 1)):
         rows.append(
             [
                 str(step),
                 f"{objective[step]:.6g}" if step < len(objective) else "-",
                 f"{changes[step - 1]:.2g}" if 0 < step <= len(changes) else "-",
-                f"{100 * accuracies[step]:.1f}" if step < len(accuracies) else "-",
+                f"{100 * accuracies[step]:.1f}" if step in accuracies else "-",
                 features_used(run),
             ]
         )

@@ -12,11 +12,13 @@ from .diagnostics import sensitivity_profiles
 from .figures import (
     draw_bars,
     draw_convergence,
+    draw_runtimes,
     draw_sensitivity,
     draw_shot_curves,
     draw_trade_off,
 )
 from .figures_classes import draw_maps
+from .runtimes import seconds_by_shots
 from .tables import column_groups
 
 if TYPE_CHECKING:
@@ -45,7 +47,9 @@ def _caption_and_figure(
             caption = "a penalty on seen classes trades accuracy on them for that on unseen ones."
             return (caption, lambda: draw_trade_off(curves)) if curves else None
         case "runtime", _:
-            return "mean time of a fit.", lambda: _bars(experiment, data, collection)
+            found = collection.of(experiment, data)
+            times = {model: seconds_by_shots(of_model) for model, of_model in found.items()}
+            return "time of a fit alone.", lambda: draw_runtimes(times)
         case "any-shot", _:
             caption = f"K = 0 is zero-shot learning; {draws}"
             return caption, lambda: draw_shot_curves(runs, least=0)
@@ -73,8 +77,6 @@ def _bars(experiment: Experiment, data: str, collection: Collection) -> Figure:
     values = {
         column.label: {model: column.measure(model) for model in models} for column in columns
     }
-    if experiment.name == "runtime":
-        return draw_bars({data: next(iter(values.values()))}, "seconds a fit", factor=1.0)
     if len(values) == 1:
         ((label, found),) = values.items()
         return draw_bars({data: found}, f"{label} (%)")

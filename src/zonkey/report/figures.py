@@ -9,7 +9,7 @@ import numpy as np
 
 from .diagnostics import sensitivity_profiles
 from .drawing import add_grid, bar_style, line_style, new_figure, plain
-from .measures import Measurement, over_repetitions
+from .measures import Measurement, accuracies_by_step, over_repetitions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,9 +18,7 @@ Record = dict[str, Any]
 _PAPERS_STEPS = 5
 
 
-def draw_bars(
-    values: Mapping[str, Mapping[str, Measurement | None]], label: str, factor: float = 100.0
-) -> Figure:
+def draw_bars(values: Mapping[str, Mapping[str, Measurement | None]], label: str) -> Figure:
     """Draw a bar a model, by group (a metric, a number of shots), with spread where there is one.
 
     Parameters
@@ -28,8 +26,6 @@ def draw_bars(
     values : dict of group to dict of model to Measurement
     label : str
         Of the vertical axis.
-    factor : float
-        From what was measured to the axis.
     """
     models = list(dict.fromkeys(model for group in values.values() for model in group))
     figure = new_figure(max(4.5, 1.1 * len(models) * len(values) ** 0.5 + 2), 3.6)
@@ -41,8 +37,8 @@ def draw_bars(
             value = group.get(model)
             if value is not None:
                 places.append(j + (i - (len(models) - 1) / 2) * width)
-                heights.append(factor * value.mean)
-                spreads.append(factor * (value.spread or 0.0))
+                heights.append(100 * value.mean)
+                spreads.append(100 * (value.spread or 0.0))
         error = spreads if any(spreads) else None
         style = {"width": 0.92 * width, "label": plain(model), "capsize": 3}
         bars = axis.bar(places, heights, yerr=error, **style, **bar_style(i))
@@ -81,6 +77,19 @@ def draw_shot_curves(runs: Mapping[str, Record], least: int = 1) -> Figure:
     return figure
 
 
+def draw_runtimes(times: Mapping[str, Mapping[int, float]]) -> Figure:
+    """Draw seconds of a fit against the number of shots."""
+    figure = new_figure(5.5, 3.6)
+    axis = figure.subplots()
+    for i, (model, found) in enumerate(times.items()):
+        axis.plot(list(found), list(found.values()), label=plain(model), **line_style(i))
+    axis.set(xlabel="labelled samples a class (K)", ylabel="seconds a fit", ylim=(0, None))
+    axis.set_xticks(sorted({n_shot for found in times.values() for n_shot in found}))
+    axis.legend(fontsize=9)
+    add_grid(axis)
+    return figure
+
+
 def draw_trade_off(runs: Mapping[str, Record]) -> Figure:
     """Draw accuracy on seen against that on unseen classes, as the penalty on seen ones grows."""
     figure = new_figure(6.5, 4.6)
@@ -98,18 +107,18 @@ def draw_trade_off(runs: Mapping[str, Record]) -> Figure:
 
 def draw_convergence(run: Record) -> Figure:
     """Draw objective, change of W and accuracy after each step; a line at the paper's five."""
-    results = run["results"]
+    results, accuracies = run["results"], accuracies_by_step(run)
+    percents = {step: 100 * accuracy for step, accuracy in accuracies.items()}
     series = (
-        ("objective", results["objective"], 0, 1, "linear"),
-        ("relative change of W", results["change"], 1, 1, "log"),
-        ("accuracy on unseen classes (%)", results["zsl"], 0, 100, "linear"),
+        ("objective", dict(enumerate(results["objective"])), "linear"),
+        ("relative change of W", dict(enumerate(results["change"], start=1)), "log"),
+        ("accuracy on unseen classes (%)", percents, "linear"),
     )
     figure = new_figure(10, 3.3)
     for i, (axis, values) in enumerate(zip(figure.subplots(1, 3), series, strict=True)):
-        label, heights, first, factor, scale = values
-        steps = np.arange(first, first + len(heights))
-        axis.plot(steps, factor * np.asarray(heights), **line_style(i))
-        positive = len(heights) > 0 and min(heights) > 0
+        label, heights, scale = values
+        axis.plot(list(heights), list(heights.values()), **line_style(i))
+        positive = min(heights.values(), default=0) > 0
         axis.set(xlabel="step t", ylabel=label, yscale=scale if positive else "linear")
         axis.axvline(_PAPERS_STEPS, color="0.4", linestyle=":", linewidth=1)
         axis.text(_PAPERS_STEPS, 0.98, " t = 5", transform=axis.get_xaxis_transform(), va="top")

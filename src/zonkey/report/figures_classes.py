@@ -71,10 +71,11 @@ def _colour(number: int) -> str:
     return COLOURS[(number + number // len(MARKERS)) % len(COLOURS)]
 
 
-def draw_confusions(names: list[str], matrix: np.ndarray) -> Figure:
-    """Draw a confusion matrix, each row as shares of its class."""
+def draw_confusions(names: list[str], matrix: np.ndarray, shown: np.ndarray) -> Figure:
+    """Draw a confusion matrix, or some classes of it, each row as shares of its whole class."""
     sizes = np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    shares = 100 * matrix / sizes
+    shares = (100 * matrix / sizes)[np.ix_(shown, shown)]
+    names = [names[j] for j in shown]
     side = max(4.0, 0.17 * len(names) + 2.2)
     figure = new_figure(side + 0.6, side)
     axis = figure.subplots()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,10 +103,12 @@ def table_html(
     headings: Sequence[str],
     rows: Sequence[Sequence[Any]],
     numbers_from: int = 1,
-    numbers_to: int | None = None,
+    *,
+    numbers: Collection[int] | None = None,
 ) -> str:
-    """Return a table of plain text; columns `numbers_from` to `numbers_to` are set to the right."""
-    numbers = range(numbers_from, len(headings) if numbers_to is None else numbers_to)
+    """Return a table of plain text; columns from `numbers_from`, or `numbers`, are set right."""
+    if numbers is None:
+        numbers = range(numbers_from, len(headings))
 
     def cells(tag: str, row: Sequence[Any]) -> str:
         return "".join(

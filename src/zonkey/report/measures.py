@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..metrics import mean_confidence_interval
 
 Record = dict[str, Any]
 MINUS = "\N{MINUS SIGN}"
+NOTHING = 1e-11  # a difference that only rounding makes
 
 
 @dataclass(frozen=True)
@@ -24,29 +26,15 @@ class Measurement:
     mean : float
     spread : float or None
         Standard deviation over seeds or repetitions, or half the 95 % interval over trials; None
-        of a single run.
+        of a single run, and of repetitions that are all the same.
     """
 
     mean: float
     spread: float | None = None
 
-    @property
-    def low(self) -> float:
-        """The mean less its spread."""
-        return self.mean - (self.spread or 0.0)
-
-    @property
-    def high(self) -> float:
-        """The mean and its spread."""
-        return self.mean + (self.spread or 0.0)
-
     def percent(self) -> str:
         """Return it as text."""
         return with_spread(100 * self.mean, None if self.spread is None else 100 * self.spread)
-
-    def seconds(self) -> str:
-        """Return a time as text."""
-        return f"{self.mean:.3g} s"
 
 
 def with_spread(mean: float, spread: float | None) -> str:
@@ -54,10 +42,32 @@ def with_spread(mean: float, spread: float | None) -> str:
     return f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
 
 
-def points(difference: float) -> str:
-    """Return a difference of shares as text, in points of a percent."""
-    value = round(100 * difference, 2)
-    return f"{MINUS if value < 0 else '+' if value > 0 else ''}{abs(value):.2f}"
+def points(difference: float, digits: int = 2) -> str:
+    """Return a difference of shares as text, in points of a percent.
+
+    What is not 0 does not look like it: it has as many digits as it takes.
+    """
+    size = 100 * abs(difference)
+    if size < 100 * NOTHING:
+        return f"{0:.{digits}f}"
+    sign = MINUS if difference < 0 else "+"
+    shown = f"{size:.{digits}f}"
+    if not float(shown):
+        shown = f"{size:.{-floor(log10(size))}f}"
+    return f"{sign}{shown}"
+
+
+def shots_label(run: Record) -> str:
+    """Return what to call trials: small data have fewer shots to give than was asked for."""
+    n_shot, asked = run["results"]["n_shot"], int(run["protocol"].removeprefix("trials-"))
+    return f"{n_shot}-shot" if n_shot == asked else f"{n_shot}-shot ({asked} asked for)"
+
+
+def accuracies_by_step(run: Record) -> dict[int, float]:
+    """Return the accuracy after the steps of a long fit at which it was measured."""
+    accuracies = run["results"]["zsl"]
+    steps = run["results"].get("steps", range(len(accuracies)))
+    return dict(zip(steps, accuracies, strict=True))
 
 
 def over_values(values: Sequence[float] | np.ndarray) -> Measurement:
@@ -95,6 +105,12 @@ def repetitions(run: Record, metric: str, n_shot: int) -> np.ndarray | None:
 
 
 def over_repetitions(run: Record, metric: str, n_shot: int) -> Measurement | None:
-    """Return mean and standard deviation over repetitions."""
+    """Return mean and standard deviation over repetitions.
+
+    Without a shot there is nothing to draw: repetitions that coincide are one, without a spread.
+    """
     values = repetitions(run, metric, n_shot)
-    return None if values is None else over_values(values)
+    if values is None:
+        return None
+    found = over_values(values)
+    return found if np.ptp(values) else replace(found, spread=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from .blocks import Block, Code, Drawing, Report, Table, Text
+from .blocks import Block, Cell, Code, Drawing, Report, Rounded, Table, Text
 from .drawing import file_bytes
 from .html import Page, paragraph, picture_html, table_html
 from .markdown import markdown_text
@@ -14,6 +14,8 @@ _STYLE = """
 h3 { font-size: 1.1rem; margin: 1.8rem 0 .4rem; scroll-margin-top: 3rem; }
 h4 { font-size: .95rem; font-weight: 600; margin: 1.2rem 0 .3rem; max-width: 50rem; }
 td { vertical-align: top; } table { font-size: .9rem; }
+.banner { border: 2px solid currentColor; padding: .5rem .8rem; font-weight: 600; }
+details { margin: 1rem 0; } summary { cursor: pointer; font-size: .95rem; font-weight: 600; }
 """
 
 
@@ -61,13 +63,25 @@ def report_page(report: Report, pictures: dict[str, bytes]) -> Page:
 def _block(block: Block, pictures: dict[str, bytes]) -> str:
     match block:
         case Text():
+            if block.is_banner:
+                return f"<p class=banner>{escape(block.text)}</p>"
             return paragraph(block.text, dim=block.is_dim)
         case Code():
             return f"<pre>{escape(block.text)}</pre>"
         case Table():
-            caption = f"<h4>{escape(block.caption)}</h4>" if block.caption else ""
-            return caption + table_html(
-                block.headings, block.rows, block.numbers.start, block.numbers.stop
-            )
+            return _table(block)
         case Drawing():
             return picture_html(pictures[block.name], block.caption)
+
+
+def _table(block: Table) -> str:
+    rows = [[_cell(cell) for cell in row] for row in block.rows]
+    table = table_html(block.headings, rows, numbers=block.numbers)
+    caption = escape(block.caption)
+    if block.is_folded:
+        return f"<details><summary>{caption}</summary>{table}</details>"
+    return f"<h4>{caption}</h4>{table}" if caption else table
+
+
+def _cell(cell: Cell) -> str:
+    return cell.page if isinstance(cell, Rounded) else cell

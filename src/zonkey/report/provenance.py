@@ -6,7 +6,8 @@ from typing import Any
 
 from ..bench import Experiment
 from .blocks import Block, Code, Table, Text
-from .collection import Collection
+from .collection import Collection, parameters_of
+from .measures import shots_label
 from .tables import ABSENT, features_used
 
 Record = dict[str, Any]
@@ -31,8 +32,13 @@ def chosen_parameters(experiment: Experiment, data: str, collection: Collection)
     several = len(collection.protocols(experiment, data)) > 1
     for runs in collection.of(experiment, data).values():
         for run in _one_a_protocol(runs):
-            shots = f", {run['results']['n_shot']}-shot" if several else ""
-            rows.append([f"{run['model']}{shots}", *_choice(run, collection.selection_of(run))])
+            shots = f", {shots_label(run)}" if several else ""
+            where = _choice(parameters_of(run), collection.selection_of(run))
+            rows.append([f"{run['model']}{shots}", *where])
+            zero = run["settings"].get("zero_parameters")
+            if zero is not None and 0 in run["results"].get("shots", ()):
+                where = _choice(zero, collection.zero_selection_of(run))
+                rows.append([f"{run['model']}, K = 0, as for zero-shot learning", *where])
     headings = ["model", "chosen", "chosen on"]
     return Table(headings, rows, "Chosen parameters") if rows else None
 
@@ -70,7 +76,7 @@ def _cost(runs: list[Record]) -> Table:
         "; ".join(versions),
     ]
     headings = ["runs", "wall time in all", "peak memory", "machine", "versions"]
-    return Table(headings, [row], changes_by_run=True)
+    return Table(headings, [row], is_page_only=True)
 
 
 def _versions(run: Record) -> str:
@@ -81,8 +87,7 @@ def _one_a_protocol(runs: list[Record]) -> list[Record]:
     return list({run["protocol"]: run for run in reversed(runs)}.values())[::-1]
 
 
-def _choice(run: Record, selection: Record | None) -> list[str]:
-    chosen = run["settings"].get("parameters", run["results"].get("chosen"))
+def _choice(chosen: dict[str, Any] | None, selection: Record | None) -> list[str]:
     text = parameters_text(chosen or {}) or "nothing to choose"
     return [text, selected_on(selection) if chosen else ABSENT]
 
@@ -100,6 +105,8 @@ def selected_on(selection: Record | None) -> str:
     settings = selection["settings"]
     if "n_folds" in settings:
         where = f"{settings['n_folds']} class-wise folds of the training classes"
+    elif settings["n_trials"] is None:
+        where = "all validation classes at once"
     else:
         where = f"{settings['n_trials']} trials of validation classes"
     return f"{where}, {n_points} points"

@@ -5,16 +5,22 @@ from __future__ import annotations
 from ..bench import Experiment
 from .blocks import Block, Part, Report, Section, Text
 from .classes import class_blocks
-from .collection import Collection, Record
+from .collection import Collection
 from .comparisons import comparison_table
 from .diagnostics import convergence_table, map_table, sensitivity_table
 from .experiment_figures import experiment_drawing
 from .provenance import about_data, chosen_parameters, how_to_repeat
-from .summary import summary_section
+from .runtimes import runtime_table
+from .summary import QUICK_BANNER, summary_section
 from .tables import experiment_table
 
 TITLE = "What zonkey measures, beside what the paper prints"
 _OURS = "BPL"
+_WITH_RIDGES = ("pure-zsl", "ablation")
+_RIDGE_NOTE = Text(
+    "FPL and RPL have their ridge (beta) chosen; the BPL models keep the paper's beta of 0.01.",
+    is_dim=True,
+)
 
 
 def build_report(collection: Collection) -> Report:
@@ -32,10 +38,12 @@ def experiment_blocks(experiment: Experiment, data: str, collection: Collection)
     """Return all about an experiment on a data set."""
     runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
     blocks: list[Block | None] = [
+        QUICK_BANNER if data in collection.quick_names else None,
         about_data(next(iter(runs.values()))),
         experiment_table(experiment, data, collection),
-        *_own_tables(experiment, runs),
+        *_own_tables(experiment, data, collection),
         _spread_note(experiment, data, collection),
+        _RIDGE_NOTE if experiment.name in _WITH_RIDGES else None,
         chosen_parameters(experiment, data, collection),
         experiment_drawing(experiment, data, collection),
         comparison_table(experiment, data, collection),
@@ -47,7 +55,10 @@ def experiment_blocks(experiment: Experiment, data: str, collection: Collection)
     return [block for block in blocks if block is not None]
 
 
-def _own_tables(experiment: Experiment, runs: dict[str, Record]) -> list[Block]:
+def _own_tables(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
+    runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
+    if experiment.name == "runtime":
+        return [runtime_table(experiment, data, collection)]
     if experiment.protocol == "map":
         return [map_table(runs)]
     tables = {"selection": sensitivity_table, "convergence": convergence_table}
@@ -60,9 +71,7 @@ def _spread_note(experiment: Experiment, data: str, collection: Collection) -> T
     runs = list(collection.of(experiment, data).values())
     first, most = runs[0][0], max(len(found) for found in runs)
     text = None
-    if experiment.name == "runtime":
-        text = "Mean over all fits of the protocol, on the machine named below."
-    elif experiment.protocol == "zero-shot" and most > 1:
+    if experiment.protocol == "zero-shot" and most > 1:
         text = f"In percent; mean ± standard deviation over {most} seeds where the seed matters."
     elif experiment.protocol == "trials":
         results = first["results"]
@@ -70,7 +79,7 @@ def _spread_note(experiment: Experiment, data: str, collection: Collection) -> T
             f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
             f"{results['n_way']} classes and {results['n_query']} queries each."
         )
-    elif experiment.protocol == "all-classes":
+    elif experiment.protocol == "all-classes" and experiment.name != "runtime":
         n_repeats, n_novel = len(first["results"]["hit@1"]), first["results"]["n_novel"]
         text = (
             f"In percent; mean ± standard deviation over {n_repeats} draws of shots, all "

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..bench import EXPERIMENTS
-from .blocks import Block, Part, Section, Table, Text
+from ..bench.printed import printed
+from .blocks import Block, Cell, Part, Section, Table, Text
 from .claims import CLAIMS
 from .collection import Collection
 from .diagnostics import sensitivity_profiles
-from .measures import over_repetitions, over_seeds
-from .rules import FAILS, REPRODUCES, UNDECIDED
-from .tables import compares, features_used, printed_figure
+from .measures import accuracies_by_step, over_repetitions, over_seeds
+from .rules import FAILS, REPRODUCES, RULES, UNDECIDED
+from .tables import compares, features_used
 
-_RULES = (
-    "Every verdict follows from the records by a rule. A model is better than another where the "
-    "95 % interval of their paired difference lies above 0 and, over seeds, the two spreads do not "
-    "overlap; worse where both say the opposite; else the records leave it undecided."
+QUICK_BANNER = Text(
+    "Quick runs: few seeds, folds and trials; a look, not figures to cite.", is_banner=True
 )
 _HEADINGS = ("claim of the paper", "source", "data", "evidence")
 
@@ -27,10 +26,19 @@ def summary_section(collection: Collection) -> Section:
     yes, no, open_ = (len(found[verdict]) for verdict in (REPRODUCES, FAILS, UNDECIDED))
     counts = f"reproduced {yes}, not reproduced {no}, undecided {open_}"
     opening: list[Block] = [
+        *([QUICK_BANNER] if collection.quick_names else []),
         Text(f"Claims of the paper, counted for each data set: {counts}."),
-        Text(_RULES, is_dim=True),
+        *(Text(rule, is_dim=True) for rule in RULES),
+        Text(
+            f"About {yes + no + open_} claims are judged at 95 % each, without correction for "
+            "their number: one or another may be luck.",
+            is_dim=True,
+        ),
         *_comparability(collection),
     ]
+    if collection.quick_names:
+        text = f"Data sets with quick runs: {', '.join(sorted(collection.quick_names))}."
+        opening.insert(1, Text(text))
     if collection.n_left_out:
         text = f"{collection.n_left_out} records of other settings than seed 0 are left out."
         opening.append(Text(text, is_dim=True))
@@ -49,14 +57,15 @@ def summary_section(collection: Collection) -> Section:
     return Section("Summary", [*parts, Part("What we add", [block])])
 
 
-def findings(collection: Collection) -> dict[str, list[list[str]]]:
+def findings(collection: Collection) -> dict[str, list[list[Cell]]]:
     """Return rows of claim, source, data set and evidence, by verdict."""
-    found: dict[str, list[list[str]]] = {REPRODUCES: [], FAILS: [], UNDECIDED: []}
+    found: dict[str, list[list[Cell]]] = {REPRODUCES: [], FAILS: [], UNDECIDED: []}
     for claim in CLAIMS:
         for data in collection.data_names:
             finding = claim.test(collection, data)
             if finding is not None:
-                found[finding.verdict].append([claim.text, claim.source, data, finding.evidence])
+                text = claim.text.format(**finding.facts)
+                found[finding.verdict].append([text, claim.source, data, finding.evidence])
     return found
 
 
@@ -78,8 +87,8 @@ def _comparability(collection: Collection) -> list[Text]:
     for data in collection.data_names:
         runs = collection.runs("zero-shot", data, "BPL")
         metric = "hit@5" if data == "imnet" else "zsl"
-        figure = printed_figure(experiment.source, data, "BPL", metric)
-        if runs and figure and not compares(data, features_used(runs[0]), figure):
+        figure = printed(experiment.source, data, metric).get("BPL")
+        if runs and figure and not compares(runs[0], figure):
             texts.append(
                 Text(
                     f"{data}: the paper used {figure.features} features, these records "
@@ -124,8 +133,8 @@ def _steps(collection: Collection, data: str) -> str | None:
     run = collection.first("convergence", data, "BPL")
     if run is None:
         return None
-    accuracies = run["results"]["zsl"]
-    shown = sorted({0, min(5, len(accuracies) - 1), len(accuracies) - 1})
+    accuracies = accuracies_by_step(run)
+    shown = sorted({0, 5, max(accuracies)} & set(accuracies))
     return "accuracy " + ", ".join(f"{100 * accuracies[t]:.1f} at t = {t}" for t in shown)
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
 from ..bench import PRINTED, Experiment, Printed
+from ..bench.printed import printed
 from .blocks import Table
 from .collection import Collection
-from .measures import Measurement, over_repetitions, over_seeds, over_trials, with_spread
+from .measures import (
+    Measurement,
+    over_repetitions,
+    over_seeds,
+    over_trials,
+    shots_label,
+    with_spread,
+)
 
 Record = dict[str, Any]
 ABSENT = "-"
@@ -19,9 +27,9 @@ LABELS = {
     "acc_u": "acc_u",
     "hm": "HM",
     "ausuc": "AUSUC",
-    "seconds_a_fit": "time of a fit",
 }
 _XLSA17 = ("awa1", "cub", "sun")
+_PAPERS_SPLIT = "the first release (PS v1, 2017)"
 
 
 @dataclass(frozen=True)
@@ -54,12 +62,13 @@ def experiment_table(experiment: Experiment, data: str, collection: Collection) 
     }
     if not groups:
         return None
-    used = features_used(next(iter(collection.of(experiment, data).values()))[0])
+    run = next(iter(collection.of(experiment, data).values()))[0]
     columns = next(iter(groups.values()))
     rows = []
-    for model in _models(experiment, data, groups):
+    asked = {column.printed for group in groups.values() for column in group}
+    for model in models_and_printed(experiment, data, asked):
         for label, group in groups.items():
-            row = _row(experiment, data, model, group, used)
+            row = _row(experiment, model, group, run)
             if row is not None:
                 rows.append([model, *([label] if label else []), *row])
     headings = ["model", *(["K"] if "" not in groups else [])]
@@ -74,7 +83,7 @@ def column_groups(
 ) -> dict[str, list[Column]]:
     """Return the columns of a table; by number of shots (as text) where they repeat for each."""
     if experiment.name == "runtime":
-        return {"": [_runtime(experiment, data, collection)]}
+        return {}
     if experiment.protocol == "zero-shot":
         return {"": [_over_seeds(metric, data, collection) for metric in experiment.metrics]}
     if experiment.protocol == "trials":
@@ -114,9 +123,8 @@ def _over_trials(
         return None if run is None else over_trials(run)
 
     runs = [collection.first(protocol, data, model) for model in experiment.models]
-    # Small data have fewer shots to give than the protocol is named for.
-    n_shot = next(run["results"]["n_shot"] for run in runs if run is not None)
-    return Column(f"{n_shot}-shot", f"{n_shot}-shot", measure)
+    label = next(shots_label(run) for run in runs if run is not None)
+    return Column(label, label, measure)
 
 
 def _over_repetitions(metric: str, n_shot: int, data: str, collection: Collection) -> Column:
@@ -127,18 +135,8 @@ def _over_repetitions(metric: str, n_shot: int, data: str, collection: Collectio
     return Column(metric, f"{metric}, K={n_shot}", measure)
 
 
-def _runtime(experiment: Experiment, data: str, collection: Collection) -> Column:
-    (metric,) = experiment.metrics
-
-    def measure(model: str) -> Measurement | None:
-        return over_seeds(collection.runs("all-classes", data, model), metric)
-
-    return Column(LABELS[metric], "minutes", measure)
-
-
-def _models(experiment: Experiment, data: str, groups: dict[str, list[Column]]) -> list[str]:
-    """Return the models of the experiment, then what else the paper prints for these columns."""
-    asked = {column.printed for columns in groups.values() for column in columns}
+def models_and_printed(experiment: Experiment, data: str, asked: Container[str]) -> list[str]:
+    """Return the models of the experiment, then what else the paper prints for these metrics."""
     others = [
         figure.model
         for figure in PRINTED
@@ -148,34 +146,42 @@ def _models(experiment: Experiment, data: str, groups: dict[str, list[Column]]) 
 
 
 def _row(
-    experiment: Experiment, data: str, model: str, columns: list[Column], used: str
+    experiment: Experiment, model: str, columns: list[Column], run: Record
 ) -> list[str] | None:
     """Return figures, features and note; None where the model has neither kind of figure."""
     cells: list[str] = []
     found, measured = [], False
     for column in columns:
-        figure = printed_figure(experiment.source, data, model, column.printed)
+        figure = printed(experiment.source, run["data_name"], column.printed).get(model)
         value = column.measure(model)
         found += [figure] if figure else []
         measured = measured or value is not None
-        cells += [_printed_text(figure), _measured_text(value, column)]
+        cells += [_printed_text(figure), ABSENT if value is None else value.percent()]
     if not found and not measured:
         return None
-    return [*cells, used if measured else ABSENT, _note(data, used if measured else "", found)]
+    return [*cells, *features_and_note(run if measured else None, found)]
 
 
-def printed_figure(source: str, data: str, model: str, metric: str) -> Printed | None:
-    """Return a figure of the paper."""
-    asked = (source, data, model, metric)
-    for figure in PRINTED:
-        if source and (figure.source, figure.data, figure.model, figure.metric) == asked:
-            return figure
-    return None
+def features_and_note(run: Record | None, found: list[Printed]) -> list[str]:
+    """Return the features of a row, and whether its printed figures compare."""
+    if run is None:
+        return [ABSENT, f"as printed, on {found[0].features} features" if found else ""]
+    return [features_used(run), _note(run, found[0]) if found else ""]
 
 
-def compares(data: str, used: str, figure: Printed) -> bool:
+def compares(run: Record, figure: Printed) -> bool:
     """Say whether the paper's figure stands on the features that were used here."""
-    return data in _XLSA17 and used == "res101.mat" and figure.features == "ResNet101"
+    of_paper = run["data_name"] in _XLSA17 and figure.features == "ResNet101"
+    return of_paper and features_used(run) == "res101.mat"
+
+
+def split_note(run: Record) -> str:
+    """Say which release of its split a benchmark has, and which one the paper used."""
+    about = run["data"]
+    if about.get("split_version") == "v1":
+        return f"split: {_PAPERS_SPLIT}, as the paper's"
+    split = about["split"] if "split_version" in about else "of a release not told"
+    return f"split {split}; the paper's is {_PAPERS_SPLIT}"
 
 
 def features_used(run: Record) -> str:
@@ -186,26 +192,12 @@ def features_used(run: Record) -> str:
 
 
 def _printed_text(figure: Printed | None) -> str:
-    if figure is None:
-        return ABSENT
-    if figure.metric == "minutes":
-        return f"{figure.value:g} min"
-    return with_spread(figure.value, figure.spread)
+    return ABSENT if figure is None else with_spread(figure.value, figure.spread)
 
 
-def _measured_text(value: Measurement | None, column: Column) -> str:
-    if value is None:
-        return ABSENT
-    return value.seconds() if column.printed == "minutes" else value.percent()
-
-
-def _note(data: str, used: str, found: list[Printed]) -> str:
-    if not found:
-        return ""
-    features = found[0].features
-    if not used:
-        return f"as printed, on {features} features"
-    if compares(data, used, found[0]):
-        return ""
-    other = "other " if features.lower() in used.lower() else ""
-    return f"not comparable: the paper used {other}{features} features"
+def _note(run: Record, figure: Printed) -> str:
+    split = [split_note(run)] if run["data_name"] in _XLSA17 else []
+    if compares(run, figure):
+        return "; ".join(["same features", *split])
+    other = "other " if figure.features.lower() in features_used(run).lower() else ""
+    return "; ".join([f"not comparable: the paper used {other}{figure.features} features", *split])
