@@ -31,7 +31,7 @@ bench: $(VENV)/.dev ## tables of speed and accuracy, a page of them; long, not p
 	$(BIN)/zonkey report
 
 results: $(VENV)/.runtime ## docs/results.md, from the runs on the embedded data that lie beside it
-	$(BIN)/zonkey bench all --data emoji --trials 50 --runs docs/runs
+	$(BIN)/zonkey bench all --data emoji --quick --runs docs/runs
 	$(BIN)/zonkey report --runs docs/runs --markdown docs/results.md
 
 constraints: ## pin what the newest releases resolve to
