@@ -21,16 +21,6 @@ from zonkey.report.summary import additions, findings, summary_section
 OVER_DRAWS = "over 3 draws of shots, queries fixed"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return MadeUp(tmp_path_factory.mktemp("runs")).everything()
-
-
-@pytest.fixture(scope="module")
-def collection(made):
-    return read_collection(made.records.folder)
-
-
 def table_of(collection, name):
     table = comparison_table(EXPERIMENTS[name], "cub", collection)
     return {(row[0], row[1]): (row[2], row[3]) for row in table.rows}

@@ -19,16 +19,6 @@ OKABE_ITO = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return MadeUp(tmp_path_factory.mktemp("runs")).everything()
-
-
-@pytest.fixture(scope="module")
-def collection(made):
-    return read_collection(made.records.folder)
-
-
-@pytest.fixture(scope="module")
 def figures(collection):
     return {
         name: experiment_drawing(experiment, "cub", collection).draw()

@@ -20,16 +20,6 @@ FIRST = "the paper's is the first release (PS v1, 2017)"
 SAME = "same features; split: the first release (PS v1, 2017), as the paper's"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return MadeUp(tmp_path_factory.mktemp("runs")).everything()
-
-
-@pytest.fixture(scope="module")
-def collection(made):
-    return read_collection(made.records.folder)
-
-
 def rows_of(collection, name, data="cub"):
     table = experiment_table(EXPERIMENTS[name], data, collection)
     return table.headings, [dict(zip(table.headings, row, strict=True)) for row in table.rows]

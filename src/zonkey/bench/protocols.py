@@ -13,7 +13,7 @@ from sklearn.manifold import TSNE
 from ..datasets import Dataset
 from ..estimators import ZeroShotClassifier
 from ..evaluation import draw_trial, large_scale, n_way_k_shot
-from ..metrics import generalized_scores, hit_at_k, seen_unseen_curve
+from ..evaluation.zero_shot import seen_unseen_scores, zero_shot_scores
 from ..preprocessing import FeatureNormalizer
 from .models import FEW_SHOT, ZERO_SHOT
 from .records import pack
@@ -31,39 +31,21 @@ def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
     fitted, parts = _fitted(data, model, parameters, seed)
     unseen = parts["test_unseen"]
     labels = fitted.classes_
-    predicted = fitted.predict(unseen)
-    top = fitted.predict_top(unseen, min(5, len(labels)))
     results: dict[str, Any] = {
-        "zsl": fitted.score(unseen, data.y_test_unseen),
-        "hit@5": hit_at_k(data.y_test_unseen, top, top.shape[1]),
+        **zero_shot_scores(fitted, unseen, data.y_test_unseen),
         "classes": labels.tolist(),
         "truth": pack(_codes(data.y_test_unseen, labels)),
-        "predicted": pack(_codes(predicted, labels)),
+        "predicted": pack(_codes(fitted.predict(unseen), labels)),
         "least_mu": float(fitted.mu_.min()) if len(fitted.mu_) else None,
         "n_iter": int(fitted.n_iter_),
     }
     if len(data.split.test_seen):
-        results |= _generalised(fitted, data, parts)
+        seen = (parts["test_seen"], data.y_test_seen)
+        scores, curve = seen_unseen_scores(fitted, *seen, unseen, data.y_test_unseen)
+        rows = np.unique(np.linspace(0, len(curve.seen) - 1, _CURVE_POINTS).astype(int))
+        shown = {"seen": curve.seen[rows].tolist(), "unseen": curve.unseen[rows].tolist()}
+        results |= {**scores, "curve": shown}
     return results
-
-
-def _generalised(
-    fitted: ZeroShotClassifier, data: Dataset, parts: dict[str, np.ndarray]
-) -> dict[str, Any]:
-    X = np.concatenate([parts["test_seen"], parts["test_unseen"]])
-    y = np.concatenate([data.y_test_seen, data.y_test_unseen])
-    among_all = fitted.with_candidates("all")
-    scores = generalized_scores(y, among_all.predict(X), fitted.seen_classes_)
-    decisions = among_all.decision_function(X)
-    curve = seen_unseen_curve(y, decisions, among_all.classes_, fitted.seen_classes_)
-    rows = np.unique(np.linspace(0, len(curve.seen) - 1, _CURVE_POINTS).astype(int))
-    return {
-        "acc_s": scores.seen,
-        "acc_u": scores.unseen,
-        "hm": scores.harmonic_mean,
-        "ausuc": curve.area,
-        "curve": {"seen": curve.seen[rows].tolist(), "unseen": curve.unseen[rows].tolist()},
-    }
 
 
 def projection_map(

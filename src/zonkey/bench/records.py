@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.storage import write_whole
 from ..datasets import DataError
 
 _PACKAGES = ("zonkey", "numpy", "scipy", "scikit-learn")
@@ -70,26 +71,33 @@ class Records:
             "seed": key.seed,
             "settings": settings,
             **content,
-            "versions": versions(),
-            "machine": {"system": platform.system(), "cpus": os.cpu_count()},
+            **surroundings(),
         }
         path = self.folder / key.path
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(record, indent=1) + "\n"
-        part = path.with_suffix(".part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, text.encode())
         return json.loads(text)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (record for _, record in self.items())
+
+    def items(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Yield every record after its path."""
         for path in sorted(self.folder.glob("*/*/*.json")):
             try:
-                yield json.loads(path.read_text(encoding="utf-8"))
+                yield path, json.loads(path.read_text(encoding="utf-8"))
             except ValueError:
                 raise DataError(
                     f"The record {path} must be JSON; it is damaged. Delete it, and run the bench "
                     "again."
                 ) from None
+
+
+def surroundings() -> dict[str, Any]:
+    """Return what a record says about software and machine."""
+    machine = {"system": platform.system(), "cpus": os.cpu_count()}
+    return {"versions": versions(), "machine": machine}
 
 
 def versions() -> dict[str, str]:

@@ -17,6 +17,7 @@ from rich.table import Table
 from ..bench import EXPERIMENTS, FULL, QUICK, Experiment, Records, available, run_experiments
 from ..bench.runner import Progress
 from ..datasets import DataError
+from .errors import one_line_errors
 
 _ALL = "all"
 _HEADLINES = ("zsl", "hm", "hit@1")  # which figure a line of the table shows
@@ -51,7 +52,7 @@ def bench(
     """Run an experiment of the paper; finished runs are kept, and a later call goes on."""
     place = None if folder is None else str(folder)
     runs = runs or Path("runs-quick" if quick else "runs")  # a quick look replaces no figures
-    try:
+    with one_line_errors("finished runs are kept, the same command goes on"):
         experiments = _experiments(name)
         names = data or list(available(place))
         changed = {"n_seeds": seeds, "n_trials": trials}
@@ -67,12 +68,6 @@ def bench(
             command=_command(name, names, quick, seeds=seeds, trials=trials, folder=place),
         )
         n_done, failures = _watch(steps, Console(stderr=True))
-    except DataError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        typer.echo("Interrupted; finished runs are kept, the same command goes on.", err=True)
-        raise typer.Exit(130) from None
     for failure in failures:
         typer.echo(failure, err=True)
     typer.echo(f"{n_done} new runs in {runs}; `zonkey report --runs {runs}` makes a page of them.")

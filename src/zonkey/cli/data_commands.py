@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,13 +11,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..datasets.errors import DataError
 from ..datasets.fetch import fetch_dataset, find_dataset
 from ..datasets.registry import EMBEDDED, REGISTRY, readable, unknown
+from .errors import one_line_errors
 
 data_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Data sets to learn from.")
 
 _NAME = typer.Argument(metavar="NAME", help="A name of `zonkey data list`.")
+_AGAIN = "run the same command again to go on"
 _JSON = typer.Option("--json", help="Print JSON instead of a table.")
 
 
@@ -42,7 +41,7 @@ def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
 @data_app.command("info")
 def describe(name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False) -> None:
     """Tell all about a data set: size, source, licence, citation."""
-    with _one_line_errors():
+    with one_line_errors(_AGAIN):
         wanted = name.strip().lower()
         if wanted not in _names():
             raise unknown(name, _names())
@@ -66,20 +65,8 @@ def fetch(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
     """Fetch a data set and print its folder; goes on where an earlier call was cut off."""
-    with _one_line_errors():
+    with one_line_errors(_AGAIN):
         typer.echo(fetch_dataset(name, folder=folder, progress=not quiet))
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except (DataError, ImportError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        typer.echo("Interrupted; run the same command again to go on.", err=True)
-        raise typer.Exit(130) from None
 
 
 def _names() -> dict[str, Any]:

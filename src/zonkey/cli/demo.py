@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from ..bench.records import surroundings
 from ..datasets import EmojiDataset, load_emoji
 from ..estimators import ZeroShotClassifier
-from ..metrics import SeenUnseenCurve, generalized_scores, hit_at_k, seen_unseen_curve
+from ..evaluation.zero_shot import seen_unseen_scores, zero_shot_scores
+from ..metrics import SeenUnseenCurve
 from ..model_selection import ZeroShotSearchCV
 from ..preprocessing import FeatureNormalizer
 from .demo_shots import any_shot_curves
@@ -31,7 +30,6 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any], Any]] = {
     "paper (BPL)": ({}, {}, _WEIGHTS),
     "best so far": ({"power": 0.5}, {"synthesis": None}, _FAMILY),
 }
-_TOP = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +74,7 @@ def run_demo(seed: int, say: Say = lambda _: None) -> DemoResult:
         "any_shot": shots,
         "zonkey": zonkey.record(),
         "seconds": round(time.perf_counter() - start, 1),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("zonkey", "numpy", "scipy", "scikit-learn")},
-        },
-        "machine": {"system": platform.system(), "cpus": os.cpu_count()},
+        **surroundings(),
     }
     assert model is not None
     assert unseen is not None
@@ -97,17 +91,6 @@ def _evaluate(
     model: ZeroShotClassifier, seen: np.ndarray, unseen: np.ndarray, data: EmojiDataset
 ) -> tuple[dict[str, float], SeenUnseenCurve]:
     """Score among the unseen classes only, then among all."""
-    X = np.concatenate([seen, unseen])
-    y = np.concatenate([data.y_test_seen, data.y_test_unseen])
-    among_all = model.with_candidates("all")
-    general = generalized_scores(y, among_all.predict(X), model.seen_classes_)
-    scores = among_all.decision_function(X)
-    curve = seen_unseen_curve(y, scores, among_all.classes_, model.seen_classes_)
-    return {
-        "unseen_only": model.score(unseen, data.y_test_unseen),
-        f"hit@{_TOP}": hit_at_k(data.y_test_unseen, model.predict_top(unseen, _TOP), _TOP),
-        "acc_s": general.seen,
-        "acc_u": general.unseen,
-        "hm": general.harmonic_mean,
-        "ausuc": curve.area,
-    }, curve
+    scores = zero_shot_scores(model, unseen, data.y_test_unseen)
+    general, curve = seen_unseen_scores(model, seen, data.y_test_seen, unseen, data.y_test_unseen)
+    return {"unseen_only": scores.pop("zsl"), **scores, **general}, curve

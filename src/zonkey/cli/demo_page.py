@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.storage import write_whole
 from ..datasets import EmojiDataset
 from ..datasets.emoji import THUMBNAIL
+from ..report.figures import draw_trade_off
 from ..report.html import Page, data_address, figure_html, paragraph, table_html
 from .demo import DemoResult
-from .demo_figures import MAPPED_GROUPS, draw_any_shot, draw_map, draw_trade_off
+from .demo_figures import MAPPED_GROUPS, draw_any_shot, draw_map
 
 _SHOWN = 32  # pixels a side, of thumbnails that are larger for fine screens
 _N_CLASSES, _N_GUESSES, _N_CONFUSIONS = 18, 5, 18
@@ -37,12 +39,7 @@ def write_demo(result: DemoResult, folder: Path) -> tuple[Path, Path]:
     """Write page and record into a folder; each file appears whole or not at all."""
     page = write_page(result, folder / "index.html")
     record = folder / "record.json"
-    part = record.with_suffix(".part")
-    try:
-        part.write_text(json.dumps(result.record, indent=2) + "\n", encoding="utf-8")
-        part.replace(record)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(record, (json.dumps(result.record, indent=2) + "\n").encode())
     return page, record
 
 
@@ -96,7 +93,12 @@ def write_page(result: DemoResult, path: Path) -> Path:
     page.add(
         "Seen against unseen",
         figure_html(
-            draw_trade_off(result.curves),
+            draw_trade_off(
+                {
+                    f"{name} (area {100 * curve.area:.1f} %)": (curve.unseen, curve.seen)
+                    for name, curve in result.curves.items()
+                }
+            ),
             "A penalty on seen classes trades accuracy on them for accuracy on unseen ones.",
         ),
     )

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ..datasets import DataError
+from ..core.storage import write_whole
 from ..report.collection import read_collection
 from ..report.markdown import markdown_text
-from ..report.page import write_report, write_whole
+from ..report.page import write_report
 from ..report.sections import build_report
+from .errors import one_line_errors
 
 
 def report_command(
@@ -30,11 +31,8 @@ def report_command(
 ) -> None:
     """Turn records into a page with tables, figures and a summary of what reproduces."""
     names = None if not data else [name.lower() for name in data]
-    try:
+    with one_line_errors("nothing was written"):
         report = build_report(read_collection(runs, names))
-    except DataError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
     option, target = ("--out", out) if markdown is None else ("--markdown", markdown)
     try:
         if markdown is None:

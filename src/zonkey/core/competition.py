@@ -198,10 +198,10 @@ class Competition:
         xp = namespace(eta)
         pulled = xp.sum(eta, axis=0)
         contested = pulled - mu * xp.sum(xi, axis=0) if mu else pulled
+        B = Factor.of(self._B_hat(contested, alpha))
         # Where every class keeps such a share of its samples, so does B-hat of its eigenvalues.
         if bool(xp.all(contested >= _SAFE_SHARE * pulled)):
-            return Factor.of(self._B_hat(contested, alpha)), mu
-        B = Factor.of(self._B_hat(contested, alpha))
+            return B, mu
         uncontested = self._B_hat(pulled, alpha)
         lower = (1 - alpha) * float(self.equations.factor.values[0]) + self.beta
         if self._is_surely_safe(lower, B, uncontested):

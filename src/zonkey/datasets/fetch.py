@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..core.storage import write_whole
 from .archive import check_vacant, extract, find_damage, is_complete
 from .download import download, forget_part
 from .errors import DataError
@@ -210,9 +211,7 @@ def _read_pins(folder: Path) -> dict[str, str]:
 def _pin(file: Path, digest: str) -> None:
     path = file.with_name(_PINS)
     pins = {**_read_pins(file.parent), file.name: digest}
-    temporary = path.with_name(_PINS + ".new")
-    temporary.write_text(json.dumps(pins, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    write_whole(path, (json.dumps(pins, indent=2, sort_keys=True) + "\n").encode())
 
 
 def _pooch() -> Any:

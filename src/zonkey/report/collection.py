@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from ..bench import EXPERIMENTS, Experiment, Records
@@ -60,8 +59,7 @@ class Collection:
 
     def protocols(self, experiment: Experiment, data: str) -> list[str]:
         """Return the protocols of which an experiment has runs on a data set."""
-        # Times of other protocols are not those of a fit alone.
-        asked = "runtime" if experiment.name == "runtime" else experiment.protocol
+        asked = experiment.protocol
         return sorted(
             {
                 protocol
@@ -130,10 +128,9 @@ def read_collection(
         Where there are none, or one is damaged.
     """
     records = []
-    for number, record in enumerate(Records(folder)):
+    for path, record in Records(folder).items():
         problem = _problem(record)
         if problem:
-            path = sorted(Path(folder).glob("*/*/*.json"))[number]
             raise DataError(
                 f"The record {path} must be one of `zonkey bench`; {problem}. Delete it, and run "
                 "the bench again."

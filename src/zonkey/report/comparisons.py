@@ -54,7 +54,7 @@ def comparison_table(experiment: Experiment, data: str, collection: Collection) 
 def _comparisons(
     experiment: Experiment, data: str, collection: Collection
 ) -> Iterator[tuple[str, Comparison | None]]:
-    if experiment.name in ("generalised-zsl", "runtime") or experiment.protocol not in _OURS:
+    if experiment.name == "generalised-zsl" or experiment.protocol not in _OURS:
         return
     ours = _OURS[experiment.protocol]
     if experiment.name == "any-shot":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..bench import Experiment
 from .blocks import Drawing
@@ -43,7 +43,7 @@ def _caption_and_figure(
     draws = "mean and standard deviation over draws of shots."
     match experiment.name, experiment.protocol:
         case "generalised-zsl", _:
-            curves = {model: run for model, run in runs.items() if "curve" in run["results"]}
+            curves = _trade_offs(runs)
             caption = "a penalty on seen classes trades accuracy on them for that on unseen ones."
             return (caption, lambda: draw_trade_off(curves)) if curves else None
         case "runtime", _:
@@ -69,6 +69,18 @@ def _caption_and_figure(
             caption = "mean and standard deviation over folds, the other parameters as chosen."
             return caption, lambda: draw_sensitivity(first)
     return None
+
+
+def _trade_offs(runs: dict[str, Any]) -> dict[str, tuple[list[float], list[float]]]:
+    """Return seen-unseen curves by model and area, of the runs that have one."""
+    found = {model: run["results"] for model, run in runs.items() if "curve" in run["results"]}
+    return {
+        f"{model} (area {results['ausuc']:.3f})": (
+            results["curve"]["unseen"],
+            results["curve"]["seen"],
+        )
+        for model, results in found.items()
+    }
 
 
 def _bars(experiment: Experiment, data: str, collection: Collection) -> Figure:

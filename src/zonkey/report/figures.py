@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .diagnostics import sensitivity_profiles
 from .drawing import add_grid, bar_style, line_style, new_figure, plain
@@ -90,15 +91,17 @@ def draw_runtimes(times: Mapping[str, Mapping[int, float]]) -> Figure:
     return figure
 
 
-def draw_trade_off(runs: Mapping[str, Record]) -> Figure:
-    """Draw accuracy on seen against that on unseen classes, as the penalty on seen ones grows."""
+def draw_trade_off(curves: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> Figure:
+    """Draw accuracy on seen against that on unseen classes, as the penalty on seen ones grows.
+
+    `curves` are the two accuracies, unseen first, by the text that the legend has for them.
+    """
     figure = new_figure(6.5, 4.6)
     axis = figure.subplots()
-    for i, (model, run) in enumerate(runs.items()):
-        curve, area = run["results"]["curve"], run["results"]["ausuc"]
-        style = {**line_style(i), "markevery": max(1, len(curve["seen"]) // 8)}
-        unseen, seen = (100 * np.asarray(curve[key]) for key in ("unseen", "seen"))
-        axis.plot(unseen, seen, label=plain(f"{model} (area {area:.3f})"), **style)
+    for i, (label, curve) in enumerate(curves.items()):
+        unseen, seen = (100 * np.asarray(values) for values in curve)
+        style = {**line_style(i), "markevery": max(1, len(seen) // 8)}
+        axis.plot(unseen, seen, label=plain(label), **style)
     axis.set(xlabel="accuracy on unseen classes (%)", ylabel="accuracy on seen classes (%)")
     axis.legend(fontsize=9)
     add_grid(axis)

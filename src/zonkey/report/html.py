@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.storage import write_whole
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -82,12 +84,7 @@ class Page:
     def write(self, path: Path) -> Path:
         """Write the page; the file appears whole or not at all."""
         page = self.html().encode("utf-8", "replace")  # names of files may hold anything
-        part = path.with_suffix(".part")
-        try:
-            part.write_bytes(page)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_whole(path, page)
         return path
 
     def _numbered(self) -> list[tuple[int, tuple[str, str]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from ..core.storage import write_whole
 from .blocks import Block, Cell, Code, Drawing, Report, Rounded, Table, Text
 from .drawing import file_bytes
 from .html import Page, paragraph, picture_html, table_html
@@ -35,17 +36,6 @@ def write_report(report: Report, folder: Path) -> Path:
     write_whole(folder / "tables.md", markdown_text(report).encode("utf-8", "replace"))
     pngs = {name: files["png"] for name, files in pictures.items()}
     return report_page(report, pngs).write(folder / "index.html")
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    try:
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def report_page(report: Report, pictures: dict[str, bytes]) -> Page:

@@ -79,7 +79,7 @@ def _spread_note(experiment: Experiment, data: str, collection: Collection) -> T
             f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
             f"{results['n_way']} classes and {results['n_query']} queries each."
         )
-    elif experiment.protocol == "all-classes" and experiment.name != "runtime":
+    elif experiment.protocol == "all-classes":
         n_repeats, n_novel = len(first["results"]["hit@1"]), first["results"]["n_novel"]
         text = (
             f"In percent; mean ± standard deviation over {n_repeats} draws of shots, all "

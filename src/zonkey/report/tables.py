@@ -82,8 +82,6 @@ def column_groups(
     experiment: Experiment, data: str, collection: Collection
 ) -> dict[str, list[Column]]:
     """Return the columns of a table; by number of shots (as text) where they repeat for each."""
-    if experiment.name == "runtime":
-        return {}
     if experiment.protocol == "zero-shot":
         return {"": [_over_seeds(metric, data, collection) for metric in experiment.metrics]}
     if experiment.protocol == "trials":
