@@ -124,17 +124,24 @@ def test_shared_equations_are_factorised_once(monkeypatch):
     assert sizes.count(moments.n_features) == 1
 
 
-def test_equations_of_other_prototypes_are_refused():
+def test_equations_serve_other_prototypes_of_the_same_samples():
     moments = prepared().gather(P.X, P.y)
-    equations = NormalEquations.of(moments)
     doubled = {label: 2 * vector for label, vector in P.prototypes.items()}
-    with pytest.raises(
-        ValueError, match=r"`equations` must be those of the moments.*Leave `equations` out"
-    ):
-        prepared(prototypes=doubled).fit_moments(moments, equations=equations)
-    others = NormalEquations.of(prepared().gather(3 * P.X + 1, P.y))
-    with pytest.raises(ValueError, match=r"`equations` must be those of the moments"):
-        prepared().fit_moments(moments, equations=others)
+    equations = NormalEquations.of(moments)
+    shared = prepared(prototypes=doubled).fit_moments(moments, equations=equations)
+    alone = prepared(prototypes=doubled).fit_moments(moments)
+    assert_allclose(shared.projection_, alone.projection_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("per", ["sample", "class"])
+def test_equations_of_other_samples_or_weights_are_refused(per):
+    moments = prepared().gather(P.X, P.y)
+    others = NormalEquations.of(prepared().gather(3 * P.X + 1, P.y), per)
+    for equations in (others, NormalEquations.of(moments, per)):
+        weighted_alike = equations is not others and per == "sample"
+        if not weighted_alike:
+            with pytest.raises(ValueError, match=r"`equations` must be those.*Leave `equations`"):
+                prepared().fit_moments(moments, equations=equations)
 
 
 def test_raw_samples_are_not_moments():

@@ -12,17 +12,22 @@ from array_api_compat import device
 from ..linalg.arrays import Array, namespace
 
 
-def losses(W: Array, X_g: Array, Y_u: Array, of_X: Array | None = None) -> Array:
-    """Return f_ij = ||W'x_i - y_j||^2 + ||x_i - W y_j||^2, shape (N_g, q).
+def losses(
+    W: Array, X_g: Array, Y_u: Array, of_X: Array | None = None, *, forward: float = 0.5
+) -> Array:
+    """Return f_ij = a ||W'x_i - y_j||^2 + b ||x_i - W y_j||^2, shape (N_g, q).
 
-    In Gram form, ||W'x||^2 + ||y||^2 + ||x||^2 + ||W y||^2 - 4 x'W y, clipped at zero. `of_X`
+    `forward` is the share of the first error: a = 2 forward and b = 2 - a, both 1 in the paper. In
+    Gram form, a (||W'x||^2 + ||y||^2) + b (||x||^2 + ||W y||^2) - 4 x'W y, clipped at zero. `of_X`
     holds ||x_i||^2, where it is known.
     """
     xp = namespace(W)
+    a, b = 2 * forward, 2 - 2 * forward
     XW = X_g @ W  # N_g x k
     centres = Y_u @ W.T  # q x d
-    of_samples = xp.sum(XW * XW, axis=1) + (xp.sum(X_g * X_g, axis=1) if of_X is None else of_X)
-    of_classes = xp.sum(Y_u * Y_u, axis=1) + xp.sum(centres * centres, axis=1)
+    squares = xp.sum(X_g * X_g, axis=1) if of_X is None else of_X
+    of_samples = a * xp.sum(XW * XW, axis=1) + b * squares
+    of_classes = a * xp.sum(Y_u * Y_u, axis=1) + b * xp.sum(centres * centres, axis=1)
     f = of_samples[:, None] + of_classes[None, :] - 4 * (XW @ Y_u.T)
     # Not `f > 0`: NaN would become 0, the best loss there is.
     return xp.where(f < 0, xp.zeros_like(f), f)

@@ -5,8 +5,9 @@ With gamma = alpha/(1-alpha) and nu = beta (1+gamma), Eq. erplobj divided by 1 +
     F(W) = (1-alpha) sum_s (||W'x - y||^2 + ||x - W y||^2) + 2 beta ||W||^2
            + alpha sum_g (min_j f_ij - mu min_{j not in j(i)} f_ij).
 
-Both minima are linearised at W^(t) as sum_j delta_ij f_ij, and the next W makes the
-gradient vanish, which is the Sylvester equation A-hat W + W B-hat = C-hat.
+The two errors, here and in f_ij, may weigh differently: a = 2 forward and b = 2 - a times.
+Both minima are linearised at W^(t) as sum_j delta_ij f_ij, and the next W makes the gradient
+vanish, which is the Sylvester equation A-hat W + W B-hat = C-hat.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Literal
 
 from ..linalg.arrays import Array, epsilon, identity_like, namespace, squared_norm
 from ..linalg.lowrank import UpdatedFactor
-from ..linalg.sylvester import Factor, Solution
+from ..linalg.sylvester import Factor, Solution, solve
 from . import assignment
 from .projection import NormalEquations
 from .synthesis import Synthesized
@@ -92,6 +93,8 @@ class Competition:
         Labelled samples (N_u x d) of the classes of Y_u, and the row of Y_u of each.
     solver_tol : float, default=0.0
         Relative error of W that a step may leave; 0 asks for rounding.
+    forward : float, default=0.5
+        Share of the error from features to semantics, half in the paper.
     rule : {"second-best", "best", "assigned"}
         "second-best" is the paper's model; "best" leaves out the second term (mu = 0);
         "assigned" trusts the class each sample was made for.
@@ -108,8 +111,11 @@ class Competition:
         rule: Rule = "second-best",
         support: tuple[Array, Array] | None = None,
         solver_tol: float = 0.0,
+        forward: float = 0.5,
     ) -> None:
         self.equations = equations
+        self.forward = float(forward)
+        self._a, self._b = 2 * self.forward, 2 - 2 * self.forward
         self.targets = synthesized.targets
         self.Y_u = Y_u
         self.X, self._labels = synthesized.features, None
@@ -122,12 +128,13 @@ class Competition:
         self.rule = rule
         self.solver_tol = solver_tol
         self._squared_norms = namespace(self.X).sum(self.X * self.X, axis=1)
-        self._A = UpdatedFactor(equations.A0, equations.factor, self.X.T)
+        if self._a:
+            self._A = UpdatedFactor(equations.A0, equations.factor, self.X.T)
 
     def weights(self, W: Array) -> tuple[Array, Array, Array]:
         """Return f, eta and xi at W, synthesised samples first."""
         xp = namespace(W)
-        f = assignment.losses(W, self.X, self.Y_u, self._squared_norms)
+        f = assignment.losses(W, self.X, self.Y_u, self._squared_norms, forward=self.forward)
         n_g = self.targets.shape[0]
         eta, xi = self._compete(f[:n_g, :])
         if self._labels is not None:
@@ -150,6 +157,8 @@ class Competition:
         The two agree wherever there is a second best; where there is none, only the sum
         makes the gradient vanish.
         """
+        if not self._a:
+            return namespace(delta).zeros_like(self.equations.A0)
         return self._A.dense(**self._A_terms(delta, alpha))
 
     def B_hat(self, delta: Array, alpha: float) -> Array:
@@ -159,7 +168,7 @@ class Competition:
     def _B_hat(self, of_classes: Array, alpha: float) -> Array:
         B0, Y = self.equations.B0, self.Y_u
         weighted = (Y.T * of_classes[None, :]) @ Y
-        return (1 - alpha) * B0 + alpha * weighted + self.beta * identity_like(B0)
+        return self._b * ((1 - alpha) * B0 + alpha * weighted + self.beta * identity_like(B0))
 
     def C_hat(self, delta: Array, alpha: float) -> Array:
         """Eqs. erplCt and erplCt0."""
@@ -173,7 +182,7 @@ class Competition:
         that are tied for one, which is what the algorithm linearises.
         """
         competing = float(namespace(W).sum(delta * f))
-        seen = self.equations.loss(W)
+        seen = self.equations.loss(W, self.forward)
         return (1 - alpha) * seen + 2 * self.beta * squared_norm(W) + alpha * competing
 
     def solve(
@@ -189,8 +198,10 @@ class Competition:
         """
         B, mu = self._guarded_B(eta, xi, alpha, mu)
         delta = eta - mu * xi
-        terms = self._A_terms(delta, alpha)
         C = self.C_hat(delta, alpha)
+        if not self._a:
+            return solve(Factor.zeros(C.shape[0], like=C), B, C), mu
+        terms = self._A_terms(delta, alpha)
         return self._A.solve(B, C, **terms, start=start, tol=self.solver_tol), mu
 
     def _guarded_B(self, eta: Array, xi: Array, alpha: float, mu: float) -> tuple[Factor, float]:
@@ -203,7 +214,7 @@ class Competition:
         if bool(xp.all(contested >= _SAFE_SHARE * pulled)):
             return B, mu
         uncontested = self._B_hat(pulled, alpha)
-        lower = (1 - alpha) * float(self.equations.factor.values[0]) + self.beta
+        lower = self._least_of_A(alpha)
         if self._is_surely_safe(lower, B, uncontested):
             return B, mu
         return self._guarded(lower, B, Factor.of(uncontested), eta, xi, alpha, mu)
@@ -229,6 +240,12 @@ class Competition:
             B = Factor.of(self.B_hat(eta - mu * xi, alpha))
         return B, mu
 
+    def _least_of_A(self, alpha: float) -> float:
+        """Return a lower bound of the eigenvalues of A-hat: those of the seen classes alone."""
+        if not self._a:
+            return 0.0
+        return self._a * ((1 - alpha) * float(self.equations.factor.values[0]) + self.beta)
+
     def _is_surely_safe(self, smallest_of_A: float, B: Factor, uncontested: Array) -> bool:
         """Say so where a bound suffices: no eigenvalue is below the smallest diagonal entry."""
         xp = namespace(uncontested)
@@ -244,7 +261,8 @@ class Competition:
 
     def _A_terms(self, delta: Array, alpha: float) -> dict:
         of_samples = namespace(delta).sum(delta, axis=1)
-        return {"scale": 1 - alpha, "shift": self.beta, "weights": alpha * of_samples}
+        a = self._a
+        return {"scale": a * (1 - alpha), "shift": a * self.beta, "weights": a * alpha * of_samples}
 
 
 def learn(

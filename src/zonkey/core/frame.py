@@ -17,17 +17,22 @@ the features shrink too, to the span of the support set.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..linalg.sylvester import Factor
 from .moments import Moments
-from .projection import NormalEquations
+from .projection import NormalEquations, WeightPer
 from .prototypes import Prototypes
 
+T = TypeVar("T")
+
+_REMEMBERED = 8  # derived values kept at a time: each may be as large as the moments
 _ROUNDING = 10  # singular values within so many rounding errors of zero are zero
 
 
@@ -59,24 +64,42 @@ class BaseClasses:
     ----------
     moments : Moments
         Copied: what is added to them afterwards has no influence here.
+    per : {"sample", "class"}, default="sample"
+        What all weighs the same.
     """
 
-    def __init__(self, moments: Moments) -> None:
+    def __init__(self, moments: Moments, per: WeightPer = "sample") -> None:
         if not isinstance(moments, Moments):
             raise TypeError(
                 f"Base classes are given by their Moments; got {type(moments).__name__}. "
                 "Gather Moments(prototypes).update(X_base, y_base)."
             )
         self.moments = moments.copy()
+        self.per: WeightPer = per
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returned for this key before, or now; the last few are kept."""
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = make()
+            while len(self._kept) > _REMEMBERED:
+                self._kept.popitem(last=False)
+        return found
+
+    @cached_property
+    def equations(self) -> NormalEquations:
+        """A0, B0 and C0 of the base classes, weighted as asked for."""
+        return NormalEquations.of(self.moments, self.per)
 
     @cached_property
     def _diagonal(self) -> tuple[Factor, np.ndarray, np.ndarray, np.ndarray]:
         """Return A0 factorised, V and omega of B0 in the span of the prototypes, and U'C0 V."""
-        A = Factor.of(self.moments.A0)
+        A = self.equations.factor
         span = orthonormal_rows(self.prototypes.matrix.astype(np.float64))  # r x k
-        B = Factor.of(span @ self.moments.B0 @ span.T)
+        B = Factor.of(span @ self.equations.B0 @ span.T)
         V = span.T @ np.asarray(B.vectors)
-        return A, V, B.values, A.to_basis(self.moments.C0 @ V)
+        return A, V, B.values, A.to_basis(self.equations.C0 @ V)
 
     @cached_property
     def prototypes(self) -> Prototypes:

@@ -7,17 +7,27 @@ semantic space as W'x. The three models of the paper minimise, over the seen sam
     RPL   sum_i ||x_i - W y_li||^2 + beta ||W||^2       W (B0 + beta I) = C0
     BPL0  both errors              + 2 beta ||W||^2     (A0 + beta I) W + W (B0 + beta I) = 2 C0
 
-and all three are Sylvester equations, with B or A zero in the first two.
+They are points of one family, in which the forward error has the share omega of the weight:
+
+    omega (A0 + beta I) W + (1 - omega) W (B0 + beta I) = C0,
+
+omega being 1, 0 and 1/2 in turn. Where every class weighs the same, RPL is the regression of
+class means on prototypes that is known as exemplar prediction.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
+
+import numpy as np
 
 from ..linalg.arrays import Array, namespace
 from ..linalg.sylvester import Factor, Solution, solve
 from .moments import Moments
+
+WeightPer = Literal["sample", "class"]  # which of them all weigh the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +42,25 @@ class NormalEquations:
     B0: Array
     C0: Array
     known_factor: Factor | None = None
+    twin: NormalEquations | None = None  # others with the same A0, whose decomposition is shared
 
     @classmethod
-    def of(cls, moments: Moments) -> NormalEquations:
-        """Take the three matrices from moments."""
-        return cls(moments.A0, moments.B0, moments.C0)
+    def of(
+        cls,
+        moments: Moments,
+        per: WeightPer = "sample",
+        *,
+        twin: NormalEquations | None = None,
+    ) -> NormalEquations:
+        """Take the three matrices from moments; per "class", each class counts as one sample."""
+        matrices = balanced_moments(moments) if per == "class" else moments
+        return cls(matrices.A0, matrices.B0, matrices.C0, twin=twin)
 
     @cached_property
     def factor(self) -> Factor:
         """Eigendecomposition of A0."""
+        if self.twin is not None:
+            return self.twin.factor
         return Factor.of(self.A0) if self.known_factor is None else self.known_factor
 
     def in_span(self, span: Array) -> NormalEquations:
@@ -49,39 +69,82 @@ class NormalEquations:
         Outside that span C is zero and B a multiple of the identity, so that W is zero there:
         W = W' S exactly, with fewer columns to solve for.
         """
-        return NormalEquations(self.A0, span @ self.B0 @ span.T, self.C0 @ span.T, self.factor)
+        return NormalEquations(self.A0, span @ self.B0 @ span.T, self.C0 @ span.T, twin=self)
 
-    def loss(self, W: Array) -> float:
-        """Return sum_i ||W'x_i - y_li||^2 + ||x_i - W y_li||^2 (first term of Eq. erplobj).
+    def loss(self, W: Array, forward: float = 0.5) -> float:
+        """Return sum_i a ||W'x_i - y_li||^2 + b ||x_i - W y_li||^2 (first term of Eq. erplobj).
 
-        Expanded, the samples enter through the moments alone:
-        <W, A0 W> + <W, W B0> - 4 <W, C0> + tr A0 + tr B0.
+        `forward` is the share of the first error: a = 2 forward and b = 2 - a, both 1 in the
+        paper. Expanded, the samples enter through the moments alone:
+        a <W, A0 W> + b <W, W B0> - 4 <W, C0> + b tr A0 + a tr B0.
         """
         xp = namespace(W)
-        Z = self.factor.to_basis(W)  # <W, A0 W> in the eigenbasis, where A0 costs nothing
-        inner = float(xp.sum(self.factor.values[:, None] * Z * Z))
-        inner += float(xp.sum(W * (W @ self.B0 - 4 * self.C0)))
-        return inner + float(xp.linalg.trace(self.A0)) + float(xp.linalg.trace(self.B0))
+        a, b = 2 * forward, 2 - 2 * forward
+        inner = float(xp.sum(W * (b * (W @ self.B0) - 4 * self.C0)))
+        if a:  # <W, A0 W> in the eigenbasis, where A0 costs nothing
+            Z = self.factor.to_basis(W)
+            inner += a * float(xp.sum(self.factor.values[:, None] * Z * Z))
+        return inner + b * float(xp.linalg.trace(self.A0)) + a * float(xp.linalg.trace(self.B0))
 
     def gradient(self, W: Array) -> Array:
         """Return the gradient of `loss` at W."""
         return 2 * (self.A0 @ W + W @ self.B0 - 2 * self.C0)
 
 
+@dataclass(frozen=True, eq=False)
+class Matrices:
+    """A0, B0 and C0 by name, as moments have them."""
+
+    A0: np.ndarray
+    B0: np.ndarray
+    C0: np.ndarray
+
+
+def balanced_moments(moments: Moments) -> Matrices:
+    """Return A0, B0 and C0 in which every class weighs as one sample, however many it has.
+
+    With class means m_j, B0 = sum_j y_j y_j' and C0 = sum_j m_j y_j'. Moments do not keep a
+    scatter for each class; A0 = sum_j m_j m_j' + (p / n) S_w takes the pooled scatter S_w around
+    the class means for all of them, as linear discriminant analysis does.
+    """
+    seen = moments.seen_labels
+    rows = moments.prototypes.positions(seen)
+    Y = moments.prototypes.matrix[rows].astype(np.float64)
+    counts = moments.counts[rows].astype(np.float64)
+    means = moments.class_sums[rows] / counts[:, None]
+    scatter = moments.A0 - (means.T * counts) @ means
+    A0 = means.T @ means + scatter * (len(seen) / counts.sum())
+    return Matrices(A0, Y.T @ Y, means.T @ Y)
+
+
+def directed_projection(equations: NormalEquations, beta: float, forward: float) -> Solution:
+    """Learn W with the share `forward` of the weight on the error from features to semantics."""
+    d, k = equations.C0.shape
+    back = 1 - forward
+    like = equations.C0
+    A = (
+        equations.factor.transformed(scale=forward, shift=forward * beta)
+        if forward
+        else Factor.zeros(d, like=like)
+    )
+    B = (
+        Factor.of(equations.B0).transformed(scale=back, shift=back * beta)
+        if back
+        else Factor.zeros(k, like=like)
+    )
+    return solve(A, B, equations.C0)
+
+
 def forward_projection(equations: NormalEquations, beta: float) -> Solution:
     """Learn W from features to semantics alone (FPL): ridge regression of y on x."""
-    A = equations.factor.transformed(shift=beta)
-    return solve(A, Factor.zeros(equations.C0.shape[1], like=A.values), equations.C0)
+    return directed_projection(equations, beta, 1.0)
 
 
 def reverse_projection(equations: NormalEquations, beta: float) -> Solution:
     """Learn W from semantics to features alone (RPL): ridge regression of x on y."""
-    B = Factor.of(equations.B0).transformed(shift=beta)
-    return solve(Factor.zeros(equations.C0.shape[0], like=B.values), B, equations.C0)
+    return directed_projection(equations, beta, 0.0)
 
 
 def bidirectional_projection(equations: NormalEquations, beta: float) -> Solution:
     """Learn W in both directions at once (BPL0): Eq. erpllinear1 with alpha = 0."""
-    A = equations.factor.transformed(shift=beta)
-    B = Factor.of(equations.B0).transformed(shift=beta)
-    return solve(A, B, 2 * equations.C0)
+    return directed_projection(equations, beta, 0.5)

@@ -36,6 +36,7 @@ def refine(
     tol: float,
     support: tuple[Array, Array] | None = None,
     solver_tol: float = 0.0,
+    forward: float = 0.5,
     on_step: OnStep | None = None,
     track: bool = True,
 ) -> Path:
@@ -43,11 +44,16 @@ def refine(
 
     `form` is "second-best" (the paper's BPL), None (mu = 0: BPL1), "assigned" (without
     ambiguity handling) or "entropy" (minimum entropy, where alpha stays constant). Labelled
-    samples of the classes of Y_u, `support`, do not compete.
+    samples of the classes of Y_u, `support`, do not compete. `forward` is the share of the error
+    from features to semantics.
     """
     if form == "entropy":
         if support is not None:
             raise ValueError("Minimum entropy takes no support set; use another form.")
+        if forward != 0.5:
+            raise ValueError(
+                f"Minimum entropy weighs both errors equally; got forward={forward}. Use 0.5."
+            )
         objective = EntropyObjective(equations, synthesized.features, Y_u, alpha=alpha, beta=beta)
         steps = GRADIENT_STEPS if max_iter is None else max_iter
         return minimize_entropy(objective, W, max_iter=steps, tol=tol, on_step=on_step)
@@ -60,6 +66,7 @@ def refine(
         rule=_RULES[form],
         support=support,
         solver_tol=solver_tol,
+        forward=forward,
     )
     steps = ALGORITHM_1_STEPS if max_iter is None else max_iter
     return learn(

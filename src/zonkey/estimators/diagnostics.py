@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.competition import Step
 from ..linalg.sylvester import Solution, Status
 
-# From `warnings.warn` up to the line that called `fit`.
+# From `warnings.warn` up to the line that called `fit`, where that called the caller of these.
 _STACK = 4
 
 
@@ -22,8 +22,13 @@ def print_step(step: int, objective: float, change: float) -> None:
     )
 
 
-def warn_of_trouble(initial: Solution, steps: Sequence[Step], *, beta: float, mu: float) -> None:
-    """Warn of systems that were not well determined, and of steps that the guard changed."""
+def warn_of_trouble(
+    initial: Solution, steps: Sequence[Step], *, beta: float, mu: float, deeper: int = 0
+) -> None:
+    """Warn of systems that were not well determined, and of steps that the guard changed.
+
+    `deeper` counts further calls between `fit` and here, so that the user's own line is named.
+    """
     refined = [step.solution for step in steps if step.solution is not None]
     for solution in (initial, *refined):
         if solution.status is not Status.SOLVED:
@@ -31,7 +36,7 @@ def warn_of_trouble(initial: Solution, steps: Sequence[Step], *, beta: float, mu
                 f"The projection is not well determined with beta={beta}: "
                 f"{solution.status.value}. A larger `beta` does that.",
                 LinAlgWarning,
-                stacklevel=_STACK,
+                stacklevel=_STACK + deeper,
             )
             break
     shrunk = [step.mu for step in steps if step.mu < mu]
@@ -41,5 +46,5 @@ def warn_of_trouble(initial: Solution, steps: Sequence[Step], *, beta: float, mu
             f"{len(steps)} steps, where competition would have left less than a quarter of "
             "the curvature of the problem, or none. A smaller `alpha` or `mu` avoids it.",
             ConvergenceWarning,
-            stacklevel=_STACK,
+            stacklevel=_STACK + deeper,
         )

@@ -6,15 +6,21 @@ from typing import Any, Self, cast
 
 import numpy as np
 from joblib import Parallel, delayed
+from joblib import hash as fingerprint
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import validate_data
 
 from ..core.competition import Path
 from ..core.frame import BaseClasses
+from ..core.fusion import (
+    posterior_centres,
+    prototype_worth,
+    simulated_worth,
+)
 from ..core.labels import as_labels
 from ..core.moments import Moments
-from ..core.projection import bidirectional_projection
+from ..core.projection import WeightPer, directed_projection
 from ..core.prototypes import Prototypes
 from ..core.refinement import Form, refine
 from ..core.synthesis import Synthesized, synthesize, synthesize_from_support
@@ -25,9 +31,12 @@ from .base_validation import (
     require_features,
     require_samples,
 )
+from .calibration import check_calibration
 from .diagnostics import warn_of_trouble
-from .few_shot_task import Task, spread_of
-from .nearest_prototype import NearestPrototypeMixin
+from .few_shot_task import Shots, Task, spread_of
+from .nearest_prototype import LinearScores
+from .probability import ProbabilityMixin
+from .semantics import SemanticMap, check_semantics
 from .validation import (
     check_classes,
     check_count,
@@ -38,15 +47,23 @@ from .validation import (
 from .zero_shot import ZeroShotClassifier
 
 _DTYPES: Any = [np.float64, np.float32]
+# What a model without any shot has in common with this one.
+_SHARED = (
+    *("competition", "rho", "alpha", "mu", "beta", "n_neighbors", "scaling", "forward_weight"),
+    *("weight_per", "kernel", "gamma", "degree", "coef0", "prototype_transformer"),
+    *("tie_tol", "max_iter", "tol"),
+    *("seen_penalty", "seen_prior", "temperature", "reject_below", "reject_label"),
+)
 
 
-class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
+class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     """Few-shot classification by competitive bidirectional projection learning.
 
     The base classes enter through their moments alone: three matrices, gathered once. In each of
     several episodes, features of the novel classes are synthesised from the support set, and the
     projection is refined on base, support and synthesised samples in competition; the projections
-    of the episodes are averaged. A sample is given the class whose projected prototype is nearest.
+    of the episodes are averaged. A sample is given the class whose projected prototype is nearest,
+    or, with `fusion`, whose centre is, to which the shots contribute directly.
 
     Parameters
     ----------
@@ -56,6 +73,17 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
     base : Moments or BaseClasses, default=None
         Moments of the base classes. ``BaseClasses(moments)`` keeps their diagonalisation for
         many fits. None: learn from the novel classes only, the paper's "BPL (novel)".
+    fusion : "auto", float >= 0 or None, default=None
+        None: a class is where its projected prototype is, as in the paper. Otherwise the
+        projected prototype is the prior of the class centre and the shots are its evidence: the
+        centre is (K x mean of the shots + n0 x projected prototype) / (K + n0), and this is n0,
+        how many shots a prototype is worth. "auto" measures it, as the within-class variance
+        over the squared error of prototypes: on the shots where some class has two, else by
+        simulated episodes on the base classes. Where the features were trained on the base
+        classes those episodes underrate prototypes; `worth_of_prototypes` measures it on
+        validation classes. With ``synthesis=None`` the shots act through `fusion` alone.
+    forward_weight, weight_per, kernel, gamma, degree, coef0, prototype_transformer
+        As for `ZeroShotClassifier`; what is learnt of prototypes is learnt from base classes.
     synthesis : {"support", "base", None}, default="support"
         Raw material of synthesis: the support set (Eq. generate1, SFSP1), samples of base
         classes (Eq. generate, SFSP2), or no synthesis.
@@ -84,6 +112,8 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         Classes that `predict` chooses from.
     seen_penalty : float, default=0.0
         Subtracted from the scores of base classes.
+    seen_prior, temperature, reject_below, reject_label
+        As for `ZeroShotClassifier`, but for "auto".
     tie_tol, max_iter, tol
         As for `ZeroShotClassifier`.
     solver_tol : float >= 0, default=5e-7
@@ -99,6 +129,8 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
+    fusion_ : float or None
+        How many shots a prototype counts for.
     classes_ : ndarray
         The candidates.
     novel_classes_ : ndarray
@@ -111,13 +143,19 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
     n_features_in_ : int
     """
 
-    direction = "both"
-
     def __init__(
         self,
         prototypes: Any = None,
         *,
         base: Moments | BaseClasses | None = None,
+        fusion: Any = None,
+        forward_weight: float = 0.5,
+        weight_per: str = "sample",
+        kernel: str | None = None,
+        gamma: float = 1.0,
+        degree: int = 3,
+        coef0: float = 1.0,
+        prototype_transformer: Any = None,
         synthesis: str | None = "support",
         competition: str | None = "second-best",
         rho: float = 0.5,
@@ -131,6 +169,10 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         n_episodes: int = 10,
         candidates: Any = "novel",
         seen_penalty: float = 0.0,
+        seen_prior: float | None = None,
+        temperature: float = 1.0,
+        reject_below: float | None = None,
+        reject_label: Any = None,
         tie_tol: float = 1e-3,
         max_iter: int | None = None,
         tol: float = 1e-4,
@@ -141,6 +183,14 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
     ) -> None:
         self.prototypes = prototypes
         self.base = base
+        self.fusion = fusion
+        self.forward_weight = forward_weight
+        self.weight_per = weight_per
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.prototype_transformer = prototype_transformer
         self.synthesis = synthesis
         self.competition = competition
         self.rho = rho
@@ -154,6 +204,10 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         self.n_episodes = n_episodes
         self.candidates = candidates
         self.seen_penalty = seen_penalty
+        self.seen_prior = seen_prior
+        self.temperature = temperature
+        self.reject_below = reject_below
+        self.reject_label = reject_label
         self.tie_tol = tie_tol
         self.max_iter = max_iter
         self.tol = tol
@@ -173,16 +227,40 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         novel, codes = np.unique(labels, return_inverse=True)
         if base is not None:
             require_disjoint(base, novel)
-        Y_u = known.subset(novel).matrix.astype(np.float64)
-        task = Task.of(X.astype(np.float64), codes, Y_u, base)
-        taking_part = novel if base is None else np.concatenate([novel, base.prototypes.labels])
-        spread = spread_of(known.subset(taking_part).matrix.astype(np.float64))
-        W, n_iter = self._learn(task, self.noise * spread)
+        self._semantics, base = self._lifted(known, novel, base)
+        W, self.n_iter_ = self._projection(X.astype(np.float64), codes, known, novel, base)
         self.novel_classes_ = novel
         self._set_known(known, novel[:0] if base is None else base.moments.seen_labels)
-        self.projection_ = task.frame.lift(W).astype(X.dtype)
-        self.n_iter_ = n_iter
+        self.projection_ = W.astype(X.dtype)
+        self.seen_penalty_, self.temperature_ = float(self.seen_penalty), float(self.temperature)
+        self._shots = Shots.of(X, codes, novel, base)
+        self.fusion_ = self._worth(X, codes, base)
         return self
+
+    def worth_of_prototypes(self, X: Any, y: Any) -> float:
+        """Return how many shots a prototype is worth, measured on other classes: validation ones.
+
+        X and y are samples, at least two of some class, of classes that are neither base classes
+        nor to be tested. The result is a value for `fusion`.
+        """
+        base = as_base(self.base)
+        if base is None:
+            raise ValueError(
+                "The worth of prototypes is that of a projection learnt from base classes; got "
+                "base=None. Pass their moments."
+            )
+        self._check_parameters()
+        X, y = check_X_y(X, y, dtype=_DTYPES)
+        require_features(base, X.shape[1])
+        labels = as_labels(y)
+        novel, codes = np.unique(labels, return_inverse=True)
+        require_disjoint(base, novel)
+        known = joined_prototypes(self.prototypes, base, labels)
+        semantics, base = self._lifted(known, novel, base)
+        assert base is not None
+        prior = semantics.coordinates(known.subset(novel).matrix) @ self._base_projection(base).T
+        shots = Shots.of(X, codes, novel, None)
+        return prototype_worth(prior, shots.means, shots.counts, shots.variance(X, codes))
 
     def zero_shot(self, classes: Any, *, random_state: Any = None) -> ZeroShotClassifier:
         """Return this model without any shot: a zero-shot classifier of novel classes.
@@ -199,20 +277,102 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         labels = np.unique(as_labels(classes))
         require_disjoint(base, labels)
         known = joined_prototypes(self.prototypes, base, labels)
-        shared = ("competition", "rho", "alpha", "mu", "beta", "n_neighbors", "scaling")
-        parameters = {name: getattr(self, name) for name in (*shared, "tie_tol", "max_iter", "tol")}
+        parameters = {name: getattr(self, name) for name in _SHARED}
         return ZeroShotClassifier(
             known.subset(np.concatenate([base.prototypes.labels, labels])),
             synthesis=None if self.synthesis is None else "perturb",
             candidates="unseen" if str(self.candidates) == "novel" else self.candidates,
-            seen_penalty=self.seen_penalty,
             random_state=random_state,
             **parameters,
         ).fit_moments(base.moments)
 
+    def _lifted(
+        self, known: Prototypes, novel: np.ndarray, base: BaseClasses | None
+    ) -> tuple[SemanticMap, BaseClasses | None]:
+        """Return what is done to prototypes, and the base classes after it."""
+        if base is None:
+            return SemanticMap.of(self, known, novel), None
+
+        def learnt() -> tuple[SemanticMap, BaseClasses]:
+            semantics = SemanticMap.of(self, known, base.prototypes.labels)
+            moments = base.moments.with_prototypes(semantics.apply(base.prototypes))
+            return semantics, BaseClasses(moments, cast(WeightPer, self.weight_per))
+
+        if self._is_plain():
+            return SemanticMap(None, None, None), base
+        names = ("kernel", "gamma", "degree", "coef0", "prototype_transformer", "weight_per")
+        # A precomputed kernel names its columns by the classes there are.
+        columns = known.labels if self.kernel == "precomputed" else None
+        key = fingerprint([[getattr(self, name) for name in names], columns])
+        return base.remembered(key, learnt)
+
+    def _is_plain(self) -> bool:
+        plain = (None, None, "sample")
+        return (self.kernel, self.prototype_transformer, self.weight_per) == plain
+
+    def _projection(
+        self,
+        X: np.ndarray,
+        codes: np.ndarray,
+        known: Prototypes,
+        novel: np.ndarray,
+        base: BaseClasses | None,
+    ) -> tuple[np.ndarray, int]:
+        """Return W and the number of steps that led to it."""
+        if self.fusion is not None and self.synthesis is None and base is not None:
+            return self._base_projection(base), 0
+        Y_u = self._semantics.coordinates(known.subset(novel).matrix).astype(np.float64)
+        task = Task.of(X, codes, Y_u, base)
+        Y = Y_u if base is None else np.concatenate([Y_u, base.prototypes.matrix])
+        W, n_iter = self._learn(task, self.noise * spread_of(Y.astype(np.float64)))
+        return task.frame.lift(W), n_iter
+
+    def _base_projection(self, base: BaseClasses) -> np.ndarray:
+        """Return W of the base classes alone, the prior that shots are weighed against."""
+        key = ("projection", self.beta, self.forward_weight)
+        return base.remembered(
+            key,
+            lambda: directed_projection(base.equations, self.beta, self.forward_weight),
+        ).value
+
+    def _worth(self, X: np.ndarray, codes: np.ndarray, base: BaseClasses | None) -> float | None:
+        """Return n0, how many shots a prototype counts for."""
+        if self.fusion is None or not isinstance(self.fusion, str):
+            return self.fusion
+        assert base is not None
+        labels = self.novel_classes_
+        counts = np.bincount(codes)
+        if (counts > 1).any():
+            shots = Shots.of(X, codes, labels, None)
+            prior = self.project(self.prototypes_.subset(labels))
+            return prototype_worth(prior, shots.means, counts, shots.variance(X, codes))
+        settings = {
+            "beta": self.beta,
+            "forward": self.forward_weight,
+            "per": cast(WeightPer, self.weight_per),
+        }
+        key = ("worth", *settings.values())
+        worth = base.remembered(key, lambda: simulated_worth(base.moments, **settings))
+        if np.isnan(worth):
+            raise ValueError(
+                'fusion="auto" measures how samples of a class differ; got one sample a class, in '
+                "the support set and in the base, or a single base class. Pass a number."
+            )
+        return worth
+
+    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
+        return self._semantics.coordinates(prototypes.matrix)
+
+    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
+        if self.fusion_ is None:
+            return super()._linear_scores(known, dtype)
+        prior = self.project(known).astype(dtype, copy=False)
+        means, counts = self._shots.aligned(known.labels, dtype)
+        return LinearScores.of_distances(posterior_centres(prior, means, counts, self.fusion_))
+
     def _learn(self, task: Task, spread: float) -> tuple[np.ndarray, int]:
         """Average the projections of all episodes, in the coordinates of the task."""
-        initial = bidirectional_projection(task.initial_equations(), self.beta)
+        initial = directed_projection(task.initial_equations(), self.beta, self.forward_weight)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         # Without synthesis nothing is random and all episodes are the same.
         n_episodes = 1 if self.synthesis is None else self.n_episodes
@@ -222,7 +382,7 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
             delayed(self._run_episode)(task, initial.value, spread, rng) for rng in generators
         )
         steps = [step for path in paths for step in path.steps]
-        warn_of_trouble(initial, steps, beta=self.beta, mu=self._mu())
+        warn_of_trouble(initial, steps, beta=self.beta, mu=self._mu(), deeper=1)
         return np.mean([path.W for path in paths], axis=0), len(steps)
 
     def _run_episode(
@@ -243,6 +403,7 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
             tol=self.tol,
             support=(task.X_u, task.codes),
             solver_tol=self.solver_tol,
+            forward=self.forward_weight,
             track=False,
         )
 
@@ -296,6 +457,11 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
             require_features(base, n_features)
             if self.synthesis == "base":
                 require_samples(base)
+        elif self.fusion is not None:
+            raise ValueError(
+                "`fusion` weighs shots against prototypes projected by what base classes taught; "
+                f"got fusion={self.fusion!r} and base=None. Pass the moments of base classes."
+            )
         elif self.synthesis == "base":
             raise ValueError(
                 'synthesis="base" takes samples of base classes, but base=None. Pass the '
@@ -316,6 +482,12 @@ class FewShotClassifier(NearestPrototypeMixin, BaseEstimator):
         check_option("synthesis", self.synthesis, ("support", "base", None))
         check_option("competition", self.competition, ("second-best", "assigned", None))
         check_learning_parameters(self)
+        check_semantics(self)
+        check_calibration(self, may_be_auto=False)
+        check_interval("forward_weight", self.forward_weight, 0, 1)
+        check_option("weight_per", self.weight_per, ("sample", "class"))
+        if self.fusion is not None and self.fusion != "auto":
+            check_interval("fusion", self.fusion, 0)
         check_interval("noise", self.noise, 0)
         check_interval("solver_tol", self.solver_tol, 0)
         check_count("n_episodes", self.n_episodes, 1)

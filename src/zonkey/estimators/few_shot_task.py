@@ -1,12 +1,14 @@
-"""One few-shot task: a support set in the coordinates where learning is cheap."""
+"""One few-shot task: its shots, and the coordinates in which learning from them is cheap."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..core.frame import BaseClasses, Frame, frame_without_base
+from ..core.fusion import within_class_variance
 from ..core.projection import NormalEquations
 
 
@@ -34,6 +36,50 @@ class Task:
             return self.frame.equations
         Y = self.Y_u[self.codes]
         return NormalEquations(self.X_u.T @ self.X_u, Y.T @ Y, self.X_u.T @ Y)
+
+
+@dataclass(frozen=True, eq=False)
+class Shots:
+    """Mean and number of the samples of each class that has some.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (m,)
+        In sorted order.
+    means : ndarray of shape (m, d)
+    counts : ndarray of shape (m,)
+    """
+
+    labels: np.ndarray
+    means: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(
+        cls, X: np.ndarray, codes: np.ndarray, labels: np.ndarray, base: BaseClasses | None
+    ) -> Shots:
+        """Take them from samples with their positions in `labels`, and from base classes."""
+        counts = np.bincount(codes, minlength=len(labels))
+        sums = np.zeros((len(labels), X.shape[1]))
+        np.add.at(sums, codes, X)
+        if base is not None:
+            rows = np.flatnonzero(base.moments.counts)
+            labels = np.concatenate([labels, base.moments.prototypes.labels[rows]])
+            counts = np.concatenate([counts, base.moments.counts[rows]])
+            sums = np.concatenate([sums, base.moments.class_sums[rows]])
+        order = np.argsort(labels, kind="stable")
+        return cls(labels[order], (sums / counts[:, None])[order], counts[order])
+
+    def variance(self, X: np.ndarray, codes: np.ndarray) -> float:
+        """Return how far samples are from the mean of their class: a squared length."""
+        return within_class_variance(float(((X - self.means[codes]) ** 2).sum()), self.counts)
+
+    def aligned(self, labels: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and counts of these classes, zero for those without a sample."""
+        rows = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
+        known = self.labels[rows] == labels
+        means = np.where(known[:, None], self.means[rows], 0.0)
+        return means.astype(dtype), np.where(known, self.counts[rows], 0)
 
 
 def spread_of(Y: np.ndarray) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,16 +20,34 @@ from .validation import check_top
 _BLOCK_SCORES = 2**24
 
 
+@dataclass(frozen=True, eq=False)
+class LinearScores:
+    """Scores 2 z'c_j - b_j of the classes j, where z = M'x, or x itself where M is None.
+
+    Every model here has this form: squared distances to centres c_j do with b_j = ||c_j||^2, and
+    so does a bilinear compatibility with b_j = 0.
+    """
+
+    centres: np.ndarray
+    constants: np.ndarray
+    M: np.ndarray | None = None
+
+    @classmethod
+    def of_distances(cls, centres: np.ndarray, M: np.ndarray | None = None) -> LinearScores:
+        """Return ||z||^2 - ||z - c_j||^2: the nearer the centre, the higher the score."""
+        return cls(centres, (centres * centres).sum(axis=1), M)
+
+
 class NearestPrototypeMixin(ClassifierMixin):
     """Everything an estimator can do once `projection_`, W (d x k), is known.
 
-    The estimator has the four parameters below, and calls `_set_known` in `fit`.
+    The estimator has the three parameters below, calls `_set_known` in `fit`, and may say by
+    `_linear_scores` how it compares; by default it takes the nearest W y.
     """
 
     prototypes: Any
     candidates: Any
-    seen_penalty: float
-    direction: str
+    seen_penalty: Any
 
     projection_: np.ndarray
     prototypes_: Prototypes
@@ -81,14 +100,15 @@ class NearestPrototypeMixin(ClassifierMixin):
         Accepts what the parameter `prototypes` accepts (rows come in sorted order of the
         labels), or a plain matrix (m x k).
         """
-        check_is_fitted(self, "projection_")
+        check_is_fitted(self, "prototypes_")
         if Prototypes.is_labelled(prototypes):
-            matrix = Prototypes.coerce(prototypes).matrix
+            prototypes = Prototypes.coerce(prototypes)
         else:
             rows = np.atleast_2d(np.asarray(prototypes))
-            matrix = Prototypes(np.arange(len(rows)), rows).matrix
-        self._require_dimensions(matrix.shape[1])
-        return matrix.astype(self.projection_.dtype, copy=False) @ self.projection_.T
+            prototypes = Prototypes(np.arange(len(rows)), rows)
+        self._require_dimensions(prototypes.n_dimensions)
+        Y = self._coordinates(prototypes)
+        return Y.astype(self.projection_.dtype, copy=False) @ self.projection_.T
 
     def embed(self, X: Any) -> np.ndarray:
         """Take features to the semantic space: W'x for each row, shape (n, k)."""
@@ -101,7 +121,7 @@ class NearestPrototypeMixin(ClassifierMixin):
         With ``candidates="unseen"`` or "all" the new classes are candidates at once; a list of
         candidates is extended by them.
         """
-        check_is_fitted(self, "projection_")
+        check_is_fitted(self, "prototypes_")
         if self.prototypes is None:
             raise ValueError(
                 "Adding classes needs a semantic space; this model was fitted with "
@@ -117,7 +137,7 @@ class NearestPrototypeMixin(ClassifierMixin):
 
     def with_candidates(self, candidates: Any) -> Self:
         """Return a fitted copy that chooses from other candidates; nothing is learnt anew."""
-        check_is_fitted(self, "projection_")
+        check_is_fitted(self, "prototypes_")
         return self._copy_knowing(self.prototypes_, candidates=candidates)
 
     def _copy_knowing(self, known: Prototypes, **parameters: Any) -> Self:
@@ -156,31 +176,41 @@ class NearestPrototypeMixin(ClassifierMixin):
             'or use candidates="all".'
         )
 
+    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
+        """Return the semantic vectors y that W is applied to, one a row."""
+        return prototypes.matrix
+
+    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
+        """Return how samples of this dtype are compared with these classes."""
+        W = self.projection_.astype(dtype, copy=False)
+        return LinearScores.of_distances(self._coordinates(known).astype(dtype, copy=False) @ W.T)
+
+    def _penalty(self) -> float:
+        """Return what is subtracted from the scores of seen classes."""
+        return self.seen_penalty
+
     def _score_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """Yield scores of consecutive rows of X, so that memory stays bounded."""
-        W = self.projection_.astype(X.dtype, copy=False)
-        Y = self.prototypes_.subset(self.classes_).matrix.astype(X.dtype, copy=False)
-        semantic = self.direction == "forward"
-        centres = Y if semantic else Y @ W.T
-        constants = (centres * centres).sum(axis=1)
-        constants += self.seen_penalty * np.isin(self.classes_, self.seen_classes_)
-        rows = max(1, _BLOCK_SCORES // max(len(centres), X.shape[1]))
+        form = self._linear_scores(self.prototypes_.subset(self.classes_), X.dtype)
+        is_seen = np.isin(self.classes_, self.seen_classes_)
+        constants = form.constants + X.dtype.type(self._penalty()) * is_seen
+        rows = max(1, _BLOCK_SCORES // max(len(form.centres), X.shape[1]))
         for start in range(0, len(X), rows):
             block = X[start : start + rows]
-            block = block @ W if semantic else block
+            block = block if form.M is None else block @ form.M
             # Without ||x||^2, which is the same for all candidates: with it, the digits that
             # tell them apart would be lost in float32.
-            yield 2 * (block @ centres.T) - constants
+            yield 2 * (block @ form.centres.T) - constants
 
     def _validated(self, X: Any) -> Any:
-        check_is_fitted(self, "projection_")
+        check_is_fitted(self, "prototypes_")
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
     def _require_dimensions(self, k: int) -> None:
-        if k != self.projection_.shape[1]:
+        if k != self.prototypes_.n_dimensions:
             raise ValueError(
-                f"Prototypes must have the {self.projection_.shape[1]} dimensions of the training "
-                f"prototypes; got {k}. Use vectors of the same semantic space."
+                f"Prototypes must have the {self.prototypes_.n_dimensions} dimensions of the "
+                f"training prototypes; got {k}. Use vectors of the same semantic space."
             )
 
 

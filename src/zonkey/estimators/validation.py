@@ -12,14 +12,21 @@ from sklearn.utils.multiclass import check_classification_targets
 
 
 def check_interval(
-    name: str, value: Any, low: float, high: float = float("inf"), *, open_above: bool = False
+    name: str,
+    value: Any,
+    low: float,
+    high: float = float("inf"),
+    *,
+    open_below: bool = False,
+    open_above: bool = False,
 ) -> None:
-    """Require a finite number in [low, high], or in [low, high) where `open_above`."""
+    """Require a finite number from `low` to `high`, without those ends that are open."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     number = float(value) if is_number else math.nan
-    if math.isfinite(number) and low <= number <= high and not (open_above and number == high):
+    at_open_end = (open_below and number == low) or (open_above and number == high)
+    if math.isfinite(number) and low <= number <= high and not at_open_end:
         return
-    start = "[" if math.isfinite(low) else "("
+    start = "[" if math.isfinite(low) and not open_below else "("
     end = "]" if math.isfinite(high) and not open_above else ")"
     raise ValueError(
         f"`{name}` must be a number in {start}{low}, {high}{end}; got {value!r}. "
@@ -54,7 +61,6 @@ def check_learning_parameters(estimator: Any) -> None:
     check_interval("alpha", estimator.alpha, 0, 1, open_above=True)
     check_interval("mu", estimator.mu, 0, 1, open_above=True)
     check_interval("beta", estimator.beta, 0)
-    check_interval("seen_penalty", estimator.seen_penalty, float("-inf"))
     check_interval("tie_tol", estimator.tie_tol, 0)
     check_interval("tol", estimator.tol, 0)
     check_count("n_neighbors", estimator.n_neighbors, 1)

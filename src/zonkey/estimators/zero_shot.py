@@ -7,36 +7,30 @@ from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, check_X_y
+from sklearn.utils import check_array, check_random_state, check_X_y
 from sklearn.utils.validation import validate_data
 
 from ..core.competition import Path
 from ..core.frame import orthonormal_rows
 from ..core.labels import as_labels
 from ..core.moments import Moments
-from ..core.projection import (
-    NormalEquations,
-    bidirectional_projection,
-    forward_projection,
-    reverse_projection,
-)
+from ..core.projection import NormalEquations, WeightPer, directed_projection
 from ..core.prototypes import Prototypes
 from ..core.refinement import Form, refine
-from ..core.synthesis import synthesize
+from ..core.synthesis import Synthesized, synthesize
+from .calibration import calibrate, check_calibration, needs_calibration
 from .diagnostics import print_step, warn_of_trouble
-from .nearest_prototype import NearestPrototypeMixin
-from .validation import check_classes, check_learning_parameters, check_option
+from .nearest_prototype import LinearScores, NearestPrototypeMixin
+from .probability import ProbabilityMixin
+from .semantics import SemanticMap, check_semantics
+from .validation import check_classes, check_interval, check_learning_parameters, check_option
 
-_PROJECTIONS = {
-    "both": bidirectional_projection,
-    "forward": forward_projection,
-    "reverse": reverse_projection,
-}
+_DIRECTIONS = ("both", "forward", "reverse")
 _DTYPES: Any = [np.float64, np.float32]
 _RESERVE = 64  # raw samples kept a class, so that what is perturbed varies between classes
 
 
-class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
+class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator):
     """Zero-shot classification by competitive bidirectional projection learning.
 
     Learns a projection W between a semantic space and the feature space from the labelled
@@ -55,6 +49,26 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         Which errors W minimises: both (BPL), from features to semantics (FPL; compared in
         the semantic space), or from semantics to features (RPL). Synthesis and competition
         belong to "both" and are left out otherwise, as in the paper.
+    forward_weight : float in [0, 1], default=0.5
+        Share of the error from features to semantics in ``direction="both"``. Half is the paper's
+        BPL; towards 0 the model becomes RPL, and with ``weight_per="class"`` the regression
+        of class means on prototypes ("exemplars"); towards 1 it becomes FPL.
+    weight_per : {"sample", "class"}, default="sample"
+        What all weighs the same: each sample, as in the paper, or each class, which then counts
+        as one sample, for seen classes of very different sizes. `alpha` and `beta` are relative
+        to the number of samples or of classes accordingly.
+    kernel : {"linear", "rbf", "poly", "arccos", "precomputed", None}, default=None
+        Compare prototypes by a kernel: they are lifted, exactly, into the span that the seen
+        classes have in its feature space. "precomputed": the prototypes are rows of a kernel
+        matrix over all classes, in sorted order of the labels. None: as they are.
+    gamma : float >= 0, default=1.0
+        Width of the kernel: in units of 1 / (median squared distance of seen prototypes) for
+        "rbf", of 1 / (their mean squared length) for "poly".
+    degree, coef0 : int, float, default=3, 1.0
+        Of ``kernel="poly"``: (gamma y'z + coef0)^degree.
+    prototype_transformer : transformer, default=None
+        What is done to prototypes first, learnt from the seen ones, such as
+        ``FeatureNormalizer(power=0.5, center=True)``.
     synthesis : {"perturb", None}, default="perturb"
         Synthesise features for unseen classes by perturbation (SFSP), or not (BPL0).
     competition : {"second-best", "assigned", "entropy", None}, default="second-best"
@@ -80,8 +94,21 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         Divide the perturbation by the squared norm of W, as printed, or not at all.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from: zero-shot, generalised zero-shot, or any others.
-    seen_penalty : float, default=0.0
+    seen_penalty : float or "auto", default=0.0
         Subtracted from the scores of seen classes (calibration of generalised zero-shot).
+        "auto": the penalty of the best harmonic mean when whole classes, and some samples of the
+        others, are held out of the training data. Where features are preprocessed by what was
+        learnt from labels, let `ZeroShotSearchCV` calibrate the pipeline as a whole.
+    seen_prior : float in (0, 1), default=None
+        How often samples of seen classes will come, where that is known: their scores are
+        raised by `temperature` times the log odds. `seen_penalty` stands for even odds.
+    temperature : float > 0 or "auto", default=1.0
+        Scores are divided by it before they become probabilities. "auto": the value of the
+        highest likelihood on held-out classes.
+    reject_below : float in [0, 1], default=None
+        `predict` answers `reject_label` where the highest probability is below this.
+    reject_label : label, default=None
+        None: "unknown" where labels are text, -1 where they are numbers.
     tie_tol : float >= 0, default=0.001
         Relative difference below which two losses count as tied.
     max_iter : int, default=None
@@ -104,7 +131,11 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
     seen_classes_, unseen_classes_ : ndarray
         Labels with and without a sample in the training data.
     prototypes_ : Prototypes
-        The prototypes of all of them.
+        The prototypes of all of them, as given.
+    seen_penalty_, temperature_ : float
+        What is used: as given, or as chosen on held-out classes.
+    is_transductive_ : bool
+        Whether unlabelled samples took part in training (`fit_transductive`).
     objective_ : ndarray of shape (n_iter_ + 1,)
         The objective before and after each step (Eq. erplobj over 1 + gamma); empty where
         the fit is closed-form.
@@ -140,6 +171,13 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         prototypes: Any = None,
         *,
         direction: str = "both",
+        forward_weight: float = 0.5,
+        weight_per: str = "sample",
+        kernel: str | None = None,
+        gamma: float = 1.0,
+        degree: int = 3,
+        coef0: float = 1.0,
+        prototype_transformer: Any = None,
         synthesis: str | None = "perturb",
         competition: str | None = "second-best",
         rho: float = 0.5,
@@ -151,7 +189,11 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         synthetic_per: str = "class",
         scaling: str | None = "squared-norm",
         candidates: Any = "unseen",
-        seen_penalty: float = 0.0,
+        seen_penalty: Any = 0.0,
+        seen_prior: float | None = None,
+        temperature: Any = 1.0,
+        reject_below: float | None = None,
+        reject_label: Any = None,
         tie_tol: float = 1e-3,
         max_iter: int | None = None,
         tol: float = 1e-4,
@@ -160,6 +202,13 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
     ) -> None:
         self.prototypes = prototypes
         self.direction = direction
+        self.forward_weight = forward_weight
+        self.weight_per = weight_per
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.prototype_transformer = prototype_transformer
         self.synthesis = synthesis
         self.competition = competition
         self.rho = rho
@@ -172,6 +221,10 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         self.scaling = scaling
         self.candidates = candidates
         self.seen_penalty = seen_penalty
+        self.seen_prior = seen_prior
+        self.temperature = temperature
+        self.reject_below = reject_below
+        self.reject_label = reject_label
         self.tie_tol = tie_tol
         self.max_iter = max_iter
         self.tol = tol
@@ -180,10 +233,37 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the projection from the samples X (n x d) of seen classes and their labels y."""
+        X, moments = self._prepared(X, y)
+        return self._learn(moments, None, X.dtype)
+
+    def fit_transductive(self, X: Any, y: Any, X_unlabeled: Any) -> Self:
+        """Learn also from samples of unseen classes whose labels are not known.
+
+        They take the place of synthesised ones: classes compete for them in the same way, as in
+        DIPL, the preliminary version of the paper. What such a model scores on these samples
+        does not compare with models that never saw them; `is_transductive_` tells them apart.
+        """
+        if self.synthesis is None or self.direction != "both" or self.competition == "assigned":
+            raise ValueError(
+                "Unlabelled samples compete for classes in place of synthesised ones; that needs "
+                'direction="both", a synthesis, and another competition than "assigned"; got '
+                f"{self.direction!r}, {self.synthesis!r} and {self.competition!r}. Use fit(X, y)."
+            )
+        X, moments = self._prepared(X, y)
+        X_unlabeled = check_array(X_unlabeled, dtype=_DTYPES, input_name="X_unlabeled")
+        if X_unlabeled.shape[1] != moments.n_features:
+            raise ValueError(
+                f"X_unlabeled must have the {moments.n_features} features of X; got "
+                f"{X_unlabeled.shape[1]}. Transform both alike."
+            )
+        return self._learn(moments, None, X.dtype, X_unlabeled)
+
+    def _prepared(self, X: Any, y: Any) -> tuple[np.ndarray, Moments]:
         self._check_parameters()
         X, y = validate_data(self, X, y, dtype=_DTYPES)
         moments = self._gather(X, y)
-        return self._learn(moments, NormalEquations.of(moments), X.dtype)
+        self._calibrate(X, y)
+        return X, moments
 
     def gather(self, X: Any, y: Any) -> Moments:
         """Return the moments that `fit(X, y)` learns from; changes nothing here."""
@@ -199,8 +279,8 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
             Their prototypes are replaced by this estimator's own where it has some, so that
             one set of moments serves several semantic spaces.
         equations : NormalEquations, default=None
-            Those of the moments, to share one factorisation among several fits. The
-            prototypes must then be those of the moments.
+            Those of the same moments and class weights, under whatever prototypes, to share one
+            factorisation among several fits.
         """
         self._check_parameters()
         if not isinstance(moments, Moments):
@@ -212,15 +292,15 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
             prototypes = Prototypes.coerce(self.prototypes)
             if prototypes != moments.prototypes:
                 moments = moments.with_prototypes(prototypes)
-        if equations is not None and not np.array_equal(equations.C0, moments.C0):
-            raise ValueError(
-                "`equations` must be those of the moments under the prototypes of the estimator; "
-                f"got others for {moments}. Leave `equations` out, or pass "
-                "NormalEquations.of(moments)."
-            )
         vars(self).pop("feature_names_in_", None)  # of an earlier fit; moments know no names
         self.n_features_in_ = moments.n_features
-        return self._learn(moments, equations or NormalEquations.of(moments), np.dtype(np.float64))
+        self._calibrate(None, None)
+        return self._learn(moments, equations, np.dtype(np.float64))
+
+    @property
+    def uses_scatter(self) -> bool:
+        """Whether a fit needs A0, the scatter of the features, and its decomposition."""
+        return self.direction != "reverse" and (self.direction == "forward" or self._forward() > 0)
 
     def training_prototypes(self, y: Any) -> Prototypes:
         """Return the prototypes that a fit on labels `y` uses: those given, or one-hot ones."""
@@ -236,43 +316,86 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
         return Moments.from_arrays(X, labels, prototypes, n_reserve=n_reserve, seed=self._seed())
 
-    def _learn(self, moments: Moments, equations: NormalEquations, dtype: np.dtype) -> Self:
-        self._candidate_labels(moments.prototypes, moments.seen_labels)  # fails early
-        initial = _PROJECTIONS[self.direction](equations, self.beta)
+    def _calibrate(self, X: Any, y: Any) -> None:
+        """Settle penalty and temperature, on held-out classes where they are to be chosen."""
+        chosen = {name: getattr(self, name) for name in ("seen_penalty", "temperature")}
+        if needs_calibration(self):
+            if X is None:
+                raise ValueError(
+                    'seen_penalty="auto" and temperature="auto" are chosen on held-out samples, '
+                    "which moments do not keep. Use fit(X, y), or pass numbers."
+                )
+            chosen = calibrate(self, X, y)
+        self.seen_penalty_ = float(chosen["seen_penalty"])
+        self.temperature_ = float(chosen["temperature"])
+
+    def _learn(
+        self,
+        moments: Moments,
+        shared: NormalEquations | None,
+        dtype: np.dtype,
+        unlabeled: np.ndarray | None = None,
+    ) -> Self:
+        given, seen = moments.prototypes, moments.seen_labels
+        self._candidate_labels(given, seen)  # fails early
+        self._semantics = SemanticMap.of(self, given, seen)
+        if not self._semantics.is_identity:
+            moments = moments.with_prototypes(self._semantics.apply(given))
+        equations = self._equations(moments, shared)
+        initial = directed_projection(equations, self.beta, self._forward())
         path = Path(initial.value, [], [], converged=True)
         if self._synthesizes() and len(moments.unseen_labels):
-            path = self._refine(moments, equations, initial.value)
+            path = self._refine(moments, equations, initial.value, unlabeled)
         warn_of_trouble(initial, path.steps, beta=self.beta, mu=self._mu())
-        self._set_known(moments.prototypes, moments.seen_labels)
+        self._set_known(given, seen)
         self.projection_ = np.asarray(path.W, dtype)
         self.objective_ = np.asarray(path.objective)
         self.n_iter_ = len(path.steps)
         self.mu_ = np.array([step.mu for step in path.steps])
         self.changes_ = np.array([step.change for step in path.steps])
         self.converged_ = path.converged
+        self.is_transductive_ = unlabeled is not None
         return self
 
-    def _refine(self, moments: Moments, equations: NormalEquations, W: np.ndarray) -> Path:
-        """Synthesise features for the unseen classes and let the classes compete for them."""
-        Y_s = moments.prototypes.subset(moments.seen_labels).matrix.astype(np.float64)
-        Y_u = moments.prototypes.subset(moments.unseen_labels).matrix.astype(np.float64)
-        if len(Y_s) + len(Y_u) < Y_s.shape[1]:
-            span = orthonormal_rows(np.concatenate([Y_s, Y_u]))
-            path = self._compete(
-                moments, equations.in_span(span), W @ span.T, Y_s @ span.T, Y_u @ span.T
+    def _equations(self, moments: Moments, shared: NormalEquations | None) -> NormalEquations:
+        equations = NormalEquations.of(moments, cast(WeightPer, self.weight_per))
+        if shared is None:
+            return equations
+        if not np.array_equal(shared.A0, equations.A0):
+            raise ValueError(
+                "`equations` must be those of the same moments, weighted in the same way; got "
+                f"others for {moments} with weight_per={self.weight_per!r}. Leave `equations` "
+                "out, or pass NormalEquations.of(moments, weight_per)."
             )
-            return replace(path, W=path.W @ span)
-        return self._compete(moments, equations, W, Y_s, Y_u)
+        return replace(equations, twin=shared)
 
-    def _compete(
+    def _refine(
         self,
         moments: Moments,
         equations: NormalEquations,
         W: np.ndarray,
-        Y_s: np.ndarray,
-        Y_u: np.ndarray,
+        unlabeled: np.ndarray | None,
     ) -> Path:
-        synthesized = synthesize(
+        """Let the unseen classes compete for synthesised or unlabelled samples."""
+        Y_s = moments.prototypes.subset(moments.seen_labels).matrix.astype(np.float64)
+        Y_u = moments.prototypes.subset(moments.unseen_labels).matrix.astype(np.float64)
+        span = None
+        if len(Y_s) + len(Y_u) < Y_s.shape[1]:
+            span = orthonormal_rows(np.concatenate([Y_s, Y_u]))
+            W, Y_s, Y_u = W @ span.T, Y_s @ span.T, Y_u @ span.T
+            equations = equations.in_span(span)
+        if unlabeled is None:
+            samples = self._synthesize(moments, W, Y_s, Y_u)
+        else:
+            nobody = np.zeros(len(unlabeled), np.int64)
+            samples = Synthesized(unlabeled.astype(np.float64), nobody, nobody)
+        path = self._compete(equations, W, samples, Y_u)
+        return path if span is None else replace(path, W=path.W @ span)
+
+    def _synthesize(
+        self, moments: Moments, W: np.ndarray, Y_s: np.ndarray, Y_u: np.ndarray
+    ) -> Synthesized:
+        return synthesize(
             W,
             Y_u,
             Y_s,
@@ -284,10 +407,14 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
             scaling=self.scaling,
             rng=np.random.default_rng(self._seed()),
         )
+
+    def _compete(
+        self, equations: NormalEquations, W: np.ndarray, samples: Synthesized, Y_u: np.ndarray
+    ) -> Path:
         return refine(
             equations,
             W,
-            synthesized,
+            samples,
             Y_u,
             form=cast(Form | None, self.competition),
             alpha=self.alpha,
@@ -296,8 +423,22 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
             tie_tol=self.tie_tol,
             max_iter=self.max_iter,
             tol=self.tol,
+            forward=self._forward(),
             on_step=print_step if self.verbose else None,
         )
+
+    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
+        return self._semantics.coordinates(prototypes.matrix)
+
+    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
+        if self.direction != "forward":
+            return super()._linear_scores(known, dtype)
+        Y = self._coordinates(known).astype(dtype, copy=False)
+        return LinearScores.of_distances(Y, self.projection_.astype(dtype, copy=False))
+
+    def _forward(self) -> float:
+        """Return the share of the forward error, which `direction` may settle."""
+        return {"forward": 1.0, "reverse": 0.0}.get(self.direction, self.forward_weight)
 
     def _synthesizes(self) -> bool:
         return self.direction == "both" and self.synthesis is not None
@@ -310,11 +451,20 @@ class ZeroShotClassifier(NearestPrototypeMixin, BaseEstimator):
         return check_random_state(self.random_state).randint(2**31 - 1)
 
     def _check_parameters(self) -> None:
-        check_option("direction", self.direction, tuple(_PROJECTIONS))
+        check_option("direction", self.direction, _DIRECTIONS)
+        check_interval("forward_weight", self.forward_weight, 0, 1)
+        check_option("weight_per", self.weight_per, ("sample", "class"))
         check_option("synthesis", self.synthesis, ("perturb", None))
         check_option("competition", self.competition, ("second-best", "assigned", "entropy", None))
         check_option("synthetic_per", self.synthetic_per, ("class", "neighbor"))
         check_learning_parameters(self)
+        check_semantics(self)
+        check_calibration(self)
+        if self.competition == "entropy" and self._synthesizes() and self.forward_weight != 0.5:
+            raise ValueError(
+                'competition="entropy" weighs both errors equally; got '
+                f"forward_weight={self.forward_weight}. Use 0.5, or another competition."
+            )
 
 
 def _samples_of(moments: Moments, label: Any) -> np.ndarray:

@@ -2,6 +2,13 @@
 
 from .accuracy import hit_at_k, per_class_accuracy
 from .bootstrap import PairedInterval, paired_bootstrap_interval
+from .calibration import (
+    SelectiveAccuracy,
+    best_penalty,
+    best_temperature,
+    expected_calibration_error,
+    selective_accuracy,
+)
 from .generalized import (
     GeneralizedScores,
     SeenUnseenCurve,
@@ -15,10 +22,15 @@ __all__ = [
     "MeanInterval",
     "PairedInterval",
     "SeenUnseenCurve",
+    "SelectiveAccuracy",
+    "best_penalty",
+    "best_temperature",
+    "expected_calibration_error",
     "generalized_scores",
     "hit_at_k",
     "mean_confidence_interval",
     "paired_bootstrap_interval",
     "per_class_accuracy",
     "seen_unseen_curve",
+    "selective_accuracy",
 ]

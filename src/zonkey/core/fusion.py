@@ -1,0 +1,97 @@
+"""How many shots a prototype is worth: the weight of prior and evidence for a class centre.
+
+The projected prototype W y is a prior for the centre m of a class, the mean x_bar of its K shots is
+evidence. With an error of variance tau^2 in the one and samples of variance sigma^2 around m, both
+summed over the features, the posterior mean is
+
+    m_hat = (K x_bar + n0 W y) / (K + n0),      n0 = sigma^2 / tau^2:
+
+the prototype counts as n0 shots. Both variances can be measured: on classes that play the novel
+ones, or on the shots themselves where a class has several.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .moments import Moments
+from .projection import NormalEquations, WeightPer, directed_projection
+
+_FOLDS = 10
+# A prototype without measurable error would leave no weight for any number of shots.
+_LARGEST = 1e6
+
+
+def posterior_centres(
+    prior: np.ndarray, means: np.ndarray, counts: np.ndarray, worth: float
+) -> np.ndarray:
+    """Return m_hat of each class, one a row, from W y, x_bar, K and n0."""
+    shots = np.asarray(counts, prior.dtype)[:, None]
+    total = shots + prior.dtype.type(worth)
+    # A class with neither shot nor weight of its prototype is where the prototype is.
+    share = np.where(total > 0, shots / np.where(total > 0, total, 1), 0)
+    return share * means + (1 - share) * prior
+
+
+def prototype_worth(
+    prior: np.ndarray, means: np.ndarray, counts: np.ndarray, sigma2: float
+) -> float:
+    """Return n0 from projected prototypes W y and the means of K samples of these classes.
+
+    The squared distance of the two is tau^2 + sigma^2 / K on average.
+    """
+    distances = ((prior - means) ** 2).sum(axis=1)
+    tau2 = float(np.mean(distances - sigma2 / counts))
+    return min(_LARGEST, sigma2 / tau2) if tau2 > 0 else _LARGEST
+
+
+def within_class_variance(scatter: float, counts: np.ndarray) -> float:
+    """Return sigma^2 from the summed squared distances of samples to the mean of their class."""
+    freedom = int(np.sum(counts - 1))
+    return max(scatter, 0.0) / freedom if freedom else float("nan")
+
+
+def simulated_worth(moments: Moments, *, beta: float, forward: float, per: WeightPer) -> float:
+    """Return n0 as base classes see it, by episodes in which some of them play novel ones.
+
+    W is learnt without a tenth of the classes at a time, and compared with their means. NaN where
+    no class has two samples, or where there are fewer than two classes.
+    """
+    rows = np.flatnonzero(moments.counts)
+    counts = moments.counts[rows]
+    means = moments.class_sums[rows] / counts[:, None]
+    between = float(np.sum(counts[:, None] * means * means))
+    sigma2 = within_class_variance(float(np.trace(moments.A0)) - between, counts)
+    if len(rows) < 2:
+        return float("nan")
+    Y = moments.prototypes.matrix[rows].astype(np.float64)
+    prior = np.empty_like(means)
+    for held in np.array_split(np.arange(len(rows)), min(_FOLDS, len(rows))):
+        kept = np.setdiff1d(np.arange(len(rows)), held)
+        equations = _equations_without(moments, Y, means, counts, kept, per, forward)
+        W = directed_projection(equations, beta, forward).value
+        prior[held] = Y[held] @ W.T
+    return prototype_worth(prior, means, counts, sigma2)
+
+
+def _equations_without(
+    moments: Moments,
+    Y: np.ndarray,
+    means: np.ndarray,
+    counts: np.ndarray,
+    kept: np.ndarray,
+    per: WeightPer,
+    forward: float,
+) -> NormalEquations:
+    """Return the equations of some of the classes.
+
+    Moments keep one scatter around the class means for all; each class is given its share.
+    """
+    weights = counts[kept].astype(np.float64) if per == "sample" else np.ones(len(kept))
+    M, Y_k = means[kept], Y[kept]
+    weighted = M.T * weights
+    A0 = np.zeros_like(moments.A0)
+    if forward:
+        scatter = moments.A0 - (means.T * counts) @ means
+        A0 = weighted @ M + scatter * (weights.sum() / counts.sum())
+    return NormalEquations(A0, (Y_k.T * weights) @ Y_k, weighted @ Y_k)

@@ -1,0 +1,141 @@
+"""Choose the penalty of seen classes and the temperature on classes that are held out.
+
+Whole training classes play the unseen ones, and some samples of the others are kept for test, so
+that both sides of the generalised setting are met as they will be: by a model that has not seen
+the sample, and for some classes not even the class. No test data is involved.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+
+from ..core.labels import as_labels
+from ..core.prototypes import Prototypes
+from ..metrics import best_penalty, best_temperature, seen_unseen_curve
+from .semantics import restricted
+from .validation import check_interval
+
+_FOLDS = 5
+_HELD_OUT = 5  # one sample in so many of a class that stays in training
+
+
+def needs_calibration(estimator: Any) -> bool:
+    """Say whether anything is left to be chosen on held-out classes."""
+    return _is_auto(estimator.seen_penalty) or _is_auto(estimator.temperature)
+
+
+def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
+    """Return the `seen_penalty` and `temperature` that held-out classes ask for.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier, or a Pipeline that ends in one
+        Cloned and fitted once a fold; all steps of a pipeline are learnt anew each time. What
+        its last step gives as a number stays as it is.
+    X, y : array-like
+        Training samples and their labels.
+    """
+    last: Any = model[-1] if isinstance(model, Pipeline) else model
+    labels = as_labels(y)
+    if last.prototypes is None:
+        raise ValueError(
+            'seen_penalty="auto" and temperature="auto" hold classes out, which only their '
+            "prototypes then describe; got prototypes=None. Pass prototypes, or numbers."
+        )
+    scored = [_scores(model, last, X, labels, *parts) for parts in _folds(last, labels)]
+    penalty, temperature = last.seen_penalty, last.temperature
+    if _is_auto(penalty):
+        penalty = best_penalty(
+            [seen_unseen_curve(truth, S, classes, seen) for S, truth, classes, seen in scored]
+        )
+    if _is_auto(temperature):
+        among_unseen = isinstance(last.candidates, str) and last.candidates == "unseen"
+        temperature = best_temperature([_asked(fold, penalty, among_unseen) for fold in scored])
+    return {"seen_penalty": float(penalty), "temperature": float(temperature)}
+
+
+def _folds(last: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the samples to learn from and to score, for each fold of classes."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    n_folds = min(_FOLDS, len(classes) // 2)
+    if n_folds < 2:
+        raise ValueError(
+            'seen_penalty="auto" and temperature="auto" need at least four classes in y, to hold '
+            f"two of them out in turn; got {len(classes)}. Pass numbers instead."
+        )
+    # A RandomState of the user's would be moved on here; an int gives the same folds each time.
+    given = last.random_state
+    seed = given if isinstance(given, int) else check_random_state(given).randint(2**31 - 1)
+    rng = np.random.default_rng(seed)
+    position = np.empty(len(labels), np.int64)  # of a sample among those of its class, at random
+    for j in range(len(classes)):
+        members = np.flatnonzero(codes == j)
+        position[members] = rng.permutation(len(members))
+    folds = []
+    for _, held in KFold(n_folds, shuffle=True, random_state=seed).split(classes):
+        out = np.isin(codes, held)
+        # The first of a class never goes: a class without samples would be an unseen one.
+        spared = (position % _HELD_OUT == 1) & ~out
+        folds.append((np.flatnonzero(~out & ~spared), np.flatnonzero(out | spared)))
+    return folds
+
+
+def _scores(
+    model: Any, last: Any, X: Any, labels: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return scores of held-out samples, their labels, the classes, and those seen in training."""
+    known = restricted(Prototypes.coerce(last.prototypes), np.unique(labels), last.kernel)
+    fixed = {
+        "prototypes": known,
+        "candidates": "all",
+        "seen_penalty": 0.0,
+        "seen_prior": None,
+        "temperature": 1.0,
+        "reject_below": None,
+    }
+    fold_model: Any = clone(model)
+    (fold_model[-1] if isinstance(model, Pipeline) else fold_model).set_params(**fixed)
+    fold_model.fit(X[train], labels[train])
+    return (
+        fold_model.decision_function(X[test]),
+        labels[test],
+        fold_model.classes_,
+        np.unique(labels[train]),
+    )
+
+
+def _asked(
+    fold: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], penalty: float, among_unseen: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores and right columns, among the candidates that the model will be asked about."""
+    S, truth, classes, seen = fold
+    is_seen = np.isin(classes, seen)
+    rows = np.full(len(truth), True)
+    if among_unseen:
+        rows, classes, S = ~np.isin(truth, seen), classes[~is_seen], S[:, ~is_seen]
+    else:
+        S = S - penalty * is_seen
+    return S[rows], np.searchsorted(classes, truth[rows])
+
+
+def check_calibration(estimator: Any, *, may_be_auto: bool = True) -> None:
+    """Check the parameters that turn scores into decisions and probabilities."""
+    if not (may_be_auto and _is_auto(estimator.seen_penalty)):
+        check_interval("seen_penalty", estimator.seen_penalty, -math.inf)
+    if not (may_be_auto and _is_auto(estimator.temperature)):
+        check_interval("temperature", estimator.temperature, 0, open_below=True)
+    if estimator.seen_prior is not None:
+        check_interval("seen_prior", estimator.seen_prior, 0, 1, open_below=True, open_above=True)
+    if estimator.reject_below is not None:
+        check_interval("reject_below", estimator.reject_below, 0, 1)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"

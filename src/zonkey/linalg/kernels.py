@@ -1,0 +1,99 @@
+"""Kernels between semantic vectors, and the distance that sets the width of one."""
+
+from __future__ import annotations
+
+from math import pi
+
+from array_api_compat import device
+
+from .arrays import Array, epsilon, namespace
+from .distances import squared_distances
+
+KERNELS: tuple[str, ...] = ("linear", "rbf", "poly", "arccos", "precomputed")
+
+_ROUNDING = 10  # squared distances within so many rounding errors of zero are zero
+_MOST_ROWS = 2000
+
+
+def kernel_matrix(
+    kind: str, Y: Array, Z: Array, *, gamma: float = 1.0, degree: float = 3, coef0: float = 1.0
+) -> Array:
+    """Return k(y_i, z_j) for all rows of Y (n x k) and Z (m x k), as n x m.
+
+    Parameters
+    ----------
+    kind : str
+        "linear"
+            y'z.
+        "rbf"
+            exp(-gamma ||y - z||^2).
+        "poly"
+            (gamma y'z + coef0)^degree.
+        "arccos"
+            ||y|| ||z|| (sin t + (pi - t) cos t) / pi with t the angle between y and z: the
+            arc-cosine kernel of order 1 of Cho and Saul. Zero where y or z is zero.
+        "precomputed"
+            Y holds the values already and is returned as it is.
+    Y, Z : array
+        Rows to compare, of one library, dtype and device, which the values keep.
+    gamma, degree, coef0 : float
+        Used as in the formulas, and ignored by kernels without them.
+    """
+    # A NumPy scalar would widen float32; a Python one takes the dtype of the array.
+    gamma, degree, coef0 = float(gamma), float(degree), float(coef0)
+    if kind == "linear":
+        return Y @ Z.T
+    if kind == "rbf":
+        return namespace(Y, Z).exp(-gamma * squared_distances(Y, Z))
+    if kind == "poly":
+        return (gamma * (Y @ Z.T) + coef0) ** degree
+    if kind == "arccos":
+        return _arc_cosine(Y, Z)
+    if kind == "precomputed":
+        return Y
+    raise ValueError(
+        f"The kernel must be one of {', '.join(KERNELS)}; got {kind!r}. "
+        'Pass the values of any other kernel as "precomputed".'
+    )
+
+
+def median_squared_distance(Y: Array) -> float:
+    """Return the median of ||y_i - y_j||^2 over pairs of different rows of Y, the usual width.
+
+    Distances of zero, to rounding, are left out: classes that share a prototype say nothing
+    about the width. Where no distance is left the answer is 1. Of more than 2,000 rows, 2,000
+    evenly spaced ones stand for all, so that memory does not grow with their number.
+    """
+    xp = namespace(Y)
+    n = Y.shape[0]
+    if n > _MOST_ROWS:
+        rows = [i * n // _MOST_ROWS for i in range(_MOST_ROWS)]
+        Y = xp.take(Y, xp.asarray(rows, device=device(Y)), axis=0)
+    # What the Gram form leaves of the distance between equal rows grows with their length, which
+    # is least around the mean.
+    Y = Y - xp.sum(Y, axis=0) / max(1, Y.shape[0])
+    lengths = xp.sum(Y * Y, axis=1)
+    error = _ROUNDING * Y.shape[1] ** 0.5 * epsilon(Y) * (lengths[:, None] + lengths[None, :])
+    D = xp.triu(squared_distances(Y, Y), k=1)
+    kept = xp.sort(D[(D - error) > 0])
+    m = kept.shape[0]
+    if m == 0:
+        return 1.0
+    return (float(kept[(m - 1) // 2]) + float(kept[m // 2])) / 2
+
+
+def _arc_cosine(Y: Array, Z: Array) -> Array:
+    xp = namespace(Y, Z)
+    of_Y, units_of_Y = _lengths_and_units(Y)
+    of_Z, units_of_Z = _lengths_and_units(Z)
+    cosines = xp.clip(units_of_Y @ units_of_Z.T, -1.0, 1.0)
+    sines = xp.sqrt((1 - cosines) * (1 + cosines))
+    # acos(-cos t) is pi - t.
+    return of_Y * of_Z.T * (sines + xp.acos(-cosines) * cosines) / pi
+
+
+def _lengths_and_units(Y: Array) -> tuple[Array, Array]:
+    """Return the lengths of the rows (n x 1), and the rows with length 1, or 0 where they are."""
+    xp = namespace(Y)
+    lengths = xp.sqrt(xp.sum(Y * Y, axis=1, keepdims=True))
+    return lengths, Y / xp.where(lengths == 0, xp.ones_like(lengths), lengths)

@@ -1,0 +1,216 @@
+"""The closed forms of the peers, against the printed equations evaluated naively."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from zonkey.peers import zsl
+
+RNG = np.random.default_rng(3)
+D, K = 6, 4
+COUNTS = {"ant": 5, "bee": 0, "cow": 3, "dog": 7, "elk": 0, "fox": 4, "gnu": 6}
+PROTOTYPES = {label: RNG.normal(size=K) for label in COUNTS}
+LABELS = RNG.permutation([label for label, n in COUNTS.items() for _ in range(n)])
+X = RNG.normal(size=(len(LABELS), D)) + RNG.normal(size=D)
+X_NEW = RNG.normal(size=(5, D))
+SEEN = [label for label, n in COUNTS.items() if n]
+PENALTY = 0.3
+
+
+def fitted(peer, **parameters):
+    parameters = {"prototypes": PROTOTYPES, "candidates": "all", **parameters}
+    return peer(seen_penalty=PENALTY, **parameters).fit(X, LABELS)
+
+
+def assert_scores(model, score):
+    """Compare `decision_function` with score(x, y) of each sample and class."""
+    expected = [
+        [score(x, PROTOTYPES[label]) - PENALTY * (label in SEEN) for label in PROTOTYPES]
+        for x in X_NEW
+    ]
+    assert_array_equal(model.classes_, list(PROTOTYPES))
+    assert_allclose(model.decision_function(X_NEW), expected, rtol=1e-9, atol=1e-11)
+
+
+def assert_flat(objective, W):
+    """Require that a quadratic has no slope at W; central differences are exact for it."""
+    steep = slope(objective, W + 0.1)
+    assert np.abs(slope(objective, W)).max() < 1e-8 * np.abs(steep).max()
+
+
+def slope(objective, W):
+    gradient = np.empty_like(W)
+    for index in np.ndindex(W.shape):
+        step = np.zeros_like(W)
+        step[index] = 0.5
+        gradient[index] = objective(W + step) - objective(W - step)
+    return gradient
+
+
+def closeness(x, centre):
+    return np.sum(x**2) - np.sum((x - centre) ** 2)
+
+
+def cosine(a, b):
+    return a @ b / math.sqrt(a @ a) / math.sqrt(b @ b)
+
+
+@pytest.mark.parametrize("lam", [0.05, 3.0])
+def test_sae_solves_its_sylvester_equation(lam):
+    SS, XX, SX = np.zeros((K, K)), np.zeros((D, D)), np.zeros((K, D))
+    for x, label in zip(X, LABELS, strict=True):
+        SS += np.outer(PROTOTYPES[label], PROTOTYPES[label])
+        XX += np.outer(x, x)
+        SX += np.outer(PROTOTYPES[label], x)
+    # (S S') W + lam W (X X') as one matrix that acts on the rows of W written one after another.
+    operator = np.kron(SS, np.eye(D)) + lam * np.kron(np.eye(K), XX)
+    W = np.linalg.solve(operator, (1 + lam) * SX.ravel()).reshape(K, D)
+    model = fitted(zsl.SAE, lam=lam)
+    assert_allclose(model.projection_, W.T, rtol=1e-9)
+    assert_allclose(model.embed(X_NEW), [W @ x for x in X_NEW], rtol=1e-9)
+    assert_allclose(model.project(PROTOTYPES), [W.T @ s for s in PROTOTYPES.values()], rtol=1e-9)
+
+
+@pytest.mark.parametrize("lam", [0.05, 3.0])
+def test_sae_minimises_the_error_of_encoder_and_decoder(lam):
+    def objective(W):
+        return sum(
+            np.sum((x - W.T @ PROTOTYPES[label]) ** 2)
+            + lam * np.sum((W @ x - PROTOTYPES[label]) ** 2)
+            for x, label in zip(X, LABELS, strict=True)
+        )
+
+    assert_flat(objective, fitted(zsl.SAE, lam=lam).projection_.T)
+
+
+def test_sae_compares_by_the_cosine_in_either_space():
+    model = fitted(zsl.SAE, lam=2.5)
+    W = model.projection_.T
+    assert_scores(model, lambda x, s: cosine(W @ x, s))
+    model = fitted(zsl.SAE, lam=2.5, direction="semantic-to-feature")
+    assert_scores(model, lambda x, s: cosine(x, W.T @ s))
+
+
+def eszsl_matrices():
+    S = np.column_stack([PROTOTYPES[label] for label in SEEN])
+    Y = np.array([[1 if own == label else -1 for label in SEEN] for own in LABELS])
+    return X.T, Y, S
+
+
+@pytest.mark.parametrize(("gamma", "lam"), [(0.2, 4.0), (7.0, 0.03)])
+def test_eszsl_is_the_printed_product(gamma, lam):
+    X_, Y, S = eszsl_matrices()
+    left = np.linalg.inv(X_ @ X_.T + gamma * np.eye(D))
+    V = left @ X_ @ Y @ S.T @ np.linalg.inv(S @ S.T + lam * np.eye(K))
+    model = fitted(zsl.ESZSL, gamma=gamma, lam=lam)
+    assert_allclose(model.projection_, V, rtol=1e-9)
+    assert_allclose(model.embed(X_NEW), [V.T @ x for x in X_NEW], rtol=1e-9)
+    assert_scores(model, lambda x, s: x @ V @ s)
+
+
+@pytest.mark.parametrize(("gamma", "lam"), [(0.2, 4.0), (7.0, 0.03)])
+def test_eszsl_minimises_its_regularised_error(gamma, lam):
+    X_, Y, S = eszsl_matrices()
+
+    def objective(V):
+        return (
+            np.sum((X_.T @ V @ S - Y) ** 2)
+            + gamma * np.sum((V @ S) ** 2)
+            + lam * np.sum((X_.T @ V) ** 2)
+            + gamma * lam * np.sum(V**2)
+        )
+
+    assert_flat(objective, fitted(zsl.ESZSL, gamma=gamma, lam=lam).projection_)
+
+
+@pytest.mark.parametrize("ridge", [0.2, 6.0])
+def test_rpl_is_ridge_regression_of_each_feature(ridge):
+    S = np.stack([PROTOTYPES[label] for label in LABELS])
+    rows = [np.linalg.solve(S.T @ S + ridge * np.eye(K), S.T @ X[:, i]) for i in range(D)]
+    model = fitted(zsl.RPL, ridge=ridge)
+    W = model.projection_
+    assert_allclose(W, np.stack(rows), rtol=1e-9)
+    assert_allclose(model.project(PROTOTYPES), [W @ s for s in PROTOTYPES.values()], rtol=1e-9)
+    assert_scores(model, lambda x, s: closeness(x, W @ s))
+
+
+@pytest.mark.parametrize("ridge", [0.2, 6.0])
+def test_rpl_minimises_the_error_of_samples(ridge):
+    def objective(W):
+        errors = [x - W @ PROTOTYPES[label] for x, label in zip(X, LABELS, strict=True)]
+        return np.sum(np.square(errors)) + ridge * np.sum(W**2)
+
+    assert_flat(objective, fitted(zsl.RPL, ridge=ridge).projection_)
+
+
+def median_squared_distance():
+    pairs = [(a, b) for i, a in enumerate(SEEN) for b in SEEN[:i]]
+    return np.median([np.sum((PROTOTYPES[a] - PROTOTYPES[b]) ** 2) for a, b in pairs])
+
+
+def mean_squared_length():
+    return np.mean([PROTOTYPES[label] @ PROTOTYPES[label] for label in SEEN])
+
+
+KERNELS = {
+    "rbf": (
+        {"gamma": 0.4},
+        lambda a, b: math.exp(-0.4 * np.sum((a - b) ** 2) / median_squared_distance()),
+    ),
+    "poly": (
+        {"gamma": 1.7, "degree": 2, "coef0": 0.6},
+        lambda a, b: (1.7 * (a @ b) / mean_squared_length() + 0.6) ** 2,
+    ),
+    "linear": ({}, lambda a, b: a @ b),
+    "cosine": ({}, cosine),
+}
+
+
+def class_means():
+    return np.stack([X[label == LABELS].mean(axis=0) for label in SEEN])
+
+
+@pytest.mark.parametrize("ridge", [0.02, 1.5])
+@pytest.mark.parametrize("name", KERNELS)
+def test_exemplars_are_kernel_ridge_regression_on_class_means(name, ridge):
+    parameters, kernel = KERNELS[name]
+    seen = [PROTOTYPES[label] for label in SEEN]
+    gram = np.array([[kernel(a, b) for b in seen] for a in seen])
+    dual = np.linalg.solve(gram + ridge * np.eye(len(seen)), class_means())
+
+    def exemplar(y):
+        return np.array([kernel(y, b) for b in seen]) @ dual
+
+    model = fitted(zsl.ExemplarRegression, kernel=name, ridge=ridge, **parameters)
+    expected = [exemplar(y) for y in PROTOTYPES.values()]
+    assert_allclose(model.project(PROTOTYPES), expected, rtol=1e-8)
+    assert_scores(model, lambda x, y: closeness(x, exemplar(y)))
+
+    def objective(alpha):
+        return np.sum((class_means() - gram @ alpha) ** 2) + ridge * np.sum(alpha * (gram @ alpha))
+
+    assert_flat(objective, model.inverse_ @ model.projection_.T)
+
+
+def test_linear_exemplars_are_ridge_regression_with_equal_classes():
+    ridge, S = 0.7, np.stack([PROTOTYPES[label] for label in SEEN])
+    W = class_means().T @ S @ np.linalg.inv(S.T @ S + ridge * np.eye(K))
+    model = fitted(zsl.ExemplarRegression, kernel="linear", ridge=ridge)
+    assert_allclose(model.project(PROTOTYPES), [W @ y for y in PROTOTYPES.values()], rtol=1e-9)
+
+
+def test_without_a_ridge_the_exemplars_of_seen_classes_are_their_means():
+    model = fitted(zsl.ExemplarRegression, ridge=0.0)
+    seen = {label: PROTOTYPES[label] for label in SEEN}
+    assert_allclose(model.project(seen), class_means(), rtol=1e-9)
+    assert_array_equal(model.projection_, class_means().T)
+
+
+@pytest.mark.parametrize(("peer", "ridge"), [(zsl.RPL, "ridge"), (zsl.ESZSL, "lam")])
+def test_a_singular_equation_gives_the_limit_of_a_vanishing_ridge(peer, ridge):
+    longer = {label: np.append(vector, vector[0]) for label, vector in PROTOTYPES.items()}
+    limit = fitted(peer, prototypes=longer, **{ridge: 1e-7}).projection_
+    model = fitted(peer, prototypes=longer, **{ridge: 0.0})
+    assert_allclose(model.projection_, limit, atol=1e-6 * np.abs(limit).max())

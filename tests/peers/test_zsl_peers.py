@@ -1,0 +1,191 @@
+"""What the zero-shot peers keep: scikit-learn's contract, this project's, and what they refuse."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import NOT_NUMBERS, refused
+from scipy.linalg import LinAlgWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from zonkey.estimators.check_problem import linear_problem
+from zonkey.estimators.checks import parametrize_with_zero_shot_checks
+from zonkey.peers import zsl
+
+P = linear_problem()
+DEFAULTS = [getattr(zsl, name)() for name in zsl.__all__]
+# The features of the problem are three times as long as its prototypes; defaults are for equal
+# lengths.
+FITTING = [
+    zsl.ESZSL(),
+    zsl.ExemplarRegression(gamma=0.5),
+    zsl.ExemplarRegression(kernel="linear", ridge=0.01),
+    zsl.RPL(),
+    zsl.SAE(lam=100.0),
+    zsl.SAE(direction="semantic-to-feature", lam=0.01),
+]
+DIRECTIONS = ["feature-to-semantic", "semantic-to-feature"]
+OFFERED = {
+    "ESZSL": {"project": False, "embed": True},
+    "ExemplarRegression": {"project": True, "embed": False},
+    "RPL": {"project": True, "embed": False},
+    "SAE": {"project": True, "embed": True},
+}
+
+
+@parametrize_with_checks([*DEFAULTS, zsl.SAE(direction="semantic-to-feature")])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_zero_shot_checks(FITTING)
+def test_zero_shot_contract(estimator, check):
+    check(estimator)
+
+
+each_peer = pytest.mark.parametrize("peer", DEFAULTS, ids=lambda peer: type(peer).__name__)
+
+
+@each_peer
+def test_methods_without_a_meaning_are_not_offered(peer):
+    model = P.fitted(peer)
+    offered = {method: hasattr(model, method) for method in ("project", "embed")}
+    assert offered == OFFERED[type(peer).__name__]
+
+
+def test_what_is_not_offered_says_why():
+    with pytest.raises(AttributeError, match="no way from features to prototypes; use SAE"):
+        _ = zsl.RPL().embed
+
+
+NUMBERS = [
+    (zsl.ESZSL, "gamma"),
+    (zsl.ESZSL, "lam"),
+    (zsl.ExemplarRegression, "coef0"),
+    (zsl.ExemplarRegression, "gamma"),
+    (zsl.ExemplarRegression, "ridge"),
+    (zsl.RPL, "ridge"),
+    (zsl.SAE, "lam"),
+]
+
+
+@pytest.mark.parametrize("value", [-0.1, *NOT_NUMBERS], ids=str)
+@pytest.mark.parametrize(("peer", "name"), NUMBERS)
+def test_numbers_below_zero_are_refused(peer, name, value):
+    model = P.prepared(peer(**{name: value}))
+    with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}", "Choose"):
+        model.fit(P.X, P.y)
+
+
+@each_peer
+def test_a_penalty_that_is_no_number_is_refused(peer):
+    with refused(ValueError, "`seen_penalty` must be a number", "got 'auto'"):
+        P.prepared(peer, seen_penalty="auto").fit(P.X, P.y)
+
+
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (zsl.SAE(direction="forward"), "`direction` must be one of 'feature-to-semantic', "),
+        (zsl.SAE(direction=None), "`direction` must be one of 'feature-to-semantic', "),
+        (zsl.ExemplarRegression(kernel="gaussian"), "`kernel` must be one of 'rbf', "),
+        (zsl.ExemplarRegression(degree=1.5), "`degree` must be an integer of at least 1; got 1.5"),
+        (zsl.ExemplarRegression(degree=0), "`degree` must be an integer of at least 1; got 0"),
+    ],
+    ids=str,
+)
+def test_unknown_options_are_refused(peer, expected):
+    with refused(ValueError, expected):
+        P.prepared(peer).fit(P.X, P.y)
+
+
+@each_peer
+def test_zeros_are_accepted(peer):
+    zeros = dict.fromkeys(peer._at_least_zero, 0)
+    assert np.isfinite(P.fitted(peer, **zeros).decision_function(P.X_new)).all()
+
+
+@each_peer
+def test_a_failed_fit_leaves_the_old_model_whole(peer):
+    model = P.fitted(peer, candidates="all")
+    expected = model.decision_function(P.X_new)
+    model.set_params(prototypes=dict.fromkeys(P.prototypes, np.ones(5)), candidates=["okapi"])
+    with pytest.raises(ValueError, match="okapi"):
+        model.fit(P.X, P.y)
+    assert_array_equal(model.decision_function(P.X_new), expected)
+
+
+@each_peer
+def test_all_classes_seen_leaves_no_candidate(peer):
+    seen_only = {label: P.prototypes[label] for label in P.seen}
+    with refused(ValueError, 'candidates="unseen" needs a class', 'candidates="all"'):
+        P.prepared(peer, prototypes=seen_only).fit(P.X, P.y)
+
+
+def test_the_direction_of_comparison_does_not_change_what_is_learnt():
+    models = [P.fitted(zsl.SAE(direction=direction)) for direction in DIRECTIONS]
+    assert_array_equal(models[0].projection_, models[1].projection_)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_zero_vector_has_the_cosine_zero(direction):
+    prototypes = {**P.prototypes, P.unseen[0]: np.zeros(5)}
+    model = P.fitted(zsl.SAE(direction=direction), prototypes=prototypes)
+    X = np.concatenate([np.zeros((1, P.X.shape[1])), P.X_new])
+    scores = model.decision_function(X)
+    assert_array_equal(scores[0], 0)
+    assert_array_equal(scores[:, 0], 0)
+    assert np.abs(scores[1:, 1:]).min() > 0
+
+
+def test_cosines_do_not_depend_on_lengths():
+    model = P.fitted(zsl.SAE(), candidates="all", seen_penalty=0.2)
+    lengths = np.linspace(0.1, 30, len(P.X_new))[:, None]
+    expected = model.decision_function(P.X_new)
+    assert_allclose(model.decision_function(lengths * P.X_new), expected, rtol=1e-10)
+
+
+DEGENERATE = {label: np.append(vector, vector[0]) for label, vector in P.prototypes.items()}
+
+
+@pytest.mark.parametrize(
+    ("peer", "ridge", "remedy"),
+    [
+        (zsl.RPL(), "ridge", "Use a larger `ridge`"),
+        (zsl.ESZSL(), "lam", "Use a larger `lam`"),
+        (zsl.ExemplarRegression(kernel="linear"), "ridge", "Use a larger `ridge`"),
+    ],
+    ids=str,
+)
+def test_a_ridge_that_is_lost_in_rounding_is_told(peer, ridge, remedy):
+    model = P.prepared(peer, prototypes=DEGENERATE, **{ridge: 1e-11})
+    with pytest.warns(LinAlgWarning, match=f"not well determined.*{remedy}") as caught:
+        model.fit(P.X, P.y)
+    assert caught[0].filename == __file__
+
+
+def test_features_that_hardly_vary_are_told():
+    X = np.column_stack([P.X, 1e-5 * P.X[:, 0] ** 2])
+    model = P.prepared(zsl.SAE(lam=1.0), prototypes=DEGENERATE)
+    with pytest.warns(LinAlgWarning, match=r"not well determined.*Leave out features"):
+        model.fit(X, P.y)
+
+
+def test_repeated_prototypes_do_not_set_the_unit_of_gamma():
+    peer = zsl.ExemplarRegression(gamma=0.7)
+    prototypes = dict.fromkeys(P.prototypes, np.ones(5))
+    assert P.fitted(peer, prototypes=prototypes).gamma_ == 0.7
+    prototypes[P.seen[0]] = np.array([1, 1, 3, 1, 1])
+    assert P.fitted(peer, prototypes=prototypes).gamma_ == pytest.approx(0.7 / 4)
+
+
+def test_prototypes_of_zeros_do_not_set_the_unit_of_gamma():
+    peer = zsl.ExemplarRegression(kernel="poly", gamma=0.7)
+    assert P.fitted(peer, prototypes=dict.fromkeys(P.prototypes, np.zeros(5))).gamma_ == 0.7
+
+
+def test_float32_costs_no_digits_where_the_ridge_is_small():
+    peer = zsl.ExemplarRegression(ridge=1e-9, gamma=0.01)
+    expected = P.fitted(peer).project(P.prototypes)
+    narrow = P.prepared(peer).fit(P.X.astype(np.float32), P.y).project(P.prototypes)
+    assert narrow.dtype == np.float32
+    assert_allclose(narrow, expected, atol=1e-5 * np.abs(expected).max())
