@@ -5,9 +5,9 @@ The name is the paper's own example: a zebra synthesised from a horse that comes
 
 from importlib.metadata import version
 
-from . import datasets, evaluation, metrics, model_selection, preprocessing
+from . import datasets, evaluation, metrics, model_selection, peers, preprocessing, presets
 from .core import BaseClasses, Moments, Prototypes
-from .estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier, presets
+from .estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier
 
 __version__ = version("zonkey")
 
@@ -22,6 +22,7 @@ __all__ = [
     "evaluation",
     "metrics",
     "model_selection",
+    "peers",
     "preprocessing",
     "presets",
 ]

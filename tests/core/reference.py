@@ -2,7 +2,7 @@
 
 Functions bear the paper's equation labels. They know raw samples only, loop over samples
 and classes, and take no short cut that the library takes: no moments, no Gram forms, no
-eigenbases.
+eigenbases. `forward` is the share of the error from features to semantics, half in the paper.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import solve_sylvester
 
 from zonkey.core import NormalEquations, Synthesized
+from zonkey.linalg import Factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +55,18 @@ def generate(x_s, W, y_u, y_s, rho, *, divided=True):
     return x_s + np.array(offset) / (squared_norm if divided else 1)
 
 
-def f_ij(W, x, y):
-    return np.sum((W.T @ x - y) ** 2) + np.sum((x - W @ y) ** 2)
+def both_weights(forward):
+    """The weights of the two errors, which add up to 2."""
+    return 2 * forward, 2 * (1 - forward)
 
 
-def f(W, X_g, Y_u):
-    return np.array([[f_ij(W, x, y) for y in Y_u] for x in X_g])
+def f_ij(W, x, y, forward=0.5):
+    a, b = both_weights(forward)
+    return a * np.sum((W.T @ x - y) ** 2) + b * np.sum((x - W @ y) ** 2)
+
+
+def f(W, X_g, Y_u, forward=0.5):
+    return np.array([[f_ij(W, x, y, forward) for y in Y_u] for x in X_g])
 
 
 def best_classes(f_i, epsilon):
@@ -98,9 +105,9 @@ def shares(members, q):
     return np.array([1 / len(members) if j in members else 0.0 for j in range(q)])
 
 
-def eta_and_xi(problem, W, epsilon, rule="second-best"):
+def eta_and_xi(problem, W, epsilon, rule="second-best", forward=0.5):
     """Eqs. subgrad01 and subgrad11, and the two ablations of section 5.1.3."""
-    losses = f(W, problem.X_g, problem.Y_u)
+    losses = f(W, problem.X_g, problem.Y_u, forward)
     eta = np.array([subgrad01(f_i, epsilon) for f_i in losses])
     xi = np.array([subgrad11(f_i, epsilon) for f_i in losses])
     if rule == "assigned":
@@ -108,21 +115,23 @@ def eta_and_xi(problem, W, epsilon, rule="second-best"):
     return eta, xi if rule == "second-best" else np.zeros_like(xi)
 
 
-def erplAt(problem, of_samples, alpha, beta):
+def erplAt(problem, of_samples, alpha, beta, forward=0.5):
     """Eq. erplAt, where every entry of `of_samples` is printed as 1 - mu."""
     seen = sum(np.outer(x, x) for x in problem.X)
     competing = sum(w * np.outer(x, x) for w, x in zip(of_samples, problem.X_g, strict=True))
-    return (1 - alpha) * seen + alpha * competing + beta * np.eye(problem.X.shape[1])
+    a, _ = both_weights(forward)
+    return a * ((1 - alpha) * seen + alpha * competing + beta * np.eye(problem.X.shape[1]))
 
 
-def erplBt(problem, delta, alpha, beta):
+def erplBt(problem, delta, alpha, beta, forward=0.5):
     seen = sum(np.outer(y, y) for y in problem.Y)
     competing = sum(
         delta[i, j] * np.outer(y, y)
         for i in range(len(problem.X_g))
         for j, y in enumerate(problem.Y_u)
     )
-    return (1 - alpha) * seen + alpha * competing + beta * np.eye(problem.Y_u.shape[1])
+    _, b = both_weights(forward)
+    return b * ((1 - alpha) * seen + alpha * competing + beta * np.eye(problem.Y_u.shape[1]))
 
 
 def erplCt(problem, delta, alpha):
@@ -135,32 +144,32 @@ def erplCt(problem, delta, alpha):
     return 2 * (1 - alpha) * seen + 2 * alpha * competing
 
 
-def seen_loss(problem, W):
-    return sum(f_ij(W, x, y) for x, y in zip(problem.X, problem.Y, strict=True))
+def seen_loss(problem, W, forward=0.5):
+    return sum(f_ij(W, x, y, forward) for x, y in zip(problem.X, problem.Y, strict=True))
 
 
-def over_one_plus_gamma(problem, W, competing, alpha, beta):
+def over_one_plus_gamma(problem, W, competing, alpha, beta, forward=0.5):
     """(seen + 2 nu ||W||^2 + gamma competing) / (1 + gamma), in the paper's gamma and nu."""
     gamma = alpha / (1 - alpha)
     nu = beta * (1 + gamma)
-    total = seen_loss(problem, W) + 2 * nu * np.sum(W**2) + gamma * competing
+    total = seen_loss(problem, W, forward) + 2 * nu * np.sum(W**2) + gamma * competing
     return total / (1 + gamma)
 
 
-def erplobj(problem, W, alpha, mu, beta, epsilon=0.0):
+def erplobj(problem, W, alpha, mu, beta, epsilon=0.0, forward=0.5):
     """Eq. erplobj over 1 + gamma."""
     competing = 0.0
-    for f_i in f(W, problem.X_g, problem.Y_u):
+    for f_i in f(W, problem.X_g, problem.Y_u, forward):
         taken = best_classes(f_i, epsilon)
         others = [f_i[j] for j in range(len(f_i)) if j not in taken]
         competing += min(f_i) - mu * min(others, default=0.0)
-    return over_one_plus_gamma(problem, W, competing, alpha, beta)
+    return over_one_plus_gamma(problem, W, competing, alpha, beta, forward)
 
 
-def linearised(problem, W, delta, alpha, beta):
+def linearised(problem, W, delta, alpha, beta, forward=0.5):
     """The estimate of Eq. erplobj (over 1 + gamma) in which delta is held fixed."""
-    competing = np.sum(delta * f(W, problem.X_g, problem.Y_u))
-    return over_one_plus_gamma(problem, W, competing, alpha, beta)
+    competing = np.sum(delta * f(W, problem.X_g, problem.Y_u, forward))
+    return over_one_plus_gamma(problem, W, competing, alpha, beta, forward)
 
 
 def entropyobj(problem, W, alpha, beta):
@@ -172,14 +181,15 @@ def entropyobj(problem, W, alpha, beta):
     return over_one_plus_gamma(problem, W, entropy, alpha, beta)
 
 
-def initial_projection(problem, beta):
+def initial_projection(problem, beta, forward=0.5):
     """W^(0) of Algorithm 1, step 2: the model with alpha = 0."""
     nothing = np.zeros((len(problem.X_g), len(problem.Y_u)))
-    A = erplAt(problem, nothing[:, 0], 0.0, beta)
-    return solve_sylvester(A, erplBt(problem, nothing, 0.0, beta), erplCt(problem, nothing, 0.0))
+    A = erplAt(problem, nothing[:, 0], 0.0, beta, forward)
+    B = erplBt(problem, nothing, 0.0, beta, forward)
+    return solve_sylvester(A, B, erplCt(problem, nothing, 0.0))
 
 
-def algorithm_1(problem, W, *, alpha, mu, beta, epsilon, max_iter, tol, rule):
+def algorithm_1(problem, W, *, alpha, mu, beta, epsilon, max_iter, tol, rule, forward=0.5):
     """Return W^(0), W^(1), ... and the delta that led to each but the first.
 
     Samples without a second best count for 1 in Eq. erplAt instead of 1 - mu, which is
@@ -188,12 +198,12 @@ def algorithm_1(problem, W, *, alpha, mu, beta, epsilon, max_iter, tol, rule):
     path, deltas = [W], []
     while len(path) <= max_iter:
         alpha_t = 0.99 ** (len(path) - 1) * alpha
-        eta, xi = eta_and_xi(problem, path[-1], epsilon, rule)
+        eta, xi = eta_and_xi(problem, path[-1], epsilon, rule, forward)
         delta = eta - mu * xi
         of_samples = [1 - mu if any(xi_i) else 1.0 for xi_i in xi]
-        A = erplAt(problem, of_samples, alpha_t, beta)
-        B, C = erplBt(problem, delta, alpha_t, beta), erplCt(problem, delta, alpha_t)
-        path.append(solve_sylvester(A, B, C))
+        A = erplAt(problem, of_samples, alpha_t, beta, forward)
+        B = erplBt(problem, delta, alpha_t, beta, forward)
+        path.append(solve_sylvester(A, B, erplCt(problem, delta, alpha_t)))
         deltas.append(delta)
         if np.linalg.norm(path[-1] - path[-2]) / np.linalg.norm(path[-2]) <= tol:
             break
@@ -208,3 +218,10 @@ def finite_differences(function, W, step=1e-4):
         offset[position] = step
         gradient[position] = (function(W + offset) - function(W - offset)) / (2 * step)
     return gradient
+
+
+def decomposed(monkeypatch):
+    """Return a list that, from now on, gets the shape of every matrix that is decomposed."""
+    shapes, decompose = [], Factor.of
+    monkeypatch.setattr(Factor, "of", lambda M: shapes.append(M.shape) or decompose(M))
+    return shapes

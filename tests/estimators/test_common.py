@@ -7,6 +7,7 @@ from zonkey import NearestSupport, ZeroShotClassifier
 from zonkey.estimators.checks import parametrize_with_zero_shot_checks
 from zonkey.estimators.few_shot import FewShotClassifier
 from zonkey.model_selection import ZeroShotSearchCV
+from zonkey.preprocessing import FeatureNormalizer
 
 CONFIGURATIONS = [
     ZeroShotClassifier(),
@@ -16,6 +17,13 @@ CONFIGURATIONS = [
     ZeroShotClassifier(competition=None),
     ZeroShotClassifier(competition="assigned"),
     ZeroShotClassifier(competition="entropy"),
+    ZeroShotClassifier(kernel="rbf", synthesis=None),
+    ZeroShotClassifier(forward_weight=0.0, weight_per="class"),
+    ZeroShotClassifier(
+        direction="reverse",
+        kernel="poly",
+        prototype_transformer=FeatureNormalizer(center=True),
+    ),
 ]
 FEW_SHOT = [
     FewShotClassifier(),
@@ -23,6 +31,14 @@ FEW_SHOT = [
     FewShotClassifier(competition=None, n_episodes=2),
     FewShotClassifier(competition="assigned", n_episodes=2),
     FewShotClassifier(scaling=None, n_jobs=2),
+    FewShotClassifier(kernel="rbf", n_episodes=2),
+    FewShotClassifier(forward_weight=0.0, weight_per="class", competition=None, n_episodes=2),
+    FewShotClassifier(
+        kernel="poly",
+        prototype_transformer=FeatureNormalizer(center=True),
+        synthesis=None,
+        n_episodes=1,
+    ),
 ]
 BASELINES = [NearestSupport(), NearestSupport("mean")]
 SEARCH = ZeroShotSearchCV(ZeroShotClassifier(), {"alpha": [0.0, 0.1]}, cv=2)

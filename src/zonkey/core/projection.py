@@ -43,6 +43,8 @@ class NormalEquations:
     C0: Array
     known_factor: Factor | None = None
     twin: NormalEquations | None = None  # others with the same A0, whose decomposition is shared
+    per: WeightPer | None = None
+    source: Moments | None = None
 
     @classmethod
     def of(
@@ -50,11 +52,40 @@ class NormalEquations:
         moments: Moments,
         per: WeightPer = "sample",
         *,
+        coordinates: Array | None = None,
         twin: NormalEquations | None = None,
     ) -> NormalEquations:
-        """Take the three matrices from moments; per "class", each class counts as one sample."""
-        matrices = balanced_moments(moments) if per == "class" else moments
-        return cls(matrices.A0, matrices.B0, matrices.C0, twin=twin)
+        """Take the three matrices from moments.
+
+        Parameters
+        ----------
+        moments : Moments
+        per : {"sample", "class"}
+            What all weighs the same. Per "class", each class counts as one sample: B0 is
+            sum_j y_j y_j' and C0 is sum_j m_j y_j', with class means m_j.
+        coordinates : array of shape (m, k'), default=None
+            Vectors that take the place of the prototypes, in the same order.
+        twin : NormalEquations, default=None
+            Of the same moments and weights, under whatever prototypes.
+        """
+        matrix = moments.prototypes.matrix if coordinates is None else coordinates
+        rows = np.flatnonzero(moments.counts)
+        Y = matrix[rows].astype(np.float64)
+        counts = moments.counts[rows].astype(np.float64)
+        weights = counts if per == "sample" else np.ones(len(rows))
+        sums = moments.class_sums[rows] * (weights / counts)[:, None]
+        if twin is not None:
+            A0 = twin.A0
+        else:
+            A0 = moments.A0 if per == "sample" else balanced_scatter(moments)
+        return cls(A0, (Y.T * weights) @ Y, sums.T @ Y, twin=twin, per=per, source=moments)
+
+    def is_of(self, moments: Moments, per: WeightPer) -> bool:
+        """Say whether A0 is that of these moments, weighted like this."""
+        if self.source is moments and self.per == per:
+            return True
+        expected = moments.A0 if per == "sample" else balanced_scatter(moments)
+        return np.array_equal(self.A0, expected)
 
     @cached_property
     def factor(self) -> Factor:
@@ -91,30 +122,17 @@ class NormalEquations:
         return 2 * (self.A0 @ W + W @ self.B0 - 2 * self.C0)
 
 
-@dataclass(frozen=True, eq=False)
-class Matrices:
-    """A0, B0 and C0 by name, as moments have them."""
+def balanced_scatter(moments: Moments) -> np.ndarray:
+    """Return A0 in which every class weighs as one sample, however many it has.
 
-    A0: np.ndarray
-    B0: np.ndarray
-    C0: np.ndarray
-
-
-def balanced_moments(moments: Moments) -> Matrices:
-    """Return A0, B0 and C0 in which every class weighs as one sample, however many it has.
-
-    With class means m_j, B0 = sum_j y_j y_j' and C0 = sum_j m_j y_j'. Moments do not keep a
-    scatter for each class; A0 = sum_j m_j m_j' + (p / n) S_w takes the pooled scatter S_w around
-    the class means for all of them, as linear discriminant analysis does.
+    Moments do not keep a scatter for each class; A0 = sum_j m_j m_j' + (p / n) S_w, with class
+    means m_j, takes the pooled scatter S_w around them for all, as discriminant analysis does.
     """
-    seen = moments.seen_labels
-    rows = moments.prototypes.positions(seen)
-    Y = moments.prototypes.matrix[rows].astype(np.float64)
+    rows = np.flatnonzero(moments.counts)
     counts = moments.counts[rows].astype(np.float64)
     means = moments.class_sums[rows] / counts[:, None]
     scatter = moments.A0 - (means.T * counts) @ means
-    A0 = means.T @ means + scatter * (len(seen) / counts.sum())
-    return Matrices(A0, Y.T @ Y, means.T @ Y)
+    return means.T @ means + scatter * (len(rows) / counts.sum())
 
 
 def directed_projection(equations: NormalEquations, beta: float, forward: float) -> Solution:

@@ -1,8 +1,7 @@
 """scikit-learn estimators built on the mathematics of `zonkey.core`."""
 
-from . import presets
 from .few_shot import FewShotClassifier
 from .nearest_support import NearestSupport
 from .zero_shot import ZeroShotClassifier
 
-__all__ = ["FewShotClassifier", "NearestSupport", "ZeroShotClassifier", "presets"]
+__all__ = ["FewShotClassifier", "NearestSupport", "ZeroShotClassifier"]

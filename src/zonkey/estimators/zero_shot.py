@@ -336,18 +336,17 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         dtype: np.dtype,
         unlabeled: np.ndarray | None = None,
     ) -> Self:
-        given, seen = moments.prototypes, moments.seen_labels
-        self._candidate_labels(given, seen)  # fails early
-        self._semantics = SemanticMap.of(self, given, seen)
-        if not self._semantics.is_identity:
-            moments = moments.with_prototypes(self._semantics.apply(given))
-        equations = self._equations(moments, shared)
+        known, seen = moments.prototypes, moments.seen_labels
+        self._candidate_labels(known, seen)  # fails early
+        self._semantics = SemanticMap.of(self, known, seen)
+        lifted = self._semantics.apply(known)
+        equations = self._equations(moments, lifted, shared)
         initial = directed_projection(equations, self.beta, self._forward())
         path = Path(initial.value, [], [], converged=True)
         if self._synthesizes() and len(moments.unseen_labels):
-            path = self._refine(moments, equations, initial.value, unlabeled)
+            path = self._refine(moments, lifted, equations, initial.value, unlabeled)
         warn_of_trouble(initial, path.steps, beta=self.beta, mu=self._mu())
-        self._set_known(given, seen)
+        self._set_known(known, seen)
         self.projection_ = np.asarray(path.W, dtype)
         self.objective_ = np.asarray(path.objective)
         self.n_iter_ = len(path.steps)
@@ -357,28 +356,29 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         self.is_transductive_ = unlabeled is not None
         return self
 
-    def _equations(self, moments: Moments, shared: NormalEquations | None) -> NormalEquations:
-        equations = NormalEquations.of(moments, cast(WeightPer, self.weight_per))
-        if shared is None:
-            return equations
-        if not np.array_equal(shared.A0, equations.A0):
+    def _equations(
+        self, moments: Moments, lifted: Prototypes, shared: NormalEquations | None
+    ) -> NormalEquations:
+        per = cast(WeightPer, self.weight_per)
+        if shared is not None and not shared.is_of(moments, per):
             raise ValueError(
                 "`equations` must be those of the same moments, weighted in the same way; got "
                 f"others for {moments} with weight_per={self.weight_per!r}. Leave `equations` "
                 "out, or pass NormalEquations.of(moments, weight_per)."
             )
-        return replace(equations, twin=shared)
+        return NormalEquations.of(moments, per, coordinates=lifted.matrix, twin=shared)
 
     def _refine(
         self,
         moments: Moments,
+        lifted: Prototypes,
         equations: NormalEquations,
         W: np.ndarray,
         unlabeled: np.ndarray | None,
     ) -> Path:
         """Let the unseen classes compete for synthesised or unlabelled samples."""
-        Y_s = moments.prototypes.subset(moments.seen_labels).matrix.astype(np.float64)
-        Y_u = moments.prototypes.subset(moments.unseen_labels).matrix.astype(np.float64)
+        Y_s = lifted.subset(moments.seen_labels).matrix.astype(np.float64)
+        Y_u = lifted.subset(moments.unseen_labels).matrix.astype(np.float64)
         span = None
         if len(Y_s) + len(Y_u) < Y_s.shape[1]:
             span = orthonormal_rows(np.concatenate([Y_s, Y_u]))

@@ -2,39 +2,38 @@
 
 Whole classes are held out and play the unseen ones, as in the paper: the model is chosen for
 what it will be asked to do, on training classes alone. A generic grid search would gather and
-factorise the same data for every point of the grid; here the moments of a fold are those of all
-data less those of the held-out classes, and one factorisation a fold serves the whole grid.
+factorise the same data for every point of the grid; here the steps before the classifier are
+learnt once a fold for all points that agree on them, the moments of a fold are those of all data
+less those of the held-out classes where nothing comes before, and one factorisation a fold
+serves all points.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, Self, cast
 
 import numpy as np
 from joblib import Parallel, delayed
+from joblib import hash as fingerprint
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid, check_cv
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.labels import as_labels
 from ..core.moments import Moments
-from ..core.projection import NormalEquations
-from ..estimators import ZeroShotClassifier
-from ..estimators.validation import check_count
+from ..estimators import FewShotClassifier, ZeroShotClassifier
+from ..estimators.calibration import calibrate, needs_calibration
+from ..estimators.nearest_prototype import NearestPrototypeMixin
 from .splits import ClassKFold
-
-# What is fixed by the protocol: the held-out classes are the candidates, none of them seen, and
-# they are described by the prototypes that the estimator came with.
-_FIXED = ("prototypes", "candidates", "seen_penalty", "random_state")
+from .subject import FIXED, FoldData, Point, Subject, gathered, scorer, with_parameters
 
 
 class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Grid search for `ZeroShotClassifier` over folds that hold out whole classes.
+    """Grid search for zero-shot classifiers over folds that hold out whole classes.
 
     Only classes with training samples take part: the prototypes of truly unseen classes, and
     so the test classes, have no influence on the choice. The score is the mean of the
@@ -42,10 +41,13 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : ZeroShotClassifier
-        Parameters not in the grid are taken from it.
+    estimator : ZeroShotClassifier, peer, or Pipeline that ends in one
+        Parameters not in the grid are taken from it. Steps before the classifier are learnt anew
+        in every fold, from the classes that stay. Where `seen_penalty` or `temperature` is
+        "auto", they are chosen for the best point, on folds of the whole pipeline.
     param_grid : dict or list of dicts
-        As in scikit-learn: ``{"alpha": [0.1, 0.5], "mu": [0.1, 0.3]}``.
+        As in scikit-learn: ``{"alpha": [0.1, 0.5], "mu": [0.1, 0.3]}``, with the names of steps
+        in a pipeline: ``{"zeroshotclassifier__alpha": [0.1, 0.5]}``.
     cv : int or splitter, default=5
         Number of folds, or a splitter such as ``ClassKFold(3, shuffle=True, random_state=0)``.
         Every class must be wholly in or wholly out of a fold.
@@ -62,8 +64,10 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     best_score_ : float
         Mean score of the best point over the folds.
     best_index_ : int
-    best_estimator_ : ZeroShotClassifier
+    best_estimator_ : estimator
         Fitted on everything; only with ``refit=True``.
+    calibration_ : dict
+        `seen_penalty` and `temperature` of the best estimator where they were "auto".
     cv_results_ : dict of arrays
         In the layout of scikit-learn's ``GridSearchCV``.
     classes_, n_features_in_ :
@@ -72,7 +76,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: ZeroShotClassifier,
+        estimator: Any,
         param_grid: Any,
         *,
         cv: Any = 5,
@@ -89,27 +93,46 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Score every point of the grid on every fold, then refit the best."""
-        points = self._points()
+        subject, points = self._checked()
         given = X
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         labels = as_labels(y)
-        judge = self._judge(labels)
-        moments = _configured(judge, _largest_reserve(judge, points)).gather(X, labels)
+        judged = subject.judged(labels)
+        everything = self._moments(judged, points, X, labels)
         scores = np.column_stack(
             [
-                self._score_fold(judge, moments, points, X[test], labels[test])
-                for test in self._held_out(X, labels)
+                self._score_fold(judged, points, X, labels, train, test, everything)
+                for train, test in self._folds(X, labels)
             ]
         )
         self._record(points, scores)
         if self.refit:
-            best = _configured(self.estimator, self.best_params_)
-            self.best_estimator_ = best.fit(given, y)
+            self.best_estimator_ = self._calibrated(subject, X, labels).fit(given, y)
             self.classes_ = self.best_estimator_.classes_
         return self
 
-    def _held_out(self, X: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield the test samples of each fold: whole classes, all others being for training."""
+    def _moments(
+        self, judged: Subject, points: list[Point], X: np.ndarray, labels: np.ndarray
+    ) -> Moments | None:
+        """Return the moments of all data, where folds can be had from them by subtraction."""
+        last = judged.classifier
+        if judged.steps({}) is not None or not isinstance(last, ZeroShotClassifier):
+            return None
+        models = [with_parameters(last, judged.divided(point)[1]) for point in points]
+        return gathered(models, last, X, labels)
+
+    def _calibrated(self, subject: Subject, X: np.ndarray, labels: np.ndarray) -> Any:
+        """Return the best point, with numbers for what is to be chosen on held-out classes."""
+        best = subject.configured(self.best_params_)
+        last = Subject(best).classifier
+        if not (isinstance(last, ZeroShotClassifier) and needs_calibration(last)):
+            return best
+        self.calibration_ = calibrate(best, X, labels)
+        chosen = {f"{subject.prefix}{name}": v for name, v in self.calibration_.items()}
+        return best.set_params(**chosen)
+
+    def _folds(self, X: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield training and test samples of each fold, the latter being whole classes."""
         by_class = isinstance(self.cv, Integral)
         splitter: Any = ClassKFold(int(self.cv)) if by_class else check_cv(self.cv)
         for train, test in splitter.split(X, labels):
@@ -131,61 +154,50 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                     UserWarning,
                     stacklevel=3,
                 )
-            yield test
+            yield train, test
 
     def _score_fold(
         self,
-        judge: ZeroShotClassifier,
-        moments: Moments,
-        points: list[dict[str, Any]],
-        X_test: np.ndarray,
-        y_test: np.ndarray,
+        judged: Subject,
+        points: list[Point],
+        X: np.ndarray,
+        labels: np.ndarray,
+        train: np.ndarray,
+        test: np.ndarray,
+        everything: Moments | None,
     ) -> list[float]:
-        """Score every point with the classes of y_test held out."""
-        held_out = Moments.from_arrays(
-            X_test,
-            y_test,
-            moments.prototypes,
-            n_reserve=moments.n_reserve,
-            seed=moments.seed,
-        )
-        kept = moments - held_out
-        equations = NormalEquations.of(kept)
-        _ = equations.factor  # computed here once, not by several threads at the same time
+        """Score every point with the classes of the test samples held out."""
+        groups: dict[Any, list[int]] = {}
+        divided = [judged.divided(point) for point in points]
+        for i, (of_steps, _) in enumerate(divided):
+            groups.setdefault(fingerprint(of_steps), []).append(i)
+        scores = np.empty(len(points))
+        for members in groups.values():
+            fold = _prepared(judged, divided[members[0]][0], X, labels, train, test, everything)
+            own = [divided[i][1] for i in members]
+            score = scorer(judged, own, fold)
+            jobs = (delayed(score)(point) for point in own)
+            pool = Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)
+            scores[members] = cast(list[float], pool(jobs))
+        return scores.tolist()
 
-        def score(point: Mapping[str, Any]) -> float:
-            model = _configured(judge, point).fit_moments(kept, equations=equations)
-            return model.score(X_test, y_test)
-
-        jobs = (delayed(score)(point) for point in points)
-        return Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)(jobs)  # type: ignore[return-value]
-
-    def _judge(self, labels: np.ndarray) -> ZeroShotClassifier:
-        """Return the estimator as every point of the grid starts from.
-
-        All points share one seed, so that they differ by their parameters and by nothing else.
-        """
-        seed = check_random_state(self.estimator.random_state).randint(2**31 - 1)
-        prototypes = self.estimator.training_prototypes(labels).subset(np.unique(labels))
-        fixed = {"prototypes": prototypes, "candidates": "unseen", "random_state": seed}
-        return _configured(self.estimator, fixed)
-
-    def _points(self) -> list[dict[str, Any]]:
-        if not isinstance(self.estimator, ZeroShotClassifier):
+    def _checked(self) -> tuple[Subject, list[Point]]:
+        subject = Subject(self.estimator)
+        last = subject.classifier
+        if not isinstance(last, NearestPrototypeMixin) or isinstance(last, FewShotClassifier):
             raise TypeError(
-                "`estimator` must be a ZeroShotClassifier; got "
-                f"{type(self.estimator).__name__}. Put preprocessing before the search: "
-                "make_pipeline(FeatureNormalizer(), ZeroShotSearchCV(...)), "
-                "or use GridSearchCV with cv=ClassKFold()."
+                "`estimator` must be a ZeroShotClassifier, one of zonkey.peers.zsl, or a Pipeline "
+                f"that ends in one; got {type(last).__name__}. For others use "
+                "GridSearchCV with cv=ClassKFold()."
             )
         points = list(ParameterGrid(self.param_grid))
-        fixed = [name for name in _FIXED if any(name in point for point in points)]
-        if fixed:
-            raise ValueError(
-                f"`param_grid` must leave `{fixed[0]}` alone: the folds decide it. Search over "
-                "it with GridSearchCV and cv=ClassKFold()."
-            )
-        return points
+        for name in (*FIXED, "random_state"):
+            if any(name in subject.divided(point)[1] for point in points):
+                raise ValueError(
+                    f"`param_grid` must leave `{name}` alone: the folds decide it. Search over "
+                    "it with GridSearchCV and cv=ClassKFold()."
+                )
+        return subject, points
 
     def _record(self, points: list[dict[str, Any]], scores: np.ndarray) -> None:
         mean = scores.mean(axis=1)
@@ -214,11 +226,15 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Return the scores of the best estimator."""
         return self._best().decision_function(X)
 
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of the best estimator."""
+        return self._best().predict_proba(X)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the per-class accuracy of the best estimator."""
         return self._best().score(X, y, sample_weight)
 
-    def _best(self) -> ZeroShotClassifier:
+    def _best(self) -> Any:
         check_is_fitted(self, "cv_results_")
         if not self.refit:
             raise AttributeError(
@@ -228,22 +244,26 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self.best_estimator_
 
 
-def _configured(estimator: ZeroShotClassifier, point: Mapping[str, Any]) -> ZeroShotClassifier:
-    """Return an unfitted copy with these parameters."""
-    return cast(ZeroShotClassifier, clone(estimator)).set_params(**point)
-
-
-def _largest_reserve(
-    judge: ZeroShotClassifier, points: Iterable[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return the parameters with which `gather` keeps enough samples for every point."""
-    models = [_configured(judge, point) for point in points]
-    wanted = [m.n_synthetic for m in models if m.direction == "both" and m.synthesis is not None]
-    for n_synthetic in wanted:
-        check_count("n_synthetic", n_synthetic, 1)
-    if not wanted:
-        return {}
-    return {"direction": "both", "synthesis": "perturb", "n_synthetic": max(wanted)}
+def _prepared(
+    judged: Subject,
+    of_steps: Point,
+    X: np.ndarray,
+    labels: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    everything: Moments | None,
+) -> FoldData:
+    """Return the samples of a fold as the classifier will see them."""
+    parts = (X[train], labels[train], X[test], labels[test])
+    steps = judged.steps(of_steps)
+    if steps is not None:
+        X_train = steps.fit_transform(parts[0], parts[1])
+        return FoldData(X_train, parts[1], steps.transform(parts[2]), parts[3])
+    if everything is None:
+        return FoldData(*parts)
+    reserve = {"n_reserve": everything.n_reserve, "seed": everything.seed}
+    held_out = Moments.from_arrays(parts[2], parts[3], everything.prototypes, **reserve)
+    return FoldData(*parts, moments=everything - held_out)
 
 
 def _column(points: list[dict[str, Any]], name: str) -> np.ma.MaskedArray:

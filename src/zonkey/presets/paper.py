@@ -1,4 +1,4 @@
-"""Whole recipes, from raw features to predictions, under a name that reports can cite."""
+"""The paper as printed: unit-length features and prototypes, then BPL."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..core.prototypes import Prototypes
+from ..estimators import ZeroShotClassifier
 from ..preprocessing import FeatureNormalizer
-from .zero_shot import ZeroShotClassifier
 
 
 def paper(prototypes: Any, **parameters: Any) -> Pipeline:

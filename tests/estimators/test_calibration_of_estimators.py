@@ -1,0 +1,379 @@
+"""Penalty and temperature chosen on held-out classes: by naive searches, and by what they do."""
+
+from dataclasses import replace
+from itertools import groupby, pairwise
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from both_classifiers import both_classifiers, fit_on_a_small_problem
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import NOT_NUMBERS, refused
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from zonkey import FewShotClassifier, ZeroShotClassifier
+from zonkey.estimators import calibration
+from zonkey.estimators.calibration import calibrate
+from zonkey.estimators.check_problem import linear_problem
+from zonkey.metrics import expected_calibration_error, generalized_scores
+from zonkey.preprocessing import WithinClassWhitener
+
+P = linear_problem(noise=1.0, n_classes=18)
+AUTO = {"seen_penalty": "auto", "temperature": "auto"}
+CONFIGURATIONS = [
+    {"synthesis": None},
+    {"direction": "forward", "beta": 3.0},
+    {"kernel": "rbf", "direction": "reverse", "weight_per": "class"},
+    {"alpha": 0.3},
+]
+
+
+def prepared(p=P, **parameters):
+    return p.prepared(ZeroShotClassifier(), **({"candidates": "all"} | parameters))
+
+
+def fitted(p=P, **parameters):
+    return prepared(p, **parameters).fit(p.X, p.y)
+
+
+def chosen(model):
+    return model.seen_penalty_, model.temperature_
+
+
+# Naive searches, on folds of the test's own
+
+
+def own_folds(labels):
+    """Hold out a third of the classes at a time, and every fourth sample of the others."""
+    classes = np.unique(labels)
+    for held in (classes[::3], classes[1::3], classes[2::3]):
+        out = np.isin(labels, held) | (np.arange(len(labels)) % 4 == 0)
+        yield np.flatnonzero(~out), np.flatnonzero(out)
+
+
+def held_out_scores(p, **parameters):
+    """Scores of the samples held out, their labels, and which columns are of seen classes."""
+    of_training = {label: p.prototypes[label] for label in p.seen}
+    for train, test in own_folds(p.y):
+        model = prepared(p, prototypes=of_training, **parameters).fit(p.X[train], p.y[train])
+        assert_array_equal(model.classes_, p.seen)
+        seen = np.isin(model.classes_, p.y[train])
+        yield model.decision_function(p.X[test]), p.y[test], seen
+
+
+@pytest.fixture
+def with_own_folds(monkeypatch):
+    monkeypatch.setattr(calibration, "_folds", lambda _, labels: list(own_folds(labels)))
+
+
+def mean_harmonic_mean(folds, classes, penalty):
+    found = [
+        generalized_scores(truth, classes[(S - penalty * seen).argmax(axis=1)], classes[seen])
+        for S, truth, seen in folds
+    ]
+    return np.mean([scores.harmonic_mean for scores in found])
+
+
+def naive_penalty(folds, classes):
+    """The middle of the widest interval of penalties with the best mean harmonic mean."""
+    S_of = [(S[:, seen].max(axis=1), S[:, ~seen].max(axis=1)) for S, _, seen in folds]
+    ends = np.unique(np.concatenate([best_seen - best for best_seen, best in S_of]))
+    means = [mean_harmonic_mean(folds, classes, (low + high) / 2) for low, high in pairwise(ends)]
+    widest = 0.0, 0.0, 0.0
+    for value, run in groupby(range(len(means)), key=lambda i: round(means[i], 9)):
+        intervals = list(run)
+        low, high = ends[intervals[0]], ends[intervals[-1] + 1]
+        widest = max(widest, (value, high - low, (low + high) / 2))
+    assert widest[0] > mean_harmonic_mean(folds, classes, ends[0] - 1)
+    assert widest[0] > mean_harmonic_mean(folds, classes, ends[-1] + 1)
+    return widest[2]
+
+
+@pytest.mark.usefixtures("with_own_folds")
+@pytest.mark.parametrize("parameters", CONFIGURATIONS, ids=str)
+def test_the_penalty_is_that_of_a_naive_search(parameters):
+    folds = list(held_out_scores(P, **parameters))
+    model = fitted(seen_penalty="auto", **parameters)
+    expected = naive_penalty(folds, np.array(P.seen))
+    assert_allclose(model.seen_penalty_, expected, rtol=1e-6)
+    assert model.temperature_ == 1.0
+
+
+@pytest.mark.usefixtures("with_own_folds")
+@pytest.mark.parametrize("penalty", ["auto", 1.5])
+@pytest.mark.parametrize("candidates", ["all", "unseen", list(P.prototypes)[:9]], ids=str)
+@pytest.mark.parametrize("parameters", CONFIGURATIONS[:3], ids=str)
+def test_the_temperature_is_that_of_a_naive_search(parameters, candidates, penalty):
+    model = fitted(temperature="auto", seen_penalty=penalty, candidates=candidates, **parameters)
+    asked = []
+    for S, truth, seen in held_out_scores(P, **parameters):
+        rows = np.full(len(truth), True)
+        columns = rows[: len(seen)]
+        if candidates == "unseen":  # unseen classes are all that the model will be asked about
+            rows, columns = ~np.isin(truth, np.array(P.seen)[seen]), ~seen
+        S = (S - model.seen_penalty_ * seen)[rows][:, columns]
+        asked.append((S, truth[rows, None] == np.array(P.seen)[columns]))
+
+    def loss(log_temperature):
+        T = np.exp(log_temperature)
+        return np.mean([-np.mean(log_softmax(S / T, axis=1)[right]) for S, right in asked])
+
+    found = minimize_scalar(loss, bounds=(-5, 5), method="bounded", options={"xatol": 1e-9})
+    assert_allclose(model.temperature_, np.exp(found.x), rtol=1e-5)
+
+
+# What is held out
+
+
+def recording():
+    """Return a step that uses labels and keeps what it saw, whoever clones it."""
+
+    class Recording(WithinClassWhitener):
+        fits: ClassVar = []
+        transformed: ClassVar = []
+
+        def fit(self, X, y):
+            self.fits.append((X, y))
+            return super().fit(X, y)
+
+        def transform(self, X):
+            self.transformed.append(X)
+            return super().transform(X)
+
+    return Recording()
+
+
+def rows_of(part):
+    place = {row.tobytes(): i for i, row in enumerate(P.X)}
+    return [place[row.tobytes()] for row in part]
+
+
+def test_every_step_of_a_pipeline_is_learnt_anew_in_every_fold():
+    step = recording()
+    found = calibrate(make_pipeline(step, prepared(**AUTO)), P.X, P.y)
+    assert len(step.fits) == 5
+    assert len(step.transformed) == 10  # to learn from, and to score
+    assert not hasattr(step, "whitening_")
+    held_out = []
+    for (X, y), of_test in zip(step.fits, step.transformed[1::2], strict=True):
+        train, test = rows_of(X), rows_of(of_test)
+        assert sorted([*train, *test]) == list(range(len(P.y)))  # each once, and no others
+        assert_array_equal(y, P.y[train])
+        held_out += sorted(set(P.seen) - set(y))
+        counts = [np.sum(y == label) for label in sorted(set(y))]
+        assert set(counts) == {7}  # two of nine are spared
+    assert sorted(held_out) == P.seen
+    assert found.keys() == AUTO.keys()
+
+
+def test_a_step_that_does_nothing_changes_nothing():
+    expected = dict(zip(AUTO, chosen(fitted(**AUTO)), strict=True))
+    plain = make_pipeline(FunctionTransformer(), prepared(**AUTO))
+    assert calibrate(plain, P.X, P.y) == expected
+    assert calibrate(prepared(**AUTO), P.X, P.y) == expected
+    whitened = calibrate(make_pipeline(WithinClassWhitener(0.0), prepared(**AUTO)), P.X, P.y)
+    assert abs(whitened["temperature"] - expected["temperature"]) > 0.1
+
+
+def test_numbers_stay_as_they_are():
+    for given in ({"seen_penalty": 2.5, "temperature": 3}, {"seen_penalty": -1}):
+        found = calibrate(prepared(**given), P.X, P.y)
+        assert found == {"temperature": 1.0} | given
+    only = calibrate(prepared(seen_penalty="auto"), P.X, P.y)
+    assert only["temperature"] == 1.0
+    assert only["seen_penalty"] == fitted(**AUTO).seen_penalty_
+
+
+@pytest.mark.xfail(
+    reason="calibrate takes rows by X[rows], which only arrays have", raises=KeyError
+)
+def test_the_samples_may_come_as_a_table():
+    pipeline = make_pipeline(WithinClassWhitener(), prepared(**AUTO))
+    frame = pd.DataFrame(P.X, columns=[f"feature {i}" for i in range(10)])
+    assert calibrate(pipeline, frame, P.y.tolist()) == calibrate(pipeline, P.X, P.y)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "n_folds"), [(4, 2), (5, 2), (6, 3), (9, 4), (10, 5), (12, 5)]
+)
+def test_at_least_two_classes_are_held_out_at_a_time(n_classes, n_folds):
+    step = recording()
+    of_few = np.isin(P.y, P.seen[:n_classes])
+    calibrate(make_pipeline(step, prepared(**AUTO)), P.X[of_few], P.y[of_few])
+    assert len(step.fits) == n_folds
+    for _, y in step.fits:
+        assert n_classes - len(set(y)) >= 2
+
+
+def test_the_seed_decides_what_is_held_out():
+    held_out = []
+    for seed in (0, 0, 1):
+        step = recording()
+        calibrate(make_pipeline(step, prepared(**AUTO, random_state=seed)), P.X, P.y)
+        held_out.append([sorted(set(P.seen) - set(y)) for _, y in step.fits])
+    assert held_out[0] == held_out[1] != held_out[2]
+
+
+def test_a_class_of_one_sample_stays_a_seen_class():
+    rows = np.flatnonzero((P.y != P.seen[0]) | (np.cumsum(P.y == P.seen[0]) == 1))
+    step = recording()
+    calibrate(make_pipeline(step, prepared(**AUTO)), P.X[rows], P.y[rows])
+    assert sum(P.seen[0] in y for _, y in step.fits) == 4
+
+
+# What has a say
+
+
+@pytest.mark.parametrize("parameters", CONFIGURATIONS, ids=str)
+def test_nothing_but_the_training_data_has_a_say(parameters):
+    expected = chosen(fitted(**AUTO, **parameters))
+    moved = P.prototypes | {label: np.full(5, 9.0) for label in P.unseen}
+    assert chosen(fitted(**AUTO, **parameters, prototypes=moved)) == expected
+    assert chosen(fitted(**AUTO, **parameters, seen_prior=0.9, reject_below=0.5)) == expected
+    among_unseen = fitted(**AUTO, **parameters, candidates="unseen")
+    assert among_unseen.seen_penalty_ == expected[0]
+
+
+def test_the_seed_decides_and_nothing_is_left_changed():
+    model = prepared(**AUTO)
+    before, X, y = model.get_params(), P.X.copy(), P.y.copy()
+    first = chosen(model.fit(P.X, P.y))
+    assert model.get_params() == before
+    assert_array_equal(P.X, X)
+    assert_array_equal(P.y, y)
+    assert chosen(model.fit(P.X, P.y)) == first
+    assert chosen(fitted(**AUTO, random_state=1)) != first
+    assert model.set_params(seen_penalty=0.5, temperature=2.0).fit(P.X, P.y).seen_penalty_ == 0.5
+    assert model.temperature_ == 2.0
+
+
+def test_what_was_chosen_is_what_is_used():
+    model = fitted(**AUTO)
+    by_hand = fitted(seen_penalty=model.seen_penalty_, temperature=model.temperature_)
+    for other in (by_hand, fitted(**AUTO, candidates=P.seen).with_candidates("all")):
+        scores = other.decision_function(P.X_new)
+        assert_allclose(model.decision_function(P.X_new), scores, rtol=1e-12)
+        assert_allclose(model.predict_proba(P.X_new), other.predict_proba(P.X_new), rtol=1e-9)
+    wider = model.with_classes({"class new": np.ones(5)})
+    assert_array_equal(wider.decision_function(P.X_new)[:, :-1], model.decision_function(P.X_new))
+
+
+def test_the_choice_takes_no_part_in_learning():
+    for parameters in CONFIGURATIONS:
+        expected = fitted(**parameters).projection_
+        assert_array_equal(fitted(**AUTO, **parameters).projection_, expected)
+
+
+@pytest.mark.parametrize("parameters", CONFIGURATIONS[:2], ids=str)
+def test_both_follow_the_scale_of_features_and_prototypes(parameters):
+    c = 4.0  # a power of two, so that rounding is the same
+    beta = parameters.get("beta", 0.01)
+    scaled = {label: c * vector for label, vector in P.prototypes.items()}
+    larger = replace(P, X=c * P.X, prototypes=scaled)
+    model = fitted(larger, **AUTO, **parameters | {"beta": c**2 * beta})
+    expected = fitted(**AUTO, **parameters)
+    assert_allclose(chosen(model), c**2 * np.array(chosen(expected)), rtol=1e-6)
+    assert_allclose(
+        model.predict_proba(c * P.X_new), expected.predict_proba(P.X_new), rtol=1e-5, atol=1e-12
+    )
+
+
+# What it is good for
+
+# More attributes than seen classes: their samples fit W, and they swallow the unseen ones.
+SWALLOWING = {"n_classes": 60, "n_features": 30, "n_attributes": 40, "noise": 3.0}
+CROWDED = {"n_classes": 120, "n_features": 20, "noise": 2.0, "n_attributes": 10}
+
+
+def with_test_samples(p):
+    """Every third sample of the seen classes is for test, with those of unseen ones."""
+    for_test = np.zeros(len(p.y), bool)
+    for label in p.seen:
+        for_test[np.flatnonzero(p.y == label)[::3]] = True
+    X, y = np.concatenate([p.X[for_test], p.X_new]), np.concatenate([p.y[for_test], p.y_new])
+    return replace(p, X=p.X[~for_test], y=p.y[~for_test]), X, y
+
+
+@pytest.mark.parametrize("parameters", [{"synthesis": None}, {}], ids=str)
+def test_the_penalty_raises_the_harmonic_mean(parameters):
+    gains = []
+    for seed in range(4):
+        p, X, y = with_test_samples(linear_problem(**SWALLOWING, seed=seed))
+        reached = {}
+        for penalty in (0.0, "auto"):
+            model = fitted(p, seen_penalty=penalty, **parameters)
+            reached[penalty] = generalized_scores(y, model.predict(X), p.seen).harmonic_mean
+        gains.append(reached["auto"] - reached[0.0])
+    assert np.mean(gains) > 0.03
+
+
+@pytest.mark.parametrize("candidates", ["unseen", "all"])
+def test_probabilities_can_be_trusted_on_classes_never_seen(candidates):
+    p, X, y = with_test_samples(linear_problem(**CROWDED))
+    if candidates == "unseen":
+        X, y = p.X_new, p.y_new
+    model = fitted(p, temperature="auto", candidates=candidates, synthesis=None)
+    right, best = y[:, None] == model.classes_, model.temperature_
+    losses, errors = {}, {}
+    for temperature in ("auto", best, 1.0, 10 * best, best / 10):
+        probabilities = model.set_params(temperature=temperature).predict_proba(X)
+        assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
+        losses[temperature] = -np.mean(np.log(probabilities[right]))
+        errors[temperature] = expected_calibration_error(y, probabilities, model.classes_)
+    assert losses.pop("auto") == losses[best] < min(losses[t] for t in losses if t != best) - 0.2
+    assert errors.pop("auto") == errors[best] < min(errors[t] for t in errors if t != best) - 0.05
+    assert errors[best] < 0.08
+
+
+# What is refused
+
+
+def test_moments_keep_nothing_to_hold_out():
+    moments = prepared().gather(P.X, P.y)
+    for name in AUTO:
+        said = "are chosen on held-out samples, which moments do not keep"
+        with refused(ValueError, f'{name}="auto"', said, "Use fit(X, y), or pass numbers"):
+            prepared(**{name: "auto"}).fit_moments(moments)
+
+
+@pytest.mark.parametrize("name", AUTO)
+def test_without_prototypes_nothing_describes_what_is_held_out(name):
+    said = "hold classes out, which only their prototypes then describe; got prototypes=None"
+    with refused(ValueError, said, "Pass prototypes, or numbers"):
+        fitted(prototypes=None, **{name: "auto"})
+
+
+@pytest.mark.parametrize("name", AUTO)
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_fewer_than_four_classes_are_too_few(name, n_classes):
+    of_few = np.isin(P.y, P.seen[:n_classes])
+    said = f"need at least four classes in y, to hold two of them out in turn; got {n_classes}."
+    with refused(ValueError, f'{name}="auto"', said, "Pass numbers instead"):
+        prepared(**{name: "auto"}).fit(P.X[of_few], P.y[of_few])
+
+
+@both_classifiers
+@pytest.mark.parametrize("value", ["Auto", "best", *NOT_NUMBERS[1:]], ids=str)
+@pytest.mark.parametrize(
+    ("name", "interval"), [("seen_penalty", "(-inf, inf)"), ("temperature", "(0, inf)")]
+)
+def test_neither_a_number_nor_auto(classifier, name, interval, value):
+    with refused(ValueError, f"`{name}` must be a number in {interval}", f"got {value!r}"):
+        fit_on_a_small_problem(classifier, **{name: value})
+
+
+@pytest.mark.parametrize("name", AUTO)
+def test_few_shots_are_too_few_to_choose_by(name):
+    with refused(ValueError, f"`{name}` must be a number", "got 'auto'"):
+        fit_on_a_small_problem(FewShotClassifier, **{name: "auto"})
+
+
+@both_classifiers
+@pytest.mark.parametrize("value", [0, 0.0, -1.0])
+def test_temperatures_are_above_zero(classifier, value):
+    with refused(ValueError, "`temperature` must be a number in (0, inf)", f"got {value!r}"):
+        fit_on_a_small_problem(classifier, temperature=value)
