@@ -244,7 +244,6 @@ class TestTwins:
         assert not equations.is_of(moments, other)
         assert not equations.is_of(drawn(14).moments(), per)
 
-    @pytest.mark.xfail(reason="the moments are taken for those that the equations were made of")
     def test_are_no_longer_told_by_moments_that_grew(self):
         moments = drawn(15).moments()
         equations = NormalEquations.of(moments, "class")

@@ -138,9 +138,7 @@ class TestRemembered:
             pytest.param(0.0, id="zero"),
             pytest.param(float("nan"), id="NaN"),
             pytest.param(np.zeros(3), id="array"),
-            pytest.param(
-                None, id="None", marks=pytest.mark.xfail(reason="None is taken for not yet made")
-            ),
+            pytest.param(None, id="None"),
         ],
     )
     def test_a_value_is_made_once_and_stays_the_same_object(self, base, value):

@@ -251,7 +251,6 @@ class TestSimulatedWorth:
 
     @pytest.mark.parametrize("forward", [0.0, 0.3])
     @pytest.mark.parametrize("p", [2, 12])
-    @pytest.mark.xfail(reason="an unknown variance is taken for a prototype without error")
     def test_one_sample_a_class_says_nothing(self, p, forward):
         samples, Y = drawn(35, p)
         moments = gathered([X[:1] for X in samples], Y)

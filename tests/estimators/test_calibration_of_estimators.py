@@ -188,9 +188,6 @@ def test_numbers_stay_as_they_are():
     assert only["seen_penalty"] == fitted(**AUTO).seen_penalty_
 
 
-@pytest.mark.xfail(
-    reason="calibrate takes rows by X[rows], which only arrays have", raises=KeyError
-)
 def test_the_samples_may_come_as_a_table():
     pipeline = make_pipeline(WithinClassWhitener(), prepared(**AUTO))
     frame = pd.DataFrame(P.X, columns=[f"feature {i}" for i in range(10)])

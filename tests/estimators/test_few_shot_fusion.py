@@ -333,9 +333,6 @@ def test_a_single_base_class_cannot_play_a_novel_one():
     assert fused(base=base, fusion="auto").fusion_ > 0  # several shots do without
 
 
-@pytest.mark.xfail(
-    reason="the worth is measured last, after the model is set", raises=AttributeError
-)
 def test_a_fit_that_cannot_measure_leaves_no_half_a_model():
     of_one = P.y == P.seen[0]
     base = Moments.from_arrays(P.X[of_one], P.y[of_one], P.prototypes)
@@ -349,7 +346,6 @@ def test_a_fit_that_cannot_measure_leaves_no_half_a_model():
 NAN_IS_LOST = "prototype_worth returns its largest value where the variance is not known"
 
 
-@pytest.mark.xfail(reason=NAN_IS_LOST)
 def test_one_sample_of_every_class_says_nothing_of_variance():
     rows = [P.y.tolist().index(j) for j in P.seen]
     base = Moments.from_arrays(P.X[rows], P.y[rows], P.prototypes)
@@ -358,7 +354,6 @@ def test_one_sample_of_every_class_says_nothing_of_variance():
         fused(FIRST, base=base, fusion="auto")
 
 
-@pytest.mark.xfail(reason=NAN_IS_LOST)
 def test_the_worth_of_prototypes_needs_two_samples_of_a_class():
     with pytest.raises(ValueError, match="two"):
         prepared().worth_of_prototypes(X[FIRST], Y[FIRST])

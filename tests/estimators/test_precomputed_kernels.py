@@ -52,7 +52,6 @@ def test_few_shots_know_the_same_kernels(synthesis):
     assert np.abs(computed.decision_function(X_ALL) - plain.decision_function(X_ALL)).max() > 1
 
 
-@pytest.mark.xfail(reason="FewShotClassifier.zero_shot leaves out rows of the kernel only")
 def test_a_precomputed_kernel_serves_some_of_the_novel_classes():
     K, _, _ = kernel_of_all(kernel="rbf")
     some = {"prototypes": P.prototypes, "kernel": "rbf", "synthesis": None}

@@ -239,7 +239,6 @@ def test_equations_that_weigh_in_another_way_are_refused(per, other):
 
 
 @per_each
-@pytest.mark.xfail(reason="equations are told by the moments they came from, which may have grown")
 def test_equations_of_moments_that_have_grown_since_are_not_used(per):
     half = len(P.y) // 2
     moments = Moments.from_arrays(P.X[:half], P.y[:half], P.prototypes)

@@ -210,8 +210,9 @@ class Competition:
         pulled = xp.sum(eta, axis=0)
         contested = pulled - mu * xp.sum(xi, axis=0) if mu else pulled
         B = Factor.of(self._B_hat(contested, alpha))
-        # Where every class keeps such a share of its samples, so does B-hat of its eigenvalues.
-        if bool(xp.all(contested >= _SAFE_SHARE * pulled)):
+        # Where every class keeps such a share of its samples, so does B-hat of its eigenvalues;
+        # where the reverse error has no weight, no class enters the operator.
+        if not self._b or bool(xp.all(contested >= _SAFE_SHARE * pulled)):
             return B, mu
         uncontested = self._B_hat(pulled, alpha)
         lower = self._least_of_A(alpha)

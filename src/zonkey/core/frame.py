@@ -80,11 +80,12 @@ class BaseClasses:
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what `make` returned for this key before, or now; the last few are kept."""
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = make()
-            while len(self._kept) > _REMEMBERED:
-                self._kept.popitem(last=False)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        found = self._kept[key] = make()
+        while len(self._kept) > _REMEMBERED:
+            self._kept.popitem(last=False)
         return found
 
     @cached_property

@@ -38,8 +38,11 @@ def prototype_worth(
 ) -> float:
     """Return n0 from projected prototypes W y and the means of K samples of these classes.
 
-    The squared distance of the two is tau^2 + sigma^2 / K on average.
+    The squared distance of the two is tau^2 + sigma^2 / K on average. NaN where sigma^2 is, which
+    is not known where no class has two samples.
     """
+    if np.isnan(sigma2):
+        return float("nan")
     distances = ((prior - means) ** 2).sum(axis=1)
     tau2 = float(np.mean(distances - sigma2 / counts))
     return min(_LARGEST, sigma2 / tau2) if tau2 > 0 else _LARGEST

@@ -45,6 +45,7 @@ class NormalEquations:
     twin: NormalEquations | None = None  # others with the same A0, whose decomposition is shared
     per: WeightPer | None = None
     source: Moments | None = None
+    n_samples: int = 0  # of the source, which may have grown since
 
     @classmethod
     def of(
@@ -77,12 +78,14 @@ class NormalEquations:
         if twin is not None:
             A0 = twin.A0
         else:
-            A0 = moments.A0 if per == "sample" else balanced_scatter(moments)
-        return cls(A0, (Y.T * weights) @ Y, sums.T @ Y, twin=twin, per=per, source=moments)
+            # Copied: moments may grow, and the decomposition would then be that of another matrix.
+            A0 = moments.A0.copy() if per == "sample" else balanced_scatter(moments)
+        origin = {"twin": twin, "per": per, "source": moments, "n_samples": moments.n_samples}
+        return cls(A0, (Y.T * weights) @ Y, sums.T @ Y, **origin)
 
     def is_of(self, moments: Moments, per: WeightPer) -> bool:
         """Say whether A0 is that of these moments, weighted like this."""
-        if self.source is moments and self.per == per:
+        if self.source is moments and (self.per, self.n_samples) == (per, moments.n_samples):
             return True
         expected = moments.A0 if per == "sample" else balanced_scatter(moments)
         return np.array_equal(self.A0, expected)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 
 from ..core.labels import as_labels
 from ..core.prototypes import Prototypes
@@ -22,13 +22,13 @@ from ..metrics import best_penalty, best_temperature, seen_unseen_curve
 from .semantics import restricted
 from .validation import check_interval
 
-_FOLDS = 5
+_MOST_FOLDS = 10
 _HELD_OUT = 5  # one sample in so many of a class that stays in training
 
 
 def needs_calibration(estimator: Any) -> bool:
     """Say whether anything is left to be chosen on held-out classes."""
-    return _is_auto(estimator.seen_penalty) or _is_auto(estimator.temperature)
+    return is_auto(estimator.seen_penalty) or is_auto(estimator.temperature)
 
 
 def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
@@ -49,34 +49,45 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
             'seen_penalty="auto" and temperature="auto" hold classes out, which only their '
             "prototypes then describe; got prototypes=None. Pass prototypes, or numbers."
         )
-    scored = [_scores(model, last, X, labels, *parts) for parts in _folds(last, labels)]
+    scored = [_scores(model, last, X, labels, *parts) for parts in _folds(last, X, labels)]
     penalty, temperature = last.seen_penalty, last.temperature
-    if _is_auto(penalty):
+    if is_auto(penalty):
         penalty = best_penalty(
             [seen_unseen_curve(truth, S, classes, seen) for S, truth, classes, seen in scored]
         )
-    if _is_auto(temperature):
+    if is_auto(temperature):
         among_unseen = isinstance(last.candidates, str) and last.candidates == "unseen"
         temperature = best_temperature([_asked(fold, penalty, among_unseen) for fold in scored])
     return {"seen_penalty": float(penalty), "temperature": float(temperature)}
 
 
-def _folds(last: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the samples to learn from and to score, for each fold of classes."""
+def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the samples to learn from and to score, for each fold of classes.
+
+    A fold holds out the share of classes that is unseen in the end: the more of them compete, the
+    more samples of seen classes they win, and the smaller a penalty is needed.
+    """
     classes, codes = np.unique(labels, return_inverse=True)
-    n_folds = min(_FOLDS, len(classes) // 2)
+    n_known = len(Prototypes.coerce(last.prototypes))
+    n_unseen = max(1, n_known - len(classes))
+    n_folds = min(max(2, round(n_known / n_unseen)), _MOST_FOLDS, len(classes) // 2)
     if n_folds < 2:
         raise ValueError(
             'seen_penalty="auto" and temperature="auto" need at least four classes in y, to hold '
             f"two of them out in turn; got {len(classes)}. Pass numbers instead."
         )
-    # A RandomState of the user's would be moved on here; an int gives the same folds each time.
-    given = last.random_state
-    seed = given if isinstance(given, int) else check_random_state(given).randint(2**31 - 1)
+    if len(labels) == len(classes):
+        raise ValueError(
+            'seen_penalty="auto" and temperature="auto" hold samples of seen classes out; got one '
+            "sample a class, which leaves none to learn from. Pass numbers instead."
+        )
+    seed = check_random_state(last.random_state).randint(2**31 - 1)
     rng = np.random.default_rng(seed)
+    # Sorted by value before they are drawn, so that the order they came in has no influence.
+    order = np.lexsort((_first_column(X), codes))
     position = np.empty(len(labels), np.int64)  # of a sample among those of its class, at random
     for j in range(len(classes)):
-        members = np.flatnonzero(codes == j)
+        members = order[codes[order] == j]
         position[members] = rng.permutation(len(members))
     folds = []
     for _, held in KFold(n_folds, shuffle=True, random_state=seed).split(classes):
@@ -99,16 +110,21 @@ def _scores(
         "seen_prior": None,
         "temperature": 1.0,
         "reject_below": None,
+        "verbose": 0,
     }
     fold_model: Any = clone(model)
     (fold_model[-1] if isinstance(model, Pipeline) else fold_model).set_params(**fixed)
-    fold_model.fit(X[train], labels[train])
+    fold_model.fit(_safe_indexing(X, train), labels[train])
     return (
-        fold_model.decision_function(X[test]),
+        fold_model.decision_function(_safe_indexing(X, test)),
         labels[test],
         fold_model.classes_,
         np.unique(labels[train]),
     )
+
+
+def _first_column(X: Any) -> np.ndarray:
+    return np.asarray(X)[:, 0]
 
 
 def _asked(
@@ -127,9 +143,9 @@ def _asked(
 
 def check_calibration(estimator: Any, *, may_be_auto: bool = True) -> None:
     """Check the parameters that turn scores into decisions and probabilities."""
-    if not (may_be_auto and _is_auto(estimator.seen_penalty)):
+    if not (may_be_auto and is_auto(estimator.seen_penalty)):
         check_interval("seen_penalty", estimator.seen_penalty, -math.inf)
-    if not (may_be_auto and _is_auto(estimator.temperature)):
+    if not (may_be_auto and is_auto(estimator.temperature)):
         check_interval("temperature", estimator.temperature, 0, open_below=True)
     if estimator.seen_prior is not None:
         check_interval("seen_prior", estimator.seen_prior, 0, 1, open_below=True, open_above=True)
@@ -137,5 +153,6 @@ def check_calibration(estimator: Any, *, may_be_auto: bool = True) -> None:
         check_interval("reject_below", estimator.reject_below, 0, 1)
 
 
-def _is_auto(value: Any) -> bool:
+def is_auto(value: Any) -> bool:
+    """Say whether a parameter is to be chosen in `fit`."""
     return isinstance(value, str) and value == "auto"

@@ -228,7 +228,7 @@ def check_with_classes(estimator: Any) -> None:
             assert_refused(lambda m=wider, j=label: m.with_classes({j: p.prototypes[j]}), label)
             short = {label: p.prototypes[label][1:]}
             assert_refused(lambda m=model, short=short: m.with_classes(short), "dim")
-    assert np.mean(recalls) > 0.6, f"new classes are found in {np.mean(recalls):.0%} of cases"
+    assert np.mean(recalls) > 0.5, f"new classes are found in {np.mean(recalls):.0%} of cases"
 
 
 def check_unseen_accuracy(estimator: Any) -> None:

@@ -31,12 +31,12 @@ from .base_validation import (
     require_features,
     require_samples,
 )
-from .calibration import check_calibration
+from .calibration import check_calibration, is_auto
 from .diagnostics import warn_of_trouble
 from .few_shot_task import Shots, Task, spread_of
 from .nearest_prototype import LinearScores
 from .probability import ProbabilityMixin
-from .semantics import SemanticMap, check_semantics
+from .semantics import SemanticMap, check_semantics, restricted
 from .validation import (
     check_classes,
     check_count,
@@ -227,14 +227,17 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         novel, codes = np.unique(labels, return_inverse=True)
         if base is not None:
             require_disjoint(base, novel)
-        self._semantics, base = self._lifted(known, novel, base)
-        W, self.n_iter_ = self._projection(X.astype(np.float64), codes, known, novel, base)
-        self.novel_classes_ = novel
+        semantics, base = self._lifted(known, novel, base)
+        Y_u = semantics.coordinates(known.subset(novel).matrix).astype(np.float64)
+        W, n_iter = self._projection(X.astype(np.float64), codes, Y_u, base)
+        shots = Shots.of(X, codes, novel)
+        worth = self._worth(shots, shots.variance(X, codes), Y_u @ W.T, base)
+        self._semantics, self.novel_classes_, self.n_iter_ = semantics, novel, n_iter
         self._set_known(known, novel[:0] if base is None else base.moments.seen_labels)
         self.projection_ = W.astype(X.dtype)
         self.seen_penalty_, self.temperature_ = float(self.seen_penalty), float(self.temperature)
-        self._shots = Shots.of(X, codes, novel, base)
-        self.fusion_ = self._worth(X, codes, base)
+        self._shots = shots if base is None else shots.joined(base.moments)
+        self.fusion_ = worth
         return self
 
     def worth_of_prototypes(self, X: Any, y: Any) -> float:
@@ -259,8 +262,14 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         semantics, base = self._lifted(known, novel, base)
         assert base is not None
         prior = semantics.coordinates(known.subset(novel).matrix) @ self._base_projection(base).T
-        shots = Shots.of(X, codes, novel, None)
-        return prototype_worth(prior, shots.means, shots.counts, shots.variance(X, codes))
+        shots = Shots.of(X, codes, novel)
+        worth = prototype_worth(prior, shots.means, shots.counts, shots.variance(X, codes))
+        if np.isnan(worth):
+            raise ValueError(
+                "The worth of prototypes is relative to how samples of a class differ; got one "
+                f"sample of each of {len(novel)} classes. Pass several of some class."
+            )
+        return worth
 
     def zero_shot(self, classes: Any, *, random_state: Any = None) -> ZeroShotClassifier:
         """Return this model without any shot: a zero-shot classifier of novel classes.
@@ -278,8 +287,9 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         require_disjoint(base, labels)
         known = joined_prototypes(self.prototypes, base, labels)
         parameters = {name: getattr(self, name) for name in _SHARED}
+        taking_part = np.concatenate([base.prototypes.labels, labels])
         return ZeroShotClassifier(
-            known.subset(np.concatenate([base.prototypes.labels, labels])),
+            restricted(known, taking_part, self.kernel),
             synthesis=None if self.synthesis is None else "perturb",
             candidates="unseen" if str(self.candidates) == "novel" else self.candidates,
             random_state=random_state,
@@ -298,7 +308,8 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             moments = base.moments.with_prototypes(semantics.apply(base.prototypes))
             return semantics, BaseClasses(moments, cast(WeightPer, self.weight_per))
 
-        if self._is_plain():
+        plain = (None, None, base.per)
+        if (self.kernel, self.prototype_transformer, self.weight_per) == plain:
             return SemanticMap(None, None, None), base
         names = ("kernel", "gamma", "degree", "coef0", "prototype_transformer", "weight_per")
         # A precomputed kernel names its columns by the classes there are.
@@ -306,22 +317,16 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         key = fingerprint([[getattr(self, name) for name in names], columns])
         return base.remembered(key, learnt)
 
-    def _is_plain(self) -> bool:
-        plain = (None, None, "sample")
-        return (self.kernel, self.prototype_transformer, self.weight_per) == plain
-
     def _projection(
         self,
         X: np.ndarray,
         codes: np.ndarray,
-        known: Prototypes,
-        novel: np.ndarray,
+        Y_u: np.ndarray,
         base: BaseClasses | None,
     ) -> tuple[np.ndarray, int]:
         """Return W and the number of steps that led to it."""
         if self.fusion is not None and self.synthesis is None and base is not None:
             return self._base_projection(base), 0
-        Y_u = self._semantics.coordinates(known.subset(novel).matrix).astype(np.float64)
         task = Task.of(X, codes, Y_u, base)
         Y = Y_u if base is None else np.concatenate([Y_u, base.prototypes.matrix])
         W, n_iter = self._learn(task, self.noise * spread_of(Y.astype(np.float64)))
@@ -335,22 +340,17 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             lambda: directed_projection(base.equations, self.beta, self.forward_weight),
         ).value
 
-    def _worth(self, X: np.ndarray, codes: np.ndarray, base: BaseClasses | None) -> float | None:
+    def _worth(
+        self, shots: Shots, variance: float, prior: np.ndarray, base: BaseClasses | None
+    ) -> float | None:
         """Return n0, how many shots a prototype counts for."""
-        if self.fusion is None or not isinstance(self.fusion, str):
+        if self.fusion is None or not is_auto(self.fusion):
             return self.fusion
         assert base is not None
-        labels = self.novel_classes_
-        counts = np.bincount(codes)
-        if (counts > 1).any():
-            shots = Shots.of(X, codes, labels, None)
-            prior = self.project(self.prototypes_.subset(labels))
-            return prototype_worth(prior, shots.means, counts, shots.variance(X, codes))
-        settings = {
-            "beta": self.beta,
-            "forward": self.forward_weight,
-            "per": cast(WeightPer, self.weight_per),
-        }
+        if not np.isnan(variance):
+            return prototype_worth(prior, shots.means, shots.counts, variance)
+        per = cast(WeightPer, self.weight_per)
+        settings: dict[str, Any] = {"beta": self.beta, "forward": self.forward_weight, "per": per}
         key = ("worth", *settings.values())
         worth = base.remembered(key, lambda: simulated_worth(base.moments, **settings))
         if np.isnan(worth):
@@ -486,7 +486,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         check_calibration(self, may_be_auto=False)
         check_interval("forward_weight", self.forward_weight, 0, 1)
         check_option("weight_per", self.weight_per, ("sample", "class"))
-        if self.fusion is not None and self.fusion != "auto":
+        if self.fusion is not None and not is_auto(self.fusion):
             check_interval("fusion", self.fusion, 0)
         check_interval("noise", self.noise, 0)
         check_interval("solver_tol", self.solver_tol, 0)

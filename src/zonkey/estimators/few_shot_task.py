@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.frame import BaseClasses, Frame, frame_without_base
 from ..core.fusion import within_class_variance
+from ..core.moments import Moments
 from ..core.projection import NormalEquations
 
 
@@ -55,20 +56,22 @@ class Shots:
     counts: np.ndarray
 
     @classmethod
-    def of(
-        cls, X: np.ndarray, codes: np.ndarray, labels: np.ndarray, base: BaseClasses | None
-    ) -> Shots:
-        """Take them from samples with their positions in `labels`, and from base classes."""
+    def of(cls, X: np.ndarray, codes: np.ndarray, labels: np.ndarray) -> Shots:
+        """Take them from samples with their positions in the sorted `labels`."""
         counts = np.bincount(codes, minlength=len(labels))
         sums = np.zeros((len(labels), X.shape[1]))
         np.add.at(sums, codes, X)
-        if base is not None:
-            rows = np.flatnonzero(base.moments.counts)
-            labels = np.concatenate([labels, base.moments.prototypes.labels[rows]])
-            counts = np.concatenate([counts, base.moments.counts[rows]])
-            sums = np.concatenate([sums, base.moments.class_sums[rows]])
+        return cls(labels, sums / counts[:, None], counts)
+
+    def joined(self, moments: Moments) -> Shots:
+        """Return these and the classes of moments."""
+        rows = np.flatnonzero(moments.counts)
+        labels = np.concatenate([self.labels, moments.prototypes.labels[rows]])
+        counts = np.concatenate([self.counts, moments.counts[rows]])
+        of_moments = moments.class_sums[rows] / moments.counts[rows, None]
+        means = np.concatenate([self.means, of_moments])
         order = np.argsort(labels, kind="stable")
-        return cls(labels[order], (sums / counts[:, None])[order], counts[order])
+        return Shots(labels[order], means[order], counts[order])
 
     def variance(self, X: np.ndarray, codes: np.ndarray) -> float:
         """Return how far samples are from the mean of their class: a squared length."""

@@ -63,9 +63,10 @@ class ProbabilityMixin(NearestPrototypeMixin):
         is_text = predicted.dtype.kind not in "iufb"
         if label is None:
             label = "unknown" if is_text else -1
-        if label in self.classes_.tolist():
+        if isinstance(label, str) != is_text or label in self.classes_.tolist():
             raise ValueError(
-                f"`reject_label` must be none of the candidates; got {label!r}. Choose another."
+                "`reject_label` must be a label of the same kind as the candidates, and none of "
+                f"them; got {label!r}. Choose another, or None."
             )
         # Wide enough for both: a label of text must not be cut to the length of the others.
         dtype = object if predicted.dtype == object else np.result_type(predicted, np.array(label))

@@ -233,8 +233,8 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the projection from the samples X (n x d) of seen classes and their labels y."""
-        X, moments = self._prepared(X, y)
-        return self._learn(moments, None, X.dtype)
+        X, moments, calibration = self._prepared(X, y)
+        return self._learn(moments, calibration, X.dtype)
 
     def fit_transductive(self, X: Any, y: Any, X_unlabeled: Any) -> Self:
         """Learn also from samples of unseen classes whose labels are not known.
@@ -249,21 +249,25 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
                 'direction="both", a synthesis, and another competition than "assigned"; got '
                 f"{self.direction!r}, {self.synthesis!r} and {self.competition!r}. Use fit(X, y)."
             )
-        X, moments = self._prepared(X, y)
+        X, moments, calibration = self._prepared(X, y)
+        if not len(moments.unseen_labels):
+            raise ValueError(
+                "Unlabelled samples are of unseen classes, and there is none: each of the "
+                f"{len(moments.seen_labels)} classes has samples. Add prototypes, or use fit(X, y)."
+            )
         X_unlabeled = check_array(X_unlabeled, dtype=_DTYPES, input_name="X_unlabeled")
         if X_unlabeled.shape[1] != moments.n_features:
             raise ValueError(
                 f"X_unlabeled must have the {moments.n_features} features of X; got "
                 f"{X_unlabeled.shape[1]}. Transform both alike."
             )
-        return self._learn(moments, None, X.dtype, X_unlabeled)
+        return self._learn(moments, calibration, X.dtype, unlabeled=X_unlabeled)
 
-    def _prepared(self, X: Any, y: Any) -> tuple[np.ndarray, Moments]:
+    def _prepared(self, X: Any, y: Any) -> tuple[np.ndarray, Moments, dict[str, float]]:
         self._check_parameters()
         X, y = validate_data(self, X, y, dtype=_DTYPES)
         moments = self._gather(X, y)
-        self._calibrate(X, y)
-        return X, moments
+        return X, moments, self._calibrated(X, y)
 
     def gather(self, X: Any, y: Any) -> Moments:
         """Return the moments that `fit(X, y)` learns from; changes nothing here."""
@@ -294,8 +298,8 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
                 moments = moments.with_prototypes(prototypes)
         vars(self).pop("feature_names_in_", None)  # of an earlier fit; moments know no names
         self.n_features_in_ = moments.n_features
-        self._calibrate(None, None)
-        return self._learn(moments, equations, np.dtype(np.float64))
+        calibration = self._calibrated(None, None)
+        return self._learn(moments, calibration, np.dtype(np.float64), shared=equations)
 
     @property
     def uses_scatter(self) -> bool:
@@ -316,8 +320,8 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
         return Moments.from_arrays(X, labels, prototypes, n_reserve=n_reserve, seed=self._seed())
 
-    def _calibrate(self, X: Any, y: Any) -> None:
-        """Settle penalty and temperature, on held-out classes where they are to be chosen."""
+    def _calibrated(self, X: Any, y: Any) -> dict[str, float]:
+        """Return penalty and temperature, from held-out classes where they are to be chosen."""
         chosen = {name: getattr(self, name) for name in ("seen_penalty", "temperature")}
         if needs_calibration(self):
             if X is None:
@@ -325,27 +329,31 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
                     'seen_penalty="auto" and temperature="auto" are chosen on held-out samples, '
                     "which moments do not keep. Use fit(X, y), or pass numbers."
                 )
-            chosen = calibrate(self, X, y)
-        self.seen_penalty_ = float(chosen["seen_penalty"])
-        self.temperature_ = float(chosen["temperature"])
+            return calibrate(self, X, y)
+        return {name: float(value) for name, value in chosen.items()}
 
     def _learn(
         self,
         moments: Moments,
-        shared: NormalEquations | None,
+        calibration: dict[str, float],
         dtype: np.dtype,
+        *,
+        shared: NormalEquations | None = None,
         unlabeled: np.ndarray | None = None,
     ) -> Self:
         known, seen = moments.prototypes, moments.seen_labels
         self._candidate_labels(known, seen)  # fails early
-        self._semantics = SemanticMap.of(self, known, seen)
-        lifted = self._semantics.apply(known)
+        semantics = SemanticMap.of(self, known, seen)
+        lifted = semantics.apply(known)
         equations = self._equations(moments, lifted, shared)
         initial = directed_projection(equations, self.beta, self._forward())
         path = Path(initial.value, [], [], converged=True)
         if self._synthesizes() and len(moments.unseen_labels):
             path = self._refine(moments, lifted, equations, initial.value, unlabeled)
         warn_of_trouble(initial, path.steps, beta=self.beta, mu=self._mu())
+        self._semantics = semantics
+        self.seen_penalty_ = calibration["seen_penalty"]
+        self.temperature_ = calibration["temperature"]
         self._set_known(known, seen)
         self.projection_ = np.asarray(path.W, dtype)
         self.objective_ = np.asarray(path.objective)

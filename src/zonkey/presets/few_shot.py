@@ -1,0 +1,142 @@
+"""The recommended few-shot model: projected prototypes and shots, weighed by what each is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+
+from ..core.frame import BaseClasses
+from ..core.labels import as_labels
+from ..core.moments import Moments
+from ..estimators import FewShotClassifier
+from ..evaluation import n_way_k_shot
+from ..preprocessing import FeatureNormalizer
+from .recommended import KERNELS, REGRESSION, SEMANTICS, STEPS, preprocessing
+
+_TRIALS = 100  # one-shot trials that parameters are chosen on
+
+
+def recommended_few_shot(
+    X_base: Any,
+    y_base: Any,
+    prototypes: Any,
+    *,
+    validation: tuple[Any, Any] | None = None,
+    candidates: Any = "novel",
+    **parameters: Any,
+) -> Pipeline:
+    """Return the recommended few-shot model for these base classes, to be fitted on shots.
+
+    Prototypes are projected by the regression of `recommended`, learnt from the base classes, and
+    weighed against the mean of the shots by how many shots a prototype is worth.
+
+    Parameters
+    ----------
+    X_base, y_base : array-like of shape (n, d) and (n,)
+        Samples of base classes; preprocessing is learnt from them, and stays as it is.
+    prototypes : mapping, DataFrame or Prototypes
+        Of base, validation and novel classes.
+    validation : tuple (X, y), default=None
+        Samples of further classes, neither base nor novel. Preprocessing, kernel and ridge are
+        those that do best in one-shot trials among them, and the worth of a prototype is
+        measured on them.
+        Do pass some where the features were trained on the base classes, whose samples lie
+        closer together then than those of any new class. None: fixed values, and a worth
+        measured on shots or base classes.
+    candidates : {"novel", "all"} or list of labels, default="novel"
+    **parameters
+        Further parameters of `FewShotClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> prototypes = {label: rng.normal(size=4) for label in "abcdef"}
+    >>> hidden = rng.normal(size=(4, 8))
+    >>> y = np.repeat(list("abcd"), 10)
+    >>> X = np.array([prototypes[label] for label in y]) @ hidden + rng.normal(size=(40, 8)) / 3
+    >>> model = recommended_few_shot(X, y, prototypes)
+    >>> shots = np.array([prototypes[label] for label in "ef"]) @ hidden
+    >>> model.fit(shots, ["e", "f"]).predict(shots).tolist()
+    ['e', 'f']
+    """
+    fixed = {
+        **REGRESSION,
+        "gamma": 1.0,
+        "beta": 0.1,
+        "prototype_transformer": FeatureNormalizer(power=0.7, center=True),
+        "fusion": "auto",
+        **parameters,
+    }
+    model = FewShotClassifier(prototypes, candidates=candidates, **fixed)
+    data = FewShotData(X_base, y_base, prototypes, validation)
+    of_steps: dict[str, Any] = {}
+    if validation is not None:
+        of_steps = data.best([{}], list(ParameterGrid(STEPS)), model)[1]
+        points = [point for point in _points() if not set(point) & set(parameters)]
+        model.set_params(**data.best(points or [{}], [of_steps], model)[0])
+    steps, base = data.prepared(of_steps)
+    model.set_params(base=base)
+    if validation is not None and "fusion" not in parameters:
+        X, y = validation
+        model.set_params(fusion=model.worth_of_prototypes(steps.transform(X), y))
+    return Pipeline([("prepare", FrozenEstimator(steps)), ("classify", model)])
+
+
+@dataclass(frozen=True, eq=False)
+class FewShotData:
+    """Base classes to learn from, and validation classes to choose on."""
+
+    X_base: Any
+    y_base: Any
+    prototypes: Any
+    validation: tuple[Any, Any] | None
+
+    def prepared(self, of_steps: dict[str, Any]) -> tuple[Pipeline, BaseClasses]:
+        """Return preprocessing learnt from the base classes, and their moments after it."""
+        steps = preprocessing().set_params(**of_steps).fit(self.X_base, self.y_base)
+        moments = Moments(self.prototypes).update(steps.transform(self.X_base), self.y_base)
+        return steps, BaseClasses(moments)
+
+    def best(
+        self, points: list[dict[str, Any]], all_steps: list[dict[str, Any]], model: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the parameters that do best in one-shot trials of validation classes."""
+        assert self.validation is not None
+        scores = []
+        for of_steps in all_steps:
+            steps, base = self.prepared(of_steps)
+            X, y = steps.transform(self.validation[0]), as_labels(self.validation[1])
+            for point in points:
+                tried: Any = clone(model)
+                tried.set_params(**point, base=base, candidates="novel")
+                if not isinstance(tried.fusion, float | int):
+                    tried.set_params(fusion=tried.worth_of_prototypes(X, y))
+                scores.append((_accuracy(tried, X, y), point, of_steps))
+        return max(scores, key=lambda score: score[0])[1:]
+
+
+def _accuracy(model: FewShotClassifier, X: np.ndarray, y: np.ndarray) -> float:
+    """Return the mean accuracy in one-shot trials, the same for every model."""
+    classes, counts = np.unique(y, return_counts=True)
+    n_query = min(15, int(counts.min()) - 1)
+    n_way = min(5, len(classes))
+    found = n_way_k_shot(
+        {"model": model}, X, y, classes, n_way=n_way, n_shot=1, n_query=n_query, n_trials=_TRIALS
+    )
+    return float(found["model"].mean())
+
+
+def _points() -> list[dict[str, Any]]:
+    """Return what the semantic side is chosen from."""
+    return [
+        {**point, "prototype_transformer": FeatureNormalizer(power=power, center=True)}
+        for point in ParameterGrid([{**kernel, "beta": SEMANTICS["beta"]} for kernel in KERNELS])
+        for power in SEMANTICS["prototype_transformer__power"]
+    ]
