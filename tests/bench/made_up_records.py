@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 
 from zonkey.bench import Records
-from zonkey.bench.models import FEW_SHOT, ZERO_SHOT
+from zonkey.bench.catalogue import FEW_SHOT, ZERO_SHOT
+from zonkey.bench.plan import model_of
 from zonkey.bench.records import Key, pack
 
 NASTY = "<b>$x_1$</b> | \"& 'y'"
@@ -15,7 +16,17 @@ N_TRIALS, N_REPEATS, SHOTS = 12, 3, [0, 1, 2, 3]
 CHOSEN = {"alpha": 0.3, "rho": 0.5, "mu": 0.1}
 CHANGES = [0.5, 0.2, 0.08, 0.03, 0.004, 0.002]
 # Shares of samples that a model gets right: far enough apart to be told apart.
-SKILL = {"FPL": 0.2, "RPL": 0.35, "BPL0": 0.55, "BPL1": 0.75, "BPL": 0.95}
+SKILL = {
+    "FPL": 0.2,
+    "RPL": 0.35,
+    "BPL0": 0.55,
+    "BPL1": 0.75,
+    "BPL": 0.95,
+    "recommended": 0.7,
+    "recommended + BPL": 0.5,
+    "recommended + BPL, unscaled": 0.9,
+    "recommended + BPL1, unscaled": 0.7,
+}
 SHOT_SKILL = {"BPL (SFSP1)": 0.7, "BPL (SFSP2)": 0.65, "BPL (novel)": 0.5, "NN": 0.3}
 
 
@@ -49,9 +60,11 @@ class MadeUp:
             "n_unseen": len(CLASSES),
             **self.about,
         }
+        key = Key(protocol, self.data, model, seed)
+        known = {"data": HASH, "preset": model_of(key).preset, "protocol_version": 2}
         return self.records.write(
-            Key(protocol, self.data, model, seed),
-            {"data": HASH, "protocol_version": 1, **(settings or {"parameters": CHOSEN})},
+            key,
+            {**known, **(settings or {"parameters": CHOSEN})},
             **self.top,
             command=f"zonkey bench all --data {self.data}",
             data=about,
@@ -79,6 +92,8 @@ class MadeUp:
             "ausuc": 0.25 + 0.002 * seed,
             "curve": {"seen": [0.6, 0.5, 0.0], "unseen": [0.0, 0.3, float(accuracy)]},
         }
+        if ZERO_SHOT[model].calibrates:
+            results["hm_calibrated"] = 0.5 + 0.01 * seed
         return self.write("zero-shot", model, seed, **{**results, **changed})
 
     def selection(self, protocol, model, chosen=CHOSEN, *, n_folds=3):
@@ -92,6 +107,8 @@ class MadeUp:
         ]
         trials = {"n_trials": None if protocol == "selection-all" else 5}
         few = trials if protocol != "selection" else {"n_folds": n_folds}
+        if protocol == "selection" and ZERO_SHOT[model].extends:
+            few["start_of"] = ZERO_SHOT[model].extends
         settings = {"grid": {name: [0.1, 0.3, 0.5] for name in chosen}, **few}
         return self.write(protocol, model, settings=settings, chosen=chosen, points=points)
 
@@ -159,7 +176,7 @@ class MadeUp:
                 self.selection(f"selection-{task}", model, CHOSEN if spec.grid else {})
             for n_shot in (1, 5):
                 self.trials(model, skill, n_shot)
-            zero = {"zero_parameters": CHOSEN} if spec.from_zero else {}
+            zero = {"zero_parameters": CHOSEN} if spec.from_zero and spec.zero_shot else {}
             self.all_classes(model, skill, SHOTS if spec.from_zero else SHOTS[1:], **zero)
             if model in ("BPL (SFSP1)", "BPL (SFSP2)"):
                 self.runtime(model)

@@ -8,8 +8,8 @@ import pytest
 from small_data import small_dataset, small_source
 
 from zonkey.bench import EXPERIMENTS, PRINTED, Records, Scale, run_experiments, runner
+from zonkey.bench.catalogue import FEW_SHOT
 from zonkey.bench.memory import peak_memory_mb, reset_peak_memory
-from zonkey.bench.models import FEW_SHOT
 from zonkey.bench.printed import printed
 from zonkey.bench.records import unpack
 from zonkey.bench.shots import prepared_shots

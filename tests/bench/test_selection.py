@@ -5,7 +5,8 @@ import pytest
 from sklearn.model_selection import ParameterGrid
 from small_data import small_dataset, small_source
 
-from zonkey.bench.models import FEW_SHOT, ZERO_SHOT, thinned
+from zonkey.bench.catalogue import FEW_SHOT, ZERO_SHOT
+from zonkey.bench.models import as_dicts, thinned
 from zonkey.bench.selection import refuse_test_samples, select_few_shot, select_zero_shot
 from zonkey.bench.shots import prepared_shots
 from zonkey.bench.sources import validation_view
@@ -38,21 +39,23 @@ def test_the_best_point_on_held_out_training_classes_is_chosen(data):
     assert found["chosen"] == {"beta": GRID["beta"][int(np.argmax(means))]}
 
 
+@pytest.mark.parametrize("model", ["RPL", "recommended", "ESZSL", "recommended + BPL"])
 @pytest.mark.parametrize("part", ["test_seen", "test_unseen"])
-def test_samples_for_test_are_refused(data, part):
+def test_samples_for_test_are_refused(data, part, model):
     positions = np.append(data.split.train, getattr(data.split, part)[0])
+    spec = ZERO_SHOT[model]
     with pytest.raises(DataError, match=r"must be chosen on training samples.*is for test"):
-        select_zero_shot(ZERO_SHOT["RPL"], data, grid=GRID, n_folds=2, positions=positions)
+        select_zero_shot(spec, data, grid=spec.grid, n_folds=2, positions=positions)
     with pytest.raises(DataError):
         refuse_test_samples(data, positions)
     refuse_test_samples(data, data.split.train)
 
 
-def test_test_classes_are_refused_for_few_shots(data):
+@pytest.mark.parametrize("model", ["BPL (SFSP1)", "recommended", "shots alone"])
+def test_test_classes_are_refused_for_few_shots(data, model):
+    spec = FEW_SHOT[model]
     with pytest.raises(DataError, match=r"chosen on validation classes; class 'c08' is for test"):
-        select_few_shot(
-            FEW_SHOT["BPL (SFSP1)"], data, data, grid={"rho": [0.1]}, n_shot=1, n_trials=2
-        )
+        select_few_shot(spec, data, data, grid=spec.grid, n_shot=1, n_trials=2)
 
 
 def test_test_samples_have_no_influence_on_the_choice(data):
@@ -66,13 +69,18 @@ def test_test_samples_have_no_influence_on_the_choice(data):
         for i, label in enumerate(data.prototypes.labels.tolist())
     }
     other = type(data)("other", X, data.y, prototypes, data.split)
-    options = {"grid": {"rho": [0.1, 0.9], "alpha": [0.1, 0.6]}, "n_folds": 4}
-    first, second = (select_zero_shot(ZERO_SHOT["BPL"], d, **options) for d in (data, other))
-    assert first == second
-    few = {"grid": {"alpha": [0.1, 0.9]}, "n_shot": 2, "n_trials": 3}
-    model = FEW_SHOT["BPL (SFSP1)"]
-    first, second = (select_few_shot(model, validation_view(d), data, **few) for d in (data, other))
-    assert first == second
+    for name in ("BPL", "recommended", "exemplars, recommended features"):
+        model = ZERO_SHOT[name]
+        options = {"grid": thinned(model.grid), "n_folds": 4}
+        first, second = (select_zero_shot(model, d, **options) for d in (data, other))
+        assert first == second
+    for name in ("BPL (SFSP1)", "recommended"):
+        model = FEW_SHOT[name]
+        few = {"grid": thinned(model.grid), "n_shot": 2, "n_trials": 3}
+        first, second = (
+            select_few_shot(model, validation_view(d), data, **few) for d in (data, other)
+        )
+        assert first == second
 
 
 def test_the_best_point_in_trials_of_validation_classes_is_chosen():
@@ -126,7 +134,18 @@ def test_the_validation_view_holds_training_samples_only(data):
 
 def test_a_thinned_grid_is_part_of_the_grid():
     for model in (*ZERO_SHOT.values(), *FEW_SHOT.values()):
-        thin = thinned(model.grid)
-        assert set(thin) == set(model.grid)
-        assert all(set(thin[name]) <= set(model.grid[name]) for name in thin)
-        assert all(1 <= len(values) <= 2 for values in thin.values())
+        parts, thin_parts = as_dicts(model.grid), as_dicts(thinned(model.grid))
+        assert len(parts) == len(thin_parts)
+        for part, thin in zip(parts, thin_parts, strict=True):
+            assert set(thin) == set(part)
+            assert all(set(thin[name]) <= set(part[name]) for name in thin)
+            assert all(1 <= len(values) <= 2 for values in thin.values())
+            assert len(ParameterGrid(thin)) <= 8
+        if len(parts) == 1 and len(ParameterGrid(parts)) > 1:
+            assert len(ParameterGrid(thin_parts)) > 1  # there is still something to choose
+
+
+def test_a_thinned_grid_has_first_and_middle_values_as_far_as_eight_points():
+    grid = {"a": [1, 2, 3, 4], "b": [5], "c": [9, 7, 8], "d": ["x", "y"], "e": [0, 1]}
+    assert thinned(grid) == {"a": [1, 3], "b": [5], "c": [7, 9], "d": ["x", "y"], "e": [0]}
+    assert thinned([grid, {"a": [3, 1]}]) == [thinned(grid), {"a": [1, 3]}]

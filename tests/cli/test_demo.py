@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import zonkey
 from zonkey.cli import app
-from zonkey.cli.demo import MODELS
+from zonkey.cli.demo import GRIDS
 from zonkey.cli.demo_page import write_demo
 from zonkey.cli.demo_zonkey import synthesise_a_zebra
 
@@ -26,7 +26,7 @@ def test_record_says_what_was_run(demo):
     record = demo.record
     assert record["command"] == "zonkey demo --seed 0"
     assert record["data"]["sha256"] == demo.data.sha256
-    assert [row["model"] for row in record["models"]] == list(MODELS)
+    assert [row["model"] for row in record["models"]] == list(GRIDS)
     assert record["versions"]["zonkey"] == zonkey.__version__
     assert all("`mu` was lowered" in text for text in record["any_shot"]["warnings"])
     json.dumps(record)
@@ -47,9 +47,25 @@ def test_every_model_is_far_above_chance(demo):
 
 def test_parameters_come_from_the_grid(demo):
     for row in demo.record["models"]:
-        preprocessing, _, grid = MODELS[row["model"]]
-        assert set(row["chosen"]) == set(grid) | set(preprocessing)
+        stages = GRIDS[row["model"]]
+        grid = {
+            name.split("__", 1)[1]: values
+            for stage in (stages if isinstance(stages, tuple) else (stages,))
+            for name, values in stage.items()
+        }
+        calibrated = {"seen_penalty", "temperature"} if row["model"] == "recommended" else set()
+        assert set(row["chosen"]) == set(grid) | calibrated
         assert all(row["chosen"][name] in values for name, values in grid.items())
+
+
+def test_the_recommended_model_is_ahead_of_the_paper(demo):
+    rows = {row["model"]: row for row in demo.record["models"]}
+    for figure in ("unseen_only", "hit@5", "hm", "ausuc"):
+        assert rows["recommended"][figure] > max(rows[name][figure] for name in list(rows)[:2])
+    curves = demo.record["any_shot"]["curves"]
+    fused = curves["recommended"]["hit@1"]
+    assert fused == sorted(fused)
+    assert all(a > b for a, b in zip(fused[1:], curves["nearest shot"]["hit@1"], strict=True))
 
 
 def test_a_zebra_made_of_a_horse_comes_out_as_something_else():

@@ -1,4 +1,4 @@
-"""ZeroShotClassifier among the tools of scikit-learn, pandas and polars, and the presets."""
+"""ZeroShotClassifier among the tools of scikit-learn, pandas and polars."""
 
 import pickle
 
@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from zonkey import Prototypes, ZeroShotClassifier, presets
+from zonkey import Prototypes, ZeroShotClassifier
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.model_selection import ClassKFold
 from zonkey.preprocessing import FeatureNormalizer
@@ -122,21 +122,3 @@ def test_repr_is_short_however_many_prototypes():
     assert repr(ZeroShotClassifier(prototypes)) == (
         "ZeroShotClassifier(prototypes=Prototypes(1000 classes x 50))"
     )
-
-
-def test_paper_preset_normalises_samples_and_prototypes():
-    model = presets.paper(P.prototypes, synthesis=None, beta=0.3).fit(P.X, P.y)
-    unit = {label: vector / np.linalg.norm(vector) for label, vector in P.prototypes.items()}
-    X = P.X / np.linalg.norm(P.X, axis=1, keepdims=True)
-    X_new = P.X_new / np.linalg.norm(P.X_new, axis=1, keepdims=True)
-    expected = prepared(prototypes=unit, synthesis=None, beta=0.3).fit(X, P.y)
-    assert_allclose(model[-1].projection_, expected.projection_, rtol=1e-8, atol=1e-11)
-    assert_array_equal(model.predict(P.X_new), expected.predict(X_new))
-
-
-def test_paper_preset_has_the_defaults_of_the_paper():
-    model = presets.paper(P.prototypes, alpha=0.3, random_state=0).fit(P.X, P.y)
-    defaults, parameters = ZeroShotClassifier().get_params(), model[-1].get_params()
-    changed = {name for name in defaults if parameters[name] != defaults[name]}
-    assert changed == {"prototypes", "alpha", "random_state"}
-    assert model[-1].n_iter_ > 0

@@ -295,6 +295,27 @@ def test_other_settings_on_the_same_base_are_not_taken_for_these():
         assert_array_equal(shared.decision_function(X_ALL), alone.decision_function(X_ALL))
 
 
+@pytest.mark.parametrize("asked", ["sample", "class"])
+@pytest.mark.parametrize("given", ["sample", "class"])
+@pytest.mark.parametrize(
+    "parameters",
+    [{"fusion": "auto"}, {"fusion": None}, {"fusion": "auto", "kernel": "rbf"}],
+    ids=str,
+)
+def test_the_classifier_says_what_weighs_the_same_and_the_base_does_not(given, asked, parameters):
+    few = np.flatnonzero((P.y != P.seen[0]) | (np.cumsum(P.y == P.seen[0]) < 3))
+    moments = Moments.from_arrays(P.X[few], P.y[few], P.prototypes)
+    parameters = parameters | {"forward_weight": 0.3, "weight_per": asked}
+    expected = fused(FIRST, base=moments, **parameters)
+    model = fused(FIRST, base=BaseClasses(moments, given), **parameters)
+    assert model.fusion_ == expected.fusion_
+    assert_allclose(model.projection_, expected.projection_, rtol=1e-9, atol=1e-12)
+    other = "class" if asked == "sample" else "sample"
+    different = fused(FIRST, base=moments, **parameters | {"weight_per": other})
+    assert np.abs(different.projection_ - expected.projection_).max() > 1e-3
+    assert_allclose(model.worth_of_prototypes(X, Y), expected.worth_of_prototypes(X, Y), rtol=1e-9)
+
+
 # What is refused
 
 
@@ -343,9 +364,6 @@ def test_a_fit_that_cannot_measure_leaves_no_half_a_model():
         model.predict(X)
 
 
-NAN_IS_LOST = "prototype_worth returns its largest value where the variance is not known"
-
-
 def test_one_sample_of_every_class_says_nothing_of_variance():
     rows = [P.y.tolist().index(j) for j in P.seen]
     base = Moments.from_arrays(P.X[rows], P.y[rows], P.prototypes)
@@ -355,5 +373,6 @@ def test_one_sample_of_every_class_says_nothing_of_variance():
 
 
 def test_the_worth_of_prototypes_needs_two_samples_of_a_class():
-    with pytest.raises(ValueError, match="two"):
+    said = "relative to how samples of a class differ; got one sample of each of 4 classes"
+    with refused(ValueError, said, "Pass several of some class"):
         prepared().worth_of_prototypes(X[FIRST], Y[FIRST])

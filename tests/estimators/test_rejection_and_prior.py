@@ -159,6 +159,7 @@ def test_other_candidates_and_classes_keep_the_right():
 # The label that stands for no answer
 
 
+MUST_BE = "`reject_label` must be a label of the same kind as the candidates, and none of them"
 LETTERS = [chr(ord("a") + j) for j in range(18)]
 
 
@@ -194,8 +195,7 @@ def test_labels_of_every_kind(names, given, label):
 @pytest.mark.parametrize("label", [P.unseen[0], P.seen[0]])
 def test_a_candidate_is_no_such_label(fit, label):
     model = fit(reject_below=0.5, reject_label=label)
-    said = "`reject_label` must be none of the candidates"
-    with refused(ValueError, said, f"got {label!r}", "Choose another"):
+    with refused(ValueError, MUST_BE, f"got {label!r}", "Choose another"):
         model.predict(X_ALL)
     others = [known for known in P.prototypes if known != label]
     assert label in model.with_candidates(others).predict(X_ALL)
@@ -203,10 +203,24 @@ def test_a_candidate_is_no_such_label(fit, label):
 
 def test_a_class_called_unknown_needs_another_label():
     prototypes = P.prototypes | {"unknown": np.ones(5)}
-    with refused(ValueError, "none of the candidates", "got 'unknown'"):
+    with refused(ValueError, MUST_BE, "got 'unknown'", "Choose another"):
         fitted(prototypes=prototypes, reject_below=0.5).predict(X_ALL)
     answers = fitted(prototypes=prototypes, reject_below=0.5, reject_label="?").predict(X_ALL)
     assert "?" in answers
+
+
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [(LETTERS, 0), (LETTERS, -1.5), (range(18), "unknown"), (np.arange(18.0), "-1")],
+    ids=["0", "-1.5", "unknown", "-1"],
+)
+def test_a_label_of_another_kind_is_no_such_label(names, label):
+    name = dict(zip(P.prototypes, names, strict=True))
+    prototypes = dict(zip(names, P.prototypes.values(), strict=True))
+    model = ZeroShotClassifier(prototypes, candidates="all", reject_below=0.5, reject_label=label)
+    model.fit(P.X, [name[known] for known in P.y])
+    with refused(ValueError, MUST_BE, f"got {label!r}", "Choose another, or None"):
+        model.predict(X_ALL)
 
 
 # What is refused

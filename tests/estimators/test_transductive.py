@@ -186,6 +186,13 @@ def test_models_without_competition_for_samples(parameters):
         fitted(**parameters)
 
 
+@pytest.mark.parametrize("known", [{label: P.prototypes[label] for label in P.seen}, None])
+def test_without_an_unseen_class_nothing_is_competed_for(known):
+    said = "Unlabelled samples are of unseen classes, and there is none"
+    with refused(ValueError, said, "each of the 8 classes has samples", "use fit(X, y)"):
+        fitted(prototypes=known, candidates="all")
+
+
 @pytest.mark.parametrize("n_features", [9, 11])
 def test_unlabelled_samples_of_another_encoder(n_features):
     said = "X_unlabeled must have the 10 features of X"

@@ -113,7 +113,7 @@ def test_trials_come_with_the_interval_of_the_t_test(made, collection):
         "5-shot, paper",
         "5-shot, measured",
     ]
-    assert len(rows) == 5
+    assert len(rows) == 8
     for row in rows:
         for n_shot in (1, 5):
             values = made.results[f"trials-{n_shot}", row["model"], 0]["accuracies"]
@@ -246,19 +246,21 @@ def test_chosen_parameters_name_the_folds_they_were_chosen_on(collection):
     table = chosen_parameters(EXPERIMENTS["ablation"], "cub", collection)
     found = {row[0]: row[1:] for row in table.rows}
     folds = "3 class-wise folds of the training classes, 27 points"
-    assert found["BPL"] == ["alpha 0.3, mu 0.1, rho 0.5", folds]
+    assert found["BPL"] == ["paper", "alpha 0.3, mu 0.1, rho 0.5", folds]
     table = chosen_parameters(EXPERIMENTS["mini-imagenet"], "cub", collection)
     found = {row[0]: row[1:] for row in table.rows}
-    assert len(found) == 10
-    assert found["BPL (novel), 5-shot"][1] == "5 trials of validation classes, 27 points"
+    assert len(found) == 16
+    assert found["BPL (novel), 5-shot"][2] == "5 trials of validation classes, 27 points"
     table = chosen_parameters(EXPERIMENTS["large-scale-fsl"], "cub", collection)
     found = {row[0]: row[1:] for row in table.rows}
-    assert found["BPL (novel)"][1] == "all validation classes at once, 27 points"
+    assert found["BPL (novel)"][2] == "all validation classes at once, 27 points"
     assert found["BPL (SFSP1), K = 0, as for zero-shot learning"] == [
+        "paper",
         "alpha 0.3, mu 0.1, rho 0.5",
         folds,
     ]
-    assert len(found) == 5 + 2
+    assert len(found) == 8 + 3
+    assert found["recommended, K = 0, as for zero-shot learning"][0] == "recommended"
 
 
 def test_a_choice_of_other_parameters_is_not_the_one_of_a_run(tmp_path):
@@ -269,7 +271,7 @@ def test_a_choice_of_other_parameters_is_not_the_one_of_a_run(tmp_path):
     collection = read_collection(tmp_path)
     assert collection.selection_of(collection.first("zero-shot", "cub", "BPL")) is None
     table = chosen_parameters(EXPERIMENTS["any-shot"], "cub", collection)
-    assert [row[2] for row in table.rows] == ["not recorded"] * 2
+    assert [row[3] for row in table.rows] == ["not recorded"] * 2
 
 
 def test_all_classes_of_older_records_were_chosen_for_with_five_shots(tmp_path):
@@ -287,7 +289,7 @@ def test_parameters_that_are_not_there_are_not_made_up(tmp_path):
     made.zero_shot("BPL", 0.5)
     made.write("zero-shot", "BPL0", settings={"parameters": {}}, zsl=0.5)
     table = chosen_parameters(EXPERIMENTS["ablation"], "cub", read_collection(tmp_path))
-    assert [row[1:] for row in table.rows] == [
+    assert [row[2:] for row in table.rows] == [
         ["nothing to choose", "-"],
         ["alpha 0.3, mu 0.1, rho 0.5", "not recorded"],
     ]

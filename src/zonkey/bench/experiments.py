@@ -1,14 +1,25 @@
-"""The experiments of section 5 of the paper, and three more, as data."""
+"""The experiments of section 5 of the paper, and five more, as data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from .models import FEW_SHOT, ZERO_SHOT
+from .catalogue import FEW_SHOT
 
 _ABLATION = ("FPL", "RPL", "BPL0", "BPL1", "BPL")
 _SHOT_MODELS = tuple(FEW_SHOT)
+_RECOMMENDED = "recommended"
+_BEYOND = (
+    "BPL", "BPL0", "RPL", "SAE (F to S)", "SAE (S to F)", "ESZSL", "exemplars",
+    "BPL0, recommended features", "RPL, recommended features", "ESZSL, recommended features",
+    "exemplars, recommended features", _RECOMMENDED,
+)  # fmt: skip
+_ON_TOP = (
+    _RECOMMENDED, "recommended + BPL1, unscaled", "recommended + BPL, unscaled",
+    "recommended + BPL", "recommended + assigned, unscaled",
+)  # fmt: skip
+_ZERO_SHOT_PROTOCOLS = ("zero-shot", "map", "convergence", "selection")
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,9 @@ class Experiment:
     models : tuple of str
     metrics : tuple of str
         Entries of the results that the table shows.
+    subject : str
+        Model that the others are compared with, without which there is nothing to tell; "" for the
+        paper's own.
     """
 
     name: str
@@ -36,6 +50,7 @@ class Experiment:
     protocol: str
     models: tuple[str, ...]
     metrics: tuple[str, ...]
+    subject: str = ""
 
 
 _LIST = (
@@ -73,7 +88,15 @@ _LIST = (
     Experiment("convergence", "Convergence of Algorithm 1", "", "", "convergence", ("BPL",), ()),
     Experiment(
         "any-shot", "From no shot to several", "", "", "all-classes",
-        ("BPL (SFSP1)", "BPL (SFSP2)"), ("hit@1", "hit@5"),
+        ("BPL (SFSP1)", "BPL (SFSP2)", _RECOMMENDED), ("hit@1", "hit@5"),
+    ),
+    Experiment(
+        "beyond", "Beyond the paper: the recommended model and its peers", "", "", "zero-shot",
+        _BEYOND, ("zsl", "hm", "hm_calibrated", "ausuc"), subject=_RECOMMENDED,
+    ),
+    Experiment(
+        "on-top", "Do synthesis and competition help on top?", "", "", "zero-shot",
+        _ON_TOP, ("zsl", "hm", "ausuc"), subject=_RECOMMENDED,
     ),
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _LIST}
@@ -114,6 +137,6 @@ QUICK = Scale(
 )
 
 
-def is_zero_shot(model: str) -> bool:
-    """Say which family a model belongs to."""
-    return model in ZERO_SHOT
+def is_zero_shot(protocol: str) -> bool:
+    """Say whether a protocol is of zero-shot models; others are of few-shot ones."""
+    return protocol in _ZERO_SHOT_PROTOCOLS

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.manifold import TSNE
 
 from ..datasets import Dataset
-from ..estimators import ZeroShotClassifier
+from ..estimators.calibration import calibrate
 from ..evaluation import draw_trial, large_scale, n_way_k_shot
 from ..evaluation.zero_shot import seen_unseen_scores, zero_shot_scores
 from ..preprocessing import FeatureNormalizer
-from .models import FEW_SHOT, ZERO_SHOT
+from .catalogue import FEW_SHOT, ZERO_SHOT
+from .models import CLASSIFY
+from .quiet import quiet
 from .records import pack
 from .shots import prepared_shots
 
@@ -27,7 +27,11 @@ _QUICK_STEPS = (0, 1, 3, 5, 8)
 
 
 def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Return accuracy among unseen classes, among all classes, and every prediction."""
+    """Return accuracy among unseen classes, among all classes, and every prediction.
+
+    Where the model calibrates itself, the harmonic mean is told also with the penalty of seen
+    classes that it chooses.
+    """
     fitted, parts = _fitted(data, model, parameters, seed)
     unseen = parts["test_unseen"]
     labels = fitted.classes_
@@ -36,8 +40,8 @@ def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
         "classes": labels.tolist(),
         "truth": pack(_codes(data.y_test_unseen, labels)),
         "predicted": pack(_codes(fitted.predict(unseen), labels)),
-        "least_mu": float(fitted.mu_.min()) if len(fitted.mu_) else None,
-        "n_iter": int(fitted.n_iter_),
+        "least_mu": min((float(mu) for mu in getattr(fitted, "mu_", ())), default=None),
+        "n_iter": int(getattr(fitted, "n_iter_", 0)),
     }
     if len(data.split.test_seen):
         seen = (parts["test_seen"], data.y_test_seen)
@@ -45,6 +49,10 @@ def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
         rows = np.unique(np.linspace(0, len(curve.seen) - 1, _CURVE_POINTS).astype(int))
         shown = {"seen": curve.seen[rows].tolist(), "unseen": curve.unseen[rows].tolist()}
         results |= {**scores, "curve": shown}
+        if ZERO_SHOT[model].calibrates:
+            penalty = _chosen_penalty(data, model, parameters, seed)
+            results["seen_penalty"] = penalty
+            results["hm_calibrated"] = curve.at(penalty).harmonic_mean
     return results
 
 
@@ -100,11 +108,11 @@ def few_shot(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, n_shot: int, n_trials: int
 ) -> dict[str, Any]:
     """Return the accuracy in every one of many small trials."""
-    shots = prepared_shots(data)
-    estimator = FEW_SHOT[model].build(shots.prototypes, shots.base, **parameters)
+    spec = FEW_SHOT[model]
+    shots = prepared_shots(data, spec.preset)
+    estimator = spec.build(shots.prototypes, shots.base, **parameters)
     sizes = shots.trial_sizes(n_shot)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with quiet():
         found = n_way_k_shot(
             {model: estimator},
             shots.X,
@@ -132,16 +140,15 @@ def all_classes(
 
     Without a shot it is zero-shot learning, with parameters chosen for that.
     """
-    shots = prepared_shots(data)
     spec = FEW_SHOT[model]
+    shots = prepared_shots(data, spec.preset)
     numbers = list(range(1, min(most_shots, shots.most_shots) + 1))
     chosen = [(parameters, numbers)]
     if spec.from_zero:
         chosen.insert(0, (zero_parameters or parameters, [0]))
     top = (1, min(5, len(shots.classes)))
     parts = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with quiet():
         for point, part in chosen:
             estimator = spec.build(shots.prototypes, shots.base, **point)
             options = {"shots": part, "top": top, "n_repeats": n_repeats, "random_state": seed}
@@ -161,8 +168,9 @@ def runtime(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, most_shots: int
 ) -> dict[str, Any]:
     """Return the seconds of fitting alone, all novel classes at once, for each number of shots."""
-    shots = prepared_shots(data)
-    estimator: Any = FEW_SHOT[model].build(shots.prototypes, shots.base, **parameters)
+    spec = FEW_SHOT[model]
+    shots = prepared_shots(data, spec.preset)
+    estimator: Any = spec.build(shots.prototypes, shots.base, **parameters)
     estimator.set_params(random_state=seed)
     numbers = list(range(1, min(most_shots, shots.most_shots) + 1))
     seconds = []
@@ -170,8 +178,7 @@ def runtime(
         rng = np.random.default_rng(seed)
         sizes = {"n_way": None, "n_shot": K, "n_query": None, "queries": shots.queries}
         trial = draw_trial(shots.y, shots.classes, **sizes, rng=rng)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with quiet():
             start = time.perf_counter()
             estimator.fit(shots.X[trial.support], shots.y[trial.support])
             seconds.append(round(time.perf_counter() - start, 3))
@@ -180,20 +187,31 @@ def runtime(
 
 def _fitted(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int
-) -> tuple[ZeroShotClassifier, dict[str, np.ndarray]]:
-    """Fit a zero-shot model on unit-length features; return it and the parts for test."""
-    normalizer = FeatureNormalizer().fit(data.X_train)
-    estimator = ZERO_SHOT[model].build(data.prototypes, seed)
-    estimator.set_params(**parameters)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator.fit(normalizer.transform(data.X_train), data.y_train)
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """Fit a zero-shot model; return its classifier, and the parts for test as that takes them."""
+    pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
+    with quiet():
+        pipeline.fit(data.X_train, data.y_train)
+    classifier = pipeline[-1]
+    if getattr(classifier, "is_transductive_", False):
+        raise ValueError(
+            f"Models here must learn from training samples alone; {model!r} has seen unlabelled "
+            "ones of unseen classes, so that its figures do not compare. Measure it apart."
+        )
     parts = {
-        part: normalizer.transform(data.X[getattr(data.split, part)])
+        part: pipeline[:-1].transform(data.X[getattr(data.split, part)])
         for part in ("test_seen", "test_unseen")
         if len(getattr(data.split, part))
     }
-    return estimator, parts
+    return classifier, parts
+
+
+def _chosen_penalty(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> float:
+    """Return the penalty of seen classes that held-out training classes ask for."""
+    pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
+    pipeline.set_params(**{f"{CLASSIFY}__seen_penalty": "auto"})
+    with quiet():
+        return calibrate(pipeline, data.X_train, data.y_train)["seen_penalty"]
 
 
 def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

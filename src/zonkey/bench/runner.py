@@ -12,12 +12,23 @@ from joblib import Parallel, delayed
 
 from ..datasets import Dataset
 from . import protocols
+from .catalogue import FEW_SHOT, ZERO_SHOT
 from .experiments import Experiment, Scale, is_zero_shot
 from .memory import peak_memory_mb, reset_peak_memory
-from .models import FEW_SHOT, ZERO_SHOT, Grid, thinned
+from .models import Grid, thinned
+from .plan import (
+    N_STAGES,
+    is_selection,
+    model_of,
+    selection_of,
+    stage_of,
+    start_of,
+    wanted_runs,
+    zero_selection_of,
+)
 from .records import Key, Records, versions
 from .selection import select_few_shot, select_zero_shot
-from .sources import find_source
+from .sources import NoValidationClasses, find_source
 
 PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
     "zero-shot": protocols.zero_shot,
@@ -27,10 +38,8 @@ PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
     "all-classes": protocols.all_classes,
     "runtime": protocols.runtime,
 }
-PROTOCOL_VERSION = 1  # to be raised when what a protocol measures changes
+PROTOCOL_VERSION = 2  # to be raised when what a protocol measures changes
 SHOTS_TO_CHOOSE_ON = 5  # for all classes at once, whatever the number of shots
-_TRIAL_SHOTS = (1, 5)
-_ZERO_SHOT_MODEL = "BPL"  # whose choice serves few-shot models without a shot
 
 
 @dataclass(frozen=True)
@@ -72,12 +81,12 @@ def run_experiments(
     """
     names = [find_source(name, folder).name for name in data_names]  # an unknown one: told at once
     start = time.perf_counter()
-    wanted = list(_wanted(list(experiments), names, scale))
+    wanted = list(wanted_runs(list(experiments), names, scale))
     done = 0
-    for choosing in (True, False):  # every run needs its selection
+    for stage in range(N_STAGES):
         jobs = []
         for key, options in wanted:
-            if is_selection(key) != choosing:
+            if stage_of(key) != stage:
                 continue
             settings = _settings(key, options, scale, folder, records)
             if settings is None:
@@ -98,53 +107,6 @@ def run_experiments(
             yield Progress(job.key, record, done, len(wanted), seconds, content.get("error"))
 
 
-def is_selection(key: Key) -> bool:
-    """Say whether a run chooses parameters for others."""
-    return key.protocol.startswith("selection")
-
-
-def selection_of(key: Key) -> Key:
-    """Return the run that chooses the parameters of this one, on the task that it will be asked."""
-    if is_selection(key):
-        return key
-    if is_zero_shot(key.model):
-        return Key("selection", key.data, key.model)
-    task = key.protocol.split("-")[1] if key.protocol.startswith("trials-") else "all"
-    return Key(f"selection-{task}", key.data, key.model)
-
-
-def _wanted(
-    experiments: list[Experiment], data_names: list[str], scale: Scale
-) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """Yield every run once."""
-    wanted: dict[Key, dict[str, Any]] = {}
-    for name in data_names:
-        for experiment in experiments:
-            for key in _keys(experiment, name, scale):
-                wanted[selection_of(key)] = {}
-                if _starts_from_zero(key):
-                    wanted[Key("selection", name, _ZERO_SHOT_MODEL)] = {}
-                if not is_selection(key):
-                    wanted[key] = scale.options(key.protocol)
-    yield from wanted.items()
-
-
-def _keys(experiment: Experiment, data: str, scale: Scale) -> Iterator[Key]:
-    for model in experiment.models:
-        if experiment.protocol == "trials":
-            for n_shot in _TRIAL_SHOTS:
-                yield Key(f"trials-{n_shot}", data, model)
-        elif experiment.protocol == "zero-shot" and ZERO_SHOT[model].is_random:
-            for seed in range(scale.n_seeds):
-                yield Key("zero-shot", data, model, seed)
-        else:
-            yield Key(experiment.protocol, data, model)
-
-
-def _starts_from_zero(key: Key) -> bool:
-    return key.protocol == "all-classes" and FEW_SHOT[key.model].from_zero
-
-
 def _settings(
     key: Key, options: dict[str, Any], scale: Scale, folder: str | None, records: Records
 ) -> dict[str, Any] | None:
@@ -152,25 +114,38 @@ def _settings(
 
     None where the parameters that it needs could not be chosen.
     """
-    zero_shot = is_zero_shot(key.model)
     settings = {
         "data": _load(key, folder).sha256,
-        "model": ZERO_SHOT[key.model].fixed if zero_shot else FEW_SHOT[key.model].fixed,
+        **model_of(key).record(),
         "zonkey": versions()["zonkey"],
         "protocol_version": PROTOCOL_VERSION,
         **options,
     }
     if is_selection(key):
-        settings["grid"] = _grid(key.model, scale)
-        if zero_shot:
-            return {**settings, "n_folds": scale.n_folds}
-        trials = None if key.protocol.endswith("-all") else scale.n_selection_trials
-        validation = _load_validation(key.data, folder).sha256
-        return {**settings, "n_trials": trials, "validation": validation}
+        return _settings_of_selection(key, settings, scale, folder, records)
     parameters = _chosen(records, selection_of(key))
-    if _starts_from_zero(key):
-        settings["zero_parameters"] = _chosen(records, Key("selection", key.data, _ZERO_SHOT_MODEL))
+    zero = zero_selection_of(key)
+    if zero is not None:
+        settings["zero_parameters"] = _chosen(records, zero)
     return None if parameters is None else {**settings, "parameters": parameters}
+
+
+def _settings_of_selection(
+    key: Key, settings: dict[str, Any], scale: Scale, folder: str | None, records: Records
+) -> dict[str, Any] | None:
+    settings = {**settings, "grid": _grid(key, scale)}
+    if is_zero_shot(key.protocol):
+        settings["n_folds"] = scale.n_folds
+        start = start_of(key)
+        if start is None:
+            return settings
+        chosen = _chosen(records, start)
+        about = {"start": chosen, "start_of": start.model}
+        return None if chosen is None else {**settings, **about}
+    trials = None if key.protocol.endswith("-all") else scale.n_selection_trials
+    validation = _load_validation(key.data, folder)
+    known = None if validation is None else validation.sha256
+    return {**settings, "n_trials": trials, "validation": known}
 
 
 def _chosen(records: Records, key: Key) -> dict[str, Any] | None:
@@ -178,8 +153,8 @@ def _chosen(records: Records, key: Key) -> dict[str, Any] | None:
     return None if record is None else record["results"]["chosen"]
 
 
-def _grid(model: str, scale: Scale) -> Grid:
-    grid = ZERO_SHOT[model].grid if is_zero_shot(model) else FEW_SHOT[model].grid
+def _grid(key: Key, scale: Scale) -> Grid:
+    grid = model_of(key).grid
     return thinned(grid) if scale.quick else grid
 
 
@@ -228,8 +203,9 @@ def _measure(job: Job, data: Dataset) -> dict[str, Any]:
 
 def _select(job: Job, data: Dataset) -> dict[str, Any]:
     settings, model = job.settings, job.key.model
-    if is_zero_shot(model):
-        options = {"grid": settings["grid"], "n_folds": settings["n_folds"]}
+    if is_zero_shot(job.key.protocol):
+        names = ("grid", "n_folds", "start")
+        options = {name: settings[name] for name in names if name in settings}
         return select_zero_shot(ZERO_SHOT[model], data, **options)
     task = job.key.protocol.split("-")[1]
     return select_few_shot(
@@ -243,7 +219,7 @@ def _select(job: Job, data: Dataset) -> dict[str, Any]:
 
 
 def _load(key: Key, folder: str | None) -> Dataset:
-    return _load_data(key.data, folder, is_zero_shot(key.model))
+    return _load_data(key.data, folder, is_zero_shot(key.protocol))
 
 
 @lru_cache(maxsize=4)
@@ -253,5 +229,9 @@ def _load_data(name: str, folder: str | None, zero_shot: bool) -> Dataset:
 
 
 @lru_cache(maxsize=2)
-def _load_validation(name: str, folder: str | None) -> Dataset:
-    return find_source(name, folder).load_validation()
+def _load_validation(name: str, folder: str | None) -> Dataset | None:
+    """Return validation classes, or None where the data set names none."""
+    try:
+        return find_source(name, folder).load_validation()
+    except NoValidationClasses:
+        return None

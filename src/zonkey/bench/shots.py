@@ -10,14 +10,14 @@ import numpy as np
 
 from ..core import BaseClasses, Moments, Prototypes
 from ..datasets import Dataset
-from ..preprocessing import FeatureNormalizer
+from .preparation import Preset, feature_steps
 
 _N_WAY, _N_QUERY = 5, 15
 
 
 @dataclass(frozen=True, eq=False)
 class Shots:
-    """Unit-length features of novel classes, and the base classes as moments.
+    """Features of novel classes after the steps of a preset, and the base classes as moments.
 
     Attributes
     ----------
@@ -55,15 +55,19 @@ class Shots:
         return {"n_way": n_way, "n_shot": n_shot, "n_query": n_query, "queries": self.queries}
 
 
-def prepared_shots(data: Dataset) -> Shots:
-    """Gather the moments of the base classes, and the samples of the novel ones."""
-    normalizer = FeatureNormalizer().fit(data.X_train)
-    prototypes = data.prototypes.normalized()
-    moments = Moments(prototypes).update(normalizer.transform(data.X_train), data.y_train)
+def prepared_shots(data: Dataset, preset: Preset = "paper") -> Shots:
+    """Gather the moments of the base classes, and the samples of the novel ones.
+
+    What a preset learns of features it learns from the base classes. Prototypes are brought to unit
+    length for the paper's; for the recommended one they stay, as the model transforms them.
+    """
+    steps = feature_steps(preset).fit(data.X_train, data.y_train)
+    prototypes = data.prototypes.normalized() if preset == "paper" else data.prototypes
+    moments = Moments(prototypes).update(steps.transform(data.X_train), data.y_train)
     novel = data.split.novel
     asked = np.flatnonzero(np.isin(novel, data.split.query))
     return Shots(
-        X=normalizer.transform(data.X[novel]),
+        X=steps.transform(data.X[novel]),
         y=data.y[novel],
         classes=data.unseen_classes,
         queries=asked if len(asked) else None,

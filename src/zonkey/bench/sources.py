@@ -24,6 +24,16 @@ _XLSA17 = {"awa1": "AWA1", "awa2": "AWA2", "cub": "CUB", "sun": "SUN", "apy": "A
 _MINI = ("wrn28_10.npz", "wrn28_10_train64.npz")
 
 
+class NoValidationClasses(DataError):
+    """A data set whose split names no classes to choose few-shot parameters on."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The data set {name!r} names no validation classes to choose few-shot parameters on; "
+            "give its split some."
+        )
+
+
 @dataclass(frozen=True)
 class Source:
     """A data set, and how to read it.
@@ -115,10 +125,7 @@ def validation_view(data: Dataset) -> Dataset:
     train = data.split.train
     novel = train[held_out[train]]
     if not len(novel):
-        raise DataError(
-            f"The data set {data.name!r} names no validation classes to choose few-shot parameters "
-            "on; give its split some."
-        )
+        raise NoValidationClasses(data.name)
     query = novel[np.isin(_style(data)[novel], _query_styles(data))]
     split = Split(
         train=train[~held_out[train]],

@@ -82,8 +82,8 @@ def write_page(result: DemoResult, path: Path) -> Path:
         "From no shot to four",
         paragraph(
             f"All {record['any_shot']['n_novel']} unseen classes at once. Shots are drawn in other "
-            "styles than queries. The point at 0 is zero-shot learning, by the same model. Best so "
-            "far is the nearest class mean after a power transform, which knows no prototypes."
+            "styles than queries. The point at 0 is zero-shot learning, by the same model. The "
+            "recommended model weighs the mean of the shots against the projected prototype."
         ),
         figure_html(
             draw_any_shot(record["any_shot"]),
@@ -139,10 +139,14 @@ def model_rows(record: dict[str, Any]) -> list[list[str]]:
     """Return the table of models as text, one row a model."""
     rows = []
     for row in record["models"]:
-        chosen = ", ".join(f"{name} {value}" for name, value in row["chosen"].items())
+        chosen = ", ".join(f"{name} {_short(value)}" for name, value in row["chosen"].items())
         figures = [f"{100 * row[key]:.1f}" for key in HEADINGS]
         rows.append([row["model"], chosen or "-", *figures])
     return rows
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def emoji_html(data: EmojiDataset, label: str) -> str:

@@ -18,12 +18,17 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from ..core.labels import as_labels
 from ..core.prototypes import Prototypes
+from ..core.reservoir import row_priorities
 from ..metrics import best_penalty, best_temperature, seen_unseen_curve
 from .semantics import restricted
 from .validation import check_interval
 
 _MOST_FOLDS = 10
 _HELD_OUT = 5  # one sample in so many of a class that stays in training
+_TOO_FEW = (
+    'seen_penalty="auto" and temperature="auto" hold samples of seen classes out; got one sample '
+    "of nearly every class, which leaves none to learn from. Pass numbers instead."
+)
 
 
 def needs_calibration(estimator: Any) -> bool:
@@ -76,24 +81,20 @@ def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.n
             'seen_penalty="auto" and temperature="auto" need at least four classes in y, to hold '
             f"two of them out in turn; got {len(classes)}. Pass numbers instead."
         )
-    if len(labels) == len(classes):
-        raise ValueError(
-            'seen_penalty="auto" and temperature="auto" hold samples of seen classes out; got one '
-            "sample a class, which leaves none to learn from. Pass numbers instead."
-        )
     seed = check_random_state(last.random_state).randint(2**31 - 1)
-    rng = np.random.default_rng(seed)
-    # Sorted by value before they are drawn, so that the order they came in has no influence.
-    order = np.lexsort((_first_column(X), codes))
-    position = np.empty(len(labels), np.int64)  # of a sample among those of its class, at random
+    # Drawn by a hash of their values, so that the order they came in has no influence.
+    priorities = row_priorities(np.asarray(X), seed)
+    position = np.empty(len(labels), np.int64)  # of a sample among those of its class
     for j in range(len(classes)):
-        members = order[codes[order] == j]
-        position[members] = rng.permutation(len(members))
+        members = np.flatnonzero(codes == j)
+        position[members[np.argsort(priorities[members])]] = np.arange(len(members))
     folds = []
     for _, held in KFold(n_folds, shuffle=True, random_state=seed).split(classes):
         out = np.isin(codes, held)
         # The first of a class never goes: a class without samples would be an unseen one.
         spared = (position % _HELD_OUT == 1) & ~out
+        if not spared.any():
+            raise ValueError(_TOO_FEW)
         folds.append((np.flatnonzero(~out & ~spared), np.flatnonzero(out | spared)))
     return folds
 
@@ -121,10 +122,6 @@ def _scores(
         fold_model.classes_,
         np.unique(labels[train]),
     )
-
-
-def _first_column(X: Any) -> np.ndarray:
-    return np.asarray(X)[:, 0]
 
 
 def _asked(

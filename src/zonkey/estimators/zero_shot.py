@@ -304,7 +304,7 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
     @property
     def uses_scatter(self) -> bool:
         """Whether a fit needs A0, the scatter of the features, and its decomposition."""
-        return self.direction != "reverse" and (self.direction == "forward" or self._forward() > 0)
+        return self._forward() > 0
 
     def training_prototypes(self, y: Any) -> Prototypes:
         """Return the prototypes that a fit on labels `y` uses: those given, or one-hot ones."""

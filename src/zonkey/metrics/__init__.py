@@ -2,13 +2,8 @@
 
 from .accuracy import hit_at_k, per_class_accuracy
 from .bootstrap import PairedInterval, paired_bootstrap_interval
-from .calibration import (
-    SelectiveAccuracy,
-    best_penalty,
-    best_temperature,
-    expected_calibration_error,
-    selective_accuracy,
-)
+from .calibration import best_penalty, best_temperature
+from .confidence import SelectiveAccuracy, expected_calibration_error, selective_accuracy
 from .generalized import (
     GeneralizedScores,
     SeenUnseenCurve,

@@ -21,6 +21,8 @@ from joblib import hash as fingerprint
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.labels import as_labels
@@ -45,9 +47,11 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Parameters not in the grid are taken from it. Steps before the classifier are learnt anew
         in every fold, from the classes that stay. Where `seen_penalty` or `temperature` is
         "auto", they are chosen for the best point, on folds of the whole pipeline.
-    param_grid : dict or list of dicts
+    param_grid : dict, list of dicts, or tuple of these
         As in scikit-learn: ``{"alpha": [0.1, 0.5], "mu": [0.1, 0.3]}``, with the names of steps
-        in a pipeline: ``{"zeroshotclassifier__alpha": [0.1, 0.5]}``.
+        in a pipeline: ``{"zeroshotclassifier__alpha": [0.1, 0.5]}``. The grids of a tuple are
+        searched one after the other, each with the best of those before: many parameters for
+        the price of a few, where they hardly depend on each other.
     cv : int or splitter, default=5
         Number of folds, or a splitter such as ``ClassKFold(3, shuffle=True, random_state=0)``.
         Every class must be wholly in or wholly out of a fold.
@@ -93,19 +97,29 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Score every point of the grid on every fold, then refit the best."""
-        subject, points = self._checked()
+        subject, stages = self._checked()
+        vars(self).pop("calibration_", None)  # of an earlier fit
         given = X
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         labels = as_labels(y)
         judged = subject.judged(labels)
-        everything = self._moments(judged, points, X, labels)
-        scores = np.column_stack(
-            [
-                self._score_fold(judged, points, X, labels, train, test, everything)
-                for train, test in self._folds(X, labels)
-            ]
-        )
-        self._record(points, scores)
+        everything = self._moments(judged, [p for points in stages for p in points], X, labels)
+        folds = list(self._folds(X, labels))
+        tried: list[Point] = []
+        scores: list[np.ndarray] = []
+        best: Point = {}
+        for stage in stages:
+            points = [{**best, **point} for point in stage]
+            found = np.column_stack(
+                [
+                    self._score_fold(judged, points, X, labels, train, test, everything)
+                    for train, test in folds
+                ]
+            )
+            tried += points
+            scores.append(found)
+            best = tried[_best(scores)]
+        self._record(tried, scores)
         if self.refit:
             self.best_estimator_ = self._calibrated(subject, X, labels).fit(given, y)
             self.classes_ = self.best_estimator_.classes_
@@ -181,7 +195,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             scores[members] = cast(list[float], pool(jobs))
         return scores.tolist()
 
-    def _checked(self) -> tuple[Subject, list[Point]]:
+    def _checked(self) -> tuple[Subject, list[list[Point]]]:
         subject = Subject(self.estimator)
         last = subject.classifier
         if not isinstance(last, NearestPrototypeMixin) or isinstance(last, FewShotClassifier):
@@ -190,16 +204,27 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"that ends in one; got {type(last).__name__}. For others use "
                 "GridSearchCV with cv=ClassKFold()."
             )
-        points = list(ParameterGrid(self.param_grid))
+        grids = self.param_grid if isinstance(self.param_grid, tuple) else (self.param_grid,)
+        stages = [list(ParameterGrid(grid)) for grid in grids]
+        points = [point for stage in stages for point in stage]
+        whole = {"steps", subject.prefix.removesuffix("__")} & {n for p in points for n in p}
+        if isinstance(self.estimator, Pipeline) and whole:
+            raise ValueError(
+                f"`param_grid` must name parameters of the classifier, not {min(whole)!r} as a "
+                "whole. Search over one classifier at a time."
+            )
+        if not points:
+            raise ValueError("`param_grid` must have at least one point; got none. Pass {}.")
         for name in (*FIXED, "random_state"):
             if any(name in subject.divided(point)[1] for point in points):
                 raise ValueError(
                     f"`param_grid` must leave `{name}` alone: the folds decide it. Search over "
                     "it with GridSearchCV and cv=ClassKFold()."
                 )
-        return subject, points
+        return subject, stages
 
-    def _record(self, points: list[dict[str, Any]], scores: np.ndarray) -> None:
+    def _record(self, points: list[Point], stages: list[np.ndarray]) -> None:
+        scores = np.concatenate(stages)
         mean = scores.mean(axis=1)
         names = sorted({name for point in points for name in point})
         self.cv_results_: dict[str, Any] = {
@@ -210,7 +235,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             "std_test_score": scores.std(axis=1),
             "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
         }
-        self.best_index_ = int(np.argmax(mean))
+        self.best_index_ = _best(stages)
         self.best_params_ = points[self.best_index_]
         self.best_score_ = float(mean[self.best_index_])
 
@@ -220,12 +245,17 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
         """Return the k best candidates of the best estimator."""
-        return self._best().predict_top(X, k)
+        best = self._best()
+        if isinstance(best, Pipeline):  # which hands on scikit-learn's own methods only
+            last: Any = best[-1]
+            return last.predict_top(best[:-1].transform(X) if len(best) > 1 else X, k)
+        return best.predict_top(X, k)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of the best estimator."""
         return self._best().decision_function(X)
 
+    @available_if(lambda self: hasattr(Subject(self.estimator).classifier, "predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities of the best estimator."""
         return self._best().predict_proba(X)
@@ -242,6 +272,14 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "or fit an estimator with `best_params_`."
             )
         return self.best_estimator_
+
+
+def _best(stages: list[np.ndarray]) -> int:
+    """Return the number of the best point; of equals the first of the last stage, all settled."""
+    means = [scores.mean(axis=1) for scores in stages]
+    highest = max(mean.max() for mean in means)
+    last = max(i for i, mean in enumerate(means) if mean.max() == highest)
+    return sum(len(mean) for mean in means[:last]) + int(np.argmax(means[last]))
 
 
 def _prepared(

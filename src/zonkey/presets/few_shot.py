@@ -14,10 +14,11 @@ from sklearn.pipeline import Pipeline
 from ..core.frame import BaseClasses
 from ..core.labels import as_labels
 from ..core.moments import Moments
+from ..core.prototypes import Prototypes
 from ..estimators import FewShotClassifier
 from ..evaluation import n_way_k_shot
 from ..preprocessing import FeatureNormalizer
-from .recommended import KERNELS, REGRESSION, SEMANTICS, STEPS, preprocessing
+from .recommended import REGRESSION, STEPS, open_grids, preprocessing
 
 _TRIALS = 100  # one-shot trials that parameters are chosen on
 
@@ -66,6 +67,9 @@ def recommended_few_shot(
     >>> model.fit(shots, ["e", "f"]).predict(shots).tolist()
     ['e', 'f']
     """
+    if "base" in parameters:
+        raise TypeError("`base` is gathered from X_base and y_base; leave it out.")
+    prototypes = Prototypes.coerce(prototypes)
     fixed = {
         **REGRESSION,
         "gamma": 1.0,
@@ -78,9 +82,10 @@ def recommended_few_shot(
     data = FewShotData(X_base, y_base, prototypes, validation)
     of_steps: dict[str, Any] = {}
     if validation is not None:
+        _check_validation(validation[1])
         of_steps = data.best([{}], list(ParameterGrid(STEPS)), model)[1]
-        points = [point for point in _points() if not set(point) & set(parameters)]
-        model.set_params(**data.best(points or [{}], [of_steps], model)[0])
+        for grid in open_grids(parameters):
+            model.set_params(**data.best(list(ParameterGrid(grid)), [of_steps], model)[0])
     steps, base = data.prepared(of_steps)
     model.set_params(base=base)
     if validation is not None and "fusion" not in parameters:
@@ -116,7 +121,7 @@ class FewShotData:
             for point in points:
                 tried: Any = clone(model)
                 tried.set_params(**point, base=base, candidates="novel")
-                if not isinstance(tried.fusion, float | int):
+                if isinstance(tried.fusion, str):
                     tried.set_params(fusion=tried.worth_of_prototypes(X, y))
                 scores.append((_accuracy(tried, X, y), point, of_steps))
         return max(scores, key=lambda score: score[0])[1:]
@@ -133,10 +138,10 @@ def _accuracy(model: FewShotClassifier, X: np.ndarray, y: np.ndarray) -> float:
     return float(found["model"].mean())
 
 
-def _points() -> list[dict[str, Any]]:
-    """Return what the semantic side is chosen from."""
-    return [
-        {**point, "prototype_transformer": FeatureNormalizer(power=power, center=True)}
-        for point in ParameterGrid([{**kernel, "beta": SEMANTICS["beta"]} for kernel in KERNELS])
-        for power in SEMANTICS["prototype_transformer__power"]
-    ]
+def _check_validation(y: Any) -> None:
+    classes, counts = np.unique(as_labels(y), return_counts=True)
+    if len(classes) < 2 or counts.min() < 2:
+        raise ValueError(
+            "`validation` must have at least two classes of at least two samples; got "
+            f"{len(classes)} classes, the smallest of {counts.min()}. Pass more, or None."
+        )

@@ -24,25 +24,27 @@ REGRESSION: dict[str, Any] = {
     "gamma": 0.5,
     "beta": 0.03,
 }
+# Searched one after the other, each with the best of those before.
 STEPS: dict[str, list[Any]] = {
     "power__power": [0.5, 1.0],
-    "whiten__shrinkage": [1.0, 4.0, 16.0],
+    "whiten__shrinkage": [0.25, 1.0, 4.0, 16.0],
 }
-SEMANTICS: dict[str, list[Any]] = {
+_BETAS = [0.01, 0.03, 0.1, 0.3, 1.0]
+KERNELS: list[dict[str, list[Any]]] = [
+    {"kernel": ["linear"], "beta": _BETAS},
+    {"kernel": ["rbf"], "gamma": [0.25, 0.5, 1.0, 2.0, 4.0], "beta": _BETAS},
+]
+PROTOTYPES: dict[str, list[Any]] = {
     "prototype_transformer__power": [0.5, 0.7, 1.0],
     "prototype_transformer__norm": ["l2", None],
-    "beta": [0.01, 0.03, 0.1, 0.3, 1.0],
 }
-KERNELS: list[dict[str, list[Any]]] = [
-    {"kernel": ["linear"]},
-    {"kernel": ["rbf"], "gamma": [0.25, 0.5, 1.0, 2.0]},
-]
 
 
 def recommended(
     prototypes: Any,
     *,
     candidates: Any = "unseen",
+    param_grid: Any = None,
     cv: Any = None,
     random_state: int = 0,
     n_jobs: int | None = None,
@@ -61,6 +63,9 @@ def recommended(
         A semantic vector for every class, seen and unseen.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
+    param_grid : as for `ZeroShotSearchCV`, default=None
+        What is chosen from, in a pipeline of the steps "power", "whiten", "unit" and "classify".
+        None: powers, shrinkages, kernels, ridges and powers of prototypes, a few of each.
     cv : int or splitter, default=None
         None: five folds of classes, drawn at random.
     random_state : int, default=0
@@ -89,16 +94,26 @@ def recommended(
         },
     )
     pipeline = Pipeline([*preprocessing().steps, ("classify", classifier)])
-    shared = {
-        **STEPS,
-        **{f"classify__{name}": values for name, values in SEMANTICS.items()},
-    }
-    grid = [
-        {**shared, **{f"classify__{name}": values for name, values in kernel.items()}}
-        for kernel in KERNELS
-    ]
+    full = (STEPS, *([_of_classifier(part) for part in grid] for grid in open_grids(parameters)))
     folds = ClassKFold(5, shuffle=True, random_state=random_state) if cv is None else cv
+    grid = full if param_grid is None else param_grid
     return ZeroShotSearchCV(pipeline, grid, cv=folds, n_jobs=n_jobs, verbose=verbose)
+
+
+def open_grids(given: dict[str, Any]) -> list[list[dict[str, list[Any]]]]:
+    """Return the grids of the semantic side, less what the user has settled."""
+    kernels = KERNELS
+    if "kernel" in given:
+        kernels = [part for part in KERNELS if given["kernel"] in part["kernel"]] or KERNELS[:1]
+    left = [
+        [{name: v for name, v in part.items() if name.split("__")[0] not in given} for part in grid]
+        for grid in (kernels, [PROTOTYPES])
+    ]
+    return [[part for part in grid if part] or [{}] for grid in left]
+
+
+def _of_classifier(grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {f"classify__{name}": values for name, values in grid.items()}
 
 
 def preprocessing() -> Pipeline:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..bench import EXPERIMENTS, Experiment, Records
+from ..bench.plan import selection_of, zero_selection_of
 from ..bench.records import Key
-from ..bench.runner import selection_of
 from ..datasets import DataError
 
 Record = dict[str, Any]
@@ -83,12 +83,17 @@ class Collection:
         """Return what can be told: experiments, and the data sets that they have runs on.
 
         Experiments share runs. One model alone compares with nothing, so that it takes two
-        (where the experiment has as many) to show a table.
+        (where the experiment has as many) to show a table, among them the one that it is about.
         """
         found = []
         for experiment in EXPERIMENTS.values():
             least = min(2, len(experiment.models))
-            names = [name for name in self.data_names if len(self.of(experiment, name)) >= least]
+            found_on = {name: self.of(experiment, name) for name in self.data_names}
+            names = [
+                name
+                for name, runs in found_on.items()
+                if len(runs) >= least and (not experiment.subject or experiment.subject in runs)
+            ]
             if names:
                 found.append((experiment, names))
         return found
@@ -98,7 +103,7 @@ class Collection:
 
         None where there is none, or where it chose others than the run has.
         """
-        asked = selection_of(Key(run["protocol"], run["data_name"], run["model"])).protocol
+        asked = selection_of(_key(run)).protocol
         if asked == "selection-all" and "protocol_version" not in run["settings"]:
             asked = "selection-5"  # all classes at once had no choice of their own yet
         found = self.first(asked, run["data_name"], run["model"])
@@ -107,9 +112,14 @@ class Collection:
 
     def zero_selection_of(self, run: Record) -> Record | None:
         """Return the record that the parameters of a run without shots were chosen in."""
-        found = self.first("selection", run["data_name"], "BPL")
+        key = zero_selection_of(_key(run))
+        found = None if key is None else self.first(key.protocol, key.data, key.model)
         chosen = None if found is None else found["results"]["chosen"]
         return found if chosen == run["settings"]["zero_parameters"] else None
+
+
+def _key(run: Record) -> Key:
+    return Key(run["protocol"], run["data_name"], run["model"])
 
 
 def parameters_of(run: Record) -> dict[str, Any] | None:

@@ -16,9 +16,11 @@ from .confidence import (
     compare_trials,
 )
 from .measures import shots_label
+from .on_top import on_top_comparisons, verdict_of
 
 _OURS = {"zero-shot": "BPL", "trials": "BPL (SFSP1)", "all-classes": "BPL (SFSP1)"}
 _STEPS_OF_ABLATION = (("BPL1", "BPL0"), ("BPL0", "RPL"), ("BPL0", "FPL"))
+_PARTS_OF_FUSION = (("recommended", "shots alone"), ("recommended", "prototype alone"))
 _HOW = {
     "zero-shot": (
         "Differences of accuracy in points, averaged over all seeds, with the 95 % interval of a "
@@ -39,8 +41,9 @@ _HOW = {
 
 def comparison_table(experiment: Experiment, data: str, collection: Collection) -> Table | None:
     """Return differences on the same samples, trials or shots; None where nothing pairs."""
+    tell = verdict_of if experiment.name == "on-top" else _better
     rows = [
-        [label, f"{found.first} - {found.second}", rounded(found.full_text), found.verdict]
+        [label, f"{found.first} - {found.second}", rounded(found.full_text), tell(found)]
         for label, found in _comparisons(experiment, data, collection)
         if found is not None
     ]
@@ -56,13 +59,17 @@ def _comparisons(
 ) -> Iterator[tuple[str, Comparison | None]]:
     if experiment.name == "generalised-zsl" or experiment.protocol not in _OURS:
         return
-    ours = _OURS[experiment.protocol]
+    ours = experiment.subject or _OURS[experiment.protocol]
+    if experiment.name == "on-top":
+        yield from (("accuracy", found) for found in on_top_comparisons(data, collection).values())
+        return
     if experiment.name == "any-shot":
         yield from _more_shots(experiment, data, collection)
         return
     pairs = [(ours, model) for model in experiment.models if model != ours]
     if experiment.name == "ablation":
         pairs += _STEPS_OF_ABLATION
+    pairs += [pair for pair in _PARTS_OF_FUSION if {*pair} <= {*experiment.models}]
     for protocol in collection.protocols(experiment, data):
         for names in pairs:
             if protocol == "zero-shot":
@@ -75,6 +82,10 @@ def _comparisons(
                     yield metric, compare_shots(first, second, metric)
             elif first is not None:
                 yield shots_label(first), compare_trials(first, second)
+
+
+def _better(comparison: Comparison) -> str:
+    return comparison.verdict
 
 
 def _more_shots(

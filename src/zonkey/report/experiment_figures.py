@@ -12,12 +12,16 @@ from .diagnostics import sensitivity_profiles
 from .figures import (
     draw_bars,
     draw_convergence,
+    draw_differences,
+    draw_ranking,
     draw_runtimes,
     draw_sensitivity,
     draw_shot_curves,
     draw_trade_off,
 )
 from .figures_classes import draw_maps
+from .measures import Measurement, over_seeds
+from .on_top import on_top_comparisons
 from .runtimes import seconds_by_shots
 from .tables import column_groups
 
@@ -50,6 +54,14 @@ def _caption_and_figure(
             found = collection.of(experiment, data)
             times = {model: seconds_by_shots(of_model) for model, of_model in found.items()}
             return "time of a fit alone.", lambda: draw_runtimes(times)
+        case "beyond", _:
+            found = _accuracies(experiment, data, collection)
+            return "accuracy, spread as in the table.", lambda: draw_ranking(found, "accuracy (%)")
+        case "on-top", _:
+            differences = on_top_comparisons(data, collection)
+            caption = f"what each adds to {experiment.subject}, with its 95 % interval."
+            label = "difference of accuracy (points)"
+            return (caption, lambda: draw_differences(differences, label)) if differences else None
         case "any-shot", _:
             caption = f"K = 0 is zero-shot learning; {draws}"
             return caption, lambda: draw_shot_curves(runs, least=0)
@@ -81,6 +93,15 @@ def _trade_offs(runs: dict[str, Any]) -> dict[str, tuple[list[float], list[float
         )
         for model, results in found.items()
     }
+
+
+def _accuracies(
+    experiment: Experiment, data: str, collection: Collection
+) -> dict[str, Measurement]:
+    found = {
+        model: over_seeds(runs, "zsl") for model, runs in collection.of(experiment, data).items()
+    }
+    return {model: value for model, value in found.items() if value is not None}
 
 
 def _bars(experiment: Experiment, data: str, collection: Collection) -> Figure:

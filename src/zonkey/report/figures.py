@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .confidence import Comparison
 from .diagnostics import sensitivity_profiles
 from .drawing import add_grid, bar_style, line_style, new_figure, plain
 from .measures import Measurement, accuracies_by_step, over_repetitions
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Record = dict[str, Any]
@@ -50,6 +52,44 @@ def draw_bars(values: Mapping[str, Mapping[str, Measurement | None]], label: str
     add_grid(axis, "y")
     figure.legend(loc="outside right upper", fontsize=9)
     return figure
+
+
+def draw_ranking(values: Mapping[str, Measurement], label: str) -> Figure:
+    """Draw a bar a model with its name beside it, for more models than a legend can tell apart."""
+    figure, axis = _rows_of(list(values), label)
+    spreads = [100 * (value.spread or 0.0) for value in values.values()]
+    bars = axis.barh(
+        range(len(values)),
+        [100 * value.mean for value in values.values()],
+        xerr=spreads if any(spreads) else None,
+        capsize=3,
+        **bar_style(0),
+    )
+    axis.bar_label(bars, fmt=_number, fontsize=8, padding=3)
+    axis.margins(x=0.1)
+    return figure
+
+
+def draw_differences(differences: Mapping[str, Comparison], label: str) -> Figure:
+    """Draw the difference of each model to another one with its interval, and a line at none."""
+    figure, axis = _rows_of(list(differences), label)
+    for row, found in enumerate(differences.values()):
+        middle, low, high = (100 * end for end in (found.difference, found.low, found.high))
+        axis.plot([low, high], [row, row], color="black", linewidth=1.2)
+        axis.plot([middle], [row], **{**line_style(0), "linestyle": "none"})
+    axis.axvline(0, color="0.4", linestyle=":", linewidth=1)
+    axis.margins(x=0.1)
+    return figure
+
+
+def _rows_of(names: list[str], label: str) -> tuple[Figure, Axes]:
+    """Return axes with a row a name, the first on top."""
+    figure = new_figure(7.5, 1.0 + 0.32 * len(names))
+    axis = figure.subplots()
+    axis.set_yticks(range(len(names)), [plain(name) for name in names])
+    axis.set(xlabel=label, ylim=(len(names) - 0.4, -0.6))
+    add_grid(axis, "x")
+    return figure, axis
 
 
 def draw_shot_curves(runs: Mapping[str, Record], least: int = 1) -> Figure:

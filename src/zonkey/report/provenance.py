@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..bench import Experiment
@@ -27,20 +28,39 @@ def about_data(run: Record) -> Text:
 
 
 def chosen_parameters(experiment: Experiment, data: str, collection: Collection) -> Table | None:
-    """Return the parameters of every model, and which classes they were chosen on."""
+    """Return preset and parameters of every model, and which classes they were chosen on."""
     rows = []
     several = len(collection.protocols(experiment, data)) > 1
     for runs in collection.of(experiment, data).values():
         for run in _one_a_protocol(runs):
             shots = f", {shots_label(run)}" if several else ""
             where = _choice(parameters_of(run), collection.selection_of(run))
-            rows.append([f"{run['model']}{shots}", *where])
+            rows.append([f"{run['model']}{shots}", preset_of(run), *where])
             zero = run["settings"].get("zero_parameters")
             if zero is not None and 0 in run["results"].get("shots", ()):
                 where = _choice(zero, collection.zero_selection_of(run))
-                rows.append([f"{run['model']}, K = 0, as for zero-shot learning", *where])
-    headings = ["model", "chosen", "chosen on"]
+                name = f"{run['model']}, K = 0, as for zero-shot learning"
+                rows.append([name, preset_of(run), *where])
+    headings = ["model", "preset", "chosen", "chosen on"]
     return Table(headings, rows, "Chosen parameters") if rows else None
+
+
+def preset_of(run: Record) -> str:
+    """Return which preprocessing came first; older records know but one."""
+    return run["settings"].get("preset", "paper")
+
+
+def preset_note(runs: Iterable[Record]) -> Text | None:
+    """Say what the presets do, where some model has another one than the paper's."""
+    if all(preset_of(run) == "paper" for run in runs):
+        return None
+    return Text(
+        "Preset paper: features and prototypes at unit length. Preset recommended: features "
+        "power-transformed, centred, brought to unit length and whitened within classes, "
+        "prototypes power-transformed, centred and brought to unit length, all learnt from "
+        "training classes.",
+        is_dim=True,
+    )
 
 
 def how_to_repeat(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
@@ -103,10 +123,13 @@ def selected_on(selection: Record | None) -> str:
         return "not recorded"
     n_points = len(selection["results"]["points"])
     settings = selection["settings"]
+    rest = f"; the rest as for {settings['start_of']}" if "start_of" in settings else ""
+    if not n_points:
+        return "no classes to choose on"
     if "n_folds" in settings:
         where = f"{settings['n_folds']} class-wise folds of the training classes"
     elif settings["n_trials"] is None:
         where = "all validation classes at once"
     else:
         where = f"{settings['n_trials']} trials of validation classes"
-    return f"{where}, {n_points} points"
+    return f"{where}, {n_points} points{rest}"

@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 from ..bench import EXPERIMENTS
 from ..bench.printed import printed
-from .blocks import Block, Cell, Part, Section, Table, Text
+from .blocks import Block, Cell, Part, Section, Table, Text, rounded
 from .claims import CLAIMS
 from .collection import Collection
+from .confidence import compare_predictions
 from .diagnostics import sensitivity_profiles
 from .measures import accuracies_by_step, over_repetitions, over_seeds
+from .on_top import on_top_summary
 from .rules import FAILS, REPRODUCES, RULES, UNDECIDED
-from .tables import compares, features_used
+from .tables import LABELS, compares, features_used
 
 QUICK_BANNER = Text(
     "Quick runs: few seeds, folds and trials; a look, not figures to cite.", is_banner=True
@@ -69,14 +71,14 @@ def findings(collection: Collection) -> dict[str, list[list[Cell]]]:
     return found
 
 
-def additions(collection: Collection) -> list[list[str]]:
+def additions(collection: Collection) -> list[list[Cell]]:
     """Return rows of what the paper does not have: name, data set, result."""
-    found = []
+    found: list[list[Cell]] = []
     for name, tell in _ADDITIONS.items():
         for data in collection.data_names:
-            text = tell(collection, data)
-            if text:
-                found.append([name, data, text])
+            result = tell(collection, data)
+            if result:
+                found.append([name, data, result])
     return found
 
 
@@ -154,10 +156,32 @@ def _selection(collection: Collection, data: str) -> str | None:
     )
 
 
-_ADDITIONS: dict[str, Callable[[Collection, str], str | None]] = {
+def _recommended(collection: Collection, data: str) -> Cell | None:
+    """Set the recommended model beside the paper's."""
+    models = (EXPERIMENTS["beyond"].subject, "BPL")
+    runs = [collection.runs("zero-shot", data, model) for model in models]
+    comparison = compare_predictions(*runs)
+    if comparison is None:
+        return None
+    texts = []
+    for metric in ("zsl", "hm_calibrated"):
+        ours, papers = (over_seeds(found, metric) for found in runs)
+        if ours is not None and papers is not None:
+            figures = f"{ours.percent()}, that of {models[1]} {papers.percent()}"
+            texts.append(f"{LABELS[metric]} {figures}")
+
+    def written(digits: int) -> str:
+        return "; ".join([*texts, f"difference of accuracy {comparison.full_text(digits)}"])
+
+    return rounded(written)
+
+
+_ADDITIONS: dict[str, Callable[[Collection, str], Cell | None]] = {
     "Any-shot curve": _any_shot,
     "Area under the seen-unseen curve (AUSUC)": _area,
     "Sensitivity to parameters": _sensitivity,
     "Accuracy step by step": _steps,
     "Honest selection": _selection,
+    "Recommended model": _recommended,
+    "Synthesis and competition on top of it": on_top_summary,
 }

@@ -26,6 +26,7 @@ LABELS = {
     "acc_s": "acc_s",
     "acc_u": "acc_u",
     "hm": "HM",
+    "hm_calibrated": "HM, calibrated",
     "ausuc": "AUSUC",
 }
 _XLSA17 = ("awa1", "cub", "sun")
@@ -53,7 +54,8 @@ class Column:
 def experiment_table(experiment: Experiment, data: str, collection: Collection) -> Table | None:
     """Return paper and measured figures, features, and whether the two compare.
 
-    None where the experiment has figures only to look at.
+    Where the paper has no such experiment, it has no columns. None where the experiment has
+    figures only to look at.
     """
     groups = {
         label: columns
@@ -72,9 +74,11 @@ def experiment_table(experiment: Experiment, data: str, collection: Collection) 
             if row is not None:
                 rows.append([model, *([label] if label else []), *row])
     headings = ["model", *(["K"] if "" not in groups else [])]
+    first = len(headings)
     for column in columns:
-        headings += [f"{column.label}, paper", f"{column.label}, measured"]
-    numbers = range(len(headings) - 2 * len(columns), len(headings))
+        paper = [f"{column.label}, paper"] if experiment.paper else []
+        headings += [*paper, f"{column.label}, measured"]
+    numbers = range(first, len(headings))
     return Table([*headings, "features used", "note"], rows, numbers=numbers)
 
 
@@ -151,10 +155,12 @@ def _row(
     found, measured = [], False
     for column in columns:
         figure = printed(experiment.source, run["data_name"], column.printed).get(model)
-        value = column.measure(model)
+        # A system of the paper may share its name with a model of another experiment.
+        value = column.measure(model) if model in experiment.models else None
         found += [figure] if figure else []
         measured = measured or value is not None
-        cells += [_printed_text(figure), ABSENT if value is None else value.percent()]
+        cells += [_printed_text(figure)] if experiment.paper else []
+        cells += [ABSENT if value is None else value.percent()]
     if not found and not measured:
         return None
     return [*cells, *features_and_note(run if measured else None, found)]

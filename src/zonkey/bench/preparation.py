@@ -1,0 +1,40 @@
+"""What is done to features and prototypes before a model sees them, by preset."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from ..core import Prototypes
+from ..preprocessing import FeatureNormalizer
+from ..presets.recommended import preprocessing
+
+Preset = Literal["paper", "recommended"]
+
+
+def feature_steps(preset: Preset) -> Pipeline:
+    """Return the unfitted steps that make features ready."""
+    if preset == "recommended":
+        return preprocessing()
+    return Pipeline([("unit", FeatureNormalizer())])
+
+
+def prototype_transformer() -> FeatureNormalizer:
+    """Return what the recommended preset does to prototypes, to be learnt from seen classes."""
+    return FeatureNormalizer(power=0.7, center=True)
+
+
+def prepared_prototypes(
+    prototypes: Prototypes, preset: Preset, seen: np.ndarray | None = None
+) -> Prototypes:
+    """Return prototypes for a classifier that takes them as they come.
+
+    What is learnt of them is learnt from the classes `seen`; None: from all.
+    """
+    if preset == "paper":
+        return prototypes.normalized()
+    known = prototypes if seen is None else prototypes.subset(seen)
+    transformer = prototype_transformer().fit(known.matrix)
+    return Prototypes(prototypes.labels, transformer.transform(prototypes.matrix))
