@@ -93,18 +93,20 @@ def test_sae_compares_by_the_cosine_in_either_space():
     assert_scores(model, lambda x, s: cosine(x, W.T @ s))
 
 
-def eszsl_matrices():
+def eszsl_matrices(negative=-1):
     S = np.column_stack([PROTOTYPES[label] for label in SEEN])
-    Y = np.array([[1 if own == label else -1 for label in SEEN] for own in LABELS])
+    Y = np.array([[1 if own == label else negative for label in SEEN] for own in LABELS])
     return X.T, Y, S
 
 
-@pytest.mark.parametrize(("gamma", "lam"), [(0.2, 4.0), (7.0, 0.03)])
-def test_eszsl_is_the_printed_product(gamma, lam):
-    X_, Y, S = eszsl_matrices()
+@pytest.mark.parametrize(
+    ("gamma", "lam", "negative"), [(0.2, 4.0, -1.0), (7.0, 0.03, -1.0), (0.5, 0.2, 0.0)]
+)
+def test_eszsl_is_the_printed_product(gamma, lam, negative):
+    X_, Y, S = eszsl_matrices(negative)
     left = np.linalg.inv(X_ @ X_.T + gamma * np.eye(D))
     V = left @ X_ @ Y @ S.T @ np.linalg.inv(S @ S.T + lam * np.eye(K))
-    model = fitted(zsl.ESZSL, gamma=gamma, lam=lam)
+    model = fitted(zsl.ESZSL, gamma=gamma, lam=lam, negative=negative)
     assert_allclose(model.projection_, V, rtol=1e-9)
     assert_allclose(model.embed(X_NEW), [V.T @ x for x in X_NEW], rtol=1e-9)
     assert_scores(model, lambda x, s: x @ V @ s)
@@ -214,3 +216,9 @@ def test_a_singular_equation_gives_the_limit_of_a_vanishing_ridge(peer, ridge):
     limit = fitted(peer, prototypes=longer, **{ridge: 1e-7}).projection_
     model = fitted(peer, prototypes=longer, **{ridge: 0.0})
     assert_allclose(model.projection_, limit, atol=1e-6 * np.abs(limit).max())
+
+
+@pytest.mark.parametrize("negative", [1.0, 2, None, "-1", np.nan])
+def test_other_classes_must_be_less_wanted_than_the_own(negative):
+    with pytest.raises(ValueError, match=r"`negative` must be a number in \(-inf, 1\)"):
+        fitted(zsl.ESZSL, negative=negative)

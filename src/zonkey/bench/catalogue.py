@@ -15,7 +15,7 @@ _SHOT_WEIGHTS: Grid = {"rho": [0.5, 0.9], "alpha": [0.1, 0.5, 0.9], "mu": [0.1, 
 
 # Quick runs take the first and the middle value: hence the order of some of these.
 _SAE: Grid = {"lam": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0]}
-_ESZSL: Grid = {"gamma": [0.1, 10.0, 1.0], "lam": [0.1, 0.01, 10.0, 1.0]}
+_ESZSL: Grid = {"gamma": [0.1, 10.0, 1.0], "lam": [0.1, 1.0], "negative": [0.0, -1.0]}
 _EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "ridge": [0.01, 0.03, 0.1, 0.3]}
 _SEMANTICS: dict[str, list[Any]] = {
     "beta": [0.01, 0.03, 0.1, 0.3],

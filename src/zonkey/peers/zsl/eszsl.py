@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
 from ...estimators.nearest_prototype import LinearScores
+from ...estimators.validation import check_interval
 from ...linalg.sylvester import Factor, solve
 from .closed_form import ClosedFormPeer, not_offered, seen_prototypes, value_of
 
@@ -17,7 +19,7 @@ class ESZSL(ClosedFormPeer):
     """Bilinear compatibility x'V s of features and prototypes, by regularised least squares.
 
     With the samples as columns of X, the prototypes of the seen classes as columns of S, and
-    Y_ij = 1 where sample i is of class j and -1 elsewhere, V minimises
+    Y_ij = 1 where sample i is of class j and -1 (`negative`) elsewhere, V minimises
 
         ||X'V S - Y||^2 + gamma ||V S||^2 + lam ||X'V||^2 + gamma lam ||V||^2,
 
@@ -33,6 +35,9 @@ class ESZSL(ClosedFormPeer):
         Penalty in the feature space (gamma in the paper), against a sum over samples.
     lam : float >= 0, default=0.1
         Penalty in the semantic space (lambda in the paper), against a sum over classes.
+    negative : float < 1, default=-1.0
+        Target of the classes that a sample is not of. With -1, as printed, the many of them
+        outweigh the one; 0 leaves the one alone, and is often better.
 
     Attributes
     ----------
@@ -65,17 +70,24 @@ class ESZSL(ClosedFormPeer):
         *,
         gamma: float = 1.0,
         lam: float = 0.1,
+        negative: float = -1.0,
         candidates: Any = "unseen",
         seen_penalty: float = 0.0,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.gamma = gamma
         self.lam = lam
+        self.negative = negative
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_interval("negative", self.negative, -math.inf, 1, open_above=True)
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         S = seen_prototypes(moments).T
         sums = moments.class_sums[moments.counts > 0].T
-        XY = 2 * sums - sums.sum(axis=1, keepdims=True)  # +1 for the own class, -1 for others
+        others = sums.sum(axis=1, keepdims=True) - sums
+        XY = sums + self.negative * others  # 1 for the own class, `negative` for the others
         A = Factor.of(moments.A0).transformed(shift=self.gamma)
         B = Factor.of(S @ S.T).transformed(shift=self.lam)
         # Both inverses are Sylvester equations that lack one term.
