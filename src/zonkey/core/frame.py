@@ -74,6 +74,11 @@ class BaseClasses:
                 f"Base classes are given by their Moments; got {type(moments).__name__}. "
                 "Gather Moments(prototypes).update(X_base, y_base)."
             )
+        if per not in ("sample", "class"):
+            raise ValueError(
+                f'`per` must be "sample" or "class", whichever all weigh the same; got {per!r}. '
+                "Correct the spelling."
+            )
         self.moments = moments.copy()
         self.per: WeightPer = per
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()

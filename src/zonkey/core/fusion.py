@@ -38,13 +38,43 @@ def prototype_worth(
 ) -> float:
     """Return n0 from projected prototypes W y and the means of K samples of these classes.
 
-    The squared distance of the two is tau^2 + sigma^2 / K on average. NaN where sigma^2 is, which
-    is not known where no class has two samples.
+    NaN where sigma^2 is, which is not known where no class has two samples.
+    """
+    return _ratio(sigma2, prototype_error(prior, means, counts, sigma2))
+
+
+def prototype_error(
+    prior: np.ndarray, means: np.ndarray, counts: np.ndarray, sigma2: float
+) -> float:
+    """Return tau^2: the squared distance of the two is tau^2 + sigma^2 / K on average."""
+    distances = ((prior - means) ** 2).sum(axis=1)
+    return float(np.mean(distances - sigma2 / counts))
+
+
+def worth_of_shots(
+    prior: np.ndarray,
+    means: np.ndarray,
+    counts: np.ndarray,
+    sigma2: float,
+    of_base: tuple[float, float],
+) -> float:
+    """Return n0 for a support set, given sigma^2 of its shots and both variances of base classes.
+
+    A few shots say how samples differ more truly than base classes that the features may have
+    been trained on, but little of the error of prototypes: there the base counts as one more
+    class. Where no class has two shots, the base alone can tell.
     """
     if np.isnan(sigma2):
+        return _ratio(*of_base)
+    tau2, q = prototype_error(prior, means, counts, sigma2), len(means)
+    if np.isnan(of_base[1]):
+        return _ratio(sigma2, tau2)
+    return _ratio(sigma2, (q * max(tau2, 0.0) + of_base[1]) / (q + 1))
+
+
+def _ratio(sigma2: float, tau2: float) -> float:
+    if np.isnan(sigma2) or np.isnan(tau2):
         return float("nan")
-    distances = ((prior - means) ** 2).sum(axis=1)
-    tau2 = float(np.mean(distances - sigma2 / counts))
     return min(_LARGEST, sigma2 / tau2) if tau2 > 0 else _LARGEST
 
 
@@ -54,11 +84,14 @@ def within_class_variance(scatter: float, counts: np.ndarray) -> float:
     return max(scatter, 0.0) / freedom if freedom else float("nan")
 
 
-def simulated_worth(moments: Moments, *, beta: float, forward: float, per: WeightPer) -> float:
-    """Return n0 as base classes see it, by episodes in which some of them play novel ones.
+def simulated_variances(
+    moments: Moments, *, beta: float, forward: float, per: WeightPer
+) -> tuple[float, float]:
+    """Return sigma^2 and tau^2 of base classes, by episodes in which some play novel ones.
 
-    W is learnt without a tenth of the classes at a time, and compared with their means. NaN where
-    no class has two samples, or where there are fewer than two classes.
+    W is learnt without a tenth of the classes at a time, drawn at random, and compared with their
+    means. sigma^2 is NaN where no class has two samples, tau^2 where there are fewer than two
+    classes, or where sigma^2 is.
     """
     rows = np.flatnonzero(moments.counts)
     counts = moments.counts[rows]
@@ -66,15 +99,22 @@ def simulated_worth(moments: Moments, *, beta: float, forward: float, per: Weigh
     between = float(np.sum(counts[:, None] * means * means))
     sigma2 = within_class_variance(float(np.trace(moments.A0)) - between, counts)
     if len(rows) < 2:
-        return float("nan")
+        return sigma2, float("nan")
     Y = moments.prototypes.matrix[rows].astype(np.float64)
     prior = np.empty_like(means)
-    for held in np.array_split(np.arange(len(rows)), min(_FOLDS, len(rows))):
-        kept = np.setdiff1d(np.arange(len(rows)), held)
+    # Neighbours in sorted order may be relatives, and would be held out together.
+    order = np.random.default_rng(0).permutation(len(rows))
+    for held in np.array_split(order, min(_FOLDS, len(rows))):
+        kept = np.setdiff1d(order, held)
         equations = _equations_without(moments, Y, means, counts, kept, per, forward)
         W = directed_projection(equations, beta, forward).value
         prior[held] = Y[held] @ W.T
-    return prototype_worth(prior, means, counts, sigma2)
+    return sigma2, prototype_error(prior, means, counts, sigma2)
+
+
+def simulated_worth(moments: Moments, *, beta: float, forward: float, per: WeightPer) -> float:
+    """Return n0 as base classes see it; NaN where a variance is."""
+    return _ratio(*simulated_variances(moments, beta=beta, forward=forward, per=per))
 
 
 def _equations_without(

@@ -21,7 +21,7 @@ from ..core.prototypes import Prototypes
 from ..core.reservoir import row_priorities
 from ..metrics import best_penalty, best_temperature, seen_unseen_curve
 from .semantics import restricted
-from .validation import check_interval
+from .validation import check_interval, is_auto
 
 _MOST_FOLDS = 10
 _HELD_OUT = 5  # one sample in so many of a class that stays in training
@@ -33,7 +33,7 @@ _TOO_FEW = (
 
 def needs_calibration(estimator: Any) -> bool:
     """Say whether anything is left to be chosen on held-out classes."""
-    return is_auto(estimator.seen_penalty) or is_auto(estimator.temperature)
+    return is_auto(estimator.seen_penalty) or is_auto(getattr(estimator, "temperature", None))
 
 
 def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
@@ -41,7 +41,7 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
 
     Parameters
     ----------
-    model : ZeroShotClassifier, or a Pipeline that ends in one
+    model : ZeroShotClassifier, peer, or a Pipeline that ends in one
         Cloned and fitted once a fold; all steps of a pipeline are learnt anew each time. What
         its last step gives as a number stays as it is.
     X, y : array-like
@@ -55,7 +55,7 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
             "prototypes then describe; got prototypes=None. Pass prototypes, or numbers."
         )
     scored = [_scores(model, last, X, labels, *parts) for parts in _folds(last, X, labels)]
-    penalty, temperature = last.seen_penalty, last.temperature
+    penalty, temperature = last.seen_penalty, getattr(last, "temperature", 1.0)
     if is_auto(penalty):
         penalty = best_penalty(
             [seen_unseen_curve(truth, S, classes, seen) for S, truth, classes, seen in scored]
@@ -69,8 +69,9 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
 def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the samples to learn from and to score, for each fold of classes.
 
-    A fold holds out the share of classes that is unseen in the end: the more of them compete, the
-    more samples of seen classes they win, and the smaller a penalty is needed.
+    A fold holds out the share of classes that is unseen in the end, between a tenth and a half:
+    the more of them compete, the more samples of seen classes they win, and the smaller a penalty
+    is needed. With far more unseen than seen classes the penalty comes out too large.
     """
     classes, codes = np.unique(labels, return_inverse=True)
     n_known = len(Prototypes.coerce(last.prototypes))
@@ -81,7 +82,8 @@ def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.n
             'seen_penalty="auto" and temperature="auto" need at least four classes in y, to hold '
             f"two of them out in turn; got {len(classes)}. Pass numbers instead."
         )
-    seed = check_random_state(last.random_state).randint(2**31 - 1)
+    given = getattr(last, "random_state", 0)
+    seed = check_random_state(given).randint(2**31 - 1)
     # Drawn by a hash of their values, so that the order they came in has no influence.
     priorities = row_priorities(np.asarray(X), seed)
     position = np.empty(len(labels), np.int64)  # of a sample among those of its class
@@ -103,7 +105,8 @@ def _scores(
     model: Any, last: Any, X: Any, labels: np.ndarray, train: np.ndarray, test: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return scores of held-out samples, their labels, the classes, and those seen in training."""
-    known = restricted(Prototypes.coerce(last.prototypes), np.unique(labels), last.kernel)
+    kernel = getattr(last, "kernel", None)
+    known = restricted(Prototypes.coerce(last.prototypes), np.unique(labels), kernel)
     fixed = {
         "prototypes": known,
         "candidates": "all",
@@ -114,7 +117,9 @@ def _scores(
         "verbose": 0,
     }
     fold_model: Any = clone(model)
-    (fold_model[-1] if isinstance(model, Pipeline) else fold_model).set_params(**fixed)
+    classifier = fold_model[-1] if isinstance(model, Pipeline) else fold_model
+    has = classifier.get_params(deep=False)
+    classifier.set_params(**{name: value for name, value in fixed.items() if name in has})
     fold_model.fit(_safe_indexing(X, train), labels[train])
     return (
         fold_model.decision_function(_safe_indexing(X, test)),
@@ -140,16 +145,16 @@ def _asked(
 
 def check_calibration(estimator: Any, *, may_be_auto: bool = True) -> None:
     """Check the parameters that turn scores into decisions and probabilities."""
-    if not (may_be_auto and is_auto(estimator.seen_penalty)):
-        check_interval("seen_penalty", estimator.seen_penalty, -math.inf)
-    if not (may_be_auto and is_auto(estimator.temperature)):
-        check_interval("temperature", estimator.temperature, 0, open_below=True)
-    if estimator.seen_prior is not None:
-        check_interval("seen_prior", estimator.seen_prior, 0, 1, open_below=True, open_above=True)
+    check_interval("seen_penalty", estimator.seen_penalty, -math.inf, or_auto=may_be_auto)
+    check_interval("temperature", estimator.temperature, 0, open_below=True, or_auto=may_be_auto)
     if estimator.reject_below is not None:
         check_interval("reject_below", estimator.reject_below, 0, 1)
-
-
-def is_auto(value: Any) -> bool:
-    """Say whether a parameter is to be chosen in `fit`."""
-    return isinstance(value, str) and value == "auto"
+    if estimator.seen_prior is None:
+        return
+    check_interval("seen_prior", estimator.seen_prior, 0, 1, open_below=True, open_above=True)
+    if not is_auto(estimator.temperature) and estimator.temperature == 1.0:
+        raise ValueError(
+            "`seen_prior` shifts scores by the temperature, which must be fitted to them; got the "
+            'default of 1.0, far from the scale of most scores. Use temperature="auto", or pass '
+            "one that was."
+        )

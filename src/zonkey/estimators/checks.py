@@ -209,6 +209,31 @@ def check_predict_top(estimator: Any) -> None:
     assert_refused(lambda: model.predict_top(p.X_new, len(model.classes_) + 1), "`k`")
 
 
+def check_predict_proba(estimator: Any) -> None:
+    """Require probabilities that sum to 1, rank as the scores do, and keep float32."""
+    p = linear_problem()
+    for candidates in ("all", p.unseen[:2]):
+        model = p.fitted(estimator, candidates=candidates)
+        for X in (p.X_new, p.X_new.astype(np.float32)):
+            shares = model.predict_proba(X)
+            assert shares.shape == (len(X), len(model.classes_))
+            assert shares.dtype == X.dtype, f"probabilities of {X.dtype} samples are {shares.dtype}"
+            assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-5)
+            assert_array_equal(model.classes_[shares.argmax(axis=1)], model.predict(X))
+
+
+def check_seen_penalty(estimator: Any) -> None:
+    """Require that a penalty lowers the scores of seen classes, of no others, and by itself."""
+    p = linear_problem()
+    free = p.fitted(estimator, candidates="all")
+    held = p.fitted(estimator, candidates="all", seen_penalty=0.25)
+    shift = free.decision_function(p.X_new) - held.decision_function(p.X_new)
+    expected = np.broadcast_to(0.25 * np.isin(free.classes_, p.seen), shift.shape)
+    assert_allclose(shift, expected, atol=1e-9)
+    assert_refused(lambda: p.fitted(estimator, seen_penalty="much"), "seen_penalty")
+    assert_refused(lambda: p.fitted(estimator, seen_penalty=np.nan), "seen_penalty")
+
+
 def check_with_classes(estimator: Any) -> None:
     """Require that classes added afterwards are predicted, and nothing else changes."""
     p = linear_problem()
@@ -273,6 +298,8 @@ _CHECKS: dict[Check, tuple[str, ...]] = {
     check_clone_and_pickle: (),
     check_decision_function: (),
     check_predict_top: ("predict_top",),
+    check_predict_proba: ("predict_proba",),
+    check_seen_penalty: (),
     check_with_classes: ("with_classes",),
     check_unseen_accuracy: (),
     check_bad_labels_refused: (),

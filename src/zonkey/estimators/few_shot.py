@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pickle import PicklingError
 from typing import Any, Self, cast
 
 import numpy as np
@@ -16,7 +17,8 @@ from ..core.frame import BaseClasses
 from ..core.fusion import (
     posterior_centres,
     prototype_worth,
-    simulated_worth,
+    simulated_variances,
+    worth_of_shots,
 )
 from ..core.labels import as_labels
 from ..core.moments import Moments
@@ -24,6 +26,7 @@ from ..core.projection import WeightPer, directed_projection
 from ..core.prototypes import Prototypes
 from ..core.refinement import Form, refine
 from ..core.synthesis import Synthesized, synthesize, synthesize_from_support
+from ..linalg.sylvester import Solution
 from .base_validation import (
     as_base,
     joined_prototypes,
@@ -31,7 +34,7 @@ from .base_validation import (
     require_features,
     require_samples,
 )
-from .calibration import check_calibration, is_auto
+from .calibration import check_calibration
 from .diagnostics import warn_of_trouble
 from .few_shot_task import Shots, Task, spread_of
 from .nearest_prototype import LinearScores
@@ -43,6 +46,7 @@ from .validation import (
     check_interval,
     check_learning_parameters,
     check_option,
+    is_auto,
 )
 from .zero_shot import ZeroShotClassifier
 
@@ -79,7 +83,8 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         centre is (K x mean of the shots + n0 x projected prototype) / (K + n0), and this is n0,
         how many shots a prototype is worth. "auto" measures it, as the within-class variance
         over the squared error of prototypes: on the shots where some class has two, else by
-        simulated episodes on the base classes. Where the features were trained on the base
+        simulated episodes on the base classes, which also count as one more class beside the
+        shots. Where the features were trained on the base
         classes those episodes underrate prototypes; `worth_of_prototypes` measures it on
         validation classes. With ``synthesis=None`` the shots act through `fusion` alone.
     forward_weight, weight_per, kernel, gamma, degree, coef0, prototype_transformer
@@ -261,7 +266,8 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         known = joined_prototypes(self.prototypes, base, labels)
         semantics, base = self._lifted(known, novel, base)
         assert base is not None
-        prior = semantics.coordinates(known.subset(novel).matrix) @ self._base_projection(base).T
+        W = self._base_projection(base).value
+        prior = semantics.coordinates(known.subset(novel).matrix) @ W.T
         shots = Shots.of(X, codes, novel)
         worth = prototype_worth(prior, shots.means, shots.counts, shots.variance(X, codes))
         if np.isnan(worth):
@@ -314,7 +320,10 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         names = ("kernel", "gamma", "degree", "coef0", "prototype_transformer", "weight_per")
         # A precomputed kernel names its columns by the classes there are.
         columns = known.labels if self.kernel == "precomputed" else None
-        key = fingerprint([[getattr(self, name) for name in names], columns])
+        try:
+            key = fingerprint([[getattr(self, name) for name in names], columns])
+        except PicklingError:  # such as a lambda: nothing to tell it by later
+            return learnt()
         return base.remembered(key, learnt)
 
     def _projection(
@@ -326,19 +335,21 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     ) -> tuple[np.ndarray, int]:
         """Return W and the number of steps that led to it."""
         if self.fusion is not None and self.synthesis is None and base is not None:
-            return self._base_projection(base), 0
+            initial = self._base_projection(base)
+            warn_of_trouble(initial, [], beta=self.beta, mu=0.0)
+            return initial.value, 0
         task = Task.of(X, codes, Y_u, base)
         Y = Y_u if base is None else np.concatenate([Y_u, base.prototypes.matrix])
         W, n_iter = self._learn(task, self.noise * spread_of(Y.astype(np.float64)))
         return task.frame.lift(W), n_iter
 
-    def _base_projection(self, base: BaseClasses) -> np.ndarray:
+    def _base_projection(self, base: BaseClasses) -> Solution:
         """Return W of the base classes alone, the prior that shots are weighed against."""
         key = ("projection", self.beta, self.forward_weight)
         return base.remembered(
             key,
             lambda: directed_projection(base.equations, self.beta, self.forward_weight),
-        ).value
+        )
 
     def _worth(
         self, shots: Shots, variance: float, prior: np.ndarray, base: BaseClasses | None
@@ -347,12 +358,11 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         if self.fusion is None or not is_auto(self.fusion):
             return self.fusion
         assert base is not None
-        if not np.isnan(variance):
-            return prototype_worth(prior, shots.means, shots.counts, variance)
         per = cast(WeightPer, self.weight_per)
         settings: dict[str, Any] = {"beta": self.beta, "forward": self.forward_weight, "per": per}
         key = ("worth", *settings.values())
-        worth = base.remembered(key, lambda: simulated_worth(base.moments, **settings))
+        of_base = base.remembered(key, lambda: simulated_variances(base.moments, **settings))
+        worth = worth_of_shots(prior, shots.means, shots.counts, variance, of_base)
         if np.isnan(worth):
             raise ValueError(
                 'fusion="auto" measures how samples of a class differ; got one sample a class, in '
@@ -486,8 +496,8 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         check_calibration(self, may_be_auto=False)
         check_interval("forward_weight", self.forward_weight, 0, 1)
         check_option("weight_per", self.weight_per, ("sample", "class"))
-        if self.fusion is not None and not is_auto(self.fusion):
-            check_interval("fusion", self.fusion, 0)
+        if self.fusion is not None:
+            check_interval("fusion", self.fusion, 0, or_auto=True)
         check_interval("noise", self.noise, 0)
         check_interval("solver_tol", self.solver_tol, 0)
         check_count("n_episodes", self.n_episodes, 1)

@@ -34,9 +34,10 @@ class ProbabilityMixin(NearestPrototypeMixin):
             return super().predict(X)
         X = self._validated(X)
         best, highest = [], []
-        for block in self._probability_blocks(X):
-            best.append(block.argmax(axis=1))
-            highest.append(block.max(axis=1))
+        temperature = self._in_use("temperature")
+        for scores in self._score_blocks(X):
+            best.append(scores.argmax(axis=1))
+            highest.append(_softmax(scores, temperature).max(axis=1))
         predicted = self.classes_[np.concatenate(best)]
         return self._refused(predicted, np.concatenate(highest) < self.reject_below)
 
@@ -52,11 +53,7 @@ class ProbabilityMixin(NearestPrototypeMixin):
     def _probability_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
         temperature = self._in_use("temperature")
         for scores in self._score_blocks(X):
-            scores -= scores.max(axis=1, keepdims=True)
-            scores /= temperature
-            np.exp(scores, out=scores)
-            scores /= scores.sum(axis=1, keepdims=True)
-            yield scores
+            yield _softmax(scores, temperature)
 
     def _refused(self, predicted: np.ndarray, refused: np.ndarray) -> np.ndarray:
         label = self.reject_label
@@ -86,3 +83,11 @@ class ProbabilityMixin(NearestPrototypeMixin):
         check_is_fitted(self, f"{name}_")
         given = getattr(self, name)
         return getattr(self, f"{name}_") if isinstance(given, str) else float(given)
+
+
+def _softmax(scores: np.ndarray, temperature: float) -> np.ndarray:
+    scores = scores - scores.max(axis=1, keepdims=True)
+    scores /= temperature
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores

@@ -19,8 +19,14 @@ def check_interval(
     *,
     open_below: bool = False,
     open_above: bool = False,
+    or_auto: bool = False,
 ) -> None:
-    """Require a finite number from `low` to `high`, without those ends that are open."""
+    """Require a finite number from `low` to `high`, without those ends that are open.
+
+    With `or_auto`, "auto" is as good.
+    """
+    if or_auto and is_auto(value):
+        return
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     number = float(value) if is_number else math.nan
     at_open_end = (open_below and number == low) or (open_above and number == high)
@@ -28,10 +34,19 @@ def check_interval(
         return
     start = "[" if math.isfinite(low) and not open_below else "("
     end = "]" if math.isfinite(high) and not open_above else ")"
-    raise ValueError(
-        f"`{name}` must be a number in {start}{low}, {high}{end}; got {value!r}. "
-        f"Choose it inside, for example by ZeroShotSearchCV over training classes."
+    choice = '"auto" or ' if or_auto else ""
+    rule = f"must be {choice}a number in {start}{low}, {high}{end}"
+    remedy = (
+        'Use "auto", which chooses it on held-out classes.'
+        if or_auto
+        else "Choose it inside, for example by ZeroShotSearchCV over training classes."
     )
+    raise ValueError(f"`{name}` {rule}; got {value!r}. {remedy}")
+
+
+def is_auto(value: Any) -> bool:
+    """Say whether a parameter is to be chosen in `fit`."""
+    return isinstance(value, str) and value == "auto"
 
 
 def check_count(name: str, value: Any, minimum: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array, check_random_state, check_X_y
+from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import validate_data
 
 from ..core.competition import Path
@@ -52,15 +52,17 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
     forward_weight : float in [0, 1], default=0.5
         Share of the error from features to semantics in ``direction="both"``. Half is the paper's
         BPL; towards 0 the model becomes RPL, and with ``weight_per="class"`` the regression
-        of class means on prototypes ("exemplars"); towards 1 it becomes FPL.
+        of class means on prototypes ("exemplars"); towards 1 its W becomes that of FPL, which
+        compares in the semantic space, however.
     weight_per : {"sample", "class"}, default="sample"
         What all weighs the same: each sample, as in the paper, or each class, which then counts
         as one sample, for seen classes of very different sizes. `alpha` and `beta` are relative
         to the number of samples or of classes accordingly.
     kernel : {"linear", "rbf", "poly", "arccos", "precomputed", None}, default=None
         Compare prototypes by a kernel: they are lifted, exactly, into the span that the seen
-        classes have in its feature space. "precomputed": the prototypes are rows of a kernel
-        matrix over all classes, in sorted order of the labels. None: as they are.
+        classes have in its feature space, whose coordinates are those of `projection_` and
+        `embed` then. "precomputed": the prototypes are rows of a kernel matrix over all
+        classes, in sorted order of the labels. None: as they are.
     gamma : float >= 0, default=1.0
         Width of the kernel: in units of 1 / (median squared distance of seen prototypes) for
         "rbf", of 1 / (their mean squared length) for "poly".
@@ -101,7 +103,8 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         learnt from labels, let `ZeroShotSearchCV` calibrate the pipeline as a whole.
     seen_prior : float in (0, 1), default=None
         How often samples of seen classes will come, where that is known: their scores are
-        raised by `temperature` times the log odds. `seen_penalty` stands for even odds.
+        raised by `temperature` times the log odds, so that one fitted to the scores is needed;
+        ``seen_penalty="auto"`` stands for even odds.
     temperature : float > 0 or "auto", default=1.0
         Scores are divided by it before they become probabilities. "auto": the value of the
         highest likelihood on held-out classes.
@@ -249,18 +252,18 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
                 'direction="both", a synthesis, and another competition than "assigned"; got '
                 f"{self.direction!r}, {self.synthesis!r} and {self.competition!r}. Use fit(X, y)."
             )
+        if needs_calibration(self):
+            raise ValueError(
+                'seen_penalty="auto" and temperature="auto" are chosen for models that never saw '
+                "the samples they are asked about; got one that learns from them. Pass numbers."
+            )
         X, moments, calibration = self._prepared(X, y)
         if not len(moments.unseen_labels):
             raise ValueError(
                 "Unlabelled samples are of unseen classes, and there is none: each of the "
                 f"{len(moments.seen_labels)} classes has samples. Add prototypes, or use fit(X, y)."
             )
-        X_unlabeled = check_array(X_unlabeled, dtype=_DTYPES, input_name="X_unlabeled")
-        if X_unlabeled.shape[1] != moments.n_features:
-            raise ValueError(
-                f"X_unlabeled must have the {moments.n_features} features of X; got "
-                f"{X_unlabeled.shape[1]}. Transform both alike."
-            )
+        X_unlabeled = validate_data(self, X_unlabeled, dtype=_DTYPES, reset=False)
         return self._learn(moments, calibration, X.dtype, unlabeled=X_unlabeled)
 
     def _prepared(self, X: Any, y: Any) -> tuple[np.ndarray, Moments, dict[str, float]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from numbers import Integral
+from pickle import PicklingError
 from typing import Any, Self, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -100,7 +102,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         subject, stages = self._checked()
         vars(self).pop("calibration_", None)  # of an earlier fit
         given = X
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        X, y = self._validated(subject, X, y)
         labels = as_labels(y)
         judged = subject.judged(labels)
         everything = self._moments(judged, [p for points in stages for p in points], X, labels)
@@ -125,6 +127,13 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.classes_ = self.best_estimator_.classes_
         return self
 
+    def _validated(self, subject: Subject, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return arrays, or what came where the first step of a pipeline is to look at it."""
+        if subject.steps({}) is None:
+            return validate_data(self, X, y, dtype=[np.float64, np.float32])
+        validate_data(self, X, y, skip_check_array=True)
+        return indexable(X, column_or_1d(y))
+
     def _moments(
         self, judged: Subject, points: list[Point], X: np.ndarray, labels: np.ndarray
     ) -> Moments | None:
@@ -139,9 +148,11 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Return the best point, with numbers for what is to be chosen on held-out classes."""
         best = subject.configured(self.best_params_)
         last = Subject(best).classifier
-        if not (isinstance(last, ZeroShotClassifier) and needs_calibration(last)):
+        if not needs_calibration(last):
             return best
-        self.calibration_ = calibrate(best, X, labels)
+        has = last.get_params(deep=False)
+        chosen = calibrate(best, X, labels)
+        self.calibration_ = {name: value for name, value in chosen.items() if name in has}
         chosen = {f"{subject.prefix}{name}": v for name, v in self.calibration_.items()}
         return best.set_params(**chosen)
 
@@ -184,7 +195,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         groups: dict[Any, list[int]] = {}
         divided = [judged.divided(point) for point in points]
         for i, (of_steps, _) in enumerate(divided):
-            groups.setdefault(fingerprint(of_steps), []).append(i)
+            groups.setdefault(_key(of_steps, i), []).append(i)
         scores = np.empty(len(points))
         for members in groups.values():
             fold = _prepared(judged, divided[members[0]][0], X, labels, train, test, everything)
@@ -218,8 +229,8 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for name in (*FIXED, "random_state"):
             if any(name in subject.divided(point)[1] for point in points):
                 raise ValueError(
-                    f"`param_grid` must leave `{name}` alone: the folds decide it. Search over "
-                    "it with GridSearchCV and cv=ClassKFold()."
+                    f"`param_grid` must leave `{name}` alone: the folds decide it. Set it on the "
+                    'estimator; "auto" chooses a penalty or a temperature on held-out classes.'
                 )
         return subject, stages
 
@@ -274,6 +285,14 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self.best_estimator_
 
 
+def _key(of_steps: Point, number: int) -> Any:
+    """Return what tells settings of the steps apart; those that cannot be told stand alone."""
+    try:
+        return fingerprint(of_steps)
+    except PicklingError:  # such as a lambda
+        return number
+
+
 def _best(stages: list[np.ndarray]) -> int:
     """Return the number of the best point; of equals the first of the last stage, all settled."""
     means = [scores.mean(axis=1) for scores in stages]
@@ -292,7 +311,8 @@ def _prepared(
     everything: Moments | None,
 ) -> FoldData:
     """Return the samples of a fold as the classifier will see them."""
-    parts = (X[train], labels[train], X[test], labels[test])
+    X_train, X_test = (_safe_indexing(X, rows) for rows in (train, test))
+    parts = (X_train, labels[train], X_test, labels[test])
     steps = judged.steps(of_steps)
     if steps is not None:
         X_train = steps.fit_transform(parts[0], parts[1])

@@ -99,7 +99,8 @@ class FoldData:
 def with_parameters(model: Any, parameters: Mapping[str, Any]) -> Any:
     """Return an unfitted copy with these parameters."""
     copy: Any = clone(model)
-    return copy.set_params(**parameters)
+    # Values are cloned as well: a transformer in a grid must not be changed, or shared by models.
+    return copy.set_params(**{name: clone(v, safe=False) for name, v in parameters.items()})
 
 
 def scorer(subject: Subject, points: list[Point], fold: FoldData) -> Any:

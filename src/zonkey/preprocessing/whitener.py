@@ -68,7 +68,8 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         deviations = X - (sums / counts[:, None])[codes]
         values, vectors = np.linalg.eigh(deviations.T @ deviations / len(X))
         mean = float(np.mean(values))
-        if mean <= 0:  # one sample a class: nothing is known of how classes vary
+        # One sample a class, or copies of it: nothing is known of how classes vary.
+        if mean <= np.finfo(np.float64).eps * float(np.mean(X * X)):
             self.whitening_ = np.eye(X.shape[1])
             return self
         # Rounding leaves eigenvalues of zero slightly negative.

@@ -16,11 +16,13 @@ from ..core.labels import as_labels
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
 from ..estimators import FewShotClassifier
-from ..evaluation import n_way_k_shot
+from ..evaluation import draw_trial, n_way_k_shot
+from ..metrics import best_temperature
 from ..preprocessing import FeatureNormalizer
 from .recommended import REGRESSION, STEPS, open_grids, preprocessing
 
 _TRIALS = 100  # one-shot trials that parameters are chosen on
+_TEMPERATURE_TRIALS = 20
 
 
 def recommended_few_shot(
@@ -45,8 +47,8 @@ def recommended_few_shot(
         Of base, validation and novel classes.
     validation : tuple (X, y), default=None
         Samples of further classes, neither base nor novel. Preprocessing, kernel and ridge are
-        those that do best in one-shot trials among them, and the worth of a prototype is
-        measured on them.
+        those that do best in one-shot trials among them; the worth of a prototype and the
+        temperature of probabilities are measured on them.
         Do pass some where the features were trained on the base classes, whose samples lie
         closer together then than those of any new class. None: fixed values, and a worth
         measured on shots or base classes.
@@ -91,6 +93,8 @@ def recommended_few_shot(
     if validation is not None and "fusion" not in parameters:
         X, y = validation
         model.set_params(fusion=model.worth_of_prototypes(steps.transform(X), y))
+    if validation is not None and "temperature" not in parameters:
+        model.set_params(temperature=data.temperature(steps, model))
     return Pipeline([("prepare", FrozenEstimator(steps)), ("classify", model)])
 
 
@@ -108,6 +112,21 @@ class FewShotData:
         steps = preprocessing().set_params(**of_steps).fit(self.X_base, self.y_base)
         moments = Moments(self.prototypes).update(steps.transform(self.X_base), self.y_base)
         return steps, BaseClasses(moments)
+
+    def temperature(self, steps: Pipeline, model: Any) -> float:
+        """Return the temperature of the likeliest probabilities in one-shot trials."""
+        assert self.validation is not None
+        X, y = steps.transform(self.validation[0]), as_labels(self.validation[1])
+        sizes = _trial_sizes(y)
+        folds = []
+        for number in range(_TEMPERATURE_TRIALS):
+            rng = np.random.default_rng([0, number])
+            trial = draw_trial(y, np.unique(y), **sizes, queries=None, rng=rng)
+            fitted: Any = clone(model)
+            fitted.set_params(candidates="novel").fit(X[trial.support], y[trial.support])
+            codes = np.searchsorted(fitted.classes_, y[trial.query])
+            folds.append((fitted.decision_function(X[trial.query]), codes))
+        return best_temperature(folds)
 
     def best(
         self, points: list[dict[str, Any]], all_steps: list[dict[str, Any]], model: Any
@@ -129,13 +148,18 @@ class FewShotData:
 
 def _accuracy(model: FewShotClassifier, X: np.ndarray, y: np.ndarray) -> float:
     """Return the mean accuracy in one-shot trials, the same for every model."""
-    classes, counts = np.unique(y, return_counts=True)
-    n_query = min(15, int(counts.min()) - 1)
-    n_way = min(5, len(classes))
-    found = n_way_k_shot(
-        {"model": model}, X, y, classes, n_way=n_way, n_shot=1, n_query=n_query, n_trials=_TRIALS
-    )
+    sizes = _trial_sizes(y)
+    found = n_way_k_shot({"model": model}, X, y, np.unique(y), n_trials=_TRIALS, **sizes)
     return float(found["model"].mean())
+
+
+def _trial_sizes(y: np.ndarray) -> dict[str, Any]:
+    classes, counts = np.unique(y, return_counts=True)
+    return {
+        "n_way": min(5, len(classes)),
+        "n_shot": 1,
+        "n_query": min(15, int(counts.min()) - 1),
+    }
 
 
 def _check_validation(y: Any) -> None:

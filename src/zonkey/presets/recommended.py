@@ -2,8 +2,9 @@
 
 Features are power-transformed, centred, brought to unit length and whitened within classes;
 prototypes are treated alike and lifted by a kernel; the class centre is regressed on the
-prototype, every class weighing the same. Each choice among these is made by class-wise
-cross-validation on the user's own training classes, none is tuned to a data set of ours.
+prototype, every class weighing the same. This form is fixed; powers, shrinkage, kernel and ridge
+are chosen by class-wise cross-validation on the user's own training classes. The form and the grids
+were chosen on training and validation classes of CUB, emoji and mini-ImageNet.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
+from ..core.prototypes import Prototypes
 from ..estimators import ZeroShotClassifier
 from ..model_selection import ClassKFold, ZeroShotSearchCV
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
@@ -81,13 +83,16 @@ def recommended(
     >>> [name for name, _ in model.estimator.steps]
     ['power', 'whiten', 'unit', 'classify']
     """
+    precomputed = parameters.get("kernel") == "precomputed"
+    if precomputed:
+        parameters = {"prototype_transformer": None, **parameters}
     classifier = ZeroShotClassifier(
-        prototypes,
+        Prototypes.coerce(prototypes),
         candidates=candidates,
         random_state=random_state,
         **{
             **REGRESSION,
-            "prototype_transformer": FeatureNormalizer(power=0.7, center=True),
+            "prototype_transformer": None if precomputed else _prototype_transformer(),
             "seen_penalty": "auto",
             "temperature": "auto",
             **parameters,
@@ -98,6 +103,10 @@ def recommended(
     folds = ClassKFold(5, shuffle=True, random_state=random_state) if cv is None else cv
     grid = full if param_grid is None else param_grid
     return ZeroShotSearchCV(pipeline, grid, cv=folds, n_jobs=n_jobs, verbose=verbose)
+
+
+def _prototype_transformer() -> FeatureNormalizer:
+    return FeatureNormalizer(power=0.7, center=True)
 
 
 def open_grids(given: dict[str, Any]) -> list[list[dict[str, list[Any]]]]:

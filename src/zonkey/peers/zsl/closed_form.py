@@ -13,8 +13,9 @@ from sklearn.utils.validation import validate_data
 from ...core.labels import as_labels
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
+from ...estimators.calibration import calibrate
 from ...estimators.nearest_prototype import NearestPrototypeMixin
-from ...estimators.validation import check_classes, check_interval
+from ...estimators.validation import check_classes, check_interval, is_auto
 from ...linalg.sylvester import Solution, Status
 
 _DTYPES: Any = [np.float64, np.float32]
@@ -34,7 +35,7 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
     _at_least_zero: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: float = 0.0
+        self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
     ) -> None:
         self.prototypes = prototypes
         self.candidates = candidates
@@ -51,16 +52,23 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         moments = Moments.from_arrays(X, labels, known, n_reserve=0)
         self._candidate_labels(known, moments.seen_labels)  # fails early
         learnt = self._solve(moments, X.dtype)
+        penalty = self.seen_penalty
+        if is_auto(penalty):
+            penalty = calibrate(self, X, labels)["seen_penalty"]
+        self.seen_penalty_ = float(penalty)
         self._set_known(known, moments.seen_labels)
         vars(self).update(learnt)
         return self
+
+    def _penalty(self) -> float:
+        return self.seen_penalty_ if is_auto(self.seen_penalty) else self.seen_penalty
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         """Return the fitted attributes by name, `projection_` in the dtype of the samples."""
         raise NotImplementedError
 
     def _check_parameters(self) -> None:
-        check_interval("seen_penalty", self.seen_penalty, float("-inf"))
+        check_interval("seen_penalty", self.seen_penalty, float("-inf"), or_auto=True)
         for name in self._at_least_zero:
             check_interval(name, getattr(self, name), 0)
 
