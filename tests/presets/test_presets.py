@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from zonkey import FewShotClassifier, Moments, ZeroShotClassifier, presets
+from zonkey import FewShotClassifier, Moments, Prototypes, ZeroShotClassifier, presets
 from zonkey.estimators.calibration import calibrate
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.evaluation import n_way_k_shot
@@ -75,7 +75,8 @@ def test_the_recommended_model_is_a_search_over_a_pipeline():
     *steps, (name, last) = model.estimator.steps
     assert str(steps) == str(steps_by_hand(0.5, 4.0))
     assert (name, type(last)) == ("classify", ZeroShotClassifier)
-    given = {"prototypes": P.prototypes, "candidates": "all", "random_state": 3}
+    known = Prototypes.coerce(P.prototypes)
+    given = {"prototypes": known, "candidates": "all", "random_state": 3}
     defaults, parameters = ZeroShotClassifier().get_params(), last.get_params(deep=False)
     changed = {name: parameters[name] for name in defaults if parameters[name] != defaults[name]}
     assert isinstance(changed.pop("prototype_transformer"), FeatureNormalizer)

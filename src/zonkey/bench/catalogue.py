@@ -20,6 +20,7 @@ _EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "ridge": [0.01, 0.03, 0.1, 0.3]}
 _SEMANTICS: dict[str, list[Any]] = {
     "beta": [0.01, 0.03, 0.1, 0.3],
     "prototype_transformer__power": [0.5, 0.7, 1.0],
+    "prototype_transformer__norm": ["l2", None],
 }
 _RECOMMENDED: Grid = [
     {"kernel": ["linear"], **_SEMANTICS},

@@ -151,7 +151,7 @@ def thinned(grid: Grid) -> Grid:
 def _thinned(grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
     thin, n_points = {}, 1
     for name, values in grid.items():
-        both = sorted({values[0], values[len(values) // 2]})
+        both = sorted({values[0], values[len(values) // 2]}, key=lambda v: (v is None, v))
         thin[name] = both if n_points * len(both) <= _MOST_QUICK_POINTS else values[:1]
         n_points *= len(thin[name])
     return thin

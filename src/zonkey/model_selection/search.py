@@ -130,9 +130,11 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _validated(self, subject: Subject, X: Any, y: Any) -> tuple[Any, Any]:
         """Return arrays, or what came where the first step of a pipeline is to look at it."""
         if subject.steps({}) is None:
-            return validate_data(self, X, y, dtype=[np.float64, np.float32])
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+            return X, y
         validate_data(self, X, y, skip_check_array=True)
-        return indexable(X, column_or_1d(y))
+        X, y = indexable(X, column_or_1d(y))
+        return X, y
 
     def _moments(
         self, judged: Subject, points: list[Point], X: np.ndarray, labels: np.ndarray
@@ -311,8 +313,12 @@ def _prepared(
     everything: Moments | None,
 ) -> FoldData:
     """Return the samples of a fold as the classifier will see them."""
-    X_train, X_test = (_safe_indexing(X, rows) for rows in (train, test))
-    parts = (X_train, labels[train], X_test, labels[test])
+    parts: Any = (
+        _safe_indexing(X, train),
+        labels[train],
+        _safe_indexing(X, test),
+        labels[test],
+    )
     steps = judged.steps(of_steps)
     if steps is not None:
         X_train = steps.fit_transform(parts[0], parts[1])
