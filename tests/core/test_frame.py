@@ -436,6 +436,14 @@ def test_base_classes_are_given_by_moments():
         BaseClasses({"horse": [1.0]})
 
 
+@pytest.mark.parametrize("per", ["nonsense", "Sample", None, 1], ids=str)
+def test_what_weighs_the_same_is_samples_or_classes(per):
+    moments = Moments({"a": [1.0]}).update([[1.0, 2.0]], ["a"])
+    said = rf'`per` must be "sample" or "class".*got {per!r}. Correct the spelling'
+    with pytest.raises(ValueError, match=said):
+        BaseClasses(moments, per=per)
+
+
 def test_base_classes_do_not_follow_later_updates():
     rng = np.random.default_rng(0)
     X, y, Y_u = rng.normal(size=(12, 4)), np.repeat(["a", "b"], 6), rng.normal(size=(1, 3))

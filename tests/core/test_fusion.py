@@ -9,9 +9,12 @@ from scipy.linalg import solve_sylvester
 from zonkey.core import Moments, NormalEquations
 from zonkey.core.fusion import (
     posterior_centres,
+    prototype_error,
     prototype_worth,
+    simulated_variances,
     simulated_worth,
     within_class_variance,
+    worth_of_shots,
 )
 from zonkey.core.projection import directed_projection
 
@@ -89,6 +92,7 @@ class TestPrototypeWorth:
         tau2 = 0.0
         for j, K in enumerate(counts):
             tau2 += (sum((prior[j] - means[j]) ** 2) - 1.7 / K) / 6
+        assert prototype_error(prior, means, counts, 1.7) == pytest.approx(tau2, rel=1e-12)
         worth = prototype_worth(prior, means, counts, 1.7)
         assert isinstance(worth, float)
         assert worth == pytest.approx(1.7 / tau2, rel=1e-12)
@@ -110,6 +114,32 @@ class TestPrototypeWorth:
 
     def test_samples_that_do_not_differ_need_no_prototype(self):
         assert prototype_worth(np.ones((2, 3)), np.zeros((2, 3)), np.array([1, 4]), 0.0) == 0.0
+
+
+class TestWorthOfShots:
+    # Squared distances of 4 and 9 from prototypes to means, of 2 shots and of 1.
+    SHOTS = np.array([[2.0, 0.0], [0.0, 3.0]]), np.zeros((2, 2)), np.array([2, 1])
+    UNKNOWN = float("nan")
+
+    @pytest.mark.parametrize(
+        ("sigma2", "of_base", "expected"),
+        [
+            (2.0, (50.0, 7.0), 2 / ((3 + 7 + 7) / 3)),  # the base is one more class
+            (2.0, (50.0, -1.0), 2 / ((3 + 7 - 1) / 3)),
+            (12.0, (50.0, 6.0), 12 / (6 / 3)),  # tau^2 of the shots is -2.5, so 0
+            (12.0, (50.0, 0.0), LARGEST),
+            (0.0, (50.0, 7.0), 0.0),
+            (2.0, (UNKNOWN, UNKNOWN), 2 / 5),  # the shots alone
+            (12.0, (50.0, UNKNOWN), LARGEST),
+            (UNKNOWN, (50.0, 8.0), 50 / 8),  # the base alone
+            (UNKNOWN, (50.0, -8.0), LARGEST),
+            (UNKNOWN, (50.0, UNKNOWN), UNKNOWN),
+            (UNKNOWN, (UNKNOWN, UNKNOWN), UNKNOWN),
+        ],
+    )
+    def test_by_hand(self, sigma2, of_base, expected):
+        worth = worth_of_shots(*self.SHOTS, sigma2, of_base)
+        assert worth == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
 class TestWithinClassVariance:
@@ -158,20 +188,21 @@ def alike(seed, p):
 
 
 def folds_of(p):
-    """At most ten runs of neighbours, the longer ones first."""
+    """At most ten parts of the classes in a drawn order, the larger ones first."""
     n = min(p, 10)
+    order = np.random.default_rng(0).permutation(p).tolist()
     sizes = [p // n + (i < p % n) for i in range(n)]
     starts = [sum(sizes[:i]) for i in range(n)]
-    return [range(a, a + size) for a, size in zip(starts, sizes, strict=True)]
+    return [order[a : a + size] for a, size in zip(starts, sizes, strict=True)]
 
 
-def naive_worth(samples, prior):
-    """n0 from raw samples and the projected prototype of each class."""
+def naive_variances(samples, prior):
+    """sigma^2 and tau^2 from raw samples and the projected prototype of each class."""
     means = [sum(X) / len(X) for X in samples]
     scatter = sum(np.sum((x - m) ** 2) for X, m in zip(samples, means, strict=True) for x in X)
     sigma2 = scatter / sum(len(X) - 1 for X in samples)
     errors = [np.sum((prior[j] - m) ** 2) - sigma2 / len(samples[j]) for j, m in enumerate(means)]
-    return sigma2 / (sum(errors) / len(errors))
+    return sigma2, sum(errors) / len(errors)
 
 
 def without(samples, Y, held, per, beta, forward):
@@ -204,9 +235,13 @@ class TestSimulatedWorth:
         for held in folds_of(p):
             W = without(samples, Y, held, per, beta, forward)
             prior |= {j: W @ Y[j] for j in held}
-        worth = simulated_worth(gathered(samples, Y), beta=beta, forward=forward, per=per)
+        options = {"beta": beta, "forward": forward, "per": per}
+        sigma2, tau2 = naive_variances(samples, prior)
+        found = simulated_variances(gathered(samples, Y), **options)
+        assert found == pytest.approx((sigma2, tau2), rel=1e-9)
+        worth = simulated_worth(gathered(samples, Y), **options)
         assert 0 < worth < LARGEST
-        assert worth == pytest.approx(naive_worth(samples, prior), rel=1e-9)
+        assert worth == pytest.approx(sigma2 / tau2, rel=1e-9)
 
     @pytest.mark.parametrize(("per", "forward"), SETTINGS)
     def test_is_that_of_the_other_classes_alone_where_all_scatter_alike(self, per, forward):
@@ -218,8 +253,8 @@ class TestSimulatedWorth:
             equations = NormalEquations.of(moments, per)
             W = directed_projection(equations, 0.3, forward).value
             prior |= {j: W @ Y[j] for j in held}
-        worth = simulated_worth(gathered(samples, Y), beta=0.3, forward=forward, per=per)
-        assert worth == pytest.approx(naive_worth(samples, prior), rel=1e-9)
+        found = simulated_variances(gathered(samples, Y), beta=0.3, forward=forward, per=per)
+        assert found == pytest.approx(naive_variances(samples, prior), rel=1e-9)
 
     def test_settings_matter(self):
         moments = gathered(*drawn(31, 12))
@@ -246,8 +281,13 @@ class TestSimulatedWorth:
     @pytest.mark.parametrize("forward", [0.0, 0.3])
     @pytest.mark.parametrize("size", [1, 5])
     def test_one_class_says_nothing(self, size, forward):
-        moments = gathered([np.random.default_rng(34).normal(size=(size, 4))], np.ones((1, 2)))
-        assert np.isnan(simulated_worth(moments, beta=0.1, forward=forward, per="sample"))
+        X = np.random.default_rng(34).normal(size=(size, 4))
+        options = {"beta": 0.1, "forward": forward, "per": "sample"}
+        moments = gathered([X], np.ones((1, 2)))
+        assert np.isnan(simulated_worth(moments, **options))
+        sigma2 = np.var(X, axis=0, ddof=1).sum() if size > 1 else float("nan")
+        expected = pytest.approx((sigma2, float("nan")), nan_ok=True)
+        assert simulated_variances(moments, **options) == expected
 
     @pytest.mark.parametrize("forward", [0.0, 0.3])
     @pytest.mark.parametrize("p", [2, 12])

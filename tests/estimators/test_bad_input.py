@@ -30,8 +30,11 @@ OUTSIDE = outside(HALF_LINES)
 @pytest.mark.parametrize(("name", "value"), OUTSIDE, ids=str)
 def test_numbers_outside_their_range(name, value):
     allowed = {**UNIT_INTERVALS, **HALF_LINES, "seen_penalty": "(-inf, inf)"}[name]
-    expected = f"`{name}` must be a number in {allowed}"
-    with refused(ValueError, expected, f"got {value!r}", "Choose it inside"):
+    choice, remedy = "", "Choose it inside"
+    if name == "seen_penalty":
+        choice, remedy = '"auto" or ', 'Use "auto", which chooses it on held-out classes.'
+    expected = f"`{name}` must be {choice}a number in {allowed}; got {value!r}. {remedy}"
+    with refused(ValueError, expected):
         prepared(**{name: value}).fit(P.X, P.y)
 
 

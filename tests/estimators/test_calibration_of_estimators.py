@@ -20,6 +20,7 @@ from zonkey.estimators import calibration
 from zonkey.estimators.calibration import calibrate
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.metrics import expected_calibration_error, generalized_scores
+from zonkey.peers import zsl
 from zonkey.preprocessing import WithinClassWhitener
 
 P = linear_problem(noise=1.0, n_classes=18)
@@ -32,8 +33,8 @@ CONFIGURATIONS = [
 ]
 
 
-def prepared(p=P, **parameters):
-    return p.prepared(ZeroShotClassifier(), **({"candidates": "all"} | parameters))
+def prepared(p=P, classifier=ZeroShotClassifier, **parameters):
+    return p.prepared(classifier(), **({"candidates": "all"} | parameters))
 
 
 def fitted(p=P, **parameters):
@@ -101,6 +102,21 @@ def test_the_penalty_is_that_of_a_naive_search(parameters):
     expected = naive_penalty(folds, np.array(P.seen))
     assert_allclose(model.seen_penalty_, expected, rtol=1e-6)
     assert model.temperature_ == 1.0
+
+
+@pytest.mark.usefixtures("with_own_folds")
+@pytest.mark.parametrize("name", zsl.__all__)
+def test_the_penalty_of_a_peer_is_that_of_a_naive_search(name):
+    peer = getattr(zsl, name)
+    expected = naive_penalty(list(held_out_scores(P, classifier=peer)), np.array(P.seen))
+    model = fitted(classifier=peer, seen_penalty="auto")
+    assert_allclose(model.seen_penalty_, expected, rtol=1e-6)
+    assert model.seen_penalty == "auto"
+    same = fitted(classifier=peer, seen_penalty=model.seen_penalty_)
+    assert_array_equal(model.decision_function(P.X_new), same.decision_function(P.X_new))
+    assert same.seen_penalty_ == model.seen_penalty_
+    pipeline = make_pipeline(FunctionTransformer(), prepared(classifier=peer, seen_penalty="auto"))
+    assert calibrate(pipeline, P.X, P.y)["seen_penalty"] == model.seen_penalty_
 
 
 @pytest.mark.usefixtures("with_own_folds")
@@ -422,13 +438,21 @@ def test_one_sample_a_class_leaves_none_to_hold_out(name):
         prepared(**{name: "auto"}).fit(P.X[first], P.y[first])
 
 
+CHOICES = {
+    ZeroShotClassifier: ('"auto" or ', 'Use "auto", which chooses it on held-out classes.'),
+    FewShotClassifier: ("", "Choose it inside"),  # few shots are too few to choose by
+}
+
+
 @both_classifiers
 @pytest.mark.parametrize("value", ["Auto", "best", *NOT_NUMBERS[1:]], ids=str)
 @pytest.mark.parametrize(
     ("name", "interval"), [("seen_penalty", "(-inf, inf)"), ("temperature", "(0, inf)")]
 )
 def test_neither_a_number_nor_auto(classifier, name, interval, value):
-    with refused(ValueError, f"`{name}` must be a number in {interval}", f"got {value!r}"):
+    choice, remedy = CHOICES[classifier]
+    said = f"`{name}` must be {choice}a number in {interval}; got {value!r}. {remedy}"
+    with refused(ValueError, said):
         fit_on_a_small_problem(classifier, **{name: value})
 
 
@@ -441,5 +465,6 @@ def test_few_shots_are_too_few_to_choose_by(name):
 @both_classifiers
 @pytest.mark.parametrize("value", [0, 0.0, -1.0])
 def test_temperatures_are_above_zero(classifier, value):
-    with refused(ValueError, "`temperature` must be a number in (0, inf)", f"got {value!r}"):
+    said = f"`temperature` must be {CHOICES[classifier][0]}a number in (0, inf); got {value!r}"
+    with refused(ValueError, said):
         fit_on_a_small_problem(classifier, temperature=value)

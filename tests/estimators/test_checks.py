@@ -125,6 +125,49 @@ class LeavesTiesToChance(Fast):
         return self.classes_[top]
 
 
+class ForgetsToDivide(Fast):
+    def predict_proba(self, X):
+        return 2 * super().predict_proba(X)
+
+
+class RanksBackwards(Fast):
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, ::-1]
+
+
+class WidensProbabilities(Fast):
+    def predict_proba(self, X):
+        return super().predict_proba(X).astype(np.float64)
+
+
+class HidesOneOfTwo(Fast):
+    def predict_proba(self, X):
+        probabilities = super().predict_proba(X)
+        return probabilities[:, 1] if len(self.classes_) == 2 else probabilities
+
+
+class IgnoresItsPenalty(Fast):
+    def _penalty(self):
+        return 0.0
+
+
+class FavoursSeenClasses(Fast):
+    def _penalty(self):
+        return -super()._penalty()
+
+
+class PenalisesAll(Fast):
+    def decision_function(self, X):
+        return super().decision_function(X) - self._penalty()
+
+
+class TakesAnyPenalty(Fast):
+    def fit(self, X, y):
+        if isinstance(self.seen_penalty, str) or not np.isfinite(self.seen_penalty):
+            self.seen_penalty = 0.0
+        return super().fit(X, y)
+
+
 class LearnsAnew(Fast):
     def with_classes(self, prototypes):
         wider = super().with_classes(prototypes)
@@ -186,6 +229,14 @@ BREACHES = [
     (TwoColumns, "check_decision_function"),
     (WorstFirst, "check_predict_top"),
     (LeavesTiesToChance, "check_predict_top"),
+    (ForgetsToDivide, "check_predict_proba"),
+    (RanksBackwards, "check_predict_proba"),
+    (WidensProbabilities, "check_predict_proba"),
+    (HidesOneOfTwo, "check_predict_proba"),
+    (IgnoresItsPenalty, "check_seen_penalty"),
+    (FavoursSeenClasses, "check_seen_penalty"),
+    (PenalisesAll, "check_seen_penalty"),
+    (TakesAnyPenalty, "check_seen_penalty"),
     (LearnsAnew, "check_with_classes"),
     (AcceptsAClassTwice, "check_with_classes"),
     (Guesses, "check_unseen_accuracy"),
@@ -220,6 +271,7 @@ def test_checks_of_missing_methods_are_left_out():
     names = {name for name, _ in zero_shot_checks(Plain())}
     assert "check_label_types" in names
     assert not names & {
+        "check_predict_proba",
         "check_predict_top",
         "check_with_classes",
         "check_with_candidates_equals_fit",

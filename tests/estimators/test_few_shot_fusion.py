@@ -5,13 +5,15 @@ import pytest
 from few_shot_cases import BASE, P, X, Y, fitted, prepared
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
-from scipy.linalg import solve_sylvester
+from scipy.linalg import LinAlgWarning, solve_sylvester
 from scipy.spatial.distance import pdist
 from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import FunctionTransformer
 
 from zonkey import FewShotClassifier, Moments, NearestSupport
 from zonkey.core.frame import BaseClasses
-from zonkey.core.fusion import simulated_worth
+from zonkey.core.fusion import simulated_variances, simulated_worth
+from zonkey.estimators.check_problem import linear_problem
 from zonkey.linalg import Factor
 
 X_ALL = np.concatenate([P.X_new, P.X])
@@ -153,8 +155,8 @@ def test_single_precision_stays_and_suffices():
 # What a prototype is worth
 
 
-def worth_by_loops(prior, X_s, Y_s):
-    """The within-class variance over the squared error of prototypes, both summed over features."""
+def variances_by_loops(prior, X_s, Y_s):
+    """The within-class variance and the squared error of prototypes, both summed over features."""
     labels = sorted(set(Y_s.tolist()))
     around = [x - X_s[Y_s == j].mean(axis=0) for x, j in zip(X_s, Y_s, strict=True)]
     sigma2 = sum(np.sum(d**2) for d in around) / (len(Y_s) - len(labels))
@@ -162,7 +164,12 @@ def worth_by_loops(prior, X_s, Y_s):
         np.sum((prior[j] - X_s[Y_s == j].mean(axis=0)) ** 2) - sigma2 / np.sum(Y_s == j)
         for j in labels
     ]
-    return sigma2 / np.mean(errors)
+    return sigma2, np.mean(errors)
+
+
+def worth_by_loops(prior, X_s, Y_s):
+    sigma2, tau2 = variances_by_loops(prior, X_s, Y_s)
+    return sigma2 / tau2
 
 
 TWO_AND_ONES = [*FIRST, Y.tolist().index(P.unseen[1], FIRST[1] + 1)]
@@ -173,7 +180,9 @@ TWO_AND_ONES = [*FIRST, Y.tolist().index(P.unseen[1], FIRST[1] + 1)]
 def test_several_shots_tell_what_a_prototype_is_worth(synthesis, rows):
     model = fused(rows, fusion="auto", synthesis=synthesis)
     prior = {j: model.project([P.prototypes[j]])[0] for j in P.unseen}
-    expected = worth_by_loops(prior, X[list(rows)], Y[list(rows)])
+    sigma2, tau2 = variances_by_loops(prior, X[list(rows)], Y[list(rows)])
+    _, of_base = simulated_variances(BASE, beta=BETA, forward=0.5, per="sample")
+    expected = sigma2 / ((4 * max(tau2, 0) + of_base) / 5)  # as if the base were a fifth class
     assert 0 < expected < 1e5
     assert_allclose(model.fusion_, expected, rtol=1e-9)
     assert model.fusion == "auto"
@@ -316,6 +325,32 @@ def test_the_classifier_says_what_weighs_the_same_and_the_base_does_not(given, a
     assert_allclose(model.worth_of_prototypes(X, Y), expected.worth_of_prototypes(X, Y), rtol=1e-9)
 
 
+@pytest.mark.parametrize("parameters", [{}, {"kernel": "rbf", "fusion": "auto"}], ids=str)
+def test_a_transformer_that_cannot_be_pickled_is_not_taken_for_another(parameters):
+    base = BaseClasses(BASE)
+    for nameless, function in ((lambda M: np.exp(M), np.exp), (lambda M: np.sin(M), np.sin)):
+        model, expected = (
+            fused(base=base, prototype_transformer=FunctionTransformer(f), **parameters)
+            for f in (nameless, function)
+        )
+        assert model.fusion_ == expected.fusion_
+        assert_array_equal(model.decision_function(X_ALL), expected.decision_function(X_ALL))
+
+
+# What a fit warns of
+
+
+def test_an_undetermined_projection_of_the_base_is_reported_where_fit_was_called():
+    p = linear_problem(n_features=90, n_attributes=9)  # more than so few samples span
+    base = BaseClasses(Moments.from_arrays(p.X, p.y, p.prototypes))
+    model = FewShotClassifier(p.prototypes, base=base, synthesis=None, fusion=1.0, beta=0.0)
+    for _ in range(2):  # what the base remembers is no better
+        with pytest.warns(LinAlgWarning, match=r"beta=0.0.*larger `beta`") as seen:
+            model.fit(p.X_new, p.y_new)
+        assert [warning.filename for warning in seen] == [__file__]
+    model.set_params(beta=0.01).fit(p.X_new, p.y_new)  # nothing to warn of
+
+
 # What is refused
 
 
@@ -323,7 +358,8 @@ def test_the_classifier_says_what_weighs_the_same_and_the_base_does_not(given, a
     "value", [-0.1, "Auto", *[value for value in NOT_NUMBERS if value is not None]], ids=str
 )
 def test_neither_a_number_nor_auto(value):
-    with refused(ValueError, "`fusion` must be a number in [0, inf)", f"got {value!r}", "Choose"):
+    said = f'`fusion` must be "auto" or a number in [0, inf); got {value!r}. Use "auto"'
+    with refused(ValueError, said):
         fused(fusion=value)
 
 
@@ -351,7 +387,9 @@ def test_a_single_base_class_cannot_play_a_novel_one():
     said = 'fusion="auto" measures how samples of a class differ'
     with refused(ValueError, said, "a single base class", "Pass a number"):
         fused(FIRST, base=base, fusion="auto")
-    assert fused(base=base, fusion="auto").fusion_ > 0  # several shots do without
+    model = fused(base=base, fusion="auto")  # several shots do without
+    prior = {j: model.project([P.prototypes[j]])[0] for j in P.unseen}
+    assert_allclose(model.fusion_, worth_by_loops(prior, X, Y), rtol=1e-9)
 
 
 def test_a_fit_that_cannot_measure_leaves_no_half_a_model():

@@ -117,6 +117,16 @@ def test_answers_below_the_threshold_are_refused_and_no_others(fit):
     assert len(set(shares)) > 4
 
 
+@both_fits
+def test_the_answer_is_that_of_the_highest_score_where_probabilities_are_equal(fit):
+    model = fit(temperature=1e30, reject_below=0.0)
+    probabilities = model.predict_proba(X_ALL)
+    assert_array_equal(probabilities, probabilities[:, :1] * np.ones(18))
+    best = model.decision_function(X_ALL).argmax(axis=1)
+    assert_array_equal(model.predict(X_ALL), model.classes_[best])
+    assert len(set(best)) > 10
+
+
 def test_what_is_answered_is_more_often_right():
     accuracies = []
     for threshold in THRESHOLDS[:5]:
@@ -233,6 +243,14 @@ OUTSIDE = [-0.1, 1.1, *[value for value in NOT_NUMBERS if value is not None]]
 def test_priors_outside_their_range(classifier, value):
     with refused(ValueError, "`seen_prior` must be a number in (0, 1)", f"got {value!r}"):
         fit_on_a_small_problem(classifier, seen_prior=value)
+
+
+@both_classifiers
+@pytest.mark.parametrize("temperature", [{}, {"temperature": 1}, {"temperature": 1.0}], ids=str)
+def test_a_prior_needs_a_temperature_that_was_fitted(classifier, temperature):
+    said = "`seen_prior` shifts scores by the temperature, which must be fitted to them"
+    with refused(ValueError, said, "default of 1.0", 'Use temperature="auto", or pass one'):
+        fit_on_a_small_problem(classifier, seen_prior=0.3, **temperature)
 
 
 @both_classifiers

@@ -195,16 +195,25 @@ def test_without_an_unseen_class_nothing_is_competed_for(known):
 
 @pytest.mark.parametrize("n_features", [9, 11])
 def test_unlabelled_samples_of_another_encoder(n_features):
-    said = "X_unlabeled must have the 10 features of X"
-    with refused(ValueError, said, f"got {n_features}", "Transform both alike"):
+    said = f"X has {n_features} features, but ZeroShotClassifier is expecting 10 features"
+    with refused(ValueError, said):
         fitted(unlabeled=np.ones((4, n_features)))
+
+
+def test_features_of_unlabelled_samples_have_the_names_of_the_others():
+    names = [f"feature {i}" for i in range(10)]
+    named = replace(P, X=pd.DataFrame(P.X, columns=names))
+    model = fitted(named, pd.DataFrame(P.X_new, columns=names), **ODD)
+    assert_allclose(model.projection_, fitted(**ODD).projection_, rtol=1e-9, atol=1e-12)
+    with refused(ValueError, "feature names should match those that were passed during fit"):
+        fitted(named, pd.DataFrame(P.X_new, columns=names[::-1]))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_unlabelled_samples_that_are_not_finite(value):
     unlabeled = P.X_new.copy()
     unlabeled[2, 3] = value
-    with pytest.raises(ValueError, match=r"Input X_unlabeled contains (NaN|infinity)"):
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
         fitted(unlabeled=unlabeled)
 
 
@@ -212,6 +221,13 @@ def test_unlabelled_samples_that_are_not_finite(value):
 def test_no_matrix_of_unlabelled_samples(unlabeled):
     with pytest.raises(ValueError, match=r"minimum of 1 is required|Expected 2D array"):
         fitted(unlabeled=unlabeled)
+
+
+@pytest.mark.parametrize("name", ["seen_penalty", "temperature"])
+def test_nothing_is_chosen_on_classes_whose_samples_are_learnt_from(name):
+    said = 'seen_penalty="auto" and temperature="auto" are chosen for models that never saw'
+    with refused(ValueError, said, "got one that learns from them", "Pass numbers"):
+        fitted(**{name: "auto"})
 
 
 def test_parameters_are_checked_as_in_fit():

@@ -77,9 +77,31 @@ def test_numbers_below_zero_are_refused(peer, name, value):
 
 
 @each_peer
-def test_a_penalty_that_is_no_number_is_refused(peer):
-    with refused(ValueError, "`seen_penalty` must be a number", "got 'auto'"):
-        P.prepared(peer, seen_penalty="auto").fit(P.X, P.y)
+@pytest.mark.parametrize("value", ["Auto", *NOT_NUMBERS], ids=str)
+def test_a_penalty_that_is_neither_a_number_nor_auto_is_refused(peer, value):
+    said = f'`seen_penalty` must be "auto" or a number in (-inf, inf); got {value!r}. Use "auto"'
+    with refused(ValueError, said):
+        P.prepared(peer, seen_penalty=value).fit(P.X, P.y)
+
+
+@each_peer
+def test_too_few_classes_to_choose_a_penalty_leave_the_old_model_whole(peer):
+    model = P.fitted(peer, candidates="all", seen_penalty="auto")
+    chosen, expected = model.seen_penalty_, model.decision_function(P.X_new)
+    few = np.isin(P.y, P.seen[:3])
+    with refused(ValueError, "at least four classes in y", "got 3", "Pass numbers instead"):
+        model.fit(P.X[few], P.y[few])
+    assert model.seen_penalty_ == chosen
+    assert_array_equal(model.decision_function(P.X_new), expected)
+
+
+@each_peer
+def test_a_number_is_the_penalty_in_use(peer):
+    model = P.fitted(peer, candidates="all", seen_penalty=1)
+    assert model.seen_penalty_ == 1.0
+    expected = P.fitted(peer, candidates="all", seen_penalty=2.5).decision_function(P.X_new)
+    model.set_params(seen_penalty=2.5)  # needs no further fit
+    assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

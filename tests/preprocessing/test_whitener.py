@@ -74,6 +74,17 @@ def test_one_sample_a_class_teaches_nothing():
     np.testing.assert_array_equal(whitener.whitening_, np.eye(3))
 
 
+@pytest.mark.parametrize("copies", [2, 3, 7])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_copies_of_one_sample_a_class_leave_features_as_they_are(copies, scale):
+    X = np.repeat(scale * np.random.default_rng(0).normal(size=(4, 3)), copies, axis=0)
+    whitener = WithinClassWhitener(shrinkage=0.0).fit(X, np.repeat(list("abcd"), copies))
+    np.testing.assert_array_equal(whitener.whitening_, np.eye(3))
+    X[0] += 1e-6 * scale * np.arange(1, 4)  # little, but more than rounding
+    whitener.fit(X, np.repeat(list("abcd"), copies))
+    assert np.abs(whitener.whitening_ - np.eye(3)).max() > 0.1
+
+
 @pytest.mark.parametrize("shrinkage", [0.0, 0.5])
 def test_more_dimensions_than_samples_give_finite_values(shrinkage):
     X, y = drawn(n=6, d=20, p=2)

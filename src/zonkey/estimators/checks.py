@@ -2,7 +2,7 @@
 
 They stand beside scikit-learn's own checks, which know nothing of prototypes and unseen classes.
 An estimator takes part if it has the parameters `prototypes` and `candidates`; a check of a
-method that it does not offer is left out.
+method or a parameter that it does not offer is left out.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ _CHECKS: dict[Check, tuple[str, ...]] = {
     check_decision_function: (),
     check_predict_top: ("predict_top",),
     check_predict_proba: ("predict_proba",),
-    check_seen_penalty: (),
+    check_seen_penalty: ("seen_penalty",),
     check_with_classes: ("with_classes",),
     check_unseen_accuracy: (),
     check_bad_labels_refused: (),

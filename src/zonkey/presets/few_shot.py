@@ -105,7 +105,7 @@ class FewShotData:
     X_base: Any
     y_base: Any
     prototypes: Any
-    validation: tuple[Any, Any] | None
+    validation: tuple[Any, Any] | None = None
 
     def prepared(self, of_steps: dict[str, Any]) -> tuple[Pipeline, BaseClasses]:
         """Return preprocessing learnt from the base classes, and their moments after it."""
