@@ -77,7 +77,7 @@ class NearestPrototypeMixin(ClassifierMixin):
         The nearer, the higher; ||x||^2 is the same for all candidates and keeps the numbers small.
         Shape (n, n_candidates), columns in the order of `classes_`. With two candidates it is,
         as everywhere in scikit-learn, the difference of the second score and the first, shape
-        (n,). For ``direction="forward"`` distances are taken in the semantic space.
+        (n,). Models that compare elsewhere, or otherwise, say so in their own description.
         """
         X = self._validated(X)
         scores = np.concatenate(list(self._score_blocks(X)))
@@ -136,7 +136,11 @@ class NearestPrototypeMixin(ClassifierMixin):
         return self._copy_knowing(known, prototypes=known, candidates=candidates)
 
     def with_candidates(self, candidates: Any) -> Self:
-        """Return a fitted copy that chooses from other candidates; nothing is learnt anew."""
+        """Return a fitted copy that chooses from other candidates; nothing is learnt anew.
+
+        A penalty and a temperature that were chosen in `fit` stay as they are; the temperature
+        was chosen for the candidates of that fit.
+        """
         check_is_fitted(self, "prototypes_")
         return self._copy_knowing(self.prototypes_, candidates=candidates)
 
