@@ -27,6 +27,7 @@ bench: $(VENV)/.dev ## tables of speed and accuracy, a page of them; long, not p
 	$(BIN)/python benchmarks/fit_speed.py
 	$(BIN)/python benchmarks/sylvester_speed.py
 	$(BIN)/python benchmarks/few_shot_speed.py
+	$(BIN)/python benchmarks/predict_speed.py
 	$(BIN)/python benchmarks/recommended.py
 	$(BIN)/zonkey bench all
 	$(BIN)/zonkey report

@@ -151,7 +151,12 @@ def test_results_do_not_depend_on_the_size_of_blocks(monkeypatch, numbers, direc
 def test_top_columns_are_those_of_a_stable_sort(scores, data):
     k = data.draw(st.integers(1, scores.shape[1]))
     expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    assert_array_equal(nearest_prototype.best_columns(scores, k), expected)
+    before = scores.copy()
+    for few in (0, 16):  # all at once, and one by one
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(nearest_prototype, "_FEW", few)
+            assert_array_equal(nearest_prototype.best_columns(scores, k), expected)
+    assert_array_equal(scores, before)
 
 
 def test_score_is_the_mean_of_per_class_accuracies():
