@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from ..core import Prototypes
 from ..preprocessing import FeatureNormalizer
-from ..presets.recommended import preprocessing
+from ..presets.recommended import preprocessing, prototype_transformer
 
 Preset = Literal["paper", "recommended"]
 
@@ -19,11 +19,6 @@ def feature_steps(preset: Preset) -> Pipeline:
     if preset == "recommended":
         return preprocessing()
     return Pipeline([("unit", FeatureNormalizer())])
-
-
-def prototype_transformer() -> FeatureNormalizer:
-    """Return what the recommended preset does to prototypes, to be learnt from seen classes."""
-    return FeatureNormalizer(power=0.7, center=True)
 
 
 def prepared_prototypes(

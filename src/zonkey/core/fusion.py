@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from .moments import Moments
-from .projection import NormalEquations, WeightPer, directed_projection
+from .projection import NormalEquations, WeightPer, directed_projection, within_scatter
 
 _FOLDS = 10
 # A prototype without measurable error would leave no weight for any number of shots.
@@ -104,9 +104,12 @@ def simulated_variances(
     prior = np.empty_like(means)
     # Neighbours in sorted order may be relatives, and would be held out together.
     order = np.random.default_rng(0).permutation(len(rows))
+    # Moments keep one scatter around the class means for all; a class is given its share.
+    share = within_scatter(moments) / counts.sum() if forward else np.zeros_like(moments.A0)
+    weights = counts.astype(np.float64) if per == "sample" else np.ones(len(rows))
     for held in np.array_split(order, min(_FOLDS, len(rows))):
         kept = np.setdiff1d(order, held)
-        equations = _equations_without(moments, Y, means, counts, kept, per, forward)
+        equations = _equations_of(means[kept], Y[kept], weights[kept], share)
         W = directed_projection(equations, beta, forward).value
         prior[held] = Y[held] @ W.T
     return sigma2, prototype_error(prior, means, counts, sigma2)
@@ -117,24 +120,10 @@ def simulated_worth(moments: Moments, *, beta: float, forward: float, per: Weigh
     return _ratio(*simulated_variances(moments, beta=beta, forward=forward, per=per))
 
 
-def _equations_without(
-    moments: Moments,
-    Y: np.ndarray,
-    means: np.ndarray,
-    counts: np.ndarray,
-    kept: np.ndarray,
-    per: WeightPer,
-    forward: float,
+def _equations_of(
+    means: np.ndarray, Y: np.ndarray, weights: np.ndarray, share: np.ndarray
 ) -> NormalEquations:
-    """Return the equations of some of the classes.
-
-    Moments keep one scatter around the class means for all; each class is given its share.
-    """
-    weights = counts[kept].astype(np.float64) if per == "sample" else np.ones(len(kept))
-    M, Y_k = means[kept], Y[kept]
-    weighted = M.T * weights
-    A0 = np.zeros_like(moments.A0)
-    if forward:
-        scatter = moments.A0 - (means.T * counts) @ means
-        A0 = weighted @ M + scatter * (weights.sum() / counts.sum())
-    return NormalEquations(A0, (Y_k.T * weights) @ Y_k, weighted @ Y_k)
+    """Return the equations of classes by their means; `share` is the scatter of a weight of 1."""
+    weighted = means.T * weights
+    A0 = weighted @ means + share * weights.sum()
+    return NormalEquations(A0, (Y.T * weights) @ Y, weighted @ Y)

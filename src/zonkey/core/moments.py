@@ -82,7 +82,7 @@ class Moments:
         for start in range(0, len(X), _BLOCK):
             block = np.asarray(X[start : start + _BLOCK], np.float64)
             A0 += block.T @ block
-            sums += _class_sums(block, codes[start : start + _BLOCK], len(self.prototypes))
+            sums += class_sums(block, codes[start : start + _BLOCK], len(self.prototypes))
         self.counts += np.bincount(codes, minlength=len(self.prototypes))
         self._reservoir.update(X, codes)
         return self
@@ -281,7 +281,8 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def _class_sums(X: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+def class_sums(X: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return the sum of the rows of X that have each code."""
     members = sparse.csr_array(
         (np.ones(len(X)), (codes, np.arange(len(X)))), shape=(n_classes, len(X))
     )

@@ -134,8 +134,15 @@ def balanced_scatter(moments: Moments) -> np.ndarray:
     rows = np.flatnonzero(moments.counts)
     counts = moments.counts[rows].astype(np.float64)
     means = moments.class_sums[rows] / counts[:, None]
-    scatter = moments.A0 - (means.T * counts) @ means
-    return means.T @ means + scatter * (len(rows) / counts.sum())
+    return means.T @ means + within_scatter(moments) * (len(rows) / counts.sum())
+
+
+def within_scatter(moments: Moments) -> np.ndarray:
+    """Return S_w, the sum over samples of (x - m)(x - m)' around the mean m of their class."""
+    rows = np.flatnonzero(moments.counts)
+    counts = moments.counts[rows].astype(np.float64)
+    means = moments.class_sums[rows] / counts[:, None]
+    return moments.A0 - (means.T * counts) @ means
 
 
 def directed_projection(equations: NormalEquations, beta: float, forward: float) -> Solution:

@@ -66,6 +66,25 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
     return {"seen_penalty": float(penalty), "temperature": float(temperature)}
 
 
+def held_out_setting(last: Any, labels: np.ndarray, *, candidates: str) -> dict[str, Any]:
+    """Return the parameters that a classifier has in folds that hold out training classes.
+
+    Only classes with training samples are known, and scores are neither shifted nor refused.
+    """
+    given = last.prototypes
+    known = Prototypes.one_hot(labels) if given is None else Prototypes.coerce(given)
+    setting = {
+        "prototypes": restricted(known, np.unique(labels), getattr(last, "kernel", None)),
+        "candidates": candidates,
+        "seen_penalty": 0.0,
+        "seen_prior": None,
+        "temperature": 1.0,
+        "reject_below": None,
+    }
+    has = last.get_params(deep=False)
+    return {name: value for name, value in setting.items() if name in has}
+
+
 def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the samples to learn from and to score, for each fold of classes.
 
@@ -105,21 +124,11 @@ def _scores(
     model: Any, last: Any, X: Any, labels: np.ndarray, train: np.ndarray, test: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return scores of held-out samples, their labels, the classes, and those seen in training."""
-    kernel = getattr(last, "kernel", None)
-    known = restricted(Prototypes.coerce(last.prototypes), np.unique(labels), kernel)
-    fixed = {
-        "prototypes": known,
-        "candidates": "all",
-        "seen_penalty": 0.0,
-        "seen_prior": None,
-        "temperature": 1.0,
-        "reject_below": None,
-        "verbose": 0,
-    }
     fold_model: Any = clone(model)
     classifier = fold_model[-1] if isinstance(model, Pipeline) else fold_model
-    has = classifier.get_params(deep=False)
-    classifier.set_params(**{name: value for name, value in fixed.items() if name in has})
+    classifier.set_params(**held_out_setting(last, labels, candidates="all"))
+    if hasattr(classifier, "verbose"):
+        classifier.set_params(verbose=0)
     fold_model.fit(_safe_indexing(X, train), labels[train])
     return (
         fold_model.decision_function(_safe_indexing(X, test)),

@@ -494,8 +494,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         check_learning_parameters(self)
         check_semantics(self)
         check_calibration(self, may_be_auto=False)
-        check_interval("forward_weight", self.forward_weight, 0, 1)
-        check_option("weight_per", self.weight_per, ("sample", "class"))
         if self.fusion is not None:
             check_interval("fusion", self.fusion, 0, or_auto=True)
         check_interval("noise", self.noise, 0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.frame import BaseClasses, Frame, frame_without_base
 from ..core.fusion import within_class_variance
-from ..core.moments import Moments
+from ..core.moments import Moments, class_sums
 from ..core.projection import NormalEquations
 
 
@@ -59,8 +59,7 @@ class Shots:
     def of(cls, X: np.ndarray, codes: np.ndarray, labels: np.ndarray) -> Shots:
         """Take them from samples with their positions in the sorted `labels`."""
         counts = np.bincount(codes, minlength=len(labels))
-        sums = np.zeros((len(labels), X.shape[1]))
-        np.add.at(sums, codes, X)
+        sums = class_sums(np.asarray(X, np.float64), codes, len(labels))
         return cls(labels, sums / counts[:, None], counts)
 
     def joined(self, moments: Moments) -> Shots:

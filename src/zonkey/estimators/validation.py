@@ -71,6 +71,8 @@ def check_option(name: str, value: Any, options: Collection[str | None]) -> None
 
 def check_learning_parameters(estimator: Any) -> None:
     """Check the parameters that the zero-shot and the few-shot classifier share."""
+    check_interval("forward_weight", estimator.forward_weight, 0, 1)
+    check_option("weight_per", estimator.weight_per, ("sample", "class"))
     check_option("scaling", estimator.scaling, ("squared-norm", None))
     check_interval("rho", estimator.rho, 0, 1)
     check_interval("alpha", estimator.alpha, 0, 1, open_above=True)

@@ -23,7 +23,7 @@ from .diagnostics import print_step, warn_of_trouble
 from .nearest_prototype import LinearScores, NearestPrototypeMixin
 from .probability import ProbabilityMixin
 from .semantics import SemanticMap, check_semantics
-from .validation import check_classes, check_interval, check_learning_parameters, check_option
+from .validation import check_classes, check_learning_parameters, check_option
 
 _DIRECTIONS = ("both", "forward", "reverse")
 _DTYPES: Any = [np.float64, np.float32]
@@ -463,8 +463,6 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
 
     def _check_parameters(self) -> None:
         check_option("direction", self.direction, _DIRECTIONS)
-        check_interval("forward_weight", self.forward_weight, 0, 1)
-        check_option("weight_per", self.weight_per, ("sample", "class"))
         check_option("synthesis", self.synthesis, ("perturb", None))
         check_option("competition", self.competition, ("second-best", "assigned", "entropy", None))
         check_option("synthetic_per", self.synthetic_per, ("class", "neighbor"))

@@ -129,7 +129,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _validated(self, subject: Subject, X: Any, y: Any) -> tuple[Any, Any]:
         """Return arrays, or what came where the first step of a pipeline is to look at it."""
-        if subject.steps({}) is None:
+        if not subject.has_steps:
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
             return X, y
         validate_data(self, X, y, skip_check_array=True)
@@ -141,7 +141,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ) -> Moments | None:
         """Return the moments of all data, where folds can be had from them by subtraction."""
         last = judged.classifier
-        if judged.steps({}) is not None or not isinstance(last, ZeroShotClassifier):
+        if judged.has_steps or not isinstance(last, ZeroShotClassifier):
             return None
         models = [with_parameters(last, judged.divided(point)[1]) for point in points]
         return gathered(models, last, X, labels)

@@ -13,9 +13,8 @@ from sklearn.utils import check_random_state
 
 from ..core.moments import Moments
 from ..core.projection import NormalEquations
-from ..core.prototypes import Prototypes
 from ..estimators import ZeroShotClassifier
-from ..estimators.semantics import restricted
+from ..estimators.calibration import held_out_setting
 from ..estimators.validation import check_count
 
 Point = dict[str, Any]
@@ -54,11 +53,14 @@ class Subject:
         """Return an unfitted copy of the whole with these parameters."""
         return with_parameters(self.model, point)
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether anything comes before the classifier."""
+        return isinstance(self.model, Pipeline) and len(self.model.steps) > 1
+
     def steps(self, point: Mapping[str, Any]) -> Pipeline | None:
         """Return unfitted steps with these parameters, or None where there are none."""
-        if not isinstance(self.model, Pipeline) or len(self.model.steps) < 2:
-            return None
-        return self.configured(point)[:-1]
+        return self.configured(point)[:-1] if self.has_steps else None
 
     def judged(self, labels: np.ndarray) -> Subject:
         """Return the subject as every point of the grid starts from.
@@ -67,22 +69,10 @@ class Subject:
         differ by their parameters and by nothing else.
         """
         last = self.classifier
-        given = last.prototypes
-        known = Prototypes.one_hot(labels) if given is None else Prototypes.coerce(given)
-        known = restricted(known, np.unique(labels), getattr(last, "kernel", None))
-        wanted: Point = {
-            "prototypes": known,
-            "candidates": "unseen",
-            "seen_penalty": 0.0,
-            "seen_prior": None,
-            "temperature": 1.0,
-            "reject_below": None,
-        }
-        has = last.get_params(deep=False)
-        if "random_state" in has:
+        wanted = held_out_setting(last, labels, candidates="unseen")
+        if hasattr(last, "random_state"):
             wanted["random_state"] = check_random_state(last.random_state).randint(2**31 - 1)
-        fixed = {f"{self.prefix}{name}": v for name, v in wanted.items() if name in has}
-        return Subject(self.configured(fixed))
+        return Subject(self.configured({f"{self.prefix}{name}": v for name, v in wanted.items()}))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.labels import as_labels
+from ..core.moments import class_sums
 
 __all__ = ["WithinClassWhitener"]
 
@@ -63,9 +64,8 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         _, codes = np.unique(as_labels(y), return_inverse=True)
         X = np.asarray(X, dtype=np.float64)
         counts = np.bincount(codes)
-        sums = np.zeros((len(counts), X.shape[1]))
-        np.add.at(sums, codes, X)
-        deviations = X - (sums / counts[:, None])[codes]
+        means = class_sums(X, codes, len(counts)) / counts[:, None]
+        deviations = X - means[codes]
         values, vectors = np.linalg.eigh(deviations.T @ deviations / len(X))
         mean = float(np.mean(values))
         # One sample a class, or copies of it: nothing is known of how classes vary.

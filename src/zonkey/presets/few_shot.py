@@ -18,8 +18,7 @@ from ..core.prototypes import Prototypes
 from ..estimators import FewShotClassifier
 from ..evaluation import draw_trial, n_way_k_shot
 from ..metrics import best_temperature
-from ..preprocessing import FeatureNormalizer
-from .recommended import REGRESSION, STEPS, open_grids, preprocessing
+from .recommended import REGRESSION, STEPS, open_grids, preprocessing, prototype_transformer
 
 _TRIALS = 100  # one-shot trials that parameters are chosen on
 _TEMPERATURE_TRIALS = 20
@@ -76,7 +75,7 @@ def recommended_few_shot(
         **REGRESSION,
         "gamma": 1.0,
         "beta": 0.1,
-        "prototype_transformer": FeatureNormalizer(power=0.7, center=True),
+        "prototype_transformer": prototype_transformer(),
         "fusion": "auto",
         **parameters,
     }

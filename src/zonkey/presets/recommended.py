@@ -92,7 +92,7 @@ def recommended(
         random_state=random_state,
         **{
             **REGRESSION,
-            "prototype_transformer": None if precomputed else _prototype_transformer(),
+            "prototype_transformer": None if precomputed else prototype_transformer(),
             "seen_penalty": "auto",
             "temperature": "auto",
             **parameters,
@@ -105,7 +105,8 @@ def recommended(
     return ZeroShotSearchCV(pipeline, grid, cv=folds, n_jobs=n_jobs, verbose=verbose)
 
 
-def _prototype_transformer() -> FeatureNormalizer:
+def prototype_transformer() -> FeatureNormalizer:
+    """Return what is done to prototypes, to be learnt from those of seen classes."""
     return FeatureNormalizer(power=0.7, center=True)
 
 
