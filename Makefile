@@ -26,8 +26,12 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev ## tables of speed and accuracy, a page of them; long, not part of the tests
 	$(BIN)/python benchmarks/fit_speed.py
 	$(BIN)/python benchmarks/sylvester_speed.py
+	$(BIN)/python benchmarks/search_speed.py
 	$(BIN)/python benchmarks/few_shot_speed.py
 	$(BIN)/python benchmarks/predict_speed.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/alternatives.py
+	$(BIN)/python benchmarks/few_shot_alternatives.py
 	$(BIN)/python benchmarks/recommended.py
 	$(BIN)/zonkey bench all
 	$(BIN)/zonkey report
@@ -39,7 +43,7 @@ results: $(VENV)/.runtime ## docs/results.md, from the runs on the embedded data
 constraints: ## pin what the newest releases resolve to
 	$(PYTHON) -m venv .venv-pins
 	.venv-pins/bin/python -m pip install --quiet -e ".[dev]" hatchling editables
-	(head -1 constraints.txt; .venv-pins/bin/python -m pip freeze --exclude-editable) > constraints.tmp
+	(head -1 constraints.txt; .venv-pins/bin/python -m pip freeze --exclude-editable | sed 's/+.*//') > constraints.tmp
 	mv constraints.tmp constraints.txt
 	rm -rf .venv-pins
 

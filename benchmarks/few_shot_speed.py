@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 
 import mini_imagenet
 from recording import save, show
-from zonkey.core import Competition, NormalEquations, bidirectional_projection
+from zonkey.core import NormalEquations, bidirectional_projection
+from zonkey.core.assignment import best, losses, second_best
 from zonkey.core.competition import DECAY
 from zonkey.core.synthesis import synthesize_from_support
 from zonkey.estimators import FewShotClassifier
@@ -38,17 +39,25 @@ def naive_fit(data, equations, W0, X, y, seed) -> np.ndarray:
         rng = np.random.default_rng([state, episode])
         k = Y_u.shape[1]
         epsilon = rng.normal(scale=PARAMETERS["noise"] * spread / k**0.5, size=(5, len(codes), k))
-        X_g = synthesize_from_support(W0, Y_u, X, codes, epsilon, rho=PARAMETERS["rho"])
-        game = Competition(equations, X_g, Y_u, beta=PARAMETERS["beta"], support=(X, codes))
+        X_g = synthesize_from_support(W0, Y_u, X, codes, epsilon, rho=PARAMETERS["rho"]).features
         W = W0
         for t in range(STEPS):
+            eta, taken = best(losses(W, X_g, Y_u), 1e-3)
+            xi = second_best(losses(W, X_g, Y_u), taken, 1e-3)
+            delta = np.vstack([eta - PARAMETERS["mu"] * xi, np.eye(len(Y_u))[codes]])
             alpha = DECAY**t * PARAMETERS["alpha"]
-            _, eta, xi = game.weights(W)
-            delta = eta - PARAMETERS["mu"] * xi
-            hats = game.A_hat(delta, alpha), game.B_hat(delta, alpha), game.C_hat(delta, alpha)
-            W = solve(*hats).value
+            hats = printed_matrices(equations, np.vstack([X_g, X]), Y_u, delta, alpha)
+            W = solve(*hats, path="eigen").value
         projections.append(W)
     return np.mean(projections, axis=0)
+
+
+def printed_matrices(equations, X, Y_u, delta, alpha) -> tuple[np.ndarray, ...]:
+    """Return A-hat, B-hat and C-hat (Eqs. erplAt0 to erplCt0) of all samples and their delta."""
+    A0, B0, C0, beta = equations.A0, equations.B0, equations.C0, PARAMETERS["beta"]
+    A = (1 - alpha) * A0 + alpha * (X.T * delta.sum(axis=1)) @ X + beta * np.eye(len(A0))
+    B = (1 - alpha) * B0 + alpha * (Y_u.T * delta.sum(axis=0)) @ Y_u + beta * np.eye(len(B0))
+    return A, B, 2 * (1 - alpha) * C0 + 2 * alpha * X.T @ delta @ Y_u
 
 
 def naive_seconds(data, model, n_threads: int) -> tuple[float, float]:

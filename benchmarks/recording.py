@@ -51,20 +51,31 @@ def save(name: str, record: dict[str, Any]) -> Path:
 
 def save_markdown(name: str, title: str, command: str, rows: list[dict[str, Any]]) -> Path:
     """Write a table to benchmarks/results, for figures computed from generated data only."""
+    return save_page(name, title, command, {"": rows})
+
+
+def save_page(
+    name: str,
+    title: str,
+    command: str,
+    tables: dict[str, list[dict[str, Any]]],
+    *,
+    machine: str = "",
+    notes: list[str] | None = None,
+) -> Path:
+    """Write several tables under their headings, and notes below; likewise."""
     described = environment()
-    lines = [
-        f"# {title}",
-        "",
-        f"`{command}`, {described['date'][:10]}, Python {described['python']}, "
-        + ", ".join(f"{key} {value}" for key, value in described["versions"].items())
-        + f"; {described['machine']['processor']}, {described['machine']['cpus']} CPUs.",
-        "",
-        "| " + " | ".join(rows[0]) + " |",
-        "|" + "---|" * len(rows[0]),
-    ]
-    for row in rows:
-        cells = (value if isinstance(value, str) else f"{value:g}" for value in row.values())
-        lines.append("| " + " | ".join(cells) + " |")
+    versions = ", ".join(f"{key} {value}" for key, value in described["versions"].items())
+    host = f"{described['machine']['processor']}, {described['machine']['cpus']} CPUs"
+    origin = f"`{command}`, {described['date'][:10]}, Python {described['python']}, {versions}"
+    lines = [f"# {title}", "", f"{origin}; {host}{machine and ', ' + machine}."]
+    for heading, rows in tables.items():
+        lines += ["", f"## {heading}"] if heading else []
+        lines += ["", "| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
+        for row in rows:
+            cells = (value if isinstance(value, str) else f"{value:g}" for value in row.values())
+            lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", *(f"- {note}" for note in notes)] if notes else []
     path = HERE / "results" / f"{name}.md"
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -220,6 +220,23 @@ def finite_differences(function, W, step=1e-4):
     return gradient
 
 
+def smallest(M):
+    """The smallest eigenvalue of a symmetric matrix."""
+    return np.linalg.eigvalsh(M)[0]
+
+
+def halved(mu, is_safe):
+    """The first half of mu that is safe, until a thousandth of it is not."""
+    asked = mu
+    for _ in range(100):
+        if is_safe(mu):
+            return mu
+        if mu <= 1e-3 * asked:
+            return 0.0
+        mu /= 2
+    raise AssertionError("never given up")
+
+
 def decomposed(monkeypatch):
     """Return a list that, from now on, gets the shape of every matrix that is decomposed."""
     shapes, decompose = [], Factor.of

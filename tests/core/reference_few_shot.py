@@ -2,13 +2,15 @@
 
 As in `reference`, functions bear the paper's equation labels, know raw samples in their original
 coordinates only, and take no short cut: the moments of the support set are summed on their own,
-and every equation is solved densely by Bartels and Stewart.
+and every equation is solved densely by Bartels and Stewart. `forward` is the share of the error
+from features to semantics, half in the paper.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-from reference import f, f_ij, shares, subgrad01, subgrad11
+from reference import both_weights, f, f_ij, shares, subgrad01, subgrad11
 from scipy.linalg import solve_sylvester
 
 from zonkey.core import Moments, NormalEquations, Prototypes
@@ -61,7 +63,8 @@ def generate1(x_u, mean, W, y_u, epsilon_i, rho, *, divided=True):
     squared_norm = sum(entry**2 for row in W for entry in row)
     v = [y_u[b] + epsilon_i[b] for b in range(len(y_u))]
     centre = [rho * sum(row[b] * v[b] for b in range(len(v))) for row in W]
-    return (x_u - mean) + np.array(centre) / (squared_norm if divided else 1)
+    # W = 0 moves nothing, whatever it is divided by.
+    return (x_u - mean) + np.array(centre) / (squared_norm if divided and squared_norm else 1)
 
 
 def query_set(problem, W, rho, *, divided=True):
@@ -111,21 +114,22 @@ def erplCt0(C0, C_u, X_g, delta, Y_u, alpha):
     return 2 * (1 - alpha) * C0 + 2 * alpha * C_u + 2 * alpha * query
 
 
-def matrices(problem, X_g, delta, of_samples, alpha, beta):
+def matrices(problem, X_g, delta, of_samples, alpha, beta, forward=0.5):
     """The three matrices of Eq. erpllinear1, from raw samples of the three sets."""
+    a, b = both_weights(forward)
     A0, B0, C0 = sums(problem.X, problem.Y_s[problem.labels])
     A_u, B_u, C_u = sums(problem.X_u, problem.Y_u[problem.codes])
     return (
-        erplAt0(A0, A_u, X_g, of_samples, alpha, beta),
-        erplBt0(B0, B_u, delta, problem.Y_u, alpha, beta),
+        a * erplAt0(A0, A_u, X_g, of_samples, alpha, beta),
+        b * erplBt0(B0, B_u, delta, problem.Y_u, alpha, beta),
         erplCt0(C0, C_u, X_g, delta, problem.Y_u, alpha),
     )
 
 
-def query_weights(problem, W, X_g, targets, tie_tol, rule):
+def query_weights(problem, W, X_g, targets, tie_tol, rule, forward=0.5):
     """eta and xi, "only related to the small query set"."""
     q = len(problem.Y_u)
-    losses = f(W, X_g, problem.Y_u).reshape(-1, q)
+    losses = f(W, X_g, problem.Y_u, forward).reshape(-1, q)
     eta = [subgrad01(f_i, tie_tol) for f_i in losses]
     xi = [subgrad11(f_i, tie_tol) if rule == "second-best" else np.zeros(q) for f_i in losses]
     if rule == "assigned":
@@ -138,38 +142,53 @@ def printed_weights(xi, mu):
     return [1 - mu if any(xi_i) else 1.0 for xi_i in xi]
 
 
-def three_sets(problem, W, X_g, delta, alpha, beta):
+def three_sets(problem, W, X_g, delta, alpha, beta, forward=0.5):
     """The objective, over 1 + gamma, in which delta is held fixed: base, support and query."""
-    Y_s, Y_u = problem.Y_s, problem.Y_u
-    base = sum(f_ij(W, x, Y_s[j]) for x, j in zip(problem.X, problem.labels, strict=True))
-    support = sum(f_ij(W, x, Y_u[j]) for x, j in zip(problem.X_u, problem.codes, strict=True))
-    query = sum(delta[i, j] * f_ij(W, x, y) for i, x in enumerate(X_g) for j, y in enumerate(Y_u))
+    base = own_loss(W, problem.X, problem.Y_s[problem.labels], forward)
+    support = own_loss(W, problem.X_u, problem.Y_u[problem.codes], forward)
+    query = np.sum(delta * f(W, X_g, problem.Y_u, forward).reshape(delta.shape))
     return (1 - alpha) * base + alpha * support + alpha * query + 2 * beta * np.sum(W**2)
 
 
-def initial_projection(problem, beta):
+def own_loss(W, X, Y, forward=0.5):
+    """The loss of labelled samples, each with its own prototype."""
+    return sum(f_ij(W, x, y, forward) for x, y in zip(X, Y, strict=True))
+
+
+def initial_projection(problem, beta, forward=0.5):
     """W^(0): "setting alpha = 0, with all base class samples"."""
+    a, b = both_weights(forward)
     A0, B0, C0 = sums(problem.X, problem.Y_s[problem.labels])
-    return solve_sylvester(A0 + beta * np.eye(len(A0)), B0 + beta * np.eye(len(B0)), 2 * C0)
+    A, B = a * (A0 + beta * np.eye(len(A0))), b * (B0 + beta * np.eye(len(B0)))
+    return solve_sylvester(A, B, 2 * C0)
 
 
-def algorithm_1(problem, W, X_g, targets, *, alpha, mu, beta, tie_tol, max_iter, tol, rule):
+def algorithm_1(
+    problem, W, X_g, targets, *, alpha, mu, beta, tie_tol, max_iter, tol, rule, forward=0.5
+):
     """Return W^(0), W^(1), ... of one episode with a given query set."""
     path = [W]
     while len(path) <= max_iter:
         alpha_t = 0.99 ** (len(path) - 1) * alpha
-        eta, xi = query_weights(problem, path[-1], X_g, targets, tie_tol, rule)
-        of_samples = printed_weights(xi, mu)
-        path.append(
-            solve_sylvester(*matrices(problem, X_g, eta - mu * xi, of_samples, alpha_t, beta))
-        )
-        if np.linalg.norm(path[-1] - path[-2]) / np.linalg.norm(path[-2]) <= tol:
+        eta, xi = query_weights(problem, path[-1], X_g, targets, tie_tol, rule, forward)
+        of_samples, delta = printed_weights(xi, mu), eta - mu * xi
+        found = matrices(problem, X_g, delta, of_samples, alpha_t, beta, forward)
+        path.append(solve_sylvester(*found))
+        if relative_changes(path)[-1] <= tol:
             break
     return path
 
 
-def episode(problem, *, rho, beta, divided=True, **options):
+def relative_changes(path):
+    """||W^(t+1) - W^(t)|| / ||W^(t)|| of every step; the numerator alone where W^(t) is 0."""
+    return [
+        np.linalg.norm(after - before) / (np.linalg.norm(before) or 1.0)
+        for before, after in pairwise(path)
+    ]
+
+
+def episode(problem, *, rho, beta, divided=True, forward=0.5, **options):
     """Run a whole episode: W^(0) from the base classes, a query set, Algorithm 1."""
-    W = initial_projection(problem, beta)
+    W = initial_projection(problem, beta, forward)
     X_g, targets = query_set(problem, W, rho, divided=divided)
-    return algorithm_1(problem, W, X_g, targets, beta=beta, **options)
+    return algorithm_1(problem, W, X_g, targets, beta=beta, forward=forward, **options)

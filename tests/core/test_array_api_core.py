@@ -1,14 +1,16 @@
-"""The whole road in an array library that allows the standard only, on either of its devices."""
+"""The whole road in tensors, and in arrays that allow the standard only, on either device."""
 
-import array_api_strict as strict
 import numpy as np
 import pytest
-from array_api_compat import device
 from reference import random_problem
+from reference_few_shot import initial_projection
+from turned import EXACT, Turned, several
 
+from libraries import in_every_library
 from zonkey.core import (
     Competition,
     EntropyObjective,
+    Moments,
     NormalEquations,
     Synthesized,
     bidirectional_projection,
@@ -17,33 +19,22 @@ from zonkey.core import (
     minimize_entropy,
     reverse_projection,
     synthesize,
+    synthesize_from_support,
 )
+from zonkey.core.episodes import Episodes
+from zonkey.core.frame import BaseClasses, frame_without_base
+from zonkey.core.projection import directed_projection
+from zonkey.core.span import EpisodeSpan
 
-DEVICES = ["CPU_DEVICE", "device1"]
-
-
-class Library:
-    """Takes arrays to a library and device, and back."""
-
-    def __init__(self, name):
-        self.device = strict.Device(name)
-
-    def __call__(self, M):
-        return strict.asarray(M, device=self.device)
-
-    def numpy(self, M):
-        assert isinstance(M, type(strict.asarray(0)))
-        assert device(M) == self.device
-        return np.asarray(M.to_device(strict.Device("CPU_DEVICE")))
-
-    def equations(self, problem):
-        plain = problem.equations()
-        return NormalEquations(self(plain.A0), self(plain.B0), self(plain.C0))
+pytestmark = in_every_library
 
 
-@pytest.fixture(params=DEVICES)
-def library(request):
-    return Library(request.param)
+def equations(library, plain):
+    return NormalEquations(*(library(M) for M in (plain.A0, plain.B0, plain.C0)))
+
+
+def synthesized(library, made):
+    return Synthesized(*(library(M) for M in (made.features, made.targets, made.sources)))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +43,7 @@ def library(request):
 def test_projections_agree_with_numpy(library, model):
     problem = random_problem(1)
     expected = model(problem.equations(), 0.05)
-    solution = model(library.equations(problem), 0.05)
+    solution = model(equations(library, problem.equations()), 0.05)
     assert solution.status is expected.status
     np.testing.assert_allclose(library.numpy(solution.value), expected.value, rtol=1e-9)
 
@@ -70,9 +61,9 @@ def test_learn_agrees_with_numpy(library, rule, n_g, mu):
         alpha=0.5,
         mu=mu,
     )
-    made = Synthesized(library(plain.features), library(plain.targets), library(plain.sources))
+    made = synthesized(library, plain)
     competition = Competition(
-        library.equations(problem), made, library(problem.Y_u), beta=0.01, rule=rule
+        equations(library, problem.equations()), made, library(problem.Y_u), beta=0.01, rule=rule
     )
     path = learn(competition, library(W0), alpha=0.5, mu=mu)
     np.testing.assert_allclose(library.numpy(path.W), expected.W, rtol=1e-7, atol=1e-9)
@@ -88,7 +79,10 @@ def test_minimize_entropy_agrees_with_numpy(library):
         EntropyObjective(problem.equations(), problem.X_g, problem.Y_u, **weights), W0, max_iter=20
     )
     objective = EntropyObjective(
-        library.equations(problem), library(problem.X_g), library(problem.Y_u), **weights
+        equations(library, problem.equations()),
+        library(problem.X_g),
+        library(problem.Y_u),
+        **weights,
     )
     path = minimize_entropy(objective, library(W0), max_iter=20)
     np.testing.assert_allclose(library.numpy(path.W), expected.W, rtol=1e-7, atol=1e-9)
@@ -114,3 +108,103 @@ def test_synthesize_agrees_with_numpy(library, per, scaling):
     np.testing.assert_allclose(library.numpy(made.features), plain.features, rtol=1e-12)
     np.testing.assert_array_equal(library.numpy(made.targets), plain.targets)
     np.testing.assert_array_equal(library.numpy(made.sources), plain.sources)
+
+
+def assert_close(got, expected, tolerance=1e-10):
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+# By conjugate gradients with and without a shared inverse, and by direct solves.
+SHAPES = [
+    {"shots": 1, "m": 1, "d": 40, "n": 60},
+    {"shots": 1, "m": 6, "d": 30, "n": 60, "blur": 1e-9},
+    {"shots": 2, "m": 3},
+    {"shots": 2, "m": 0},
+]
+
+
+@pytest.mark.parametrize("rule", ["second-best", "best", "assigned"])
+@pytest.mark.parametrize("forward", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_episodes_agree_with_numpy(library, rule, forward, shape):
+    problems = several(5, 2, 3, **shape)
+    W = initial_projection(problems[0][0], 0.3, forward)
+    options = {"beta": 0.3, "tie_tol": 0.01, "rule": rule, "forward": forward}
+    turned = Turned(problems, W, **options)
+    there = Episodes(
+        equations(library, turned.equations),
+        synthesized(library, turned.synthesized),
+        library(turned.Y_u),
+        tuple(library(M) for M in turned.support),
+        **(EXACT | options),
+    )
+    learning = {"alpha": 0.6, "mu": 0.9, "max_iter": 4, "tol": 1e-4}  # mu may need the guard
+    course = there.learn(library(turned.U.T @ W), **learning)
+    expected = turned.episodes.learn(turned.U.T @ W, **learning)
+    assert_close(library.numpy(course.W), expected.W)
+    np.testing.assert_array_equal(course.mu, expected.mu)
+    np.testing.assert_allclose(course.changes, expected.changes, rtol=1e-6, atol=1e-10)
+    assert course.statuses == expected.statuses
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 1.0])
+@pytest.mark.parametrize("n", [4, 14])
+def test_spans_agree_with_numpy(library, noise, n):
+    rng = np.random.default_rng(6)
+    X_u, centres = rng.normal(size=(2, 3, 20)), rng.normal(size=(2, 2, 20))
+    X = rng.normal(size=(2, 2, n, 5)) @ np.concatenate([X_u, centres], axis=1)[:, None]
+    X += noise * rng.normal(size=X.shape)
+    plain = EpisodeSpan(X, X_u, centres)
+    span = EpisodeSpan(library(X), library(X_u), library(centres))
+    assert span.is_short is plain.is_short is (n == 14)
+    for weights in rng.uniform(0, 2, size=(2, 2, 2, n)):
+        G, w = (library.numpy(M) for M in span.update(library(weights), 0.4, 1e-9))
+        wide = plain.update(weights, 0.4, 1e-9)
+        assert G.shape == wide[0].shape
+        pairs = ((G, w), wide)
+        assert_close(*((A * b[..., None, :]) @ np.swapaxes(A, -1, -2) for A, b in pairs))
+        common = span.common(library(weights))
+        assert (common is None) is (n == 4)
+        if common is not None:
+            pair = library.numpy(common), plain.common(weights)
+            assert_close(*(A @ np.swapaxes(A, -1, -2) for A in pair))
+
+
+@pytest.mark.parametrize("per", ["sample", "class"])
+@pytest.mark.parametrize("rotate", [True, False])
+def test_frames_agree_with_numpy(library, per, rotate):
+    ((problem,),) = several(7, k=12)
+    plain = BaseClasses(problem.moments(), per).frame(problem.Y_u, rotate=rotate)
+    moments = Moments(problem.moments().prototypes).update(library(problem.X), problem.labels)
+    frame = BaseClasses(moments, per).frame(problem.Y_u, rotate=rotate)
+    found, expected = (directed_projection(f.equations, 0.2, 0.4).value for f in (frame, plain))
+    assert_close(library.numpy(frame.lift(found)), plain.lift(expected))
+    assert isinstance(frame.V, np.ndarray)
+    assert frame.equations.A0.ndim == (1 if rotate else 2)
+    X_u = library.numpy(frame.features(library(problem.X_u)))
+    assert_close(X_u @ X_u.T, problem.X_u @ problem.X_u.T)
+    assert_close(library.numpy(frame.placed(frame.semantics(problem.Y_u))) @ frame.V.T, problem.Y_u)
+
+
+def test_frames_without_base_agree_with_numpy(library):
+    ((problem,),) = several(8, d=20, k=11, q=3)
+    frame = frame_without_base(library(problem.X_u), problem.Y_u)
+    X_u = library.numpy(frame.features(library(problem.X_u)))
+    assert_close(X_u @ library.numpy(frame.U).T, problem.X_u)
+    shapes = [tuple(M.shape) for M in (frame.equations.A0, frame.equations.B0, frame.equations.C0)]
+    assert shapes == [(6,), (3, 3), (6, 3)]
+    lifted = library.numpy(frame.lift(library(np.ones((6, 3)))))
+    assert_close(lifted, library.numpy(frame.U) @ np.ones((6, 3)) @ frame.V.T)
+
+
+@pytest.mark.parametrize("m", [0, 2])
+def test_batches_from_support_agree_with_numpy(library, m):
+    problems = several(9, 2, 3, m=m)
+    W = initial_projection(problems[0][0], 0.1)
+    names = ("Y_u", "X_u", "codes")
+    parts = [np.array([getattr(own[0], name) for own in problems]) for name in names]
+    parts.append(np.array([[p.epsilon for p in own] for own in problems]))
+    plain = synthesize_from_support(W, *parts, rho=0.3, scaling=None)
+    made = synthesize_from_support(library(W), *map(library, parts), rho=0.3, scaling=None)
+    np.testing.assert_allclose(library.numpy(made.features), plain.features, atol=1e-12)
+    np.testing.assert_array_equal(library.numpy(made.targets), plain.targets)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from reference import eta_and_xi, random_problem, subgrad0, subgrad01, subgrad1, subgrad11
 from reference import f as naive_losses
-from reference import random_problem, subgrad0, subgrad01, subgrad1, subgrad11
 
 from zonkey.core import assignment
 
@@ -193,3 +193,57 @@ def test_inputs_are_left_untouched():
     assignment.second_best(f, taken, 1e-3)
     np.testing.assert_array_equal(f, kept)
     np.testing.assert_array_equal(taken, kept_mask)
+
+
+@pytest.mark.parametrize("forward", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("known", ["nothing", "samples", "both"])
+def test_losses_of_a_batch_are_those_of_its_members(forward, known):
+    rng = np.random.default_rng(5)
+    # Tasks have prototypes of their own, and every episode its own projection and samples.
+    W, X_g = rng.normal(size=(2, 3, 6, 4)), rng.normal(size=(2, 3, 7, 6))
+    Y_u = rng.normal(size=(2, 1, 5, 4))
+    of_X = None if known == "nothing" else np.sum(X_g**2, axis=-1)
+    of_XW = np.sum((X_g @ W) ** 2, axis=-1) if known == "both" else None
+    f = assignment.losses(W, X_g, Y_u, of_X, of_XW, forward=forward)
+    assert f.shape == (2, 3, 7, 5)
+    for t, h in np.ndindex(2, 3):
+        expected = naive_losses(W[t, h], X_g[t, h], Y_u[t, 0], forward)
+        np.testing.assert_allclose(f[t, h], expected, rtol=1e-10, atol=1e-10)
+
+
+def test_known_sizes_of_projected_samples_are_taken_at_their_word():
+    problem = random_problem(6)
+    W = np.random.default_rng(0).normal(size=(7, 4))
+    exact = np.sum((problem.X_g @ W) ** 2, axis=1)
+    plain = assignment.losses(W, problem.X_g, problem.Y_u, forward=0.3)
+    moved = assignment.losses(W, problem.X_g, problem.Y_u, None, exact + 5, forward=0.3)
+    np.testing.assert_allclose(moved - plain, 0.6 * 5, rtol=1e-9)
+    np.testing.assert_array_equal(np.argmin(moved, axis=1), np.argmin(plain, axis=1))
+
+
+@pytest.mark.parametrize("rule", ["second-best", "best", "assigned"])
+@pytest.mark.parametrize("tie_tol", [0.0, 0.3])
+def test_competing_in_a_batch_is_competing_apart(rule, tie_tol):
+    problems = [random_problem(seed, n_g=9) for seed in (7, 8, 9)]
+    W = np.random.default_rng(0).normal(size=(7, 4))
+    f = np.array([naive_losses(W, p.X_g, p.Y_u) for p in problems])
+    f = np.stack([f, f[:, ::-1]])  # two orders of the samples
+    # Targets may be shared by a whole axis.
+    for targets in (problems[0].targets, np.broadcast_to(problems[0].targets, f.shape[:-1])):
+        eta, xi = assignment.compete(f, targets, rule, tie_tol)
+        assert eta.shape == xi.shape == f.shape
+        for h, problem in enumerate(problems):
+            expected = eta_and_xi(problem, W, tie_tol, rule)
+            np.testing.assert_array_equal(eta[0, h], expected[0])
+            np.testing.assert_array_equal(xi[0, h], expected[1])
+            if rule != "assigned":
+                np.testing.assert_array_equal(eta[1, h], expected[0][::-1])
+                np.testing.assert_array_equal(xi[1, h], expected[1][::-1])
+
+
+def test_members_of_a_batch_have_classes_of_their_own():
+    targets = np.array([[[2, 0]], [[1, 1]]])
+    eta, _ = assignment.compete(np.zeros((2, 3, 2, 3)), targets, "assigned", 0.0)
+    for h in range(3):
+        np.testing.assert_array_equal(eta[0, h], [[0, 0, 1], [1, 0, 0]])
+        np.testing.assert_array_equal(eta[1, h], [[0, 1, 0], [0, 1, 0]])

@@ -172,18 +172,6 @@ def test_samples_weigh_alike_unless_asked_otherwise(options):
     assert not np.allclose(equations.A0, balanced(drawn(7)).A0)
 
 
-@pytest.mark.parametrize("per", WEIGHTS)
-def test_coordinates_take_the_place_of_prototypes(per):
-    moments = drawn(12).moments()
-    coordinates = np.random.default_rng(12).normal(size=(6, 2))  # of unseen classes as well
-    renamed = moments.with_prototypes(Prototypes(moments.prototypes.labels, coordinates))
-    got = NormalEquations.of(moments, per, coordinates=coordinates)
-    expected = NormalEquations.of(renamed, per)
-    assert got.C0.shape == (5, 2)
-    for name in ("A0", "B0", "C0"):
-        np.testing.assert_array_equal(getattr(got, name), getattr(expected, name))
-
-
 def test_moments_are_left_untouched():
     moments = drawn(8).moments()
     kept = moments.A0.copy(), moments.class_sums.copy(), moments.counts.copy()
@@ -208,10 +196,12 @@ class TestTwins:
         other = moments.with_prototypes({name: [float(len(name))] for name in NAMES})
         first = NormalEquations.of(moments, per)
         second = NormalEquations.of(other, per, twin=first)
-        third = second.in_span(np.ones((1, 1)))
+        third = NormalEquations.of(moments, per, twin=second)
         shapes = decomposed(monkeypatch)
+        assert not third.is_factorised
         assert third.factor is second.factor is first.factor
         assert second.loss(np.ones((5, 1)), 0.7) > 0
+        assert third.is_factorised
         assert shapes == [(5, 5)]
 
     @pytest.mark.parametrize("per", WEIGHTS)
@@ -232,20 +222,3 @@ class TestTwins:
         one, other = (NormalEquations.of(moments, per) for per in WEIGHTS)
         assert one.factor is not other.factor
         assert shapes == [(5, 5), (5, 5)]
-
-    @pytest.mark.parametrize("per", WEIGHTS)
-    def test_are_told_by_moments_and_weights(self, per):
-        moments = drawn(13).moments()
-        equations = NormalEquations.of(moments, per)
-        (other,) = set(WEIGHTS) - {per}
-        assert equations.is_of(moments, per)
-        assert equations.is_of(moments.copy(), per)
-        assert equations.is_of(moments.with_prototypes({name: [1.0] for name in NAMES}), per)
-        assert not equations.is_of(moments, other)
-        assert not equations.is_of(drawn(14).moments(), per)
-
-    def test_are_no_longer_told_by_moments_that_grew(self):
-        moments = drawn(15).moments()
-        equations = NormalEquations.of(moments, "class")
-        moments.update(drawn(16).samples["emu"], ["emu"] * 20)
-        assert not equations.is_of(moments, "class")

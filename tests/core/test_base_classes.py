@@ -1,4 +1,4 @@
-"""Base classes kept for many fits: how they weigh, and what is remembered beside them."""
+"""Base classes kept for many fits: how they weigh, what they share and what they remember."""
 
 import copy
 import pickle
@@ -10,7 +10,7 @@ import pytest
 from reference import decomposed
 from reference_few_shot import random_few_shot, sums
 
-from zonkey.core import BaseClasses
+from zonkey.core import BaseClasses, Moments
 from zonkey.core.projection import directed_projection
 
 WEIGHTS = ["sample", "class"]
@@ -68,11 +68,11 @@ def test_a_frame_shows_the_equations_and_leaves_nothing_out(per):
     frame = BaseClasses(problem.moments(), per).frame(problem.Y_u)
     A0, B0, C0 = summed(problem, per)
     there = frame.equations
-    assert_close(frame.U @ there.A0 @ frame.U.T, A0)
+    assert_close((frame.U * there.A0) @ frame.U.T, A0)
     assert_close(frame.V @ there.B0 @ frame.V.T, B0)
     assert_close(frame.lift(there.C0), C0)
-    for M in (there.A0, there.B0):
-        np.testing.assert_array_equal(M, np.diag(np.diag(M)))
+    assert there.A0.shape == (6,)
+    np.testing.assert_array_equal(there.B0, np.diag(np.diag(there.B0)))
 
 
 @pytest.mark.parametrize("per", WEIGHTS)
@@ -107,10 +107,25 @@ def test_equations_and_frames_share_one_decomposition(monkeypatch, per):
     problem = uneven(5, d=7)
     shapes = decomposed(monkeypatch)
     base = BaseClasses(problem.moments(), per)
-    directed_projection(base.equations, 0.1, 1.0)
     for q in (1, 3):
         directed_projection(base.frame(problem.Y_u[:q]).equations, 0.1, 1.0)
+        directed_projection(base.frame(problem.Y_u[:q], rotate=False).equations, 0.1, 1.0)
+    directed_projection(base.equations, 0.1, 1.0)
     assert sorted(shapes) == [(5, 5), (7, 7)]
+
+
+@pytest.mark.parametrize("forward", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("rotate", [True, False])
+def test_a_single_equation_keeps_no_decomposition_unless_it_is_asked_for(forward, rotate):
+    problem = uneven(9)
+    base = BaseClasses(problem.moments())
+    frame = base.frame(problem.Y_u, rotate=rotate)
+    assert frame.equations.is_factorised is rotate
+    before = frame.lift(directed_projection(frame.equations, 0.2, forward).value)
+    assert base.equations.is_factorised is rotate
+    assert frame.equations.factor.values.shape == (6,)
+    assert base.equations.is_factorised
+    assert_close(frame.lift(directed_projection(frame.equations, 0.2, forward).value), before)
 
 
 @pytest.mark.parametrize("per", WEIGHTS)
@@ -124,6 +139,92 @@ def test_copies_weigh_alike_and_remember(per, again):
     assert copied.remembered("a", list) == [1, 2]
     frames = (which.frame(problem.Y_u) for which in (copied, base))
     assert_close(*(frame.lift(frame.equations.C0) for frame in frames))
+
+
+@pytest.mark.parametrize("per", WEIGHTS)
+@pytest.mark.parametrize("forward", [0.0, 0.3, 1.0])
+def test_a_twin_under_other_prototypes_shares_the_decomposition_alone(monkeypatch, per, forward):
+    problem = uneven(8)
+    moments = problem.moments()
+    vectors = np.random.default_rng(8).normal(size=(5, 3))
+    other = moments.with_prototypes(dict(enumerate(vectors)))
+    shapes = decomposed(monkeypatch)
+    first = BaseClasses(moments, per)
+    twin = BaseClasses(other, per, twin=first)
+    alone = BaseClasses(other, per)
+    Y_u = vectors[:2] + 1
+    found, expected = (
+        frame.lift(directed_projection(frame.equations, 0.2, forward).value)
+        for frame in (base.frame(Y_u) for base in (twin, alone))
+    )
+    assert_close(found, expected)
+    assert twin.equations.factor is first.equations.factor
+    assert shapes.count((6, 6)) == 2  # of the twins, and of the one alone
+
+
+class TestFrames:
+    def test_decomposes_once_for_any_number_of_frames(self, monkeypatch):
+        shapes = decomposed(monkeypatch)
+        problem = random_few_shot(4, d=7, k=12)
+        base = BaseClasses(problem.moments())
+        assert shapes == []  # nothing before it is needed
+        for q in (1, 2, 4):
+            frame = base.frame(problem.Y_u[:q])
+            assert frame.equations.factor.values.shape == (7,)
+            assert frame.equations.loss(np.zeros((7, 5 + q))) > 0
+        assert len(base.samples) == 5
+        assert sorted(shapes) == [(5, 5), (7, 7)]
+
+    def test_frames_do_not_disturb_each_other(self):
+        problem = random_few_shot(5, k=12)
+        base = BaseClasses(problem.moments())
+        first = base.frame(problem.Y_u)
+        before = first.V.copy(), first.equations.C0.copy()
+        first.equations.B0[:] = np.nan  # even where someone writes to one
+        second = base.frame(-2 * problem.Y_u[:2])
+        third = base.frame(problem.Y_u)
+        np.testing.assert_array_equal(third.V, before[0])
+        np.testing.assert_array_equal(third.equations.C0, before[1])
+        assert np.isfinite(third.equations.B0).all()
+        assert second.V.shape == (12, 7)
+
+    def test_a_deep_copy_is_the_same_object(self):
+        base = BaseClasses(random_few_shot(6).moments())
+        assert copy.deepcopy(base) is base
+        assert copy.deepcopy({"base": base})["base"] is base
+
+    @pytest.mark.parametrize("used", [False, True])
+    def test_pickles(self, used):
+        problem = random_few_shot(7, k=12)
+        base = BaseClasses(problem.moments())
+        expected = (base if used else BaseClasses(problem.moments())).frame(problem.Y_u)
+        again = pickle.loads(pickle.dumps(base)).frame(problem.Y_u)
+        np.testing.assert_allclose(again.U, expected.U, atol=1e-12)
+        np.testing.assert_allclose(again.V, expected.V, atol=1e-12)
+        np.testing.assert_allclose(again.equations.C0, expected.equations.C0, atol=1e-12)
+
+    def test_a_class_without_samples_is_no_base_class(self):
+        problem = random_few_shot(8, k=12, p=5)
+        kept = problem.labels != 2
+        moments = Moments.from_arrays(
+            problem.X[kept], problem.labels[kept], problem.moments().prototypes
+        )
+        base = BaseClasses(moments)
+        assert base.prototypes.labels.tolist() == [0, 1, 3, 4]
+        np.testing.assert_array_equal(base.prototypes.matrix, problem.Y_s[[0, 1, 3, 4]])
+        assert base.frame(problem.Y_u).V.shape == (12, 8)
+        assert len(base.samples) == 4
+
+    def test_samples_are_those_kept_in_the_coordinates_of_the_frame(self):
+        problem = random_few_shot(9, k=12)
+        base = BaseClasses(problem.moments())
+        U = base.frame(problem.Y_u).U
+        assert len(base.samples) == 5
+        for j, there in enumerate(base.samples):
+            own = problem.X[problem.labels == j]
+            order = np.lexsort(np.round(there @ U.T, 8).T)
+            expected = own[np.lexsort(np.round(own, 8).T)]
+            np.testing.assert_allclose((there @ U.T)[order], expected, atol=1e-12)
 
 
 class TestRemembered:
@@ -187,3 +288,28 @@ class TestRemembered:
         base.remembered("a", lambda: 1)
         assert other.remembered("a", lambda: 2) == 2
         assert base.remembered("a", lambda: 3) == 1
+
+
+def test_base_classes_are_given_by_moments():
+    with pytest.raises(TypeError, match=r"given by their Moments; got dict.*Gather"):
+        BaseClasses({"horse": [1.0]})
+
+
+@pytest.mark.parametrize("per", ["nonsense", "Sample", None, 1], ids=str)
+def test_what_weighs_the_same_is_samples_or_classes(per):
+    moments = Moments({"a": [1.0]}).update([[1.0, 2.0]], ["a"])
+    said = rf'`per` must be "sample" or "class".*got {per!r}. Correct the spelling'
+    with pytest.raises(ValueError, match=said):
+        BaseClasses(moments, per=per)
+
+
+def test_base_classes_do_not_follow_later_updates():
+    rng = np.random.default_rng(0)
+    X, y, Y_u = rng.normal(size=(12, 4)), np.repeat(["a", "b"], 6), rng.normal(size=(1, 3))
+    moments = Moments({"a": rng.normal(size=3), "b": rng.normal(size=3)}).update(X, y)
+    base = BaseClasses(moments)
+    before = base.moments.A0.copy()
+    moments.update(X, y)
+    np.testing.assert_array_equal(base.moments.A0, before)
+    np.testing.assert_allclose(np.sum(base.frame(Y_u).equations.A0), np.trace(before))
+    assert repr(base) == "BaseClasses(Moments(12 samples x 4, 2 of 2 classes seen))"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_few_shot import class_mean, query_set, random_few_shot
+from turned import several
 
 from zonkey.core.synthesis import synthesize_from_support
 
@@ -136,6 +137,38 @@ def test_single_precision_stays_single():
     made = synthesize_from_support(W_32, Y_32, X_32, problem.codes, epsilon_32, rho=0.5)
     assert made.features.dtype == np.float32
     np.testing.assert_allclose(made.features, query_set(problem, W, 0.5)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("scaling", ["squared-norm", None])
+@pytest.mark.parametrize("shape", [{"m": 3}, {"m": 0}, {"shots": 1, "extra": 2}, {"q": 1}], ids=str)
+def test_a_batch_is_its_members(shape, scaling):
+    problems = several(13, 2, 3, **shape)
+    W = projection(problems[0][0])
+    Y_u, X_u, codes = (
+        np.array([getattr(own[0], name) for own in problems]) for name in ("Y_u", "X_u", "codes")
+    )
+    epsilon = np.array([[p.epsilon for p in own] for own in problems])
+    made = synthesize_from_support(W, Y_u, X_u, codes, epsilon, rho=0.3, scaling=scaling)
+    for t, h in np.ndindex(2, 3):
+        X_g, targets = query_set(problems[t][h], W, 0.3, divided=scaling is not None)
+        np.testing.assert_allclose(made.features[t, h], X_g, rtol=1e-11, atol=1e-11)
+        # The same for all episodes of a task, which one axis of length 1 stands for.
+        np.testing.assert_array_equal(made.targets[t, 0], targets)
+        np.testing.assert_array_equal(made.sources[t, 0], targets)
+    assert made.targets.shape == (2, 1, made.features.shape[2])
+
+
+@pytest.mark.parametrize("m", [0, 2])
+def test_tasks_may_come_without_episodes(m):
+    problems = several(14, 3, 1, m=m)
+    W = projection(problems[0][0])
+    names = ("Y_u", "X_u", "codes", "epsilon")
+    parts = (np.array([getattr(own[0], name) for own in problems]) for name in names)
+    made = synthesize_from_support(W, *parts, rho=0.7)
+    for t, (problem,) in enumerate(problems):
+        X_g, targets = query_set(problem, W, 0.7)
+        np.testing.assert_allclose(made.features[t], X_g, rtol=1e-11, atol=1e-11)
+        np.testing.assert_array_equal(made.targets[t], targets)
 
 
 @pytest.mark.parametrize("name", ["CPU_DEVICE", "device1"])

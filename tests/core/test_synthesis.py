@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from reference import generate
 
 from zonkey.core import synthesize
-from zonkey.core.synthesis import draw, perturbation, samples_per_neighbor
+from zonkey.core.synthesis import (
+    draw,
+    perturbation,
+    perturbed,
+    raw_material,
+    samples_per_neighbor,
+)
 
 
 def material(seed=0, *, d=6, k=4, p=5, q=3, n=12):
@@ -49,6 +55,41 @@ def test_every_sample_is_a_perturbed_row_of_its_source_class(rho, scaling):
     made = run(parts, rho=rho, scaling=scaling)
     rows = drawn_rows(parts, made, rho=rho, divided=scaling is not None)
     assert len(set(rows)) > 1
+
+
+@pytest.mark.parametrize("per", ["class", "neighbor"])
+@pytest.mark.parametrize("scaling", ["squared-norm", None])
+def test_raw_material_serves_any_projection(per, scaling):
+    W, Y_u, Y_s, samples = parts = material(11)
+    counts = {"n_neighbors": 2, "n_synthetic": 7, "per": per}
+    raw = raw_material(Y_u, Y_s, samples, **counts, rng=np.random.default_rng(4))
+    neighbors = naive_neighbors(Y_u, Y_s, 2)
+    for x, j, source in zip(raw.features, raw.targets, raw.sources, strict=True):
+        assert source in neighbors[j]
+        assert (samples[source] == x).all(axis=1).sum() == 1
+    for other, rho in ((W, 0.3), (-2 * W, 5.0)):
+        made = perturbed(raw, other, Y_u, Y_s, rho=rho, scaling=scaling)
+        for x_g, x, j, source in zip(
+            made.features, raw.features, made.targets, made.sources, strict=True
+        ):
+            divided = scaling is not None
+            expected = generate(x, other, Y_u[j], Y_s[source], rho, divided=divided)
+            np.testing.assert_allclose(x_g, expected, rtol=0, atol=1e-12)
+    # Both steps at once draw the same.
+    made = perturbed(raw, W, Y_u, Y_s, rho=0.5, scaling=scaling)
+    at_once = run(parts, seed=4, scaling=scaling, **counts)
+    for name in ("features", "targets", "sources"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(at_once, name))
+
+
+def test_raw_material_is_no_view_of_the_samples_and_stays_as_it_is():
+    W, Y_u, Y_s, samples = material(12, p=1)
+    rng = np.random.default_rng(0)
+    raw = raw_material(Y_u, Y_s, samples, n_neighbors=1, n_synthetic=3, per="class", rng=rng)
+    before = raw.features.copy()
+    perturbed(raw, W, Y_u, Y_s, rho=0.5, scaling=None)
+    np.testing.assert_array_equal(raw.features, before)
+    assert not np.shares_memory(raw.features, samples[0])
 
 
 @settings(deadline=None, max_examples=25)

@@ -30,7 +30,7 @@ FEW_SHOT = [
     FewShotClassifier(synthesis=None, n_episodes=1),
     FewShotClassifier(competition=None, n_episodes=2),
     FewShotClassifier(competition="assigned", n_episodes=2),
-    FewShotClassifier(scaling=None, n_jobs=2),
+    FewShotClassifier(scaling=None),
     FewShotClassifier(kernel="rbf", n_episodes=2),
     FewShotClassifier(forward_weight=0.0, weight_per="class", competition=None, n_episodes=2),
     FewShotClassifier(

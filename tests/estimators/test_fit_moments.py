@@ -6,9 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from zonkey import Moments, Prototypes, ZeroShotClassifier
-from zonkey.core import NormalEquations
 from zonkey.estimators.check_problem import linear_problem
-from zonkey.linalg import Factor
 
 P = linear_problem(noise=1.5)
 OTHER_SPACE = {
@@ -104,44 +102,6 @@ def test_raw_samples_are_kept_only_where_they_will_be_perturbed():
     assert prepared(n_synthetic=100).gather(P.X, P.y).n_reserve == 100
     for parameters in ({"synthesis": None}, {"direction": "forward"}):
         assert prepared(**parameters).gather(P.X, P.y).n_reserve == 0
-
-
-def test_shared_equations_give_the_same_model():
-    moments = prepared().gather(P.X, P.y)
-    equations = NormalEquations.of(moments)
-    for alpha in (0.1, 0.5):
-        model = prepared(alpha=alpha).fit_moments(moments, equations=equations)
-        assert_same_model(model, prepared(alpha=alpha).fit(P.X, P.y))
-
-
-def test_shared_equations_are_factorised_once(monkeypatch):
-    moments = prepared().gather(P.X, P.y)
-    equations = NormalEquations.of(moments)
-    sizes, original = [], Factor.of
-    monkeypatch.setattr(Factor, "of", lambda M: sizes.append(len(M)) or original(M))
-    for beta in (0.1, 0.5, 2.0):
-        prepared(synthesis=None, beta=beta).fit_moments(moments, equations=equations)
-    assert sizes.count(moments.n_features) == 1
-
-
-def test_equations_serve_other_prototypes_of_the_same_samples():
-    moments = prepared().gather(P.X, P.y)
-    doubled = {label: 2 * vector for label, vector in P.prototypes.items()}
-    equations = NormalEquations.of(moments)
-    shared = prepared(prototypes=doubled).fit_moments(moments, equations=equations)
-    alone = prepared(prototypes=doubled).fit_moments(moments)
-    assert_allclose(shared.projection_, alone.projection_, rtol=1e-12)
-
-
-@pytest.mark.parametrize("per", ["sample", "class"])
-def test_equations_of_other_samples_or_weights_are_refused(per):
-    moments = prepared().gather(P.X, P.y)
-    others = NormalEquations.of(prepared().gather(3 * P.X + 1, P.y), per)
-    for equations in (others, NormalEquations.of(moments, per)):
-        weighted_alike = equations is not others and per == "sample"
-        if not weighted_alike:
-            with pytest.raises(ValueError, match=r"`equations` must be those.*Leave `equations`"):
-                prepared().fit_moments(moments, equations=equations)
 
 
 def test_raw_samples_are_not_moments():

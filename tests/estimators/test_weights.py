@@ -6,14 +6,14 @@ from itertools import product
 import numpy as np
 import pytest
 from both_classifiers import both_classifiers, fit_on_a_small_problem
+from decompositions import watched_decompositions
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from scipy.linalg import solve_sylvester
 from sklearn.base import clone
 
 from zonkey import FewShotClassifier, Moments, ZeroShotClassifier
-from zonkey.core import Competition, NormalEquations, learn
-from zonkey.estimators import zero_shot
+from zonkey.core import BaseClasses, Competition, NormalEquations, learn, synthesize
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.linalg import Factor
 
@@ -144,6 +144,21 @@ def test_classes_of_one_size_weigh_alike_either_way(forward):
 # Competition
 
 
+def synthesized(model, W):
+    """Return what the model synthesises with W, in the original coordinates."""
+    moments = model.gather(UNEVEN.X, UNEVEN.y)
+    return synthesize(
+        W,
+        vectors(P.unseen),
+        vectors(P.seen),
+        [moments.samples_of(label) for label in P.seen],
+        rho=model.rho,
+        n_neighbors=model.n_neighbors,
+        n_synthetic=model.n_synthetic,
+        rng=np.random.default_rng(np.random.RandomState(0).randint(2**31 - 1)),
+    )
+
+
 @per_each
 @each_weight
 @pytest.mark.parametrize(
@@ -151,22 +166,18 @@ def test_classes_of_one_size_weigh_alike_either_way(forward):
     [("second-best", "second-best"), (None, "best"), ("assigned", "assigned")],
     ids=["second-best", "best", "assigned"],
 )
-def test_the_weights_reach_the_competition(monkeypatch, competition, rule, forward, per):
-    made, original = [], zero_shot.synthesize
-
-    def kept(W, *args, **options):
-        made.append((W, original(W, *args, **options)))
-        return made[-1][1]
-
-    monkeypatch.setattr(zero_shot, "synthesize", kept)
+def test_the_weights_reach_the_competition(competition, rule, forward, per):
     weights = {"alpha": 0.02, "mu": 0.05}  # so little that no class loses its curvature
     parameters = {"competition": competition, "forward_weight": forward, "weight_per": per}
     model = fitted(**parameters, **weights)
-    [(W, samples)] = made
-    assert_allclose(W, closed_form(*matrices(per=per), forward), rtol=1e-8, atol=1e-11)
-    equations = NormalEquations(*matrices(per=per))
+    W = closed_form(*matrices(per=per), forward)
     competing = Competition(
-        equations, samples, vectors(P.unseen), beta=BETA, rule=rule, forward=forward
+        NormalEquations(*matrices(per=per)),
+        synthesized(model, W),
+        vectors(P.unseen),
+        beta=BETA,
+        rule=rule,
+        forward=forward,
     )
     weights["mu"] *= rule == "second-best"
     path = learn(competing, W, **weights)
@@ -208,46 +219,53 @@ def test_moments_give_what_samples_give(forward, per, synthesis):
     model = UNEVEN.prepared(ZeroShotClassifier(), **parameters)
     moments = model.gather(UNEVEN.X, UNEVEN.y)
     expected = fitted(**parameters).projection_
-    for equations in (None, NormalEquations.of(moments, per)):
-        model.fit_moments(moments, equations=equations)
+    for source in (moments, BaseClasses(moments, per)):
+        model.fit_moments(source)
         assert_allclose(model.projection_, expected, rtol=1e-8, atol=1e-11)
 
 
-def test_one_decomposition_serves_all_weights_and_kernels(monkeypatch):
+def test_one_decomposition_serves_all_weights_and_kernels():
     model = UNEVEN.prepared(ZeroShotClassifier(), synthesis=None, weight_per="class")
-    moments = model.gather(UNEVEN.X, UNEVEN.y)
-    equations = NormalEquations.of(moments, "class")
-    sizes, original = [], Factor.of
-    monkeypatch.setattr(Factor, "of", lambda M: sizes.append(len(M)) or original(M))
+    base = BaseClasses(model.gather(UNEVEN.X, UNEVEN.y), "class")
     models = []
-    for forward, kernel in product(WEIGHTS, (None, "rbf")):
-        models.append(clone(model).set_params(forward_weight=forward, kernel=kernel))
-        models[-1].fit_moments(moments, equations=equations)
-    assert sizes.count(moments.n_features) == 1
+    with watched_decompositions() as seen:
+        for forward, kernel in product(WEIGHTS, (None, "rbf")):
+            models.append(clone(model).set_params(forward_weight=forward, kernel=kernel))
+            models[-1].fit_moments(base)
+    assert seen.of_size(10) == seen.times(matrices(per="class")[0]) == 1
     for model in models:
         alone = fitted(**model.get_params()).projection_
         assert_allclose(model.projection_, alone, rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize(("per", "other"), [("sample", "class"), ("class", "sample")])
-def test_equations_that_weigh_in_another_way_are_refused(per, other):
-    model = UNEVEN.prepared(ZeroShotClassifier(), weight_per=per)
-    moments = model.gather(UNEVEN.X, UNEVEN.y)
-    said = f"weight_per={per!r}"
-    with refused(ValueError, "`equations` must be those of the same moments", said, "Leave"):
-        model.fit_moments(moments, equations=NormalEquations.of(moments, other))
+@pytest.mark.parametrize("synthesis", ["perturb", None])
+def test_base_classes_that_weigh_in_another_way_serve_too(per, other, synthesis):
+    parameters = {"weight_per": per, "synthesis": synthesis, "alpha": 0.02, "mu": 0.05}
+    model = UNEVEN.prepared(ZeroShotClassifier(), **parameters)
+    base = BaseClasses(model.gather(UNEVEN.X, UNEVEN.y), other)
+    expected = UNEVEN.fitted(ZeroShotClassifier(), **parameters).projection_
+    with watched_decompositions() as seen:
+        for _ in range(3):
+            model.fit_moments(base)
+    assert_allclose(model.projection_, expected, rtol=1e-8, atol=1e-11)
+    # What one fit decomposes serves the next, and that of the other weights is not touched.
+    assert [seen.times(matrices(per=way)[0]) for way in (per, other)] == [1, 0]
+    assert base.per == other
 
 
 @per_each
-def test_equations_of_moments_that_have_grown_since_are_not_used(per):
+def test_base_classes_do_not_grow_with_the_moments_they_were_made_of(per):
     half = len(P.y) // 2
     moments = Moments.from_arrays(P.X[:half], P.y[:half], P.prototypes)
-    equations = NormalEquations.of(moments, per)
-    assert len(equations.factor.values) == 10
+    before = BaseClasses(moments, per)
     moments.update(P.X[half:], P.y[half:])
     model = P.prepared(ZeroShotClassifier(), weight_per=per, synthesis=None)
-    with refused(ValueError, "`equations` must be those of the same moments"):
-        model.fit_moments(moments, equations=equations)
+    early = clone(model).fit(P.X[:half], P.y[:half]).projection_
+    assert_allclose(model.fit_moments(before).projection_, early, rtol=1e-8, atol=1e-11)
+    late = clone(model).fit(P.X, P.y).projection_
+    assert_allclose(model.fit_moments(moments).projection_, late, rtol=1e-8, atol=1e-11)
+    assert np.abs(early - late).max() > 1e-3
 
 
 # What is refused

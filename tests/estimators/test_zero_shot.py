@@ -261,6 +261,27 @@ def test_lowered_mu_is_reported_where_fit_was_called():
     assert [warning.filename for warning in seen] == [__file__]
 
 
+@pytest.mark.parametrize("n_idle", [1, 4, 30])
+def test_attributes_that_say_nothing_new_change_nothing(n_idle):
+    # Fewer or more dimensions than classes, of which W uses those of the prototypes alone: the
+    # guard on mu, too, looks at no other.
+    k = 5 + n_idle
+    turned = np.linalg.qr(np.random.default_rng(0).normal(size=(k, k)))[0][:5]
+    wider = {label: vector @ turned for label, vector in NOISY.prototypes.items()}
+    models = [
+        NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9), prototypes=prototypes)
+        for prototypes in (NOISY.prototypes, wider)
+    ]
+    for model in models:
+        with pytest.warns(ConvergenceWarning, match="`mu` was lowered from 0.9"):
+            model.fit(NOISY.X, NOISY.y)
+    narrow, wide = models
+    assert_array_equal(wide.mu_, narrow.mu_)
+    assert_allclose(wide.projection_, narrow.projection_ @ turned, rtol=1e-7, atol=1e-9)
+    assert_allclose(wide.objective_, narrow.objective_, rtol=1e-9)
+    assert_array_equal(wide.predict(NOISY.X_new), narrow.predict(NOISY.X_new))
+
+
 @pytest.mark.parametrize("parameters", [{"direction": "forward"}, {"synthesis": None}])
 def test_undetermined_projection_is_reported(parameters):
     # Neither the features nor the attributes of so few samples and classes span their space.

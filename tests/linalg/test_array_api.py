@@ -15,6 +15,8 @@ from zonkey.linalg import (
     squared_distances,
 )
 from zonkey.linalg.arrays import epsilon, identity_like, squared_norm
+from zonkey.linalg.conjugate import Operator, conjugate_gradients, refine_in_single
+from zonkey.linalg.shared import SharedInverse
 
 DTYPES = ["float64", "float32"]
 DEVICES = ["CPU_DEVICE", "device1"]  # the second one refuses to mix with the first
@@ -103,6 +105,55 @@ def test_updated_factor_with_columns_of_zero(dtype, device):
     B = Factor.zeros(3, like=A)
     got = family.solve(B, 0 * C, scale=1.0, shift=0.0, weights=w)
     assert_same(got.value, np.zeros((20, 3), dtype=dtype), device)
+
+
+@everywhere
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_updated_factor_is_at_least(dtype, device, diagonal):
+    A, _, _, F, w = problem(dtype)
+    A = np.diag(np.diag(A)) if diagonal else A
+    terms = {"scale": 0.9, "shift": 0.5}
+    least = np.linalg.eigvalsh(0.9 * A + (F * w) @ F.T + 0.5 * np.eye(20))[0]
+    values = np.sort(np.diag(A)) if diagonal else A
+    known = Factor(strict(values, device), None) if diagonal else Factor.of(strict(A, device))
+    order = np.argsort(np.diag(A)) if diagonal else slice(None)
+    family = UpdatedFactor(strict(values, device), known, strict(F[order], device))
+    lowest = 0.9 * np.linalg.eigvalsh(A)[0] + 0.5  # without the update
+    for x in (0.0, lowest, 0.999 * least, 1.001 * least, 100.0):
+        got = family.is_at_least(float(x), weights=strict(w, device), **terms)
+        assert got is bool(x <= least)
+
+
+@everywhere
+@pytest.mark.parametrize("coupled", [True, False])
+def test_conjugate_gradients(dtype, device, coupled):
+    rng = np.random.default_rng(2)
+    sizes = {"D": (2, 1, 3, 20), "G": (2, 4, 20, 5), "w": (2, 4, 5), "Y": (2, 1, 6, 3)}
+    D, G, w, Y = (rng.uniform(0.5, 2, size=size).astype(dtype) for size in sizes.values())
+    e = rng.uniform(0, 0.1, size=(2, 4, 6)).astype(dtype)
+    R = rng.normal(size=(2, 4, 3, 20)).astype(dtype)
+    parts = (D, G, w, Y, e) if coupled else (D, G, w)
+    plain, there = Operator(*parts), Operator(*(strict(M, device) for M in parts))
+    tol = 32 * float(np.finfo(dtype).eps)
+    expected = conjugate_gradients(plain, R, None, tol)
+    got = conjugate_gradients(there, strict(R, device), None, tol)
+    assert got[2] is expected[2] is True
+    assert_same(got[0], expected[0], device)
+    start = strict(np.ones_like(R), device)
+    Z, _, converged = refine_in_single(there, strict(R, device), start, tol)
+    assert converged
+    assert_same(Z, expected[0], device)
+
+
+@everywhere
+def test_shared_inverse(dtype, device):
+    rng = np.random.default_rng(3)
+    D, G, R = (
+        rng.uniform(0.5, 2, size=size).astype(dtype)
+        for size in ((2, 3, 9), (2, 9, 4), (2, 5, 3, 9))
+    )
+    got = SharedInverse(strict(D, device), strict(G, device))(strict(R, device))
+    assert_same(got, SharedInverse(D, G)(R), device)
 
 
 @everywhere

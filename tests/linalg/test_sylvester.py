@@ -12,6 +12,7 @@ from zonkey.linalg import Factor, Status, solve
 
 D, K = 12, 5
 DTYPES = [np.float64, np.float32]
+each_path = pytest.mark.parametrize("path", ["eigen", "tridiagonal"])
 
 DEFINITE = ["random", "ill-conditioned", "rank-deficient A", "rank-deficient B", "indefinite B"]
 CASES = [*DEFINITE, "indefinite sum", "negative definite"]
@@ -79,11 +80,12 @@ def drawn_problem(seed, d, k):
     return A, B, rng.standard_normal((d, k)), rng
 
 
+@each_path
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
-def test_the_known_solution_is_found_to_the_precision_of_the_dtype(case, dtype):
+def test_the_known_solution_is_found_to_the_precision_of_the_dtype(case, dtype, path):
     A, B, C, W = known_problem(case, dtype)
-    got = solve(A, B, C)
+    got = solve(A, B, C, path=path)
     assert got.status is Status.SOLVED
     assert got.value.dtype == dtype
     eps = np.finfo(dtype).eps
@@ -95,13 +97,15 @@ def test_the_known_solution_is_found_to_the_precision_of_the_dtype(case, dtype):
     assert np.linalg.norm(A @ W + W @ B - C) < 20 * eps * size
 
 
+@each_path
 @given(seeds, sizes, sizes)
 @settings(deadline=None, max_examples=25)
-def test_the_kronecker_system_agrees(seed, d, k):
+def test_the_kronecker_system_agrees(path, seed, d, k):
     A, B, C, _ = drawn_problem(seed, d, k)
     expected, rank = naive_solve(A, B, C)
     assert rank == d * k
-    np.testing.assert_allclose(solve(A, B, C).value, expected, rtol=0, atol=1e-12)
+    got = solve(A, B, C, path=path).value
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
 
 
 @given(seeds, sizes, sizes)
@@ -181,45 +185,51 @@ def test_the_factor_of_zero_turns_the_equation_into_one_of_A_or_B_alone():
     assert Factor.zeros(K, like=A.astype(np.float32)).values.dtype == np.float32
 
 
-def test_only_the_symmetric_part_of_a_matrix_counts():
+@each_path
+def test_only_the_symmetric_part_of_a_matrix_counts(path):
     A, B, C, _ = known_problem("random", np.float64)
-    skewed = solve(A + np.triu(A) - np.tril(A), B, C)
-    np.testing.assert_allclose(skewed.value, solve(A, B, C).value, atol=1e-13)
+    skewed = solve(A + np.triu(A) - np.tril(A), B, C, path=path)
+    np.testing.assert_allclose(skewed.value, solve(A, B, C, path=path).value, atol=1e-13)
 
 
+@each_path
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("consistent", [True, False])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_singular_equation_gets_the_least_squares_solution_of_least_norm(seed, consistent, dtype):
+def test_a_singular_equation_gets_the_least_squares_solution_of_least_norm(
+    seed, consistent, dtype, path
+):
     rng = np.random.default_rng(seed)
     A = symmetric(rng, np.array([-1.0, 0.5, 2.0, 2.0, 3.0])).astype(dtype)
     B = symmetric(rng, np.array([-2.0, 0.7, 1.0])).astype(dtype)  # three vanishing sums
     C = rng.standard_normal((5, 3)).astype(dtype)
     if consistent:
         C = A @ C + C @ B
-    solution = solve(A, B, C)
+    solution = solve(A, B, C, path=path)
     expected, rank = naive_solve(*(M.astype(float) for M in (A, B, C)), 1e3 * np.finfo(dtype).eps)
     assert rank == 12
     assert solution.status is Status.SINGULAR
     assert relative_error(solution.value, expected) < 200 * np.finfo(dtype).eps
 
 
+@each_path
 @pytest.mark.parametrize("n", [1, 2, 5, 20, 60])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_cancelling_spectra_are_found_singular_at_any_size(n, dtype):
+def test_cancelling_spectra_are_found_singular_at_any_size(n, dtype, path):
     rng = np.random.default_rng(n)
     A = symmetric(rng, rng.uniform(0.5, 2, n)).astype(dtype)
-    solution = solve(A, -A, rng.standard_normal((n, n)).astype(dtype))
+    solution = solve(A, -A, rng.standard_normal((n, n)).astype(dtype), path=path)
     assert solution.status is Status.SINGULAR
     assert np.all(np.isfinite(solution.value))
-    zero = solve(0 * A, 0 * A, A)
+    zero = solve(0 * A, 0 * A, A, path=path)
     assert zero.status is Status.SINGULAR
     np.testing.assert_array_equal(zero.value, 0 * A)
 
 
+@each_path
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_near_singular_lies_between_rounding_and_three_quarters_of_the_digits(dtype, sign):
+def test_near_singular_lies_between_rounding_and_three_quarters_of_the_digits(dtype, sign, path):
     eps = float(np.finfo(dtype).eps)
     lam, omega, scale = np.array([1.0, 1.5, 3.0]), np.array([-1.0, 0.5]), 3.5
     rounding, near = 4 * 3**0.5 * eps * (3.0 + 1.0), eps**0.75 * scale
@@ -227,7 +237,7 @@ def test_near_singular_lies_between_rounding_and_three_quarters_of_the_digits(dt
 
     def at(gap):
         shifted = (lam + np.array([sign * gap, 0, 0])).astype(dtype)
-        return solve(np.diag(shifted), np.diag(omega.astype(dtype)), C)
+        return solve(np.diag(shifted), np.diag(omega.astype(dtype)), C, path=path)
 
     assert at(0.9 * rounding).status is Status.SINGULAR
     assert at(0.9 * rounding).value[0, 0] == 0
@@ -238,10 +248,11 @@ def test_near_singular_lies_between_rounding_and_three_quarters_of_the_digits(dt
     assert at(1.1 * near).status is Status.SOLVED
 
 
+@each_path
 @pytest.mark.parametrize("case", CASES)
-def test_stats_are_the_extremes_of_the_sums_of_eigenvalues(case):
+def test_stats_are_the_extremes_of_the_sums_of_eigenvalues(case, path):
     A, B, C, _ = known_problem(case, np.float64, seed=1)
-    stats = solve(A, B, C).stats
+    stats = solve(A, B, C, path=path).stats
     sums = [lam + omega for lam in np.linalg.eigvalsh(A) for omega in np.linalg.eigvalsh(B)]
     assert stats.smallest == pytest.approx(min(sums), abs=1e-13)
     assert stats.gap == pytest.approx(min(abs(s) for s in sums), abs=1e-13)
@@ -262,28 +273,30 @@ def test_the_dtype_is_kept_whatever_the_type_of_scale_and_shift(dtype):
     assert solve(Factor.zeros(D, like=A), B, C).value.dtype == dtype
 
 
-def test_inputs_stay_as_they_are_and_may_be_read_only_and_of_any_layout():
+@each_path
+def test_inputs_stay_as_they_are_and_may_be_read_only_and_of_any_layout(path):
     A, B, C, _ = known_problem("random", np.float64)
-    expected = solve(A, B, C).value
+    expected = solve(A, B, C, path=path).value
     strided = np.asfortranarray(np.repeat(C, 2, axis=0))[::2]
     for M in (A, B, strided):
         M.flags.writeable = False
-    np.testing.assert_allclose(solve(A, B, strided).value, expected, rtol=1e-13)
+    np.testing.assert_allclose(solve(A, B, strided, path=path).value, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("shape", [(3,), (3, 2), (2, 3), (2, 2, 2)])
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (2, 3), (2, 2, 3)])
 def test_a_factor_needs_a_square_matrix(shape):
     with pytest.raises(ValueError, match=r"square matrix; got shape \(.*Pass A") as error:
         Factor.of(np.ones(shape))
     assert str(shape) in str(error.value)
 
 
+@each_path
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_factor_needs_finite_values(value):
+def test_a_factor_needs_finite_values(value, path):
     A, B, C, _ = known_problem("random", np.float64)
     A[1, 2] = A[2, 1] = value
     with pytest.raises(ValueError, match=r"needs finite values; got NaN or infinity\. Remove"):
-        solve(A, B, C)
+        solve(A, B, C, path=path)
 
 
 @pytest.mark.parametrize("shape", [(K, D), (D, K + 1), (D + 1, K), (D,), (D, K, 1)])

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from decompositions import watched_decompositions
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import rankdata
 from sklearn.base import clone
@@ -18,7 +19,6 @@ from sklearn.pipeline import make_pipeline
 
 from zonkey import FewShotClassifier, ZeroShotClassifier
 from zonkey.estimators.check_problem import linear_problem
-from zonkey.linalg import Factor
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer
 
@@ -148,11 +148,42 @@ def test_jobs_change_nothing():
     assert_array_equal(two.predict(P.X_new), one.predict(P.X_new))
 
 
-def test_each_fold_is_factorised_once(monkeypatch):
-    sizes, original = [], Factor.of
-    monkeypatch.setattr(Factor, "of", lambda M: sizes.append(len(M)) or original(M))
-    searched({"beta": [0.1, 0.3, 1.0, 3.0]}, synthesis=None, refit=False)
-    assert sizes.count(P.X.shape[1]) == 3
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_scores_over_all_weights_are_exactly_those_of_raw_folds(n_jobs):
+    grid = {"rho": [0.1, 0.9], "alpha": [0.1, 0.5], "mu": [0.0, 0.3], "beta": [0.01, 1.0, 30.0]}
+    expected = naive_scores(grid, ClassKFold(3))
+    assert len(np.unique(expected)) > 5
+    with watched_decompositions() as seen:
+        search = searched(grid, n_jobs=n_jobs, refit=False)
+    assert_array_equal(split_scores(search), expected)
+    assert search.best_index_ == expected.mean(axis=1).argmax()
+    for train, _ in ClassKFold(3).split(P.X, P.y):
+        assert seen.times(P.X[train].T @ P.X[train]) == 1
+
+
+WIDE = linear_problem(n_classes=15, n_features=150, noise=2.0)
+WEIGHTS = {"beta": [0.1, 1.0], "alpha": [0.02, 0.2], "mu": [0.0, 0.05], "rho": [0.2, 0.8]}
+
+
+@pytest.mark.parametrize(
+    ("grid", "per_fold"),
+    [
+        (WEIGHTS, 1),
+        ({"synthesis": [None], "beta": [0.1, 0.3, 1.0, 3.0]}, 1),
+        ({"kernel": [None, "rbf", "poly"], "beta": [0.1, 1.0], "synthesis": [None, "perturb"]}, 1),
+        ({"prototype_transformer": [None, FeatureNormalizer()], "n_neighbors": [1, 2]}, 1),
+        ({"weight_per": ["sample", "class"], "beta": [0.1, 1.0]}, 2),
+        ({"forward_weight": [0.0], **WEIGHTS}, 0),
+    ],
+    ids=["weights", "closed form", "kernels", "transformers", "two weightings", "no scatter"],
+)
+def test_each_fold_is_decomposed_once(grid, per_fold):
+    # So many features that each step is solved by iteration, never by another decomposition.
+    model = WIDE.prepared(ZeroShotClassifier(), n_synthetic=3, alpha=0.02)
+    search = ZeroShotSearchCV(model, grid, cv=3, refit=False)
+    with watched_decompositions() as seen:
+        search.fit(WIDE.X, WIDE.y)
+    assert seen.of_size(150) == 3 * per_fold
 
 
 def test_refit_is_a_fit_on_everything():

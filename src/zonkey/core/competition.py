@@ -14,20 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
-from ..linalg.arrays import Array, epsilon, identity_like, namespace, squared_norm
+from ..linalg.arrays import Array, identity_like, namespace, squared_norm
 from ..linalg.lowrank import UpdatedFactor
 from ..linalg.sylvester import Factor, Solution, solve
 from . import assignment
+from .assignment import Rule
+from .guard import safe_mu
 from .projection import NormalEquations
 from .synthesis import Synthesized
 
 DECAY = 0.99  # alpha_t = 0.99^t alpha
-_SMALLEST_MU = 1e-3  # share of mu below which the guard gives up competition altogether
-_SAFE_SHARE = 0.25  # of the smallest eigenvalue without competition, which the guard keeps
 
-Rule = Literal["second-best", "best", "assigned"]
 OnStep = Callable[[int, float, float], None]
 
 
@@ -73,11 +71,7 @@ class Path:
 
 
 class Competition:
-    """The fixed raw material of Algorithm 1: seen moments, X_g and Y_u; for few shots, X_u too.
-
-    A support sample enters A-hat, B-hat and C-hat (Eqs. erplAt0 to erplCt0) exactly as a
-    synthesised one whose delta is fixed: 1 for its own class, 0 for the others. So the two sets
-    are one list of samples here, of which the labelled do not compete.
+    """The fixed raw material of Algorithm 1: seen moments, X_g and Y_u.
 
     Parameters
     ----------
@@ -89,10 +83,6 @@ class Competition:
     beta : float
     tie_tol : float
         epsilon of Eqs. subgrad01 and subgrad11.
-    support : tuple of arrays (X_u, codes), default=None
-        Labelled samples (N_u x d) of the classes of Y_u, and the row of Y_u of each.
-    solver_tol : float, default=0.0
-        Relative error of W that a step may leave; 0 asks for rounding.
     forward : float, default=0.5
         Share of the error from features to semantics, half in the paper.
     rule : {"second-best", "best", "assigned"}
@@ -109,8 +99,6 @@ class Competition:
         beta: float,
         tie_tol: float = 1e-3,
         rule: Rule = "second-best",
-        support: tuple[Array, Array] | None = None,
-        solver_tol: float = 0.0,
         forward: float = 0.5,
     ) -> None:
         self.equations = equations
@@ -118,41 +106,22 @@ class Competition:
         self._a, self._b = 2 * self.forward, 2 - 2 * self.forward
         self.targets = synthesized.targets
         self.Y_u = Y_u
-        self.X, self._labels = synthesized.features, None
-        if support is not None:
-            X_u, codes = support
-            self.X = namespace(X_u).concat([self.X, X_u], axis=0)
-            self._labels = assignment.assigned(codes, Y_u.shape[0], like=X_u)
+        self.X = synthesized.features
         self.beta = float(beta)  # a NumPy scalar would turn float32 arrays into float64
         self.tie_tol = tie_tol
-        self.rule = rule
-        self.solver_tol = solver_tol
+        self.rule: Rule = rule
         self._squared_norms = namespace(self.X).sum(self.X * self.X, axis=1)
         if self._a:
-            self._A = UpdatedFactor(equations.A0, equations.factor, self.X.T)
+            F = namespace(self.X).matrix_transpose(self.X)
+            self._A = UpdatedFactor(equations.A0, equations.factor, F)
 
     def weights(self, W: Array) -> tuple[Array, Array, Array]:
-        """Return f, eta and xi at W, synthesised samples first."""
-        xp = namespace(W)
+        """Return f, eta and xi at W."""
         f = assignment.losses(W, self.X, self.Y_u, self._squared_norms, forward=self.forward)
-        n_g = self.targets.shape[0]
-        eta, xi = self._compete(f[:n_g, :])
-        if self._labels is not None:
-            eta = xp.concat([eta, self._labels], axis=0)
-            xi = xp.concat([xi, xp.zeros_like(self._labels)], axis=0)
-        return f, eta, xi
-
-    def _compete(self, f: Array) -> tuple[Array, Array]:
-        if self.rule == "assigned":
-            eta = assignment.assigned(self.targets, self.Y_u.shape[0], like=f)
-            return eta, namespace(f).zeros_like(f)
-        eta, taken = assignment.best(f, self.tie_tol)
-        if self.rule == "best":
-            return eta, namespace(f).zeros_like(f)
-        return eta, assignment.second_best(f, taken, self.tie_tol)
+        return f, *assignment.compete(f, self.targets, self.rule, self.tie_tol)
 
     def A_hat(self, delta: Array, alpha: float) -> Array:
-        """Eqs. erplAt and erplAt0, with sum_j delta_ij for the printed 1 - mu.
+        """Eq. erplAt, with sum_j delta_ij for the printed 1 - mu.
 
         The two agree wherever there is a second best; where there is none, only the sum
         makes the gradient vanish.
@@ -162,7 +131,7 @@ class Competition:
         return self._A.dense(**self._A_terms(delta, alpha))
 
     def B_hat(self, delta: Array, alpha: float) -> Array:
-        """Eqs. erplBt and erplBt0."""
+        """Eq. erplBt."""
         return self._B_hat(namespace(delta).sum(delta, axis=0), alpha)
 
     def _B_hat(self, of_classes: Array, alpha: float) -> Array:
@@ -171,7 +140,7 @@ class Competition:
         return self._b * ((1 - alpha) * B0 + alpha * weighted + self.beta * identity_like(B0))
 
     def C_hat(self, delta: Array, alpha: float) -> Array:
-        """Eqs. erplCt and erplCt0."""
+        """Eq. erplCt."""
         # In this order the product is the cheaper one: there are fewer classes than dimensions.
         return 2 * (1 - alpha) * self.equations.C0 + 2 * alpha * ((self.X.T @ delta) @ self.Y_u)
 
@@ -188,77 +157,33 @@ class Competition:
     def solve(
         self, eta: Array, xi: Array, alpha: float, mu: float, start: Array | None = None
     ) -> tuple[Solution, float]:
-        """Solve Eq. erpllinear1, shrinking mu where the operator would be indefinite.
+        """Solve Eq. erpllinear1, with less mu where that would be unsafe; return the mu used too.
 
-        Classes that are often second best get negative weight in B-hat. As the smallest
-        eigenvalue of the operator falls towards zero the solution grows without bound, and
-        below zero it is no minimiser at all; mu is then halved, for this step, until enough
-        is left of the curvature that there would be without competition. The solver begins at
-        `start`, usually the last W.
+        The solver begins at `start`, usually the last W.
         """
-        B, mu = self._guarded_B(eta, xi, alpha, mu)
+        mu = self._safe_mu(eta, xi, alpha, mu)
         delta = eta - mu * xi
-        C = self.C_hat(delta, alpha)
+        B, C = Factor.of(self.B_hat(delta, alpha)), self.C_hat(delta, alpha)
         if not self._a:
             return solve(Factor.zeros(C.shape[0], like=C), B, C), mu
-        terms = self._A_terms(delta, alpha)
-        return self._A.solve(B, C, **terms, start=start, tol=self.solver_tol), mu
+        return self._A.solve(B, C, **self._A_terms(delta, alpha), start=start), mu
 
-    def _guarded_B(self, eta: Array, xi: Array, alpha: float, mu: float) -> tuple[Factor, float]:
-        """Return B-hat, and the mu that leaves it safe."""
+    def _safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> float:
+        if not self._b:  # no class enters the operator where the reverse error has no weight
+            return mu
         xp = namespace(eta)
-        pulled = xp.sum(eta, axis=0)
-        contested = pulled - mu * xp.sum(xi, axis=0) if mu else pulled
-        B = Factor.of(self._B_hat(contested, alpha))
-        # Where every class keeps such a share of its samples, so does B-hat of its eigenvalues;
-        # where the reverse error has no weight, no class enters the operator.
-        if not self._b or bool(xp.all(contested >= _SAFE_SHARE * pulled)):
-            return B, mu
-        uncontested = self._B_hat(pulled, alpha)
-        lower = self._least_of_A(alpha)
-        if self._is_surely_safe(lower, B, uncontested):
-            return B, mu
-        return self._guarded(lower, B, Factor.of(uncontested), eta, xi, alpha, mu)
-
-    def _guarded(
-        self,
-        lower: float,
-        B: Factor,
-        uncontested: Factor,
-        eta: Array,
-        xi: Array,
-        alpha: float,
-        mu: float,
-    ) -> tuple[Factor, float]:
-        """Halve mu until the operator is safe; return B-hat and the mu that made it so."""
-        if not self._is_safe(lower, B, uncontested):
-            # The bound on A-hat ignores the synthesised samples: look again with all of it.
-            A = self.A_hat(eta - mu * xi, alpha)
-            lower = float(namespace(A).linalg.eigvalsh(A)[0])
-        asked = mu
-        while mu > 0 and not self._is_safe(lower, B, uncontested):
-            mu = mu / 2 if mu > _SMALLEST_MU * asked else 0.0
-            B = Factor.of(self.B_hat(eta - mu * xi, alpha))
-        return B, mu
-
-    def _least_of_A(self, alpha: float) -> float:
-        """Return a lower bound of the eigenvalues of A-hat: those of the seen classes alone."""
-        if not self._a:
-            return 0.0
-        return self._a * ((1 - alpha) * float(self.equations.factor.values[0]) + self.beta)
-
-    def _is_surely_safe(self, smallest_of_A: float, B: Factor, uncontested: Array) -> bool:
-        """Say so where a bound suffices: no eigenvalue is below the smallest diagonal entry."""
-        xp = namespace(uncontested)
-        diagonal = xp.linalg.diagonal(uncontested)
-        bounds = xp.stack([xp.min(diagonal), xp.sum(diagonal)])  # of smallest and largest
-        return self._is_safe(smallest_of_A, B, Factor(bounds, None))
-
-    def _is_safe(self, smallest_of_A: float, B: Factor, uncontested: Factor) -> bool:
-        """Say whether enough is left of the curvature that mu = 0 would give."""
-        without = smallest_of_A + float(uncontested.values[0])
-        rounding = B.values.shape[0] * epsilon(B.values) * float(uncontested.values[-1])
-        return smallest_of_A + float(B.values[0]) >= max(_SAFE_SHARE * without, rounding)
+        terms = self._A_terms(eta - mu * xi, alpha)
+        least = 0.0
+        if self._a:
+            least = terms["scale"] * float(self.equations.factor.values[0]) + terms["shift"]
+        return safe_mu(
+            xp.sum(eta, axis=0),
+            xp.sum(xi, axis=0),
+            mu,
+            B_hat=lambda of_classes: self._B_hat(of_classes, alpha),
+            least_of_A=least,
+            A_is_at_least=lambda x: bool(self._a) and self._A.is_at_least(x, **terms),
+        )
 
     def _A_terms(self, delta: Array, alpha: float) -> dict:
         of_samples = namespace(delta).sum(delta, axis=1)
@@ -275,21 +200,15 @@ def learn(
     max_iter: int = 5,
     tol: float = 1e-4,
     on_step: OnStep | None = None,
-    track: bool = True,
 ) -> Path:
     """Run Algorithm 1 from the initial projection W^(0) = W.
 
-    `on_step(t, objective, change)` is called after every step, for those who watch. With
-    ``track=False`` the objective is not computed, and is NaN.
+    `on_step(t, objective, change)` is called after every step, for those who watch.
     """
     alpha, mu = float(alpha), float(mu)
-
-    def value(W: Array, f: Array, delta: Array) -> float:
-        return competition.objective(W, f, delta, alpha) if track else float("nan")
-
     guess = W
     f, eta, xi = competition.weights(W)
-    objective = [value(W, f, eta - mu * xi)]
+    objective = [competition.objective(W, f, eta - mu * xi, alpha)]
     steps: list[Step] = []
     while len(steps) < max_iter and not (steps and steps[-1].change <= tol):
         alpha_t = DECAY ** len(steps) * alpha
@@ -299,7 +218,7 @@ def learn(
         guess = W + DECAY * (W - previous) if steps else W
         f, eta, xi = competition.weights(W)
         steps.append(Step(relative_change(previous, W), alpha_t, mu_t, solution))
-        objective.append(value(W, f, eta - mu * xi))
+        objective.append(competition.objective(W, f, eta - mu * xi, alpha))
         if on_step is not None:
             on_step(len(steps), objective[-1], steps[-1].change)
     return Path(W, objective, steps, converged=bool(steps) and steps[-1].change <= tol)

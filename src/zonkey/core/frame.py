@@ -1,18 +1,20 @@
-"""Coordinates in which a few-shot problem is small and its base classes are diagonal.
+"""Coordinates in which the seen classes are diagonal, so that every further step is small.
 
-A few-shot experiment solves tens of thousands of Sylvester equations that share A0, B0 and C0
-and differ by a few samples. Two exact changes of coordinates, made once for all of them, leave
-little to do for each:
+An experiment solves thousands of Sylvester equations that share A0, B0 and C0 and differ by a few
+samples: those of a grid search, those of few-shot tasks. Two exact changes of coordinates, made
+once for all of them, leave little to do for each:
 
-- in the eigenbasis U of A0 and the eigenbasis V of B0 the base classes are diagonal;
+- in the eigenbasis U of A0 and the eigenbasis V of B0 the seen classes are diagonal;
 - W lives in the span of the prototypes: outside it C is zero and B is beta I, so that W is zero.
-  With p base and q novel classes, k shrinks to at most p + q.
+  With p seen and q unseen classes, k shrinks to at most p + q.
 
 Distances and norms do not change under either, so that Algorithm 1 runs in these coordinates
 as it stands, and U W V' takes its result back. Only its guard on mu looks at fewer directions:
 those where W is zero no longer count for the curvature it compares with, so that it may give up
 more competition than it would for the same problem in the original spaces. Without base classes
 the features shrink too, to the span of the support set.
+
+Semantic vectors are few and stay on the host; what has d features is where the samples are.
 """
 
 from __future__ import annotations
@@ -21,10 +23,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ..linalg.arrays import (
+    Array,
+    epsilon,
+    namespace,
+    placed_like,
+    squared_norm,
+    to_numpy,
+)
 from ..linalg.sylvester import Factor
 from .moments import Moments
 from .projection import NormalEquations, WeightPer
@@ -34,31 +45,40 @@ T = TypeVar("T")
 
 _REMEMBERED = 8  # derived values kept at a time: each may be as large as the moments
 _ROUNDING = 10  # singular values within so many rounding errors of zero are zero
+_lock = Lock()  # of all books that `remembered` keeps: those of one search are read by threads
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Orthonormal bases U (d x d') and V (k x k'), and the base classes seen from there."""
+    """Orthonormal bases U (d x d') and V (k x k'), and the seen classes as they look from there.
 
-    U: np.ndarray
+    ``U=None`` leaves the features as they are.
+    """
+
+    U: Array | None
     V: np.ndarray
     equations: NormalEquations
 
-    def features(self, X: np.ndarray) -> np.ndarray:
+    def features(self, X: Array) -> Array:
         """Return the coordinates of feature vectors, one a row."""
-        return X @ self.U
+        return X if self.U is None else X @ self.U
 
     def semantics(self, Y: np.ndarray) -> np.ndarray:
         """Return the coordinates of semantic vectors, the last axis being theirs."""
         return Y @ self.V
 
-    def lift(self, W: np.ndarray) -> np.ndarray:
+    def lift(self, W: Array) -> Array:
         """Take a projection back to the original spaces."""
-        return self.U @ W @ self.V.T
+        W = W if self.U is None else self.U @ W
+        return W @ placed_like(self.V.T, W)
+
+    def placed(self, M: np.ndarray) -> Array:
+        """Return numbers of the host where the features are."""
+        return placed_like(M, self.equations.C0)
 
 
 class BaseClasses:
-    """Moments of the base classes, diagonalised once and then kept for any number of fits.
+    """Moments of seen classes, diagonalised once and then kept for any number of fits.
 
     Parameters
     ----------
@@ -66,9 +86,14 @@ class BaseClasses:
         Copied: what is added to them afterwards has no influence here.
     per : {"sample", "class"}, default="sample"
         What all weighs the same.
+    twin : BaseClasses, default=None
+        Of the same samples, weighted alike, under other prototypes: its decomposition of A0, by
+        far the dearest part, serves here too.
     """
 
-    def __init__(self, moments: Moments, per: WeightPer = "sample") -> None:
+    def __init__(
+        self, moments: Moments, per: WeightPer = "sample", *, twin: BaseClasses | None = None
+    ) -> None:
         if not isinstance(moments, Moments):
             raise TypeError(
                 f"Base classes are given by their Moments; got {type(moments).__name__}. "
@@ -81,31 +106,44 @@ class BaseClasses:
             )
         self.moments = moments.copy()
         self.per: WeightPer = per
+        self._twin = twin
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what `make` returned for this key before, or now; the last few are kept."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        found = self._kept[key] = make()
-        while len(self._kept) > _REMEMBERED:
-            self._kept.popitem(last=False)
+        with _lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        found = make()
+        with _lock:
+            self._kept[key] = found
+            while len(self._kept) > _REMEMBERED:
+                self._kept.popitem(last=False)
         return found
 
     @cached_property
     def equations(self) -> NormalEquations:
         """A0, B0 and C0 of the base classes, weighted as asked for."""
-        return NormalEquations.of(self.moments, self.per)
+        twin = None if self._twin is None else self._twin.equations
+        return NormalEquations.of(self.moments, self.per, twin=twin)
 
     @cached_property
-    def _diagonal(self) -> tuple[Factor, np.ndarray, np.ndarray, np.ndarray]:
-        """Return A0 factorised, V and omega of B0 in the span of the prototypes, and U'C0 V."""
-        A = self.equations.factor
-        span = orthonormal_rows(self.prototypes.matrix.astype(np.float64))  # r x k
-        B = Factor.of(span @ self.equations.B0 @ span.T)
-        V = span.T @ np.asarray(B.vectors)
-        return A, V, B.values, A.to_basis(self.equations.C0 @ V)
+    def _semantics(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return V and omega of B0 in the span of the prototypes."""
+        Y = self.prototypes.matrix.astype(np.float64)
+        span = orthonormal_rows(Y)  # r x k
+        counts = self.moments.counts[self.moments.counts > 0]
+        weights = counts if self.per == "sample" else np.ones(len(counts))
+        inside = Y @ span.T
+        B = Factor.of((inside.T * weights) @ inside)
+        return span.T @ np.asarray(B.vectors), B.values
+
+    @cached_property
+    def _C0(self) -> Array:
+        """U'C0 V."""
+        C0 = self.equations.C0
+        return self.equations.factor.to_basis(C0 @ placed_like(self._semantics[0], C0))
 
     @cached_property
     def prototypes(self) -> Prototypes:
@@ -113,24 +151,33 @@ class BaseClasses:
         return self.moments.prototypes.subset(self.moments.seen_labels)
 
     @cached_property
-    def samples(self) -> list[np.ndarray]:
+    def samples(self) -> list[Array]:
         """Raw samples kept of each class, in the coordinates of the frame."""
         labels = self.prototypes.labels.tolist()
-        U = np.asarray(self._diagonal[0].vectors)
-        return [self.moments.samples_of(label) @ U for label in labels]
+        U: Array = self.equations.factor.vectors
+        xp = namespace(U)
+        return [xp.astype(self.moments.samples_of(label), U.dtype) @ U for label in labels]
 
-    def frame(self, Y_u: np.ndarray) -> Frame:
-        """Return the coordinates for novel classes with prototypes Y_u (q x k)."""
-        A, V, omega, C0 = self._diagonal
+    def frame(self, Y_u: np.ndarray, *, rotate: bool = True) -> Frame:
+        """Return the coordinates for novel classes with prototypes Y_u (q x k).
+
+        Without `rotate` features stay as they are: where A0 has no weight, or a single equation
+        is to be solved, its decomposition may not be worth it.
+        """
+        V, omega = self._semantics
         new = Y_u
         for _ in range(2):  # once is not enough: what is left of nearly nothing still leans on V
             new = orthonormal_rows(new - (new @ V) @ V.T, like=new)
         wide = np.concatenate([V, new.T], axis=1)
-        extra = len(new)
-        B0 = np.diag(np.concatenate([omega, np.zeros(extra)]))
-        C0 = np.concatenate([C0, np.zeros((len(C0), extra))], axis=1)
-        equations = NormalEquations(np.diag(A.values), B0, C0, Factor(A.values, None))
-        return Frame(np.asarray(A.vectors), wide, equations)
+        C0 = self._C0 if rotate else self.equations.C0 @ placed_like(V, self.equations.C0)
+        B0 = placed_like(np.diag(np.concatenate([omega, np.zeros(len(new))])), C0)
+        zeros = placed_like(np.zeros((C0.shape[0], len(new))), C0)
+        C0 = namespace(C0).concat([C0, zeros], axis=1)
+        if not rotate:
+            equations = NormalEquations(self.equations.A0, B0, C0, twin=self.equations)
+            return Frame(None, wide, equations)
+        A = self.equations.factor
+        return Frame(A.vectors, wide, NormalEquations(A.values, B0, C0))
 
     def __repr__(self) -> str:
         return f"BaseClasses({self.moments!r})"
@@ -139,24 +186,26 @@ class BaseClasses:
         return self  # never changes, and is large
 
 
-def frame_without_base(X_u: np.ndarray, Y_u: np.ndarray) -> Frame:
+def frame_without_base(X_u: Array, Y_u: np.ndarray) -> Frame:
     """Return coordinates in the spans of the support set and of its prototypes."""
-    U, V = orthonormal_rows(X_u).T, orthonormal_rows(Y_u).T
+    xp = namespace(X_u)
+    U, V = xp.matrix_transpose(orthonormal_rows(X_u)), orthonormal_rows(Y_u).T
     d, k = U.shape[1], V.shape[1]
-    zeros = np.zeros((d, d)), np.zeros((k, k)), np.zeros((d, k))
-    equations = NormalEquations(*zeros, Factor(np.zeros(d), None))
-    return Frame(U, V, equations)
+    zeros = (placed_like(np.zeros(shape), X_u) for shape in (d, (k, k), (d, k)))
+    return Frame(U, V, NormalEquations(*zeros))
 
 
-def orthonormal_rows(M: np.ndarray, like: np.ndarray | None = None) -> np.ndarray:
+def orthonormal_rows(M: Array, like: Array | None = None) -> Array:
     """Return an orthonormal basis of the span of the rows of M, one vector a row.
 
     What is below rounding, measured against `like` where M is a difference, is left out; of
     nothing but zeros one arbitrary direction is kept, so that no dimension is ever 0.
     """
-    size = np.linalg.norm(M if like is None else like)
-    _, values, rows = np.linalg.svd(M, full_matrices=False)
-    kept = values > _ROUNDING * max(M.shape) * np.finfo(M.dtype).eps * size
-    if like is None and not kept.any():
-        return np.eye(1, M.shape[1])
-    return rows[kept]
+    xp = namespace(M)
+    size = squared_norm(M if like is None else like) ** 0.5
+    _, values, rows = xp.linalg.svd(M, full_matrices=False)
+    level = _ROUNDING * max(M.shape) * epsilon(M) * size
+    kept = int(xp.sum(xp.astype(values > level, xp.int64)))  # they come in descending order
+    if like is None and not kept:
+        return placed_like(np.eye(1, M.shape[1], dtype=to_numpy(M[:0, :]).dtype), M)
+    return rows[:kept, :]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..linalg.arrays import Array, namespace, placed_like, to_numpy
 from .moments import Moments
 from .projection import NormalEquations, WeightPer, directed_projection, within_scatter
 
@@ -22,20 +23,17 @@ _FOLDS = 10
 _LARGEST = 1e6
 
 
-def posterior_centres(
-    prior: np.ndarray, means: np.ndarray, counts: np.ndarray, worth: float
-) -> np.ndarray:
+def posterior_centres(prior: Array, means: Array, counts: np.ndarray, worth: float) -> Array:
     """Return m_hat of each class, one a row, from W y, x_bar, K and n0."""
-    shots = np.asarray(counts, prior.dtype)[:, None]
-    total = shots + prior.dtype.type(worth)
+    shots = np.asarray(counts, np.float64)[:, None]
+    total = shots + float(worth)
     # A class with neither shot nor weight of its prototype is where the prototype is.
     share = np.where(total > 0, shots / np.where(total > 0, total, 1), 0)
+    share = namespace(prior).astype(placed_like(share, prior), prior.dtype)
     return share * means + (1 - share) * prior
 
 
-def prototype_worth(
-    prior: np.ndarray, means: np.ndarray, counts: np.ndarray, sigma2: float
-) -> float:
+def prototype_worth(prior: Array, means: Array, counts: np.ndarray, sigma2: float) -> float:
     """Return n0 from projected prototypes W y and the means of K samples of these classes.
 
     NaN where sigma^2 is, which is not known where no class has two samples.
@@ -43,11 +41,10 @@ def prototype_worth(
     return _ratio(sigma2, prototype_error(prior, means, counts, sigma2))
 
 
-def prototype_error(
-    prior: np.ndarray, means: np.ndarray, counts: np.ndarray, sigma2: float
-) -> float:
+def prototype_error(prior: Array, means: Array, counts: np.ndarray, sigma2: float) -> float:
     """Return tau^2: the squared distance of the two is tau^2 + sigma^2 / K on average."""
-    distances = ((prior - means) ** 2).sum(axis=1)
+    xp = namespace(prior)
+    distances = to_numpy(xp.sum((prior - means) ** 2, axis=1))
     return float(np.mean(distances - sigma2 / counts))
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
+
 
 def as_labels(labels: Any, name: str = "Labels", *, ndim: int = 1) -> np.ndarray:
     """Return labels as an array of strings or of numbers, never of objects.
@@ -53,6 +55,76 @@ def require_same_kind(**arrays: np.ndarray) -> None:
         raise ValueError(
             f"Labels must be of one kind to be compared; got {examples}. Convert them to one type."
         )
+
+
+def require_label_array(y: Array, name: str = "Labels", *, ndim: int = 1) -> None:
+    """Refuse what cannot be labels, of an array on a device, whose entries stay there."""
+    xp = namespace(y)
+    if y.ndim != ndim:
+        raise ValueError(
+            f"{name} must be {ndim}-dimensional; got shape {tuple(y.shape)}. Pass one a sample."
+        )
+    if xp.isdtype(y.dtype, "complex floating"):
+        raise TypeError(f"{name} must be real numbers; got dtype {y.dtype}. Convert them.")
+    if xp.isdtype(y.dtype, "real floating") and bool(xp.any(xp.isnan(y))):
+        raise ValueError(f"{name} must not be missing; some are NaN. Drop those rows.")
+
+
+def distinct(y: Any, name: str = "Labels") -> np.ndarray:
+    """Return the labels that occur, sorted, on the host; of those on a device only these."""
+    if not is_device_array(y):
+        return np.unique(as_labels(y, name))
+    require_label_array(y, name)
+    return to_numpy(namespace(y).unique_values(y))
+
+
+def comparable(*arrays: Array) -> tuple[Array, ...]:
+    """Return arrays of numbers on one device in one dtype, which the standard asks for."""
+    xp = namespace(*arrays)
+    exact = all(xp.isdtype(array.dtype, ("bool", "integral")) for array in arrays)
+    dtype = xp.int64 if exact else xp.float64
+    # Copied: torch warns where it has to search for a column of a table.
+    return tuple(xp.astype(array, dtype, copy=True) for array in arrays)
+
+
+def placed_labels(labels: np.ndarray, like: Array) -> Array:
+    """Return labels that are numbers on the device of `like`, and text as it is."""
+    if labels.dtype.kind == "U" or not is_device_array(like):
+        return labels
+    # Not every library computes with unsigned numbers.
+    return placed_like(labels.astype(np.int64) if labels.dtype.kind == "u" else labels, like)
+
+
+def positions_among(known: np.ndarray, y: Array) -> Array:
+    """Return the position of each label on a device in `known`, sorted and on the host."""
+    require_label_array(y)
+    if y.shape[0]:
+        require_same_kind(labels=to_numpy(y[:1]), prototypes=known)
+    xp = namespace(y)
+    on_device, y = comparable(placed_labels(known, y), y)
+    found = xp.searchsorted(on_device, y)
+    found = xp.where(found < len(known), found, xp.zeros_like(found))
+    missing = xp.take(on_device, found, axis=0) != y
+    if bool(xp.any(missing)):
+        raise ValueError(
+            f"No prototype for the class {listed(distinct(y[missing]))}; every label needs one of "
+            f"the {len(known)} known: {listed(known)}. Add the missing rows to the prototypes or "
+            "drop those samples."
+        )
+    return found
+
+
+def encoded(y: Any, like: Array) -> tuple[np.ndarray, Array]:
+    """Return the labels that occur, on the host, and the position in them of each label.
+
+    The positions are on the device of `like`.
+    """
+    if is_device_array(y) and is_device_array(like):
+        labels = distinct(y)
+        return labels, positions_among(labels, placed_like(y, like))
+    y = to_numpy(y) if is_device_array(y) else y
+    labels, codes = np.unique(as_labels(y), return_inverse=True)
+    return labels, placed_like(codes, like)
 
 
 def listed(labels: np.ndarray, most: int = 5) -> str:

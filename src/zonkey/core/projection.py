@@ -23,7 +23,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..linalg.arrays import Array, namespace
+from ..linalg.arrays import Array, identity_like, namespace, placed_like
 from ..linalg.sylvester import Factor, Solution, solve
 from .moments import Moments
 
@@ -34,6 +34,8 @@ WeightPer = Literal["sample", "class"]  # which of them all weigh the same
 class NormalEquations:
     """A0 (d x d), B0 (k x k) and C0 (d x k) of the seen classes.
 
+    A0 may be given by its diagonal (d) alone, where there is nothing else.
+
     The decomposition of A0, by far the dearest step of a fit, is computed when first
     needed and then serves every value of every parameter.
     """
@@ -41,11 +43,7 @@ class NormalEquations:
     A0: Array
     B0: Array
     C0: Array
-    known_factor: Factor | None = None
     twin: NormalEquations | None = None  # others with the same A0, whose decomposition is shared
-    per: WeightPer | None = None
-    source: Moments | None = None
-    n_samples: int = 0  # of the source, which may have grown since
 
     @classmethod
     def of(
@@ -53,7 +51,6 @@ class NormalEquations:
         moments: Moments,
         per: WeightPer = "sample",
         *,
-        coordinates: Array | None = None,
         twin: NormalEquations | None = None,
     ) -> NormalEquations:
         """Take the three matrices from moments.
@@ -64,46 +61,38 @@ class NormalEquations:
         per : {"sample", "class"}
             What all weighs the same. Per "class", each class counts as one sample: B0 is
             sum_j y_j y_j' and C0 is sum_j m_j y_j', with class means m_j.
-        coordinates : array of shape (m, k'), default=None
-            Vectors that take the place of the prototypes, in the same order.
         twin : NormalEquations, default=None
             Of the same moments and weights, under whatever prototypes.
         """
-        matrix = moments.prototypes.matrix if coordinates is None else coordinates
-        rows = np.flatnonzero(moments.counts)
-        Y = matrix[rows].astype(np.float64)
-        counts = moments.counts[rows].astype(np.float64)
-        weights = counts if per == "sample" else np.ones(len(rows))
-        sums = moments.class_sums[rows] * (weights / counts)[:, None]
+        seen, counts, sums = _seen_sums(moments)
+        xp = namespace(sums)
+        Y = placed_like(moments.prototypes.matrix[seen].astype(np.float64), sums)
+        weights = counts if per == "sample" else xp.ones_like(counts)
+        sums = sums * (weights / counts)[:, None]
         if twin is not None:
             A0 = twin.A0
-        else:
+        elif per == "sample":
             # Copied: moments may grow, and the decomposition would then be that of another matrix.
-            A0 = moments.A0.copy() if per == "sample" else balanced_scatter(moments)
-        origin = {"twin": twin, "per": per, "source": moments, "n_samples": moments.n_samples}
-        return cls(A0, (Y.T * weights) @ Y, sums.T @ Y, **origin)
-
-    def is_of(self, moments: Moments, per: WeightPer) -> bool:
-        """Say whether A0 is that of these moments, weighted like this."""
-        if self.source is moments and (self.per, self.n_samples) == (per, moments.n_samples):
-            return True
-        expected = moments.A0 if per == "sample" else balanced_scatter(moments)
-        return np.array_equal(self.A0, expected)
+            A0 = xp.asarray(moments.A0, copy=True)
+        else:
+            A0 = balanced_scatter(moments)
+        return cls(A0, (Y.T * weights[None, :]) @ Y, sums.T @ Y, twin=twin)
 
     @cached_property
     def factor(self) -> Factor:
         """Eigendecomposition of A0."""
         if self.twin is not None:
             return self.twin.factor
-        return Factor.of(self.A0) if self.known_factor is None else self.known_factor
+        if self.A0.ndim == 1:
+            return Factor(self.A0, None)
+        return Factor.of(self.A0)
 
-    def in_span(self, span: Array) -> NormalEquations:
-        """Return the equations for W' = W S', where the rows of S span all prototypes.
-
-        Outside that span C is zero and B a multiple of the identity, so that W is zero there:
-        W = W' S exactly, with fewer columns to solve for.
-        """
-        return NormalEquations(self.A0, span @ self.B0 @ span.T, self.C0 @ span.T, twin=self)
+    @property
+    def is_factorised(self) -> bool:
+        """Whether the decomposition of A0 is there already."""
+        if self.twin is not None:
+            return self.twin.is_factorised
+        return self.A0.ndim == 1 or "factor" in vars(self)
 
     def loss(self, W: Array, forward: float = 0.5) -> float:
         """Return sum_i a ||W'x_i - y_li||^2 + b ||x_i - W y_li||^2 (first term of Eq. erplobj).
@@ -118,31 +107,39 @@ class NormalEquations:
         if a:  # <W, A0 W> in the eigenbasis, where A0 costs nothing
             Z = self.factor.to_basis(W)
             inner += a * float(xp.sum(self.factor.values[:, None] * Z * Z))
-        return inner + b * float(xp.linalg.trace(self.A0)) + a * float(xp.linalg.trace(self.B0))
+        of_A0 = xp.linalg.trace(self.A0) if self.A0.ndim == 2 else xp.sum(self.A0)
+        return inner + b * float(of_A0) + a * float(xp.linalg.trace(self.B0))
 
     def gradient(self, W: Array) -> Array:
         """Return the gradient of `loss` at W."""
-        return 2 * (self.A0 @ W + W @ self.B0 - 2 * self.C0)
+        forward = self.A0 @ W if self.A0.ndim == 2 else self.A0[:, None] * W
+        return 2 * (forward + W @ self.B0 - 2 * self.C0)
 
 
-def balanced_scatter(moments: Moments) -> np.ndarray:
+def balanced_scatter(moments: Moments) -> Array:
     """Return A0 in which every class weighs as one sample, however many it has.
 
     Moments do not keep a scatter for each class; A0 = sum_j m_j m_j' + (p / n) S_w, with class
     means m_j, takes the pooled scatter S_w around them for all, as discriminant analysis does.
     """
-    rows = np.flatnonzero(moments.counts)
-    counts = moments.counts[rows].astype(np.float64)
-    means = moments.class_sums[rows] / counts[:, None]
-    return means.T @ means + within_scatter(moments) * (len(rows) / counts.sum())
+    seen, counts, sums = _seen_sums(moments)
+    means = sums / counts[:, None]
+    return means.T @ means + within_scatter(moments) * (len(seen) / moments.n_samples)
 
 
-def within_scatter(moments: Moments) -> np.ndarray:
+def within_scatter(moments: Moments) -> Array:
     """Return S_w, the sum over samples of (x - m)(x - m)' around the mean m of their class."""
-    rows = np.flatnonzero(moments.counts)
-    counts = moments.counts[rows].astype(np.float64)
-    means = moments.class_sums[rows] / counts[:, None]
-    return moments.A0 - (means.T * counts) @ means
+    _, counts, sums = _seen_sums(moments)
+    means = sums / counts[:, None]
+    return moments.A0 - (means.T * counts[None, :]) @ means
+
+
+def _seen_sums(moments: Moments) -> tuple[np.ndarray, Array, Array]:
+    """Return which classes have samples, and how many of them and their sum, in their place."""
+    sums = moments.class_sums
+    seen = np.flatnonzero(moments.counts)
+    counts = placed_like(moments.counts[seen].astype(np.float64), sums)
+    return seen, counts, namespace(sums).take(sums, placed_like(seen, sums), axis=0)
 
 
 def directed_projection(equations: NormalEquations, beta: float, forward: float) -> Solution:
@@ -150,11 +147,11 @@ def directed_projection(equations: NormalEquations, beta: float, forward: float)
     d, k = equations.C0.shape
     back = 1 - forward
     like = equations.C0
-    A = (
-        equations.factor.transformed(scale=forward, shift=forward * beta)
-        if forward
-        else Factor.zeros(d, like=like)
-    )
+    A: Array | Factor = Factor.zeros(d, like=like)
+    if forward and equations.is_factorised:
+        A = equations.factor.transformed(scale=forward, shift=forward * beta)
+    elif forward:  # for a single equation the solver may know a cheaper way
+        A = float(forward) * (equations.A0 + float(beta) * identity_like(equations.A0))
     B = (
         Factor.of(equations.B0).transformed(scale=back, shift=back * beta)
         if back

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Literal
 
 from ..linalg.arrays import Array
-from .competition import Competition, OnStep, Path, Rule, learn
+from .assignment import Rule
+from .competition import Competition, OnStep, Path, learn
 from .entropy import EntropyObjective, minimize_entropy
 from .projection import NormalEquations
 from .synthesis import Synthesized
 
 Form = Literal["second-best", "assigned", "entropy"]
 
-_RULES: dict[str | None, Rule] = {
+RULES: dict[str | None, Rule] = {
     "second-best": "second-best",
     "assigned": "assigned",
     None: "best",
@@ -34,22 +35,16 @@ def refine(
     tie_tol: float,
     max_iter: int | None,
     tol: float,
-    support: tuple[Array, Array] | None = None,
-    solver_tol: float = 0.0,
     forward: float = 0.5,
     on_step: OnStep | None = None,
-    track: bool = True,
 ) -> Path:
     """Return the path from W to the refined projection.
 
     `form` is "second-best" (the paper's BPL), None (mu = 0: BPL1), "assigned" (without
-    ambiguity handling) or "entropy" (minimum entropy, where alpha stays constant). Labelled
-    samples of the classes of Y_u, `support`, do not compete. `forward` is the share of the error
-    from features to semantics.
+    ambiguity handling) or "entropy" (minimum entropy, where alpha stays constant). `forward` is
+    the share of the error from features to semantics.
     """
     if form == "entropy":
-        if support is not None:
-            raise ValueError("Minimum entropy takes no support set; use another form.")
         if forward != 0.5:
             raise ValueError(
                 f"Minimum entropy weighs both errors equally; got forward={forward}. Use 0.5."
@@ -63,9 +58,7 @@ def refine(
         Y_u,
         beta=beta,
         tie_tol=tie_tol,
-        rule=_RULES[form],
-        support=support,
-        solver_tol=solver_tol,
+        rule=RULES[form],
         forward=forward,
     )
     steps = ALGORITHM_1_STEPS if max_iter is None else max_iter
@@ -77,5 +70,4 @@ def refine(
         max_iter=steps,
         tol=tol,
         on_step=on_step,
-        track=track,
     )

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .priorities import row_priorities
+
 _NO_LIMIT = np.uint64(2**64 - 1)
-# Values count in steps of this share of the largest of their row; of the 52 fraction bits of
-# the largest itself, these last ones do not count.
-_STEPS = 2.0**24
-_ROUNDED_BITS = np.uint64(20)
-_HALF_ROUNDED_BITS = np.uint64(2**19)
 
 
 class Reservoir:
@@ -121,32 +118,6 @@ class Reservoir:
                 reservoir._rows[j] = arrays["reserve_rows"][span]
                 reservoir._priorities[j] = arrays["reserve_priorities"][span]
         return reservoir
-
-
-def row_priorities(X: np.ndarray, seed: int) -> np.ndarray:
-    """Hash each row of X to 64 bits: the sum over columns of the mixed bits of its values.
-
-    Values are rounded to 24 bits below the largest of their row, and that one to 32 bits: not
-    the dtype decides, nor the last bits, in which two computations of the same row may differ.
-    """
-    keys = np.random.default_rng(seed).integers(2**64, size=X.shape[1] + 1, dtype=np.uint64)
-    sums = np.empty(len(X), np.uint64)
-    block = max(1, 2**20 // max(1, X.shape[1]))
-    for start in range(0, len(X), block):
-        rows = np.asarray(X[start : start + block], np.float64)
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        steps = np.rint(rows / np.where(largest > 0, largest, 1) * _STEPS).astype(np.int64)
-        size = (largest.view(np.uint64) + _HALF_ROUNDED_BITS) >> _ROUNDED_BITS
-        bits = np.concatenate([steps.view(np.uint64), size], axis=1)
-        sums[start : start + block] = _mix(bits ^ keys).sum(axis=1, dtype=np.uint64)
-    return _mix(sums)
-
-
-def _mix(h: np.ndarray) -> np.ndarray:
-    """Spread every input bit over all output bits (the finaliser of SplitMix64)."""
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return h ^ (h >> np.uint64(31))
 
 
 def _multiset_difference(values: np.ndarray, remove: np.ndarray) -> np.ndarray:

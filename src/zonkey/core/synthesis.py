@@ -9,12 +9,11 @@ prototype of the unseen class j:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from array_api_compat import device
 
-from ..linalg.arrays import Array, namespace, squared_norm
+from ..linalg.arrays import Array, namespace, placed_like, squared_norm, to_numpy
 from ..linalg.distances import nearest
 from .assignment import assigned
 
@@ -72,27 +71,57 @@ def synthesize(
         Divide the perturbation by ||W||_F^2 as printed, or not at all.
     rng : numpy Generator
     """
+    raw = raw_material(
+        to_numpy(Y_u),
+        to_numpy(Y_s),
+        samples,
+        n_neighbors=n_neighbors,
+        n_synthetic=n_synthetic,
+        per=per,
+        rng=rng,
+    )
     xp = namespace(W)
-    neighbors = nearest(Y_u, Y_s, min(n_neighbors, Y_s.shape[0]))
+    raw = replace(raw, features=xp.astype(raw.features, W.dtype))
+    return perturbed(raw, W, Y_u, Y_s, rho=rho, scaling=scaling)
+
+
+def raw_material(
+    Y_u: np.ndarray,
+    Y_s: np.ndarray,
+    samples: Sequence[Array],
+    *,
+    n_neighbors: int,
+    n_synthetic: int,
+    per: str,
+    rng: np.random.Generator,
+) -> Synthesized:
+    """Draw the seen samples that unseen classes will be made of: x_i^(s) of Eq. generate.
+
+    They depend neither on W nor on `rho`, so that one draw serves a whole grid of parameters.
+    """
+    like = samples[0]
+    xp = namespace(like)
+    neighbors = nearest(Y_u, Y_s, min(n_neighbors, len(Y_s)))
     counts = samples_per_neighbor(n_synthetic, neighbors.shape[1], per)
-
-    def positions(values: Sequence[int] | np.ndarray) -> Array:
-        return xp.asarray(values, dtype=xp.int64, device=device(W))
-
-    features, targets, sources = [], [], []
-    for j in range(neighbors.shape[0]):
-        for rank, count in enumerate(counts):
-            source = int(neighbors[j, rank])
-            pool = samples[source]
-            drawn = draw(pool.shape[0], count, rng)
-            features.append(xp.take(pool, positions(drawn), axis=0))
+    rows, targets, sources = [], [], []
+    for j, own in enumerate(neighbors.tolist()):
+        for source, count in zip(own, counts, strict=True):
+            drawn = draw(samples[source].shape[0], count, rng)
+            rows.append(xp.take(samples[source], placed_like(drawn, like), axis=0))
             targets += [j] * count
             sources += [source] * count
-    of_target, of_source = positions(targets), positions(sources)
-    direction = xp.take(Y_u, of_target, axis=0) - xp.take(Y_s, of_source, axis=0)
+    of_target, of_source = (placed_like(np.array(M, np.int64), like) for M in (targets, sources))
+    return Synthesized(xp.concat(rows, axis=0), of_target, of_source)
+
+
+def perturbed(
+    raw: Synthesized, W: Array, Y_u: Array, Y_s: Array, *, rho: float, scaling: str | None
+) -> Synthesized:
+    """Move raw samples towards the classes they are to become samples of (Eq. generate)."""
+    xp = namespace(W)
+    direction = xp.take(Y_u, raw.targets, axis=0) - xp.take(Y_s, raw.sources, axis=0)
     offsets = perturbation(W, direction, rho=rho, scaling=scaling)
-    X_g = xp.astype(xp.concat(features, axis=0), W.dtype) + offsets
-    return Synthesized(X_g, of_target, of_source)
+    return replace(raw, features=raw.features + offsets)
 
 
 def synthesize_from_support(
@@ -115,23 +144,30 @@ def synthesize_from_support(
     Parameters
     ----------
     W : array of shape (d, k)
-    Y_u : array of shape (q, k)
-    X_u, codes : arrays of shape (N_u, d) and (N_u,)
-        Support samples, and the row of Y_u of each.
-    epsilon : array of shape (m, N_u, k)
-        Random vectors: m synthesised samples for each real one.
+    Y_u : array of shape (..., q, k)
+    X_u, codes : arrays of shape (..., N_u, d) and (..., N_u)
+        Support samples, and the row of Y_u of each. Axes in front are tasks of their own.
+    epsilon : array of shape (..., m, N_u, k)
+        Random vectors: m synthesised samples for each real one. Further axes, after those of the
+        tasks, are episodes.
     """
     xp = namespace(W)
-    members = assigned(codes, Y_u.shape[0], like=X_u)  # N_u x q
-    counts = xp.sum(members, axis=0)
-    sums = members.T @ X_u
-    means = sums / xp.where(counts > 0, counts, xp.ones_like(counts))[:, None]
-    deviations = X_u - xp.take(means, codes, axis=0)
-    directions = xp.take(Y_u, codes, axis=0)[None, :, :] + epsilon
-    m = epsilon.shape[0]
-    flat = xp.reshape(directions, (m * X_u.shape[0], W.shape[1]))
-    X_g = xp.tile(deviations, (m, 1)) + perturbation(W, flat, rho=rho, scaling=scaling)
-    targets = xp.tile(codes, (m,))
+    members = assigned(codes, Y_u.shape[-2], like=X_u)  # N_u x q
+    counts = xp.sum(members, axis=-2)
+    sums = xp.matrix_transpose(members) @ X_u
+    means = sums / xp.where(counts > 0, counts, xp.ones_like(counts))[..., None]
+    deviations = X_u - members @ means
+    *front, m, n_u, k = epsilon.shape
+    episodes = (1,) * (epsilon.ndim - Y_u.ndim)
+    tasks = tuple(X_u.shape[:-2])
+    of_classes = xp.reshape(members @ Y_u, (*tasks, *episodes, n_u, k))
+    flat = xp.reshape(of_classes + epsilon, (*front, m * n_u, k))
+    apart = xp.reshape(deviations, (*tasks, *episodes, n_u, X_u.shape[-1]))
+    apart = xp.broadcast_to(apart, (*front, m, n_u, X_u.shape[-1]))
+    X_g = xp.reshape(apart, (*front, m * n_u, X_u.shape[-1]))
+    X_g = X_g + perturbation(W, flat, rho=rho, scaling=scaling)
+    targets = xp.reshape(codes, (*tasks, *episodes[1:], n_u))
+    targets = xp.concat([targets] * m, axis=-1) if m else targets[..., :0]
     return Synthesized(X_g, targets, targets)
 
 
@@ -140,7 +176,7 @@ def perturbation(W: Array, direction: Array, *, rho: float, scaling: str | None)
     size = squared_norm(W) if scaling == "squared-norm" else 1.0
     if size == 0:  # W = 0 moves nothing, whatever it is divided by
         size = 1.0
-    return (rho / size) * (direction @ W.T)
+    return (rho / size) * (direction @ namespace(W).matrix_transpose(W))
 
 
 def samples_per_neighbor(n_synthetic: int, n_neighbors: int, per: str) -> list[int]:

@@ -10,6 +10,7 @@ from ..core.frame import BaseClasses
 from ..core.labels import listed, require_same_kind
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
+from ..linalg.arrays import Array, place_of, same_place
 
 
 def as_base(base: Any) -> BaseClasses | None:
@@ -36,12 +37,17 @@ def joined_prototypes(given: Any, base: BaseClasses | None, labels: np.ndarray) 
     return given.extended(base.moments.prototypes.subset(others)) if others.size else given
 
 
-def require_features(base: BaseClasses, n_features: int) -> None:
-    """Refuse a support set from another feature space."""
-    if base.moments.n_features != n_features:
+def require_samples_like(base: BaseClasses, X: Array) -> None:
+    """Refuse a support set from another feature space, or in another place."""
+    if base.moments.n_features != X.shape[1]:
         raise ValueError(
             f"The support set must have the {base.moments.n_features} features of the base "
-            f"classes; got {n_features}. Use the same encoder for both."
+            f"classes; got {X.shape[1]}. Use the same encoder for both."
+        )
+    if not same_place(base.moments.A0, X):
+        raise ValueError(
+            f"The support set must be where the base classes are, {place_of(base.moments.A0)}; got "
+            f"{place_of(X)}. Move the samples, or take `to_numpy()` of the base moments."
         )
 
 

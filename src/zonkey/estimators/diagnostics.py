@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.competition import Step
-from ..linalg.sylvester import Solution, Status
+from ..linalg.sylvester import Status
 
 # From `warnings.warn` up to the line that called `fit`, where that called the caller of these.
 _STACK = 4
@@ -23,28 +23,31 @@ def print_step(step: int, objective: float, change: float) -> None:
 
 
 def warn_of_trouble(
-    initial: Solution, steps: Sequence[Step], *, beta: float, mu: float, deeper: int = 0
+    statuses: Iterable[Status],
+    used: Sequence[float] | np.ndarray,
+    *,
+    beta: float,
+    mu: float,
 ) -> None:
     """Warn of systems that were not well determined, and of steps that the guard changed.
 
-    `deeper` counts further calls between `fit` and here, so that the user's own line is named.
+    `used` holds the mu of each step.
     """
-    refined = [step.solution for step in steps if step.solution is not None]
-    for solution in (initial, *refined):
-        if solution.status is not Status.SOLVED:
+    for status in statuses:
+        if status is not Status.SOLVED:
             warnings.warn(
                 f"The projection is not well determined with beta={beta}: "
-                f"{solution.status.value}. A larger `beta` does that.",
+                f"{status.value}. A larger `beta` does that.",
                 LinAlgWarning,
-                stacklevel=_STACK + deeper,
+                stacklevel=_STACK,
             )
             break
-    shrunk = [step.mu for step in steps if step.mu < mu]
+    shrunk = [value for value in used if value < mu]
     if shrunk:
         warnings.warn(
             f"`mu` was lowered from {mu} to {min(shrunk):.3g} in {len(shrunk)} of "
-            f"{len(steps)} steps, where competition would have left less than a quarter of "
+            f"{len(used)} steps, where competition would have left less than a quarter of "
             "the curvature of the problem, or none. A smaller `alpha` or `mu` avoids it.",
             ConvergenceWarning,
-            stacklevel=_STACK + deeper,
+            stacklevel=_STACK,
         )

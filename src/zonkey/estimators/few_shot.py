@@ -6,13 +6,10 @@ from pickle import PicklingError
 from typing import Any, Self, cast
 
 import numpy as np
-from joblib import Parallel, delayed
 from joblib import hash as fingerprint
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, check_X_y
-from sklearn.utils.validation import validate_data
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
 
-from ..core.competition import Path
 from ..core.frame import BaseClasses
 from ..core.fusion import (
     posterior_centres,
@@ -20,23 +17,24 @@ from ..core.fusion import (
     simulated_variances,
     worth_of_shots,
 )
-from ..core.labels import as_labels
+from ..core.labels import as_labels, encoded, placed_labels
 from ..core.moments import Moments
 from ..core.projection import WeightPer, directed_projection
 from ..core.prototypes import Prototypes
-from ..core.refinement import Form, refine
-from ..core.synthesis import Synthesized, synthesize, synthesize_from_support
-from ..linalg.sylvester import Solution
+from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
+from ..linalg.sylvester import Solution, Status
+from ..preprocessing.validation import check_labelled, validate_labelled
 from .base_validation import (
     as_base,
     joined_prototypes,
     require_disjoint,
-    require_features,
     require_samples,
+    require_samples_like,
 )
 from .calibration import check_calibration
 from .diagnostics import warn_of_trouble
-from .few_shot_task import Shots, Task, spread_of
+from .few_shot_episodes import Learnt, learn_tasks
+from .few_shot_task import Problem, Shots, Task
 from .nearest_prototype import LinearScores
 from .probability import ProbabilityMixin
 from .semantics import SemanticMap, check_semantics, restricted
@@ -50,7 +48,6 @@ from .validation import (
 )
 from .zero_shot import ZeroShotClassifier
 
-_DTYPES: Any = [np.float64, np.float32]
 # What a model without any shot has in common with this one.
 _SHARED = (
     *("competition", "rho", "alpha", "mu", "beta", "n_neighbors", "scaling", "forward_weight"),
@@ -126,10 +123,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         0 asks for rounding, at twice the time.
     random_state : int, RandomState or None, default=None
         Seeds the synthesis, which draws for the support samples in the order they come.
-    n_jobs : int, default=None
-        Episodes run at a time, in threads; the result does not depend on it.
-    verbose : int, default=0
-        Report finished episodes, as joblib does.
 
     Attributes
     ----------
@@ -183,8 +176,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         tol: float = 1e-4,
         solver_tol: float = 5e-7,
         random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
     ) -> None:
         self.prototypes = prototypes
         self.base = base
@@ -218,28 +209,70 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         self.tol = tol
         self.solver_tol = solver_tol
         self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from the support set: a few samples X (n x d) of novel classes, with labels y."""
+        (problem,) = self._problems([(X, y)])
+        (learnt,) = self._projections([problem], [self._seed()])
+        return self._settle(problem, learnt)
+
+    def fit_tasks(self, tasks: Any, *, random_states: Any = None) -> list[Self]:
+        """Return a fitted copy of this model for each of many support sets, learnt together.
+
+        On a GPU hundreds of small problems cost little more than one.
+
+        Parameters
+        ----------
+        tasks : sequence of pairs (X, y)
+        random_states : sequence of int, RandomState or None, default=None
+            One for each copy; None takes `random_state` for all.
+        """
+        tasks = list(tasks)
+        states = [self.random_state] * len(tasks) if random_states is None else [*random_states]
+        if len(states) != len(tasks):
+            raise ValueError(
+                f"`random_states` must hold one for each of the {len(tasks)} tasks; got "
+                f"{len(states)}. Leave it out to use the same for all."
+            )
+        copies: list[Any] = [clone(self) for _ in states]
+        for copy, state in zip(copies, states, strict=True):
+            copy.set_params(random_state=state, base=self.base)  # large, and the same for all
+        problems = self._problems(tasks, copies)
+        found = self._projections(problems, [copy._seed() for copy in copies])
+        settled = zip(copies, problems, found, strict=True)
+        return [copy._settle(problem, learnt) for copy, problem, learnt in settled]
+
+    def _problems(self, tasks: list[Any], models: list[Self] | None = None) -> list[Problem]:
+        """Return support sets, checked; each of the models notes what it will be fitted on."""
         self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=_DTYPES)
-        labels = as_labels(y)
-        check_classes(labels)
-        base = self._checked_base(X.shape[1])
-        known = joined_prototypes(self.prototypes, base, labels)
-        novel, codes = np.unique(labels, return_inverse=True)
-        if base is not None:
-            require_disjoint(base, novel)
-        semantics, base = self._lifted(known, novel, base)
-        Y_u = semantics.coordinates(known.subset(novel).matrix).astype(np.float64)
-        W, n_iter = self._projection(X.astype(np.float64), codes, Y_u, base)
-        shots = Shots.of(X, codes, novel)
-        worth = self._worth(shots, shots.variance(X, codes), Y_u @ W.T, base)
-        self._semantics, self.novel_classes_, self.n_iter_ = semantics, novel, n_iter
-        self._set_known(known, novel[:0] if base is None else base.moments.seen_labels)
-        self.projection_ = W.astype(X.dtype)
+        of_all = as_base(self.base)
+        problems = []
+        for i, (X, y) in enumerate(tasks):
+            model = self if models is None else models[i]
+            X, y = validate_labelled(model, X, y)
+            labels, codes = encoded(y, X)
+            check_classes(y if is_device_array(y) else labels)
+            base = self._checked_base(of_all, X)
+            known = joined_prototypes(self.prototypes, base, labels)
+            if base is not None:
+                require_disjoint(base, labels)
+            semantics, base = self._lifted(known, labels, base)
+            Y_u = semantics.coordinates(known.subset(labels).matrix).astype(np.float64)
+            problems.append(Problem(X, codes, labels, known, semantics, Y_u, base))
+        return problems
+
+    def _settle(self, problem: Problem, learnt: Learnt) -> Self:
+        """Set the fitted attributes."""
+        X, codes, base = problem.X, problem.codes, problem.base
+        shots = Shots.of(X, codes, problem.labels)
+        prior = placed_like(problem.Y_u, X) @ namespace(X).matrix_transpose(learnt.W)
+        worth = self._worth(shots, shots.variance(X, codes), prior, base)
+        self._semantics, self.n_iter_ = problem.semantics, learnt.n_iter
+        self._novel = problem.labels
+        self.novel_classes_ = placed_labels(problem.labels, X)
+        seen = problem.labels[:0] if base is None else base.moments.seen_labels
+        self._set_known(problem.known, seen, like=X)
+        self.projection_ = namespace(X).astype(learnt.W, X.dtype, copy=False)
         self.seen_penalty_, self.temperature_ = float(self.seen_penalty), float(self.temperature)
         self._shots = shots if base is None else shots.joined(base.moments)
         self.fusion_ = worth
@@ -258,16 +291,15 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
                 "base=None. Pass their moments."
             )
         self._check_parameters()
-        X, y = check_X_y(X, y, dtype=_DTYPES)
-        require_features(base, X.shape[1])
-        labels = as_labels(y)
-        novel, codes = np.unique(labels, return_inverse=True)
+        X, y = check_labelled(self, X, y)
+        require_samples_like(base, X)
+        novel, codes = encoded(y, X)
         require_disjoint(base, novel)
-        known = joined_prototypes(self.prototypes, base, labels)
+        known = joined_prototypes(self.prototypes, base, novel)
         semantics, base = self._lifted(known, novel, base)
-        assert base is not None
         W = self._base_projection(base).value
-        prior = semantics.coordinates(known.subset(novel).matrix) @ W.T
+        Y = semantics.coordinates(known.subset(novel).matrix).astype(np.float64)
+        prior = placed_like(Y, W) @ namespace(W).matrix_transpose(W)
         shots = Shots.of(X, codes, novel)
         worth = prototype_worth(prior, shots.means, shots.counts, shots.variance(X, codes))
         if np.isnan(worth):
@@ -312,7 +344,9 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         def learnt() -> tuple[SemanticMap, BaseClasses]:
             semantics = SemanticMap.of(self, known, base.prototypes.labels)
             moments = base.moments.with_prototypes(semantics.apply(base.prototypes))
-            return semantics, BaseClasses(moments, cast(WeightPer, self.weight_per))
+            per = cast(WeightPer, self.weight_per)
+            twin = base if base.per == per else None
+            return semantics, BaseClasses(moments, per, twin=twin)
 
         plain = (None, None, base.per)
         if (self.kernel, self.prototype_transformer, self.weight_per) == plain:
@@ -326,25 +360,26 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             return learnt()
         return base.remembered(key, learnt)
 
-    def _projection(
-        self,
-        X: np.ndarray,
-        codes: np.ndarray,
-        Y_u: np.ndarray,
-        base: BaseClasses | None,
-    ) -> tuple[np.ndarray, int]:
-        """Return W and the number of steps that led to it."""
-        if self.fusion is not None and self.synthesis is None and base is not None:
-            initial = self._base_projection(base)
-            warn_of_trouble(initial, [], beta=self.beta, mu=0.0)
-            return initial.value, 0
-        task = Task.of(X, codes, Y_u, base)
-        Y = Y_u if base is None else np.concatenate([Y_u, base.prototypes.matrix])
-        W, n_iter = self._learn(task, self.noise * spread_of(Y.astype(np.float64)))
-        return task.frame.lift(W), n_iter
+    def _projections(self, problems: list[Problem], seeds: list[int]) -> list[Learnt]:
+        """Return what is learnt from each of the support sets, and warn of trouble."""
+        if self.fusion is not None and self.synthesis is None:
+            initial = [self._base_projection(problem.base) for problem in problems]
+            learnt = [Learnt(one.value, 0, np.empty(0), {one.status}) for one in initial]
+        else:
+            tasks = [Task.of(p.X, p.codes, p.Y_u, p.base) for p in problems]
+            learnt = learn_tasks(self, tasks, seeds)
+        # In the order of their definition, so that the same one is always named.
+        statuses = [status for status in Status if any(status in one.statuses for one in learnt)]
+        mu = np.concatenate([np.empty(0), *(one.mu for one in learnt)])
+        warn_of_trouble(statuses, mu, beta=self.beta, mu=self._mu())
+        return learnt
 
-    def _base_projection(self, base: BaseClasses) -> Solution:
+    def _seed(self) -> int:
+        return check_random_state(self.random_state).randint(2**31 - 1)
+
+    def _base_projection(self, base: BaseClasses | None) -> Solution:
         """Return W of the base classes alone, the prior that shots are weighed against."""
+        assert base is not None  # `fusion` asks for it
         key = ("projection", self.beta, self.forward_weight)
         return base.remembered(
             key,
@@ -358,6 +393,11 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         if self.fusion is None or not is_auto(self.fusion):
             return self.fusion
         assert base is not None
+        if is_device_array(prior):
+            raise ValueError(
+                'fusion="auto" is measured on the host; got samples in '
+                f"{place_of(prior)}. Pass a number, such as `worth_of_prototypes` gives."
+            )
         per = cast(WeightPer, self.weight_per)
         settings: dict[str, Any] = {"beta": self.beta, "forward": self.forward_weight, "per": per}
         key = ("worth", *settings.values())
@@ -376,82 +416,16 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         if self.fusion_ is None:
             return super()._linear_scores(known, dtype)
-        prior = self.project(known).astype(dtype, copy=False)
+        prior = namespace(self.projection_).astype(self.project(known), dtype, copy=False)
         means, counts = self._shots.aligned(known.labels, dtype)
         return LinearScores.of_distances(posterior_centres(prior, means, counts, self.fusion_))
-
-    def _learn(self, task: Task, spread: float) -> tuple[np.ndarray, int]:
-        """Average the projections of all episodes, in the coordinates of the task."""
-        initial = directed_projection(task.initial_equations(), self.beta, self.forward_weight)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        # Without synthesis nothing is random and all episodes are the same.
-        n_episodes = 1 if self.synthesis is None else self.n_episodes
-        # A generator an episode, so that no number of workers changes what is drawn.
-        generators = [np.random.default_rng([seed, h]) for h in range(n_episodes)]
-        paths: Any = Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)(
-            delayed(self._run_episode)(task, initial.value, spread, rng) for rng in generators
-        )
-        steps = [step for path in paths for step in path.steps]
-        warn_of_trouble(initial, steps, beta=self.beta, mu=self._mu(), deeper=1)
-        return np.mean([path.W for path in paths], axis=0), len(steps)
-
-    def _run_episode(
-        self, task: Task, W: np.ndarray, spread: float, rng: np.random.Generator
-    ) -> Path:
-        """Synthesise a query set and run Algorithm 1 on base, support and query (section 4.3)."""
-        return refine(
-            task.frame.equations,
-            W,
-            self._synthesize(task, W, spread, rng),
-            task.Y_u,
-            form=cast(Form | None, self.competition),
-            alpha=self.alpha,
-            mu=self._mu(),
-            beta=self.beta,
-            tie_tol=self.tie_tol,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            support=(task.X_u, task.codes),
-            solver_tol=self.solver_tol,
-            forward=self.forward_weight,
-            track=False,
-        )
-
-    def _synthesize(
-        self, task: Task, W: np.ndarray, spread: float, rng: np.random.Generator
-    ) -> Synthesized:
-        if self.synthesis == "base" and task.base is not None:
-            shots = len(task.codes) / len(task.Y_u)
-            return synthesize(
-                W,
-                task.Y_u,
-                task.frame.semantics(task.base.prototypes.matrix),
-                task.base.samples,
-                rho=self.rho,
-                n_neighbors=self.n_neighbors,
-                n_synthetic=round(self.n_synthetic * shots),
-                scaling=self.scaling,
-                rng=rng,
-            )
-        m = 0 if self.synthesis is None else self.n_synthetic
-        k = task.frame.V.shape[0]
-        epsilon = rng.normal(scale=spread / k**0.5, size=(m, len(task.codes), k))
-        return synthesize_from_support(
-            W,
-            task.Y_u,
-            task.X_u,
-            task.codes,
-            task.frame.semantics(epsilon),
-            rho=self.rho,
-            scaling=self.scaling,
-        )
 
     def _candidate_labels(
         self,
         prototypes: Prototypes,
         seen: np.ndarray,  # noqa: ARG002
     ) -> np.ndarray:
-        named = {"novel": self.novel_classes_, "all": prototypes.labels}
+        named = {"novel": self._novel, "all": prototypes.labels}
         if isinstance(self.candidates, str) and self.candidates in named:
             return named[self.candidates]
         if np.ndim(self.candidates) and len(self.candidates):
@@ -461,10 +435,9 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             f"got {self.candidates!r}. A single label goes into a list."
         )
 
-    def _checked_base(self, n_features: int) -> BaseClasses | None:
-        base = as_base(self.base)
+    def _checked_base(self, base: BaseClasses | None, X: Array) -> BaseClasses | None:
         if base is not None:
-            require_features(base, n_features)
+            require_samples_like(base, X)
             if self.synthesis == "base":
                 require_samples(base)
         elif self.fusion is not None:
@@ -487,6 +460,11 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     def _mu(self) -> float:
         """Return the weight of the push, which only the second-best rule has."""
         return self.mu if self.competition == "second-best" else 0.0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
 
     def _check_parameters(self) -> None:
         check_option("synthesis", self.synthesis, ("support", "base", None))

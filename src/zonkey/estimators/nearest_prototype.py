@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..core.labels import as_labels, listed
+from ..core.labels import distinct, listed, placed_labels
 from ..core.prototypes import Prototypes
+from ..linalg.arrays import (
+    Array,
+    dtype_like,
+    is_device_array,
+    namespace,
+    placed_like,
+    positions_like,
+    to_numpy,
+)
 from ..metrics import per_class_accuracy
+from ..preprocessing.validation import validate_samples
+from .known_labels import KnownLabels
+from .linear_scores import LinearScores
 from .validation import check_top
 
 # Scores held in memory at a time while predicting; large enough for full-speed products.
 _BLOCK_SCORES = 2**24
 _FEW = 16  # best classes asked for up to which they are found one by one
-
-
-@dataclass(frozen=True, eq=False)
-class LinearScores:
-    """Scores 2 z'c_j - b_j of the classes j, where z = M'x, or x itself where M is None.
-
-    Every model here has this form: squared distances to centres c_j do with b_j = ||c_j||^2, and
-    so does a bilinear compatibility with b_j = 0.
-    """
-
-    centres: np.ndarray
-    constants: np.ndarray
-    M: np.ndarray | None = None
-
-    @classmethod
-    def of_distances(cls, centres: np.ndarray, M: np.ndarray | None = None) -> LinearScores:
-        """Return ||z||^2 - ||z - c_j||^2: the nearer the centre, the higher the score."""
-        return cls(centres, (centres * centres).sum(axis=1), M)
 
 
 class NearestPrototypeMixin(ClassifierMixin):
@@ -50,29 +43,39 @@ class NearestPrototypeMixin(ClassifierMixin):
     candidates: Any
     seen_penalty: Any
 
-    projection_: np.ndarray
+    projection_: Array
     prototypes_: Prototypes
-    seen_classes_: np.ndarray
-    unseen_classes_: np.ndarray
-    classes_: np.ndarray
+    seen_classes_: Array
+    unseen_classes_: Array
+    classes_: Array
+    _labels: KnownLabels
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the class of each sample among the candidates."""
-        X = self._validated(X)
-        best = [scores.argmax(axis=1) for scores in self._score_blocks(X)]
-        return self.classes_[np.concatenate(best)]
+    def predict(self, X: Any) -> Array:
+        """Return the class of each sample among the candidates.
 
-    def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
+        Labels that are numbers come in the array library, and on the device, of X; text is always
+        an array of NumPy.
+        """
+        return self._best(self._validated(X))
+
+    def _best(self, X: Array) -> Array:
+        """Return the class of each sample of X, which has been checked."""
+        xp = namespace(X)
+        return self._labels.at(
+            xp.concat([xp.argmax(scores, axis=1) for scores in self._score_blocks(X)])
+        )
+
+    def predict_top(self, X: Any, k: int | None = None) -> Array:
         """Return the k best candidates of each sample, best first, shape (n, k).
 
         None: five, or all of them where there are fewer.
         """
         X = self._validated(X)
-        k = check_top(k, len(self.classes_))
+        k = check_top(k, len(self._labels.candidates))
         tops = [best_columns(scores, k) for scores in self._score_blocks(X)]
-        return self.classes_[np.concatenate(tops)]
+        return self._labels.at(namespace(X).concat(tops))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Array:
         """Return ||x||^2 - ||x - W y||^2 for each candidate, less the penalty of seen classes.
 
         The nearer, the higher; ||x||^2 is the same for all candidates and keeps the numbers small.
@@ -81,21 +84,21 @@ class NearestPrototypeMixin(ClassifierMixin):
         (n,). Models that compare elsewhere, or otherwise, say so in their own description.
         """
         X = self._validated(X)
-        scores = np.concatenate(list(self._score_blocks(X)))
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        scores = namespace(X).concat(list(self._score_blocks(X)))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the mean of the per-class accuracies, the usual measure of zero-shot learning."""
-        predicted, labels = self.predict(X), as_labels(y, "y")
-        if labels.size and not np.isin(labels, self.classes_).any():
+        predicted, labels, known = self.predict(X), distinct(y, "y"), self._labels.candidates
+        if labels.size and not np.isin(labels, known).any():
             raise ValueError(
-                f"None of the labels to score, {listed(np.unique(labels))}, is a candidate; the "
-                f'candidates are {listed(self.classes_)}. Use candidates="all" to score seen '
+                f"None of the labels to score, {listed(labels)}, is a candidate; the "
+                f'candidates are {listed(known)}. Use candidates="all" to score seen '
                 "classes, and cv=ClassKFold() where classes are to be held out."
             )
-        return per_class_accuracy(labels, predicted, sample_weight=sample_weight)
+        return per_class_accuracy(y, predicted, sample_weight=sample_weight)
 
-    def project(self, prototypes: Any) -> np.ndarray:
+    def project(self, prototypes: Any) -> Array:
         """Take prototypes to the feature space: W y for each row, shape (m, d).
 
         Accepts what the parameter `prototypes` accepts (rows come in sorted order of the
@@ -105,16 +108,16 @@ class NearestPrototypeMixin(ClassifierMixin):
         if Prototypes.is_labelled(prototypes):
             prototypes = Prototypes.coerce(prototypes)
         else:
-            rows = np.atleast_2d(np.asarray(prototypes))
+            rows = np.atleast_2d(to_numpy(prototypes))
             prototypes = Prototypes(np.arange(len(rows)), rows)
         self._require_dimensions(prototypes.n_dimensions)
-        Y = self._coordinates(prototypes)
-        return Y.astype(self.projection_.dtype, copy=False) @ self.projection_.T
+        W = self.projection_
+        return self._placed_coordinates(prototypes, W.dtype) @ W.T
 
-    def embed(self, X: Any) -> np.ndarray:
+    def embed(self, X: Any) -> Array:
         """Take features to the semantic space: W'x for each row, shape (n, k)."""
         X = self._validated(X)
-        return X @ self.projection_.astype(X.dtype, copy=False)
+        return X @ namespace(X).astype(placed_like(self.projection_, X), X.dtype, copy=False)
 
     def with_classes(self, prototypes: Any) -> Self:
         """Return a fitted copy that also knows these unseen classes; nothing is learnt anew.
@@ -148,16 +151,20 @@ class NearestPrototypeMixin(ClassifierMixin):
     def _copy_knowing(self, known: Prototypes, **parameters: Any) -> Self:
         other = copy.copy(self)
         vars(other).update(parameters)
-        other._set_known(known, self.seen_classes_)
+        other._set_known(known, self._labels.seen, like=self.classes_)
         return other
 
-    def _set_known(self, prototypes: Prototypes, seen: np.ndarray) -> None:
-        """Set the fitted attributes that say which classes there are and which are candidates."""
+    def _set_known(self, prototypes: Prototypes, seen: np.ndarray, like: Any = None) -> None:
+        """Set the fitted attributes that say which classes there are and which are candidates.
+
+        Labels that are numbers are put in the place of `like`, such as the training samples.
+        """
         classes = self._candidate_labels(prototypes, seen)
+        self._labels = KnownLabels(classes, seen)
         self.prototypes_ = prototypes
-        self.seen_classes_ = seen
-        self.unseen_classes_ = np.setdiff1d(prototypes.labels, seen)
-        self.classes_ = classes
+        self.seen_classes_ = placed_labels(seen, like)
+        self.unseen_classes_ = placed_labels(np.setdiff1d(prototypes.labels, seen), like)
+        self.classes_ = placed_labels(classes, like)
 
     def _candidate_labels(self, prototypes: Prototypes, seen: np.ndarray) -> np.ndarray:
         """Return the labels that the parameter `candidates` stands for."""
@@ -185,31 +192,41 @@ class NearestPrototypeMixin(ClassifierMixin):
         """Return the semantic vectors y that W is applied to, one a row."""
         return prototypes.matrix
 
+    def _placed_coordinates(self, prototypes: Prototypes, dtype: Any) -> Array:
+        """Return the same in a dtype of the library that the model was fitted in, and there."""
+        W, Y = self.projection_, self._coordinates(prototypes)
+        return namespace(W).astype(placed_like(Y, W), dtype, copy=False)
+
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        """Return how samples of this dtype are compared with these classes."""
-        W = self.projection_.astype(dtype, copy=False)
-        return LinearScores.of_distances(self._coordinates(known).astype(dtype, copy=False) @ W.T)
+        """Return how samples of this dtype are compared with these classes, where the model is."""
+        W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
+        return LinearScores.of_distances(self._placed_coordinates(known, dtype) @ W.T)
 
     def _penalty(self) -> float:
         """Return what is subtracted from the scores of seen classes."""
         return self.seen_penalty
 
-    def _score_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
+    def _score_blocks(self, X: Array) -> Iterator[Array]:
         """Yield scores of consecutive rows of X, so that memory stays bounded."""
-        form = self._linear_scores(self.prototypes_.subset(self.classes_), X.dtype)
-        is_seen = np.isin(self.classes_, self.seen_classes_)
-        constants = form.constants + X.dtype.type(self._penalty()) * is_seen
-        rows = max(1, _BLOCK_SCORES // max(len(form.centres), X.shape[1]))
-        for start in range(0, len(X), rows):
-            block = X[start : start + rows]
+        known = self.prototypes_.subset(self._labels.candidates)
+        dtype = dtype_like(X.dtype, self.projection_)
+        form = self._linear_scores(known, dtype).at_place_of(X)
+        is_seen = placed_like(self._labels.is_seen, X)
+        constants = form.constants + float(self._penalty()) * namespace(X).astype(is_seen, X.dtype)
+        doubled = namespace(X).matrix_transpose(2 * form.centres)
+        rows = max(1, _BLOCK_SCORES // max(form.centres.shape[0], X.shape[1]))
+        for start in range(0, X.shape[0], rows):
+            block = X[start : min(start + rows, X.shape[0]), :]
             block = block if form.M is None else block @ form.M
             # Without ||x||^2, which is the same for all candidates: with it, the digits that
             # tell them apart would be lost in float32.
-            yield 2 * (block @ form.centres.T) - constants
+            scores = block @ doubled
+            scores -= constants
+            yield scores
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self, "prototypes_")
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return validate_samples(self, X, reset=False)
 
     def _require_dimensions(self, k: int) -> None:
         if k != self.prototypes_.n_dimensions:
@@ -219,15 +236,19 @@ class NearestPrototypeMixin(ClassifierMixin):
             )
 
 
-def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
+def best_columns(scores: Array, k: int) -> Array:
     """Return the columns of the k largest scores of each row, largest first.
 
     Equal scores come in the order of the columns, as for `argmax`; where they are the last to
     be taken, which `argpartition` leaves to chance, the first columns win.
     """
-    few = _one_by_one(scores, k) if k <= _FEW else None
+    on_device = is_device_array(scores)
+    one_by_one = _device_one_by_one if on_device else _one_by_one
+    few = one_by_one(scores, k) if k <= _FEW else None
     if few is not None:
         return few
+    if on_device:
+        return namespace(scores).argsort(-scores, axis=1, stable=True)[:, :k]
     last = np.partition(scores, -k, axis=1)[:, [-k]]
     above, tied = scores > last, scores == last
     room = k - above.sum(axis=1, keepdims=True)
@@ -250,3 +271,15 @@ def _one_by_one(scores: np.ndarray, k: int) -> np.ndarray | None:
             return None
         np.put_along_axis(left, best[:, [i]], -np.inf, axis=1)
     return best
+
+
+def _device_one_by_one(scores: Array, k: int) -> Array | None:
+    xp = namespace(scores)
+    columns = positions_like(scores.shape[1], scores)[None, :]
+    taken = xp.full_like(scores, -xp.inf)
+    best = [xp.argmax(scores, axis=1)[:, None]]
+    for _ in range(k - 1):
+        scores = xp.where(columns == best[-1], taken, scores)
+        best.append(xp.argmax(scores, axis=1)[:, None])
+    # The last of them is the lowest of all.
+    return None if bool(xp.any(xp.max(scores, axis=1) == -xp.inf)) else xp.concat(best, axis=1)

@@ -6,10 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..core.labels import encoded, placed_labels
+from ..core.samples import class_sums
+from ..linalg.arrays import Array, counts_by_code, is_device_array, namespace, placed_like
 from ..linalg.distances import squared_distances
 from ..metrics import per_class_accuracy
+from ..preprocessing.validation import validate_labelled, validate_samples
+from .known_labels import KnownLabels
 from .nearest_prototype import best_columns
 from .validation import check_classes, check_option, check_top
 
@@ -37,46 +42,74 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Keep the support set, or the mean of each class."""
         check_option("reference", self.reference, ("sample", "mean"))
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        X, y = validate_labelled(self, X, y)
         check_classes(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        labels, codes = encoded(y, X)
         if self.reference == "mean":
-            X = np.stack([X[codes == j].mean(axis=0) for j in range(len(self.classes_))])
-            codes = np.arange(len(self.classes_))
+            X = _class_means(X, codes, len(labels))
+            codes = placed_like(np.arange(len(labels)), X)
+        self._labels = KnownLabels(labels, labels)
+        self.classes_ = placed_labels(labels, X)
         self.references_, self.reference_codes_ = X, codes
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Array:
         """Return minus the squared distance to the nearest reference of each class.
 
         With two classes it is the difference of the second score and the first.
         """
         scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """Return the class of the nearest reference."""
         scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]
+        return self._labels.at(namespace(scores).argmax(scores, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the mean of the per-class accuracies, as the other estimators do."""
         return per_class_accuracy(y, self.predict(X), sample_weight=sample_weight)
 
-    def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
+    def predict_top(self, X: Any, k: int | None = None) -> Array:
         """Return the k classes with the nearest references, nearest first, shape (n, k).
 
         None: five, or all of them where there are fewer.
         """
         scores = self._scores(X)
-        k = check_top(k, len(self.classes_))
-        return self.classes_[best_columns(scores, k)]
+        k = check_top(k, scores.shape[1])
+        return self._labels.at(best_columns(scores, k))
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        distances = squared_distances(X, self.references_.astype(X.dtype, copy=False))
-        of_class = [
-            distances[:, self.reference_codes_ == j].min(axis=1) for j in range(len(self.classes_))
-        ]
-        return -np.stack(of_class, axis=1)
+        X = validate_samples(self, X, reset=False)
+        xp = namespace(X)
+        references = xp.astype(placed_like(self.references_, X), X.dtype, copy=False)
+        codes = placed_like(self.reference_codes_, X)
+        distances = squared_distances(X, references)
+        return -_nearest_of_class(distances, codes, len(self._labels.candidates))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
+
+def _class_means(X: Array, codes: Array, n_classes: int) -> Array:
+    if not is_device_array(X):
+        return np.stack([X[codes == j].mean(axis=0) for j in range(n_classes)])
+    xp = namespace(X)
+    sums = class_sums(xp.astype(X, xp.float64), codes, n_classes)
+    counts = placed_like(counts_by_code(codes, n_classes).astype(np.float64), X)
+    return xp.astype(sums / counts[:, None], X.dtype)
+
+
+def _nearest_of_class(distances: Array, codes: Array, n_classes: int) -> Array:
+    """Return the least distance to a reference of each class."""
+    xp = namespace(distances)
+    if not is_device_array(distances):
+        return np.stack([distances[:, codes == j].min(axis=1) for j in range(n_classes)], axis=1)
+    far = xp.full_like(distances, xp.inf)
+    of_class = [
+        xp.min(xp.where((codes == j)[None, :], distances, far), axis=1) for j in range(n_classes)
+    ]
+    return xp.stack(of_class, axis=1)

@@ -8,12 +8,16 @@ that become known later.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
+from joblib import hash as fingerprint
 from sklearn.base import clone
 
+from ..core.frame import BaseClasses
 from ..core.lift import Lift
+from ..core.moments import Moments
 from ..core.prototypes import Prototypes
 from ..linalg.kernels import KERNELS
 from .validation import check_count, check_interval, check_option
@@ -74,6 +78,38 @@ class SemanticMap:
     def apply(self, prototypes: Prototypes) -> Prototypes:
         """Return the same classes with their coordinates."""
         return Prototypes(prototypes.labels, self.coordinates(prototypes.matrix))
+
+
+def seen_through(
+    estimator: Any, known: Prototypes, source: Moments | BaseClasses
+) -> tuple[SemanticMap, BaseClasses]:
+    """Return what is done to the known prototypes, and the seen classes after it.
+
+    What was diagonalised once, and is handed over as such, is used again wherever it can be.
+    """
+    shared = source if isinstance(source, BaseClasses) else None
+    moments = source if isinstance(source, Moments) else source.moments
+    per = estimator.weight_per
+    twin = shared if shared is not None and shared.per == per else None
+
+    def learnt() -> tuple[SemanticMap, BaseClasses]:
+        semantics = SemanticMap.of(estimator, known, moments.seen_labels)
+        lifted = semantics.apply(known)
+        same = lifted == moments.prototypes
+        if same and twin is not None:
+            return semantics, twin
+        under = moments if same else moments.with_prototypes(lifted)
+        return semantics, BaseClasses(under, per, twin=twin)
+
+    if shared is None:
+        return learnt()
+    names = ("kernel", "gamma", "degree", "coef0", "prototype_transformer", "weight_per")
+    try:
+        of_map = [getattr(estimator, name) for name in names]
+        key = fingerprint([of_map, known.labels, known.matrix])
+    except PicklingError:  # such as a lambda: nothing to tell it by later
+        return learnt()
+    return shared.remembered(key, learnt)
 
 
 def check_semantics(estimator: Any) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..linalg.arrays import Array, is_device_array, namespace
+
 
 def check_interval(
     name: str,
@@ -99,11 +101,18 @@ def check_top(k: Any, n_classes: int) -> int:
     return int(k)
 
 
-def check_classes(labels: np.ndarray) -> None:
+def check_classes(labels: Array) -> None:
     """Refuse measurements in place of classes.
 
     scikit-learn also warns where there are nearly as many classes as samples, which is what
     learning from one sample a class is about.
     """
-    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+    if is_device_array(labels):
+        xp = namespace(labels)
+        is_real = xp.isdtype(labels.dtype, "real floating")
+        if is_real and bool(xp.any(labels != xp.floor(labels))):
+            raise ValueError(
+                "y must hold classes; got numbers that are not whole. Pass integers, or text."
+            )
+    elif labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         check_classification_targets(labels)

@@ -6,27 +6,28 @@ from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
+from array_api_compat import device
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, check_X_y
-from sklearn.utils.validation import validate_data
+from sklearn.utils import check_random_state
 
 from ..core.competition import Path
-from ..core.frame import orthonormal_rows
-from ..core.labels import as_labels
+from ..core.frame import BaseClasses, Frame
+from ..core.labels import as_labels, distinct
 from ..core.moments import Moments
-from ..core.projection import NormalEquations, WeightPer, directed_projection
+from ..core.projection import directed_projection
 from ..core.prototypes import Prototypes
 from ..core.refinement import Form, refine
-from ..core.synthesis import Synthesized, synthesize
+from ..core.synthesis import Synthesized, perturbed, raw_material
+from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
+from ..preprocessing.validation import check_labelled, validate_labelled, validate_samples
 from .calibration import calibrate, check_calibration, needs_calibration
 from .diagnostics import print_step, warn_of_trouble
 from .nearest_prototype import LinearScores, NearestPrototypeMixin
 from .probability import ProbabilityMixin
-from .semantics import SemanticMap, check_semantics
+from .semantics import check_semantics, seen_through
 from .validation import check_classes, check_learning_parameters, check_option
 
 _DIRECTIONS = ("both", "forward", "reverse")
-_DTYPES: Any = [np.float64, np.float32]
 _RESERVE = 64  # raw samples kept a class, so that what is perturbed varies between classes
 
 
@@ -128,7 +129,8 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
-        The matrix W.
+        The matrix W. Like the other arrays, and labels that are numbers, it is in the array
+        library and on the device of the training samples.
     classes_ : ndarray
         The candidates, in the order of the columns of `decision_function`.
     seen_classes_, unseen_classes_ : ndarray
@@ -263,46 +265,40 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
                 "Unlabelled samples are of unseen classes, and there is none: each of the "
                 f"{len(moments.seen_labels)} classes has samples. Add prototypes, or use fit(X, y)."
             )
-        X_unlabeled = validate_data(self, X_unlabeled, dtype=_DTYPES, reset=False)
+        X_unlabeled = placed_like(validate_samples(self, X_unlabeled, reset=False), X)
         return self._learn(moments, calibration, X.dtype, unlabeled=X_unlabeled)
 
-    def _prepared(self, X: Any, y: Any) -> tuple[np.ndarray, Moments, dict[str, float]]:
+    def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, dict[str, float]]:
         self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=_DTYPES)
+        X, y = validate_labelled(self, X, y)
         moments = self._gather(X, y)
         return X, moments, self._calibrated(X, y)
 
     def gather(self, X: Any, y: Any) -> Moments:
         """Return the moments that `fit(X, y)` learns from; changes nothing here."""
         self._check_parameters()
-        return self._gather(*check_X_y(X, y, dtype=_DTYPES))
+        return self._gather(*check_labelled(self, X, y))
 
-    def fit_moments(self, moments: Moments, *, equations: NormalEquations | None = None) -> Self:
+    def fit_moments(self, moments: Moments | BaseClasses) -> Self:
         """Learn the projection from moments instead of raw samples.
 
         Parameters
         ----------
-        moments : Moments
+        moments : Moments or BaseClasses
             Their prototypes are replaced by this estimator's own where it has some, so that
-            one set of moments serves several semantic spaces.
-        equations : NormalEquations, default=None
-            Those of the same moments and class weights, under whatever prototypes, to share one
-            factorisation among several fits.
+            one set of moments serves several semantic spaces. ``BaseClasses(moments)`` keeps
+            factorisations, neighbours and samples for further fits with other parameters.
         """
         self._check_parameters()
-        if not isinstance(moments, Moments):
+        if not isinstance(moments, Moments | BaseClasses):
             raise TypeError(
                 f"`fit_moments` takes Moments; got {type(moments).__name__}. Use fit(X, y) for raw "
                 "samples, or Moments(prototypes).update(X, y)."
             )
-        if self.prototypes is not None:
-            prototypes = Prototypes.coerce(self.prototypes)
-            if prototypes != moments.prototypes:
-                moments = moments.with_prototypes(prototypes)
+        A0 = _moments_of(moments).A0
         vars(self).pop("feature_names_in_", None)  # of an earlier fit; moments know no names
-        self.n_features_in_ = moments.n_features
-        calibration = self._calibrated(None, None)
-        return self._learn(moments, calibration, np.dtype(np.float64), shared=equations)
+        self.n_features_in_ = A0.shape[0]
+        return self._learn(moments, self._calibrated(None, None), A0.dtype)
 
     @property
     def uses_scatter(self) -> bool:
@@ -315,10 +311,11 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
             return Prototypes.one_hot(y)
         return Prototypes.coerce(self.prototypes)
 
-    def _gather(self, X: np.ndarray, y: np.ndarray) -> Moments:
-        labels = as_labels(y)  # scikit-learn rejects integers in an object array
+    def _gather(self, X: Array, y: Array) -> Moments:
+        # scikit-learn rejects integers in an object array
+        labels = y if is_device_array(y) else as_labels(y)
         check_classes(labels)
-        prototypes = self.training_prototypes(labels)
+        prototypes = self.training_prototypes(distinct(labels))
         # Raw samples are kept only where they will be perturbed.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
         return Moments.from_arrays(X, labels, prototypes, n_reserve=n_reserve, seed=self._seed())
@@ -332,101 +329,71 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
                     'seen_penalty="auto" and temperature="auto" are chosen on held-out samples, '
                     "which moments do not keep. Use fit(X, y), or pass numbers."
                 )
+            if is_device_array(X):
+                raise ValueError(
+                    'seen_penalty="auto" and temperature="auto" are chosen on the host; got '
+                    f"samples in {place_of(X)}. Fit on NumPy arrays, or pass numbers."
+                )
             return calibrate(self, X, y)
         return {name: float(value) for name, value in chosen.items()}
 
     def _learn(
         self,
-        moments: Moments,
+        source: Moments | BaseClasses,
         calibration: dict[str, float],
-        dtype: np.dtype,
+        dtype: Any,
         *,
-        shared: NormalEquations | None = None,
-        unlabeled: np.ndarray | None = None,
+        unlabeled: Array | None = None,
     ) -> Self:
+        moments = _moments_of(source)
         known, seen = moments.prototypes, moments.seen_labels
+        if self.prototypes is not None:
+            known = Prototypes.coerce(self.prototypes)
         self._candidate_labels(known, seen)  # fails early
-        semantics = SemanticMap.of(self, known, seen)
-        lifted = semantics.apply(known)
-        equations = self._equations(moments, lifted, shared)
-        initial = directed_projection(equations, self.beta, self._forward())
+        semantics, base = seen_through(self, known, source)
+        competes = self._synthesizes() and len(base.moments.unseen_labels)
+        # For a single equation the solver knows a cheaper way; here there are more to come.
+        several = competes or isinstance(source, BaseClasses)
+        frame = base.frame(_unseen(base), rotate=bool(self.uses_scatter and several))
+        initial = directed_projection(frame.equations, self.beta, self._forward())
         path = Path(initial.value, [], [], converged=True)
-        if self._synthesizes() and len(moments.unseen_labels):
-            path = self._refine(moments, lifted, equations, initial.value, unlabeled)
-        warn_of_trouble(initial, path.steps, beta=self.beta, mu=self._mu())
+        if competes:
+            path = self._refined(base, frame, initial.value, unlabeled)
+        W = frame.lift(path.W)
+        solved = [step.solution.status for step in path.steps if step.solution is not None]
+        used = [step.mu for step in path.steps]
+        warn_of_trouble([initial.status, *solved], used, beta=self.beta, mu=self._mu())
         self._semantics = semantics
         self.seen_penalty_ = calibration["seen_penalty"]
         self.temperature_ = calibration["temperature"]
-        self._set_known(known, seen)
-        self.projection_ = np.asarray(path.W, dtype)
-        self.objective_ = np.asarray(path.objective)
+        self._set_known(known, seen, like=W)
+        self.projection_ = namespace(W).astype(W, dtype, copy=False)
         self.n_iter_ = len(path.steps)
-        self.mu_ = np.array([step.mu for step in path.steps])
-        self.changes_ = np.array([step.change for step in path.steps])
+        of_steps = {
+            "objective_": path.objective,
+            "mu_": used,
+            "changes_": [step.change for step in path.steps],
+        }
+        for name, values in of_steps.items():
+            setattr(self, name, placed_like(np.asarray(values, np.float64), W))
         self.converged_ = path.converged
         self.is_transductive_ = unlabeled is not None
         return self
 
-    def _equations(
-        self, moments: Moments, lifted: Prototypes, shared: NormalEquations | None
-    ) -> NormalEquations:
-        per = cast(WeightPer, self.weight_per)
-        if shared is not None and not shared.is_of(moments, per):
-            raise ValueError(
-                "`equations` must be those of the same moments, weighted in the same way; got "
-                f"others for {moments} with weight_per={self.weight_per!r}. Leave `equations` "
-                "out, or pass NormalEquations.of(moments, weight_per)."
-            )
-        return NormalEquations.of(moments, per, coordinates=lifted.matrix, twin=shared)
-
-    def _refine(
-        self,
-        moments: Moments,
-        lifted: Prototypes,
-        equations: NormalEquations,
-        W: np.ndarray,
-        unlabeled: np.ndarray | None,
-    ) -> Path:
+    def _refined(self, base: BaseClasses, frame: Frame, W: Array, unlabeled: Array | None) -> Path:
         """Let the unseen classes compete for synthesised or unlabelled samples."""
-        Y_s = lifted.subset(moments.seen_labels).matrix.astype(np.float64)
-        Y_u = lifted.subset(moments.unseen_labels).matrix.astype(np.float64)
-        span = None
-        if len(Y_s) + len(Y_u) < Y_s.shape[1]:
-            span = orthonormal_rows(np.concatenate([Y_s, Y_u]))
-            W, Y_s, Y_u = W @ span.T, Y_s @ span.T, Y_u @ span.T
-            equations = equations.in_span(span)
         if unlabeled is None:
-            samples = self._synthesize(moments, W, Y_s, Y_u)
+            samples = self._synthesize(base, frame, W)
         else:
-            nobody = np.zeros(len(unlabeled), np.int64)
-            samples = Synthesized(unlabeled.astype(np.float64), nobody, nobody)
-        path = self._compete(equations, W, samples, Y_u)
-        return path if span is None else replace(path, W=path.W @ span)
-
-    def _synthesize(
-        self, moments: Moments, W: np.ndarray, Y_s: np.ndarray, Y_u: np.ndarray
-    ) -> Synthesized:
-        return synthesize(
-            W,
-            Y_u,
-            Y_s,
-            [_samples_of(moments, label) for label in moments.seen_labels.tolist()],
-            rho=self.rho,
-            n_neighbors=self.n_neighbors,
-            n_synthetic=self.n_synthetic,
-            per=self.synthetic_per,
-            scaling=self.scaling,
-            rng=np.random.default_rng(self._seed()),
-        )
-
-    def _compete(
-        self, equations: NormalEquations, W: np.ndarray, samples: Synthesized, Y_u: np.ndarray
-    ) -> Path:
+            xp = namespace(unlabeled)
+            nobody = xp.zeros(unlabeled.shape[0], dtype=xp.int64, device=device(unlabeled))
+            features = frame.features(xp.astype(unlabeled, xp.float64))
+            samples = Synthesized(features, nobody, nobody)
         return refine(
-            equations,
+            frame.equations,
             W,
             samples,
-            Y_u,
+            frame.placed(frame.semantics(_unseen(base))),
             form=cast(Form | None, self.competition),
             alpha=self.alpha,
             mu=self._mu(),
@@ -438,14 +405,36 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
             on_step=print_step if self.verbose else None,
         )
 
+    def _synthesize(self, base: BaseClasses, frame: Frame, W: Array) -> Synthesized:
+        Y_u, Y_s = _unseen(base), base.prototypes.matrix.astype(np.float64)
+        settings = {
+            "n_neighbors": self.n_neighbors,
+            "n_synthetic": self.n_synthetic,
+            "per": self.synthetic_per,
+        }
+        seed = self._seed()
+
+        def raw() -> Synthesized:
+            labels = base.prototypes.labels.tolist()
+            samples = [_samples_of(base.moments, label) for label in labels]
+            rng = np.random.default_rng(seed)
+            drawn = raw_material(Y_u, Y_s, samples, **settings, rng=rng)
+            features = namespace(W).astype(drawn.features, W.dtype)
+            return replace(drawn, features=frame.features(features))
+
+        key = ("raw", seed, self.uses_scatter, *settings.values())
+        placed = (frame.placed(frame.semantics(Y)) for Y in (Y_u, Y_s))
+        drawn = base.remembered(key, raw)
+        return perturbed(drawn, W, *placed, rho=self.rho, scaling=self.scaling)
+
     def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
         return self._semantics.coordinates(prototypes.matrix)
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         if self.direction != "forward":
             return super()._linear_scores(known, dtype)
-        Y = self._coordinates(known).astype(dtype, copy=False)
-        return LinearScores.of_distances(Y, self.projection_.astype(dtype, copy=False))
+        W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
+        return LinearScores.of_distances(self._placed_coordinates(known, dtype), W)
 
     def _forward(self) -> float:
         """Return the share of the forward error, which `direction` may settle."""
@@ -460,6 +449,11 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
 
     def _seed(self) -> int:
         return check_random_state(self.random_state).randint(2**31 - 1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
 
     def _check_parameters(self) -> None:
         check_option("direction", self.direction, _DIRECTIONS)
@@ -476,9 +470,19 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
             )
 
 
+def _moments_of(source: Moments | BaseClasses) -> Moments:
+    return source.moments if isinstance(source, BaseClasses) else source
+
+
+def _unseen(base: BaseClasses) -> np.ndarray:
+    """Return the prototypes of the classes without a sample."""
+    prototypes = base.moments.prototypes
+    return prototypes.matrix[base.moments.counts == 0].astype(np.float64)
+
+
 def _samples_of(moments: Moments, label: Any) -> np.ndarray:
     samples = moments.samples_of(label)
-    if not len(samples):
+    if not samples.shape[0]:
         raise ValueError(
             "Synthesis needs a raw sample of every seen class; the moments keep none of class "
             f"{label!r} (n_reserve={moments.n_reserve}). Gather them again with a larger "

@@ -16,11 +16,13 @@ from sklearn.base import clone
 
 from ..core.frame import BaseClasses
 from ..core.moments import Moments
+from ..linalg.arrays import is_device_array, to_numpy
 from ..metrics import hit_at_k, per_class_accuracy
 from .fingerprint import fingerprint
 from .runner import Run, run_trials
 from .trials import Trial, draw_trial
 
+_ON_DEVICE = 256  # trials learnt together there
 PathLike = str | os.PathLike[str]
 Models = Mapping[str, Any]
 
@@ -38,6 +40,7 @@ def n_way_k_shot(
     queries: Any = None,
     random_state: int = 0,
     n_jobs: int | None = None,
+    batch_size: int | None = None,
     checkpoint: PathLike | None = None,
     progress: bool = False,
 ) -> dict[str, np.ndarray]:
@@ -60,7 +63,10 @@ def n_way_k_shot(
         pictures of another style. None: any sample may be either.
     random_state : int, default=0
     n_jobs : int, default=None
-        Trials run at a time.
+        Trials run at a time, in threads; batches of them where there are any.
+    batch_size : int, default=None
+        Trials learnt together by models with ``fit_tasks``, such as `FewShotClassifier`. None: one
+        on the host, where a trial fits the cache, and 256 where X is an array on a device.
     checkpoint : path, default=None
         File of finished trials, to go on from after an interruption.
     progress : bool, default=False
@@ -74,20 +80,30 @@ def n_way_k_shot(
     sizes = run.checked(n_way=n_way, n_shot=n_shot, n_query=n_query)
     models = prepared(run.models)
 
-    def one(number: int) -> dict[str, float]:
-        rng = run.generator(number)
-        trial = draw_trial(run.y, run.classes, **sizes, queries=queries, rng=rng)
-        seed = int(rng.integers(2**31 - 1))
-        return {
-            name: per_class_accuracy(
-                run.y[trial.query], fitted(model, run, trial, seed).predict(run.X[trial.query])
-            )
-            for name, model in models.items()
-        }
+    if batch_size is None:
+        batch_size = _ON_DEVICE if is_device_array(run.X) else 1
+    at_once = run.checked(batch_size=batch_size)["batch_size"]
+
+    def some(numbers: list[int]) -> list[dict[str, float]]:
+        generators = [run.generator(number) for number in numbers]
+        trials = [
+            draw_trial(run.y, run.classes, **sizes, queries=queries, rng=rng) for rng in generators
+        ]
+        seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
+        of_models = {name: all_fitted(model, run, trials, seeds) for name, model in models.items()}
+        return [
+            {
+                name: per_class_accuracy(
+                    run.y[trial.query], copies[i].predict(run.samples(trial.query))
+                )
+                for name, copies in of_models.items()
+            }
+            for i, trial in enumerate(trials)
+        ]
 
     numbers = range(run.checked(n_trials=n_trials)["n_trials"])
     saved = run.checkpoint(checkpoint, protocol="n_way_k_shot", **sizes, **apart(queries))
-    results = run_trials(one, numbers, saved, n_jobs, "trials" if progress else None)
+    results = run_trials(some, numbers, saved, n_jobs, "trials" if progress else None, at_once)
     return {name: np.array([result[name] for result in results]) for name in models}
 
 
@@ -142,14 +158,14 @@ def large_scale(
         results = {}
         for name, model in models.items():
             model = fitted(model, run, trial, seed)
-            best = model.predict_top(run.X[trial.query], max(top))
+            best = to_numpy(model.predict_top(run.samples(trial.query), max(top)))
             results[name] = [hit_at_k(run.y[trial.query], best, k) for k in top]
         return results
 
     settings = {"shots": shots, "top": top, **apart(queries)}
     saved = run.checkpoint(checkpoint, protocol="large_scale", **settings)
     what = "repetitions" if progress else None
-    results = run_trials(one, range(len(grid)), saved, n_jobs, what)
+    results = run_trials(lambda some: [one(i) for i in some], range(len(grid)), saved, n_jobs, what)
     shape = (n_repeats, len(shots), len(top))
     return {name: np.array([result[name] for result in results]).reshape(shape) for name in models}
 
@@ -201,11 +217,24 @@ def prepared(models: Models) -> dict[str, Any]:
     return copies
 
 
+def all_fitted(model: Any, run: Run, trials: list[Trial], seeds: list[int]) -> list[Any]:
+    """Return a fitted copy of the model for each trial, learnt together where it can do that."""
+    # Seeds of parts, such as a transformer, are set for each trial by a fit of its own.
+    if len(trials) > 1 and hasattr(model, "fit_tasks") and seeds_of(model) == ["random_state"]:
+        tasks = [(run.samples(trial.support), run.y[trial.support]) for trial in trials]
+        return model.fit_tasks(tasks, random_states=seeds)
+    return [fitted(model, run, *pair) for pair in zip(trials, seeds, strict=True)]
+
+
 def fitted(model: Any, run: Run, trial: Trial, seed: int) -> Any:
     """Return a copy of the model fitted on the support set of a trial, or on none at all."""
     if not len(trial.support):
         return model.zero_shot(run.classes, random_state=seed)
     model = clone(model)
-    seeds = [key for key in model.get_params() if key.split("__")[-1] == "random_state"]
-    model.set_params(**dict.fromkeys(seeds, seed))
-    return model.fit(run.X[trial.support], run.y[trial.support])
+    model.set_params(**dict.fromkeys(seeds_of(model), seed))
+    return model.fit(run.samples(trial.support), run.y[trial.support])
+
+
+def seeds_of(model: Any) -> list[str]:
+    """Return the names of all parameters that are seeds."""
+    return [key for key in model.get_params() if key.split("__")[-1] == "random_state"]

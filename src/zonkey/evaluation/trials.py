@@ -54,13 +54,14 @@ def draw_trial(
             )
         classes = rng.choice(classes, n_way, replace=False)
     support, query = [], []
-    unknown = np.setdiff1d(classes, y)
+    of_classes = [np.flatnonzero(y == label) for label in classes]
+    unknown = classes[[not len(members) for members in of_classes]]
     if unknown.size:
         raise ValueError(
             f"Novel classes need samples; {listed(unknown)} has none in y. Correct `classes`."
         )
-    for label in classes:
-        members = rng.permutation(np.flatnonzero(y == label))
+    for label, members in zip(classes, of_classes, strict=True):
+        members = rng.permutation(members)
         shots, rest = members[:n_shot], members[n_shot:]
         if queries is not None:
             asked = np.isin(members, queries)

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.labels import as_labels, listed, require_same_kind
+from ..core.labels import (
+    as_labels,
+    comparable,
+    encoded,
+    listed,
+    placed_labels,
+    require_same_kind,
+)
+from ..linalg.arrays import Array, is_device_array, namespace, placed_like, sums_by_code, to_numpy
 
 __all__ = ["filled_labels", "hit_at_k", "per_class_accuracy"]
 
@@ -41,6 +49,8 @@ def per_class_accuracy(
 
     Notes
     -----
+    Predictions on a device, such as torch tensors, are counted there.
+
     With `labels=None` this is :func:`sklearn.metrics.balanced_accuracy_score`, except that a
     predicted class without a true sample is no cause for a warning: in generalised zero-shot
     learning it is the rule.
@@ -51,14 +61,17 @@ def per_class_accuracy(
     >>> per_class_accuracy(["cat", "cat", "cat", "owl"], ["cat", "cat", "cat", "cat"])
     0.5
     """
-    true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
-    require_same_kind(y_true=true, y_pred=predicted)
-    _check_same_length(true, predicted, "y_pred")
-    weight = _as_weights(sample_weight, true.shape[0])
-
-    classes, class_of = np.unique(true, return_inverse=True)
-    mass = np.bincount(class_of, weights=weight)
-    hits = np.bincount(class_of, weights=weight * (true == predicted))
+    if is_device_array(y_pred):
+        classes, mass, hits = _counted_on_device(y_true, y_pred, sample_weight)
+    else:
+        y_true = to_numpy(y_true) if is_device_array(y_true) else y_true
+        true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
+        require_same_kind(y_true=true, y_pred=predicted)
+        _check_same_length(true, predicted, "y_pred")
+        weight = to_numpy(_as_weights(sample_weight, true.shape[0]))
+        classes, class_of = np.unique(true, return_inverse=True)
+        mass = np.bincount(class_of, weights=weight)
+        hits = np.bincount(class_of, weights=weight * (true == predicted))
     if labels is not None:
         kept = _find_classes(filled_labels(labels, "labels"), classes)
         classes, mass, hits = classes[kept], mass[kept], hits[kept]
@@ -68,6 +81,23 @@ def per_class_accuracy(
             f"{listed(classes[mass == 0])}. Leave those classes out with `labels`."
         )
     return float(np.mean(hits / mass))
+
+
+def _counted_on_device(
+    y_true: Any, predicted: Array, sample_weight: Any
+) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the classes of y_true, their weight, and the weight of what is right in each."""
+    xp = namespace(predicted)
+    classes, codes = encoded(y_true, predicted)
+    require_same_kind(y_true=classes, y_pred=to_numpy(predicted[:1]))
+    _check_same_length(codes, predicted, "y_pred")
+    if not classes.size:
+        raise ValueError("y_true must hold at least one label, got none. Pass a non-empty array.")
+    weight = placed_like(_as_weights(sample_weight, codes.shape[0]), predicted)
+    known, predicted = comparable(placed_labels(classes, predicted), predicted)
+    is_right = xp.astype(xp.take(known, codes, axis=0) == predicted, xp.float64)
+    sums = [sums_by_code(part, codes, len(classes)) for part in (weight, weight * is_right)]
+    return classes, to_numpy(sums[0]), to_numpy(sums[1])
 
 
 def hit_at_k(y_true: ArrayLike, y_top: ArrayLike, k: int | None = None) -> float:
@@ -125,19 +155,21 @@ def _check_same_length(true: NDArray[Any], other: NDArray[Any], name: str) -> No
         )
 
 
-def _as_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np.float64]:
+def _as_weights(sample_weight: Any, n_samples: int) -> Array:
     if sample_weight is None:
         return np.ones(n_samples)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = sample_weight if is_device_array(sample_weight) else np.asarray(sample_weight)
+    xp = namespace(weight)
+    weight = xp.astype(weight, xp.float64, copy=False)
     if weight.shape != (n_samples,):
         raise ValueError(
-            f"sample_weight must have shape ({n_samples},) as y_true, got {weight.shape}. "
+            f"sample_weight must have shape ({n_samples},) as y_true, got {tuple(weight.shape)}. "
             "Pass one weight for each sample."
         )
-    if not (np.isfinite(weight) & (weight >= 0)).all():
+    if not bool(xp.all(xp.isfinite(weight) & (weight >= 0))):
         raise ValueError(
-            "sample_weight must be finite and not negative, got "
-            f"values from {weight.min()} to {weight.max()}. Use 0 to leave a sample out."
+            "sample_weight must be finite and not negative, got values from "
+            f"{float(xp.min(weight))} to {float(xp.max(weight))}. Use 0 to leave a sample out."
         )
     return weight
 

@@ -11,11 +11,12 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
+from ..core.frame import BaseClasses
 from ..core.moments import Moments
-from ..core.projection import NormalEquations
 from ..estimators import ZeroShotClassifier
 from ..estimators.calibration import held_out_setting
 from ..estimators.validation import check_count
+from ..metrics import per_class_accuracy
 
 Point = dict[str, Any]
 
@@ -103,16 +104,19 @@ def scorer(subject: Subject, points: list[Point], fold: FoldData) -> Any:
     moments = fold.moments
     if moments is None:
         moments = gathered(classifiers, last, fold.X_train, fold.y_train)
-    shared = {}
-    for per in {model.weight_per for model in classifiers} & {"sample", "class"}:
-        shared[per] = NormalEquations.of(moments, per)
-        if any(model.uses_scatter and model.weight_per == per for model in classifiers):
-            _ = shared[per].factor  # computed here once, not by several threads at the same time
+    shared: dict[str, BaseClasses] = {}
+    for per in ("sample", "class"):
+        weighted = [model for model in classifiers if model.weight_per == per]
+        if weighted:
+            shared[per] = BaseClasses(moments, per)
+        if any(model.uses_scatter for model in weighted):
+            _ = shared[per].equations.factor  # here, not by several threads at the same time
 
     def score(point: Mapping[str, Any]) -> float:
         model = with_parameters(last, point)
-        model.fit_moments(moments, equations=shared.get(model.weight_per))
-        return model.score(fold.X_test, fold.y_test)
+        model.fit_moments(shared.get(model.weight_per, moments))
+        # The samples were checked with all others, and no point of the grid rejects any.
+        return per_class_accuracy(fold.y_test, model._best(fold.X_test))
 
     return score
 

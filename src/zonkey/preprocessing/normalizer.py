@@ -6,9 +6,11 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from ..linalg.arrays import Array, namespace, placed_like
+from .validation import validate_samples
 
 __all__ = ["FeatureNormalizer"]
 
@@ -46,6 +48,7 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     `Normalizer` leaves rows shorter than about 1e-6 (float32) or 2e-15 (float64) unscaled.
 
     float32 and float64 are kept, anything else becomes float64. The input is never changed.
+    Torch tensors, and arrays of other array-API libraries, come out where they came in.
 
     Examples
     --------
@@ -54,7 +57,7 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     array([[ 0.6, -0.8]])
     """
 
-    mean_: NDArray[np.float64] | None
+    mean_: Array | None
 
     def __init__(
         self, power: float | None = None, center: bool = False, norm: str | None = "l2"
@@ -79,14 +82,15 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The fitted transformer itself.
         """
         self._check_parameters()
-        X = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32]))
+        X = validate_samples(self, X)
         self.mean_ = None
         if self.center:
+            xp = namespace(X)
             # float32 sums over many samples lose digits, hence the wider accumulator
-            self.mean_ = np.asarray(np.mean(self._powered(X), axis=0, dtype=np.float64))
+            self.mean_ = xp.sum(self._powered(X), axis=0, dtype=xp.float64) / X.shape[0]
         return self
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Array:
         """Apply the three steps.
 
         Parameters
@@ -100,17 +104,17 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             New array of the same float type.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], copy=True, reset=False)
-        X = self._powered(np.asarray(X))
+        X = self._powered(validate_samples(self, X, copy=True, reset=False))
         if self.mean_ is not None:
-            X -= self.mean_.astype(X.dtype)
+            X -= namespace(X).astype(placed_like(self.mean_, X), X.dtype)
         return X if self.norm is None else _to_unit_rows(X)
 
-    def _powered(self, X: NDArray[Any]) -> NDArray[Any]:
+    def _powered(self, X: Array) -> Array:
         if self.power is None:
             return X
+        xp = namespace(X)
         # a numpy float64 scalar as exponent would turn float32 into float64
-        return np.copysign(np.abs(X) ** float(self.power), X)
+        return xp.copysign(xp.abs(X) ** float(self.power), X)
 
     def _check_parameters(self) -> None:
         power, center, norm = self.power, self.center, self.norm
@@ -130,15 +134,17 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def _to_unit_rows(X: NDArray[Any]) -> NDArray[Any]:
+def _to_unit_rows(X: Array) -> Array:
     """Scale the rows of X to length 1 in place; rows of zeros stay."""
+    xp = namespace(X)
     # Dividing by the largest entry first keeps squares from under- or overflowing.
     # sklearn.preprocessing.normalize guards against neither.
     for order in (np.inf, 2):
-        size = np.linalg.norm(X, ord=order, axis=1, keepdims=True)
-        X /= np.where(size > 0, size, 1)
+        size = xp.linalg.vector_norm(X, axis=1, keepdims=True, ord=order)
+        X /= xp.where(size > 0, size, xp.ones_like(size))
     return X

@@ -6,12 +6,20 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..core.labels import as_labels
-from ..core.moments import class_sums
+from ..core.labels import encoded
+from ..core.samples import class_sums
+from ..linalg.arrays import (
+    Array,
+    counts_by_code,
+    epsilon,
+    identity_like,
+    namespace,
+    placed_like,
+)
+from .validation import validate_labelled, validate_samples
 
 __all__ = ["WithinClassWhitener"]
 
@@ -60,30 +68,32 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
             Class of each sample.
         """
         self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        _, codes = np.unique(as_labels(y), return_inverse=True)
-        X = np.asarray(X, dtype=np.float64)
-        counts = np.bincount(codes)
-        means = class_sums(X, codes, len(counts)) / counts[:, None]
-        deviations = X - means[codes]
-        values, vectors = np.linalg.eigh(deviations.T @ deviations / len(X))
-        mean = float(np.mean(values))
+        X, y = validate_labelled(self, X, y)
+        xp = namespace(X)
+        labels, codes = encoded(y, X)
+        X = xp.astype(X, xp.float64, copy=False)
+        counts = placed_like(counts_by_code(codes, len(labels)).astype(np.float64), X)
+        means = class_sums(X, codes, len(labels)) / counts[:, None]
+        deviations = X - xp.take(means, codes, axis=0)
+        values, vectors = xp.linalg.eigh(deviations.T @ deviations / X.shape[0])
+        mean = float(xp.mean(values))
         # One sample a class, or copies of it: nothing is known of how classes vary.
-        if mean <= np.finfo(np.float64).eps * float(np.mean(X * X)):
-            self.whitening_ = np.eye(X.shape[1])
+        if mean <= epsilon(X) * float(xp.mean(X * X)):
+            self.whitening_ = identity_like(vectors)
             return self
         # Rounding leaves eigenvalues of zero slightly negative.
-        level = np.maximum(values, 0) / mean + self.shrinkage
-        least = np.finfo(np.float64).eps * len(values)
-        scales = np.sqrt((1 + self.shrinkage) / np.maximum(level, least))
-        self.whitening_ = (vectors * scales) @ vectors.T
+        shrinkage = float(self.shrinkage)
+        level = xp.maximum(values, xp.zeros_like(values)) / mean + shrinkage
+        least = xp.full_like(values, epsilon(X) * values.shape[0])
+        scales = xp.sqrt((1 + shrinkage) / xp.maximum(level, least))
+        self.whitening_ = (vectors * scales[None, :]) @ vectors.T
         return self
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Return the whitened features, in the float type of X."""
+    def transform(self, X: Any) -> Array:
+        """Return the whitened features, in the float type, and in the place, of X."""
         check_is_fitted(self)
-        X = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
-        return X @ self.whitening_.astype(X.dtype)
+        X = validate_samples(self, X, reset=False)
+        return X @ namespace(X).astype(placed_like(self.whitening_, X), X.dtype)
 
     def _check_parameters(self) -> None:
         shrinkage = self.shrinkage
@@ -96,6 +106,7 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = True
         return tags
