@@ -130,13 +130,11 @@ def test_a_single_equation_keeps_no_decomposition_unless_it_is_asked_for(forward
 
 @pytest.mark.parametrize("per", WEIGHTS)
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda base: pickle.loads(pickle.dumps(base))])
-def test_copies_weigh_alike_and_remember(per, again):
+def test_copies_weigh_alike(per, again):
     problem = uneven(6)
     base = BaseClasses(problem.moments(), per)
-    base.remembered("a", lambda: [1, 2])
     copied = again(base)
     assert copied.per == per
-    assert copied.remembered("a", list) == [1, 2]
     frames = (which.frame(problem.Y_u) for which in (copied, base))
     assert_close(*(frame.lift(frame.equations.C0) for frame in frames))
 
@@ -313,3 +311,21 @@ def test_base_classes_do_not_follow_later_updates():
     np.testing.assert_array_equal(base.moments.A0, before)
     np.testing.assert_allclose(np.sum(base.frame(Y_u).equations.A0), np.trace(before))
     assert repr(base) == "BaseClasses(Moments(12 samples x 4, 2 of 2 classes seen))"
+
+
+def test_what_was_remembered_is_not_pickled():
+    base = BaseClasses(random_few_shot(1).moments())
+    base.remembered("large", lambda: np.zeros(10**6))
+    again = pickle.loads(pickle.dumps(base))
+    assert len(pickle.dumps(base)) < 10**6
+    assert again.remembered("large", lambda: "made again") == "made again"
+
+
+def test_of_two_that_were_made_at_the_same_time_one_is_kept():
+    base = BaseClasses(random_few_shot(1).moments())
+
+    def slow():
+        base.remembered("key", lambda: "first")
+        return "second"
+
+    assert base.remembered("key", slow) == "first"

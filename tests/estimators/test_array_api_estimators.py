@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 from libraries import LIBRARIES, TORCH, in_every_library
 from transfers import assert_few, counted_transfers
-from zonkey import NearestSupport, Prototypes, ZeroShotClassifier
+from zonkey import FewShotClassifier, Moments, NearestSupport, Prototypes, ZeroShotClassifier
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.estimators.nearest_prototype import best_columns
 from zonkey.peers.zsl import SAE
@@ -243,6 +243,24 @@ def test_nothing_larger_than_the_classes_comes_to_the_host(library, parameters):
             fitted.set_params(reject_below=0.4).predict(rows_new)
             fitted.with_candidates("unseen").predict(rows_new)
     assert_few(transfers, len(NAMES) + 1)
+
+
+@in_every_library
+@pytest.mark.parametrize("parameters", [{}, {"synthesis": "base"}, {"fusion": 2.0}], ids=shown)
+def test_few_shots_leave_samples_and_projections_where_they_are(library, parameters):
+    known = model().prototypes
+    base = Moments.from_arrays(library(X), library(Y), known)
+    novel = np.setdiff1d(known.labels, Y)
+    y_few = np.repeat(novel, 2)
+    rows = np.random.default_rng(0).normal(size=(len(y_few), X.shape[1]))
+    few = FewShotClassifier(known, base=base, random_state=0, **parameters)
+    tasks = [(library(rows), library(y_few)), (library(-rows), library(y_few))]
+    with counted_transfers() as transfers:
+        few.fit(*tasks[0]).predict(library(rows))
+        for one in few.fit_tasks(tasks):
+            one.predict_proba(library(rows))
+    # B0 and what is counted by class, but nothing of the size of a sample.
+    assert_few(transfers, len(known) ** 2)
 
 
 @in_every_library

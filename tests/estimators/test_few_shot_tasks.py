@@ -95,7 +95,7 @@ def test_with_more_features_than_samples_or_than_prototypes_span(synthesis, n_at
         assert one.n_iter_ == alone.n_iter_
 
 
-@pytest.mark.parametrize("budget", [1, 500, 4000, 2**16])
+@pytest.mark.parametrize("budget", [1, 500, 4000, 2**20])
 @pytest.mark.parametrize("synthesis", SYNTHESES)
 def test_memory_decides_what_is_learnt_together_and_nothing_else(monkeypatch, budget, synthesis):
     model = prepared(synthesis=synthesis, n_episodes=5, **EXACT)
@@ -107,14 +107,16 @@ def test_memory_decides_what_is_learnt_together_and_nothing_else(monkeypatch, bu
         return original(model, tasks, seeds, W, numbers)
 
     monkeypatch.setattr(few_shot_episodes, "_course", noted)
-    monkeypatch.setattr(few_shot_episodes, "_ON_HOST", budget)
+    # As on a device, where tasks are learnt together.
+    monkeypatch.setattr(few_shot_episodes, "is_device_array", lambda _: True)
+    monkeypatch.setattr(few_shot_episodes, "_ON_DEVICE", budget)
     for one, other in zip(model.fit_tasks(TASKS, random_states=SEEDS), expected, strict=True):
         assert_as_if_alone(one, other, 1e-9)
     n_episodes = 1 if synthesis is None else 5
     assert sum(n * m for n, m in courses) == len(TASKS) * n_episodes
     if budget == 1:
         assert set(courses) == {(1, 1)}
-    if budget == 2**16:
+    if budget == 2**20:
         assert sorted(n for n, _ in courses) == [1, 1, 2, 3]  # one for each shape
 
 

@@ -42,6 +42,14 @@ def assert_same_figures(found, expected):
         assert_array_equal(found[name], figures)
 
 
+@in_every_library
+def test_trials_on_a_device_can_be_resumed(library, tmp_path):
+    path = tmp_path / "trials.json"
+    first = accuracies(convert=library, checkpoint=path)
+    assert path.exists()
+    assert_same_figures(accuracies(convert=library, checkpoint=path), first)
+
+
 @pytest.fixture
 def sizes(monkeypatch):
     """Return a list of how many tasks were learnt together each time."""

@@ -17,6 +17,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 
+from libraries import in_every_library
 from zonkey import FewShotClassifier, ZeroShotClassifier
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
@@ -330,3 +331,10 @@ def test_data_that_do_not_fit_are_refused():
         searched({"alpha": [0.1]}, prototypes=P.without(P.seen[0]))
     with pytest.raises(ValueError, match=r"n_splits=50 folds, got 10 class.*Lower n_splits"):
         searched({"alpha": [0.1]}, cv=50)
+
+
+@in_every_library
+def test_a_search_refuses_what_is_on_a_device(library):
+    search = ZeroShotSearchCV(ZeroShotClassifier(), {"alpha": [0.1]})
+    with pytest.raises(TypeError, match=r"works on the host; got samples in .* `best_params_`"):
+        search.fit(library(np.eye(4)), library(np.arange(4)))

@@ -30,7 +30,8 @@ def losses(
 
     `forward` is the share of the first error: a = 2 forward and b = 2 - a, both 1 in the paper. In
     Gram form, a (||W'x||^2 + ||y||^2) + b (||x||^2 + ||W y||^2) - 4 x'W y, clipped at zero. `of_X`
-    and `of_XW` hold ||x_i||^2 and ||W'x_i||^2, where they are known.
+    and `of_XW` hold ||x_i||^2 and ||W'x_i||^2, where they are known; with the latter nothing is
+    clipped.
     """
     xp = namespace(W)
     a, b = 2 * forward, 2 - 2 * forward
@@ -41,6 +42,8 @@ def losses(
     of_classes = a * _squared_rows(Y_u) + b * _squared_rows(centres)
     products = X_g @ xp.matrix_transpose(centres)
     f = of_samples[..., :, None] + of_classes[..., None, :] - 4 * products
+    if of_XW is not None:  # perhaps rounded: clipped, classes that differ could become equal
+        return f
     # Not `f > 0`: NaN would become 0, the best loss there is.
     return xp.where(f < 0, xp.zeros_like(f), f)
 

@@ -20,7 +20,15 @@ from functools import partial
 import numpy as np
 from array_api_compat import device
 
-from ..linalg.arrays import Array, epsilon, namespace, placed_like, to_numpy
+from ..linalg.arrays import (
+    Array,
+    epsilon,
+    full_single_precision,
+    is_device_array,
+    namespace,
+    placed_like,
+    to_numpy,
+)
 from ..linalg.conjugate import Operator, refine_in_single
 from ..linalg.lowrank import UpdatedFactor, is_cheaper_by_iteration
 from ..linalg.shared import SharedInverse
@@ -102,7 +110,8 @@ class Episodes:
         self.X_u = X_u
         self.X_g = X_g
         self.X = xp.concat([X_g, self._for_all_episodes(X_u)], axis=2)
-        self._narrow = xp.astype(X_g, xp.float32)
+        # A device may have been told to cut float32 short, and is as fast in float64.
+        self._narrow = X_g if is_device_array(X_g) else xp.astype(X_g, xp.float32)
         own = assignment.assigned(codes, Y_u.shape[1], like=X_u)
         self._labels = self._for_all_episodes(own)
         self._squared_norms = xp.vecdot(X_g, X_g)
@@ -119,8 +128,8 @@ class Episodes:
         """
         xp = namespace(Z)
         W = xp.matrix_transpose(Z)
-        # The same for all classes, so that its rounding cannot change which of them is best.
-        XW = self._narrow @ xp.astype(W, xp.float32)
+        # The same for all classes, so that rounding it does not change which of them is best.
+        XW = self._narrow @ xp.astype(W, self._narrow.dtype)
         of_XW = xp.astype(xp.vecdot(XW, XW), Z.dtype)
         f = assignment.losses(
             W, self.X_g, Y[:, None, :, :], self._squared_norms, of_XW, forward=self.forward
@@ -131,9 +140,12 @@ class Episodes:
 
     def learn(self, W: Array, *, alpha: float, mu: float, max_iter: int, tol: float) -> Course:
         """Run Algorithm 1 from W^(0) = W (d x k), the same for all episodes."""
+        with full_single_precision(W):
+            return self._learn(W, float(alpha), float(mu), max_iter, tol)
+
+    def _learn(self, W: Array, alpha: float, mu: float, max_iter: int, tol: float) -> Course:
         xp = namespace(W)
         mT = xp.matrix_transpose
-        alpha, mu = float(alpha), float(mu)
         Z, Y = xp.broadcast_to(mT(W), (*self.shape, W.shape[1], W.shape[0])), self.Y_u
         basis = None  # of the coordinates of Z and Y: W = Z'V', None for the identity
         span = EpisodeSpan(self.X, self.X_u, self.Y_u @ mT(W))
@@ -174,7 +186,7 @@ class Episodes:
         return self._a * (1 - alpha), self._a * self.beta
 
     def _safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> np.ndarray:
-        """Return the mu of every episode; those with the same counts share one look."""
+        """Return the mu of every episode; those of a task with the same counts share one."""
         xp = namespace(eta)
         asked = np.full(self.shape, mu)
         if not mu or not self._b:
@@ -184,30 +196,27 @@ class Episodes:
             if keeps_its_share(pulled[t], pushed[t], mu):
                 continue
             counts = np.stack([pulled[t], pushed[t]], axis=1)
-            distinct, first, which = np.unique(
-                counts, axis=0, return_index=True, return_inverse=True
-            )
-            found = [
-                self._safe_mu_of((t, int(h)), pair, eta, xi, alpha, mu)
-                for h, pair in zip(first, distinct, strict=True)
-            ]
-            asked[t] = np.array(found)[which.reshape(-1)]
+            distinct, which = np.unique(counts, axis=0, return_inverse=True)
+            for i, pair in enumerate(distinct):
+                episodes = np.flatnonzero(which.reshape(-1) == i)
+                asked[t, episodes] = self._safe_mu_of(t, episodes, pair, eta, xi, alpha, mu)
         return asked
 
     def _safe_mu_of(
         self,
-        episode: tuple[int, int],
+        t: int,
+        episodes: np.ndarray,
         counts: np.ndarray,
         eta: Array,
         xi: Array,
         alpha: float,
         mu: float,
     ) -> float:
-        t, h = episode
+        """Return a mu that is safe for all these episodes of a task, which share their counts."""
         xp = namespace(eta)
         scale, shift = self._terms(alpha)
 
-        def A_is_at_least(x: float) -> bool:
+        def is_at_least(x: float, h: int) -> bool:
             of_samples = xp.sum(eta[t, h, :, :] - mu * xi[t, h, :, :], axis=-1)
             weights = self._a * alpha * of_samples
             return self._A(t, h).is_at_least(x, scale=scale, shift=shift, weights=weights)
@@ -220,7 +229,7 @@ class Episodes:
             mu,
             B_hat=partial(self._bases.B_hat, t, alpha=alpha),
             least_of_A=least,
-            A_is_at_least=A_is_at_least,
+            A_is_at_least=lambda x: all(is_at_least(x, h) for h in episodes.tolist()),
         )
 
     def _A(self, t: int, h: int) -> UpdatedFactor:

@@ -115,12 +115,16 @@ class BaseClasses:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        found = make()
+        made = make()
         with _lock:
-            self._kept[key] = found
+            found = self._kept.setdefault(key, made)  # another thread may have been faster
             while len(self._kept) > _REMEMBERED:
                 self._kept.popitem(last=False)
         return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was derived can be derived again, and may be many times as large.
+        return {**vars(self), "_kept": OrderedDict()}
 
     @cached_property
     def equations(self) -> NormalEquations:

@@ -11,13 +11,18 @@ has the rank of the number of classes, and conjugate gradients take care of it.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..linalg.arrays import Array, is_device_array, placed_like, to_numpy
+from ..linalg.arrays import (
+    Array,
+    available_cores,
+    is_device_array,
+    placed_like,
+    to_numpy,
+)
 
 # How far from it, as a share of the largest weight of a class, a basis serves on a device.
 _FAR = 0.1
@@ -124,7 +129,7 @@ def _decomposed(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return eigenvalues and eigenvectors of a stack of symmetric matrices."""
     if len(M) < _MANY:
         return np.linalg.eigh(M)
-    workers = os.cpu_count() or 1
+    workers = available_cores()
     with ThreadPoolExecutor(workers) as pool:
         found = list(pool.map(np.linalg.eigh, np.array_split(M, min(workers, len(M)))))
     values, V = zip(*found, strict=True)

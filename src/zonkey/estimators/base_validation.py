@@ -64,7 +64,8 @@ def require_disjoint(base: BaseClasses, novel: np.ndarray) -> None:
 def require_samples(base: BaseClasses) -> None:
     """Refuse base classes that left nothing to perturb."""
     labels = base.prototypes.labels
-    empty = labels[[not len(base.moments.samples_of(label)) for label in labels.tolist()]]
+    kept = [base.moments.samples_of(label).shape[0] for label in labels.tolist()]
+    empty = labels[[n == 0 for n in kept]]
     if empty.size:
         raise ValueError(
             'synthesis="base" needs a raw sample of every base class; the moments keep none of '

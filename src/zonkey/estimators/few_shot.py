@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pickle import PicklingError
 from typing import Any, Self, cast
 
@@ -234,13 +235,15 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
                 f"`random_states` must hold one for each of the {len(tasks)} tasks; got "
                 f"{len(states)}. Leave it out to use the same for all."
             )
-        copies: list[Any] = [clone(self) for _ in states]
-        for copy, state in zip(copies, states, strict=True):
-            copy.set_params(random_state=state, base=self.base)  # large, and the same for all
+        template = copy(self)
+        template.base = None  # not copied for each
+        copies: list[Any] = [clone(template) for _ in states]
+        for own, state in zip(copies, states, strict=True):
+            own.set_params(random_state=state, base=self.base)
         problems = self._problems(tasks, copies)
-        found = self._projections(problems, [copy._seed() for copy in copies])
+        found = self._projections(problems, [own._seed() for own in copies])
         settled = zip(copies, problems, found, strict=True)
-        return [copy._settle(problem, learnt) for copy, problem, learnt in settled]
+        return [own._settle(problem, learnt) for own, problem, learnt in settled]
 
     def _problems(self, tasks: list[Any], models: list[Self] | None = None) -> list[Problem]:
         """Return support sets, checked; each of the models notes what it will be fitted on."""
@@ -332,7 +335,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             candidates="unseen" if str(self.candidates) == "novel" else self.candidates,
             random_state=random_state,
             **parameters,
-        ).fit_moments(base.moments)
+        ).fit_moments(base)
 
     def _lifted(
         self, known: Prototypes, novel: np.ndarray, base: BaseClasses | None
@@ -393,11 +396,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         if self.fusion is None or not is_auto(self.fusion):
             return self.fusion
         assert base is not None
-        if is_device_array(prior):
-            raise ValueError(
-                'fusion="auto" is measured on the host; got samples in '
-                f"{place_of(prior)}. Pass a number, such as `worth_of_prototypes` gives."
-            )
         per = cast(WeightPer, self.weight_per)
         settings: dict[str, Any] = {"beta": self.beta, "forward": self.forward_weight, "per": per}
         key = ("worth", *settings.values())
@@ -438,6 +436,11 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     def _checked_base(self, base: BaseClasses | None, X: Array) -> BaseClasses | None:
         if base is not None:
             require_samples_like(base, X)
+            if is_auto(self.fusion) and is_device_array(X):
+                raise ValueError(
+                    'fusion="auto" is measured on the host; got samples in '
+                    f"{place_of(X)}. Pass a number, such as `worth_of_prototypes` gives."
+                )
             if self.synthesis == "base":
                 require_samples(base)
         elif self.fusion is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,12 +14,13 @@ from ..core.episodes import Course, Episodes
 from ..core.projection import directed_projection
 from ..core.refinement import ALGORITHM_1_STEPS, RULES
 from ..core.synthesis import Synthesized, synthesize, synthesize_from_support
-from ..linalg.arrays import Array, is_device_array, namespace
+from ..linalg.arrays import Array, available_cores, is_device_array, namespace
 from ..linalg.sylvester import Status
 from .few_shot_task import Task
 
-# Numbers in the samples of all episodes learnt at a time: what a cache and what a GPU likes.
-_ON_HOST, _ON_DEVICE = 2**24, 2**28
+# Numbers in the arrays of all episodes learnt at a time: 512 MB of the host, 16 GB of a device.
+_ON_HOST, _ON_DEVICE = 2**26, 2**31
+_COPIES = 8  # of W that a solver holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,10 @@ def learn_tasks(model: Any, tasks: Sequence[Task], seeds: Sequence[int]) -> list
     """
     groups: dict[Any, list[int]] = {}
     for i, task in enumerate(tasks):
-        alone = i if task.base is None else -1  # without base classes each has a frame of its own
-        shape = (tuple(task.X_u.shape), tuple(task.Y_u.shape), alone)
+        # Without base classes each has a frame of its own; on the host one fills the cache.
+        together = task.base is not None and is_device_array(task.X_u)
+        alone = id(task.base) if together else i
+        shape = (tuple(task.X_u.shape), tuple(task.Y_u.shape), together, alone)
         groups.setdefault(shape, []).append(i)
     found: dict[int, Learnt] = {}
     for members in groups.values():
@@ -77,9 +79,10 @@ def _budget(task: Task) -> int:
 
 
 def _size(model: Any, task: Task) -> int:
-    """Return how many numbers the samples of one episode are."""
+    """Return about how many numbers one episode takes: samples, their like, and projections."""
     n_u, d = task.X_u.shape
-    return n_u * (1 + (0 if model.synthesis is None else model.n_synthetic)) * d
+    n = n_u * (1 + (0 if model.synthesis is None else model.n_synthetic))
+    return d * (3 * n + _COPIES * task.Y_u.shape[1])
 
 
 def _episodes(model: Any) -> int:
@@ -151,7 +154,7 @@ def _noise_of_all(
     if len(tasks) == 1:
         drawn = [_noise(model, tasks[0], generators[0])]
     else:  # drawing takes longer than learning does on a GPU
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(available_cores()) as pool:
             drawn = list(pool.map(partial(_noise, model), tasks, generators))
     return tasks[0].placed(np.stack(drawn))
 

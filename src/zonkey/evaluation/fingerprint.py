@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from ..core.frame import BaseClasses
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
+from ..linalg.arrays import is_device_array, to_numpy
 
 
 def fingerprint(*values: Any) -> str:
@@ -31,6 +32,8 @@ def _feed(digest: Any, value: Any) -> None:
         digest.update(str((value.dtype.str, value.shape)).encode())
         content = value.tolist() if value.dtype.kind == "O" else np.ascontiguousarray(value)
         digest.update(repr(content).encode() if isinstance(content, list) else content.tobytes())
+    elif is_device_array(value):
+        _feed(digest, to_numpy(value))
     elif isinstance(value, BaseEstimator):
         digest.update(type(value).__qualname__.encode())
         _feed(digest, value.get_params(deep=False))

@@ -214,6 +214,9 @@ def prepared(models: Models) -> dict[str, Any]:
         }
         copy: Any = clone(model)
         copies[name] = copy.set_params(**bases)
+        for base in copies[name].get_params().values():
+            if isinstance(base, BaseClasses):
+                _ = base.equations.factor  # here, not by several threads at the same time
     return copies
 
 

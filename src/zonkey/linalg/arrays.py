@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,6 +53,20 @@ def is_device_array(M: Any) -> bool:
     """
     apart = is_numpy_array(M) or is_dask_array(M) or is_pydata_sparse_array(M)
     return is_array_api_obj(M) and not apart
+
+
+@contextmanager
+def full_single_precision(like: Array) -> Iterator[None]:
+    """Let products of float32 matrices keep all their digits, whatever a GPU was told."""
+    if not is_torch_array(like) or device(like).type != "cuda":
+        yield
+        return
+    settings = sys.modules["torch"].backends.cuda.matmul
+    allowed, settings.allow_tf32 = settings.allow_tf32, False
+    try:
+        yield
+    finally:
+        settings.allow_tf32 = allowed
 
 
 def without_gradient(M: Array) -> Array:
@@ -102,6 +120,13 @@ def dtype_like(dtype: Any, like: Array) -> Any:
     """Return the dtype of the same name in the library of `like`."""
     name = str(dtype).split(".")[-1]
     return getattr(namespace(like), name) if is_device_array(like) else np.dtype(name)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def positions_like(n: int, like: Array) -> Array:

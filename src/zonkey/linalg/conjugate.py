@@ -116,7 +116,7 @@ def refine_in_single(
     """
     xp = namespace(R)
     single, inner = operator.in_single(), _inner_product(operator)
-    finest = 32 * float(xp.finfo(xp.float32).eps)
+    finest = _reach_of_single(operator)
     steps = 0
     for _ in range(_MAX_REFINEMENTS):
         residual = R - operator.apply(Z)
@@ -126,7 +126,7 @@ def refine_in_single(
             single,
             xp.astype(residual / size, xp.float32),
             None,
-            finest,
+            32 * float(xp.finfo(xp.float32).eps),
             precondition,
             xp.astype(allowed, xp.float32),
         )
@@ -138,6 +138,18 @@ def refine_in_single(
         if bool(xp.all(finest**2 * inner(found, found) <= tol**2 * inner(Z, Z) / (size * size))):
             return Z, steps, True
     return Z, steps, False
+
+
+def _reach_of_single(operator: Operator) -> float:
+    """Return the share of a correction that float32 may get wrong.
+
+    The larger the update is beside the diagonal, the more digits cancel in applying it and its
+    inverse; where hardly any is left, a correction proves itself only by being negligible.
+    """
+    xp = namespace(operator.G)
+    update = xp.sum(operator.G * operator.G * operator.w[..., None, :], axis=(-2, -1))
+    growth = float(xp.max(update)) / float(xp.min(operator.diagonal))
+    return max(32.0, 4 * growth) * float(xp.finfo(xp.float32).eps)
 
 
 def _inner_product(operator: Operator) -> Callable[[Array, Array], Array]:

@@ -5,13 +5,13 @@ The unit is a multiply-add at the speed of a matrix product: A @ A costs d^3 for
 the processor; AMD EPYC, NumPy 2.4, SciPy 1.17, float64),
 
        d     k   eigh / d^3   tridiagonal / d^3   Q'C and Q Z / (2 d^2 k)   systems / (d k)
-      64    20         24.5                15.1                      11.6              1295
-     128    40         12.3                 4.6                       3.5               782
-     256    85          9.2                 2.3                       2.0               666
-     512    85          6.0                 1.8                       2.2               597
-    1024    85          5.0                 1.3                       1.8               546
-    1024  1000          4.5                 1.4                       1.5               537
-    2048    85          4.8                 1.6                       1.7               542
+      64    20         24.4                22.8                       7.7              1303
+     128    40         12.0                 6.8                       2.7               793
+     256    85          8.5                 3.1                       2.0               669
+     512    85          6.2                 1.8                       1.7               578
+    1024    85          4.3                 1.3                       1.5               530
+    1024  1000          4.4                 1.4                       1.4               562
+    2048    85          4.2                 1.4                       1.6               570
 
 What grows towards small d is work at the speed of memory, which for eigh is of order d^2, and
 of calls. Diagonalising B and multiplying by its eigenvectors cost the same on both paths.
@@ -25,12 +25,12 @@ from array_api_compat import is_numpy_array
 from .arrays import Array
 
 # Factors of d^3 and d^2 for eigh, and of d^3 and d for the tridiagonal form.
-_EIGH = (5.0, 1000.0)
-_TRIDIAGONAL = (1.6, 5e4)
+_EIGH = (4.5, 1000.0)
+_TRIDIAGONAL = (1.4, 1e5)
 # For each column of C: multiplying by U' and U, or by Q' and Q, as a factor of d^2, and a
 # tridiagonal system, as a factor of d and a constant.
 _MULTIPLY_U = 2.0
-_MULTIPLY_Q = 3.4
+_MULTIPLY_Q = 3.2
 _SYSTEM = (500.0, 6e4)
 
 
@@ -51,9 +51,9 @@ def cheapest_path(d: int, k: int, n_solves: int = 1) -> str:
     return "eigen" if eigen <= tridiagonal else "tridiagonal"
 
 
-def cheapest_path_for(A: Array, omega: Array, C: Array, n_solves: int) -> str:
-    """Return the cheapest path that the matrix A, the eigenvalues of B, and C can take."""
-    dtypes = {A.dtype, omega.dtype, C.dtype}
+def cheapest_path_for(A: Array, B: Array, C: Array, n_solves: int) -> str:
+    """Return the cheapest path that A, C and B, or the eigenvalues of B, can take."""
+    dtypes = {A.dtype, B.dtype, C.dtype}
     if is_numpy_array(A) and A.ndim == 2 and dtypes in ({np.dtype("f4")}, {np.dtype("f8")}):
         return cheapest_path(A.shape[0], C.shape[-1], n_solves)
     return "eigen"

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from array_api_compat import is_numpy_array
-from scipy.linalg import eigh
-
 from .arrays import Array, epsilon, namespace
 
 # Steps after which a factorisation in float64 is the better deal.
@@ -40,17 +37,6 @@ def fits_single(A: Array) -> bool:
     """Say whether float32 can hold A."""
     xp = namespace(A)
     return _RANGE[0] < float(xp.max(xp.abs(A))) < _RANGE[1]
-
-
-def eigh_in_single(A: Array) -> tuple[Array, Array]:
-    """Return eigenvalues and eigenvectors of the symmetric A, computed in float32."""
-    xp = namespace(A)
-    A = xp.astype(A, xp.float32)
-    if is_numpy_array(A) and A.ndim == 2:  # whose own eigh computes in float64 all the same
-        values, vectors = eigh(A, driver="evd")
-        return values, vectors
-    values, vectors = xp.linalg.eigh(A)
-    return values, vectors
 
 
 def refined_solve(

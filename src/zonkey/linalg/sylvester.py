@@ -9,9 +9,8 @@ Bartels and Stewart. With B diagonal alone it is one system for each omega_j,
 
     (A + omega_j I) (WV)_j = (CV)_j,
 
-for which a tridiagonal form of A does, at a fraction of the cost. Either factorisation of
-A is worth keeping: it serves any other right-hand side, any other B, and any
-A' = s A + c I.
+for which a tridiagonal form of A does, at a fraction of the cost. Either factorisation is
+worth keeping: it serves any other right-hand side, any other B, and any A' = s A + c I.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
-import numpy as np
 from array_api_compat import device
 
 from .arrays import Array, epsilon, namespace
+from .checks import check_choice, check_scale, check_symmetric, checked_batch
 from .cost import cheapest_path_for
-from .mixed import eigh_in_single, fits_single, refined_solve
-from .tridiagonal import Tridiagonal, check_scale, check_symmetric, symmetric_part, transposed
+from .mixed import fits_single, refined_solve
+from .tridiagonal import Tridiagonal, eigh, product, symmetric_part, transposed
 
 # A solution is worth having while this power of the rounding unit is left of the scale.
 _KEPT = 0.75
@@ -157,24 +156,36 @@ def solve(
         accuracy of float64, or solves in float64 where that fails. The eigenvalues of A
         in the stats are then those of float32.
     """
-    _check_choice("path", path, ("auto", "eigen", "tridiagonal"))
-    _check_choice("precision", precision, ("double", "single"))
-    B = B if isinstance(B, Factor) else Factor.of(B)
-    batch = _checked_batch(A, B, C)
-    if not isinstance(A, Factor | Tridiagonal):
-        path = cheapest_path_for(A, B.values, C, prod(batch)) if path == "auto" else path
-        if precision == "single" and A.dtype == C.dtype == namespace(C).float64:
-            solution = _solve_in_single(A, B, C, path, batch)
-            if solution is not None:
-                return solution
-        A = Tridiagonal.of(A) if path == "tridiagonal" else Factor.of(A)
+    check_choice("path", path, ("auto", "eigen", "tridiagonal"))
+    check_choice("precision", precision, ("double", "single"))
+    batch = checked_batch(A, B, C)
+    if isinstance(A, Factor | Tridiagonal):
+        path = "eigen" if isinstance(A, Factor) else "tridiagonal"
+        precision = "double"
+    elif path == "auto":
+        values = B.values if isinstance(B, Factor) else B
+        path = cheapest_path_for(A, values, C, prod(batch))
+    if not isinstance(B, Factor):
+        B = Factor(*eigh(B)) if path == "tridiagonal" else Factor.of(B)
+    if precision == "single" and C.dtype == namespace(C).float64:
+        solution = _solve_in_single(A, B, C, path, batch)
+        if solution is not None:
+            return solution
+    if path == "tridiagonal":
+        return _solve_tridiagonal(A if isinstance(A, Tridiagonal) else Tridiagonal.of(A), B, C)
+    A = A if isinstance(A, Factor) else Factor.of(A)
     status, stats = _measured(A, B)
-    if isinstance(A, Tridiagonal) and status is Status.SINGULAR:
-        A = Factor(*A.eigh())  # only an eigenbasis shows what to leave out
-        status, stats = _measured(A, B)
-    R = to_bases(A, B, C)
-    Z = _quotient(A, B, R) if isinstance(A, Factor) else A.shifted_solve(R, B.values)
-    return Solution(from_bases(A, B, Z), status, stats)
+    return Solution(from_bases(A, B, _quotient(A, B, to_bases(A, B, C))), status, stats)
+
+
+def _solve_tridiagonal(A: Tridiagonal, B: Factor, C: Array) -> Solution:
+    status, stats = _measured(A, B)
+    if status is Status.SINGULAR:  # only an eigenbasis shows what to leave out
+        return solve(Factor(*A.eigh()), B, C)
+    R = C if B.vectors is None else product(C, B.vectors)
+    W = A.from_basis(A.shifted_solve(A.to_basis(R), B.values))
+    value = W if B.vectors is None else product(W, transposed(B.vectors))
+    return Solution(value, status, stats)
 
 
 def to_bases(A: Factor | Tridiagonal, B: Factor, C: Array) -> Array:
@@ -257,10 +268,8 @@ def _solve_in_single(
     A = symmetric_part(A)
     if not fits_single(A):
         return None
-    if path == "tridiagonal":
-        factor = Tridiagonal.of(xp.astype(A, xp.float32))
-    else:
-        factor = Factor(*eigh_in_single(A))
+    narrow = xp.astype(A, xp.float32)
+    factor = Tridiagonal.of(narrow) if path == "tridiagonal" else Factor(*eigh(narrow))
     smallest, gap, scale = _extremes(factor, B)
     omega = xp.broadcast_to(B.values, (*batch, B.shape[-1]))
     R = transposed(B.to_basis(transposed(xp.broadcast_to(C, (*batch, *C.shape[-2:])))))
@@ -270,26 +279,3 @@ def _solve_in_single(
     stats = _stats(refined.smallest, refined.gap, scale, refined.steps)
     value = transposed(B.from_basis(transposed(refined.value)))
     return Solution(value, Status.SOLVED, stats)
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}.")
-
-
-def _checked_batch(A: Array | Factor | Tridiagonal, B: Factor, C: Array) -> tuple[int, ...]:
-    """Return the common leading axes, having checked that the shapes fit."""
-    expected = (A.shape[-1], B.shape[-1])
-    if tuple(C.shape[-2:]) != expected:
-        raise ValueError(
-            f"The right-hand side C must have shape {expected} (rows of A, rows of B); "
-            f"got {tuple(C.shape)}. Transpose C or swap A and B."
-        )
-    leading = tuple(tuple(M.shape[:-2]) for M in (A, B, C))
-    try:
-        return np.broadcast_shapes(*leading)
-    except ValueError:
-        raise ValueError(
-            "The leading axes of A, B and C must agree or be 1; got {}, {} and {}. "
-            "Give each the shape of the batch, or none.".format(*leading)
-        ) from None

@@ -32,6 +32,7 @@ from ..core.moments import Moments
 from ..estimators import FewShotClassifier, ZeroShotClassifier
 from ..estimators.calibration import calibrate, needs_calibration
 from ..estimators.nearest_prototype import NearestPrototypeMixin
+from ..linalg.arrays import is_device_array, place_of
 from .splits import ClassKFold
 from .subject import FIXED, FoldData, Point, Subject, gathered, scorer, with_parameters
 
@@ -129,6 +130,11 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _validated(self, subject: Subject, X: Any, y: Any) -> tuple[Any, Any]:
         """Return arrays, or what came where the first step of a pipeline is to look at it."""
+        if is_device_array(X):
+            raise TypeError(
+                f"A search works on the host; got samples in {place_of(X)}. Search on NumPy "
+                "arrays, and fit an estimator with `best_params_` where the samples are."
+            )
         if not subject.has_steps:
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
             return X, y
