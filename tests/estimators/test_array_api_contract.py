@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks, get_tags
 
 from libraries import in_every_library
-from zonkey import NearestSupport, ZeroShotClassifier
+from zonkey import FewShotClassifier, NearestSupport, ZeroShotClassifier
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 
@@ -17,6 +17,8 @@ ESTIMATORS = [
     ZeroShotClassifier(synthesis=None, weight_per="class"),
     ZeroShotClassifier(direction="forward"),
     ZeroShotClassifier(direction="reverse", kernel="rbf"),
+    FewShotClassifier(),
+    FewShotClassifier(synthesis=None),
     NearestSupport(),
     NearestSupport("mean"),
     FeatureNormalizer(power=0.5, center=True),

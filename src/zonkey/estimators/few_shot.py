@@ -36,6 +36,7 @@ from .calibration import check_calibration
 from .diagnostics import warn_of_trouble
 from .few_shot_episodes import Learnt, learn_tasks
 from .few_shot_task import Problem, Shots, Task
+from .known_labels import KnownLabels
 from .nearest_prototype import LinearScores
 from .probability import ProbabilityMixin
 from .semantics import SemanticMap, check_semantics, restricted
@@ -271,7 +272,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         prior = placed_like(problem.Y_u, X) @ namespace(X).matrix_transpose(learnt.W)
         worth = self._worth(shots, shots.variance(X, codes), prior, base)
         self._semantics, self.n_iter_ = problem.semantics, learnt.n_iter
-        self._novel = problem.labels
+        self._novel = KnownLabels(problem.labels, problem.labels[:0])
         self.novel_classes_ = placed_labels(problem.labels, X)
         seen = problem.labels[:0] if base is None else base.moments.seen_labels
         self._set_known(problem.known, seen, like=X)
@@ -423,7 +424,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         prototypes: Prototypes,
         seen: np.ndarray,  # noqa: ARG002
     ) -> np.ndarray:
-        named = {"novel": self._novel, "all": prototypes.labels}
+        named = {"novel": self._novel.candidates, "all": prototypes.labels}
         if isinstance(self.candidates, str) and self.candidates in named:
             return named[self.candidates]
         if np.ndim(self.candidates) and len(self.candidates):
