@@ -29,6 +29,7 @@ bench: $(VENV)/.dev ## tables of speed and accuracy, a page of them; long, not p
 	$(BIN)/python benchmarks/search_speed.py
 	$(BIN)/python benchmarks/few_shot_speed.py
 	$(BIN)/python benchmarks/predict_speed.py
+	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/alternatives.py
 	$(BIN)/python benchmarks/few_shot_alternatives.py
