@@ -245,8 +245,7 @@ def main() -> None:
     title = f"zonkey beside the alternatives: {data.name}"
     show(title, rows)
     save("alternatives", {"rows": rows})
-    path = save_markdown("alternatives", title, "python benchmarks/alternatives.py", rows)
-    path.write_text(path.read_text(encoding="utf-8") + NOTES, encoding="utf-8")
+    save_markdown("alternatives", title, "python benchmarks/alternatives.py", rows, below=NOTES)
     real = cub()
     if real is None:
         print(f"No CUB features in {folder().parent}; set ZONKEY_DATA.")

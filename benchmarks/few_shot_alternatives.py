@@ -241,8 +241,7 @@ def main() -> None:
         show(title, rows)
         save("few_shot_alternatives", {"rows": rows})
         command = "python benchmarks/few_shot_alternatives.py"
-        path = save_markdown("few_shot_alternatives", title, command, rows)
-        path.write_text(path.read_text(encoding="utf-8") + notes(), encoding="utf-8")
+        save_markdown("few_shot_alternatives", title, command, rows, below=notes())
         real = mini_imagenet()
         if real is None:
             print(f"No features in {folder()}; set ZONKEY_DATA.")

@@ -49,7 +49,6 @@ class Bench:
         self.sizes = SMALL if small else FULL
         self.device = torch.device("cpu" if small else "cuda")
         self.name = "CPU" if small else torch.cuda.get_device_name()
-        self.notes: list[str] = []
 
     def seconds(self, work: Callable[[], Any], repeats: int = 3) -> float:
         """Return the least time of some runs, after one that is not counted."""
@@ -315,7 +314,8 @@ def main() -> None:
             "Trials on the CPU: the better of as many and half as many threads as cores.",
         ]
         machine = f"{bench.name}, torch {torch.__version__}"
-        save_page("gpu", title, "python benchmarks/gpu.py", tables, machine=machine, notes=notes)
+        below = "\n" + "".join(f"- {note}\n" for note in notes)
+        save_page("gpu", title, "python benchmarks/gpu.py", tables, machine=machine, below=below)
 
 
 if __name__ == "__main__":

@@ -235,8 +235,7 @@ def main() -> None:
     title = "Growth of time and peak memory with n, d, k and q"
     show(title, rows)
     save("growth", {"rows": rows, "fixed": asdict(Size())})
-    path = save_markdown("growth", title, "python benchmarks/growth.py", rows)
-    path.write_text(path.read_text(encoding="utf-8") + NOTES, encoding="utf-8")
+    save_markdown("growth", title, "python benchmarks/growth.py", rows, below=NOTES)
     draw(results)
 
 

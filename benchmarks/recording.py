@@ -49,9 +49,11 @@ def save(name: str, record: dict[str, Any]) -> Path:
     return path
 
 
-def save_markdown(name: str, title: str, command: str, rows: list[dict[str, Any]]) -> Path:
+def save_markdown(
+    name: str, title: str, command: str, rows: list[dict[str, Any]], *, below: str = ""
+) -> Path:
     """Write a table to benchmarks/results, for figures computed from generated data only."""
-    return save_page(name, title, command, {"": rows})
+    return save_page(name, title, command, {"": rows}, below=below)
 
 
 def save_page(
@@ -61,9 +63,9 @@ def save_page(
     tables: dict[str, list[dict[str, Any]]],
     *,
     machine: str = "",
-    notes: list[str] | None = None,
+    below: str = "",
 ) -> Path:
-    """Write several tables under their headings, and notes below; likewise."""
+    """Write several tables under their headings, and a text below; likewise."""
     described = environment()
     versions = ", ".join(f"{key} {value}" for key, value in described["versions"].items())
     host = f"{described['machine']['processor']}, {described['machine']['cpus']} CPUs"
@@ -75,10 +77,9 @@ def save_page(
         for row in rows:
             cells = (value if isinstance(value, str) else f"{value:g}" for value in row.values())
             lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", *(f"- {note}" for note in notes)] if notes else []
     path = HERE / "results" / f"{name}.md"
     path.parent.mkdir(exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n" + below, encoding="utf-8")
     return path
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from copy import copy
-from pickle import PicklingError
 from typing import Any, Self, cast
 
 import numpy as np
-from joblib import hash as fingerprint
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
@@ -39,7 +37,7 @@ from .few_shot_task import Problem, Shots, Task
 from .known_labels import KnownLabels
 from .nearest_prototype import LinearScores
 from .probability import ProbabilityMixin
-from .semantics import SemanticMap, check_semantics, restricted
+from .semantics import SemanticMap, check_semantics, remembered_map, restricted
 from .validation import (
     check_classes,
     check_count,
@@ -355,14 +353,9 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         plain = (None, None, base.per)
         if (self.kernel, self.prototype_transformer, self.weight_per) == plain:
             return SemanticMap(None, None, None), base
-        names = ("kernel", "gamma", "degree", "coef0", "prototype_transformer", "weight_per")
         # A precomputed kernel names its columns by the classes there are.
         columns = known.labels if self.kernel == "precomputed" else None
-        try:
-            key = fingerprint([[getattr(self, name) for name in names], columns])
-        except PicklingError:  # such as a lambda: nothing to tell it by later
-            return learnt()
-        return base.remembered(key, learnt)
+        return remembered_map(self, base, columns, learnt)
 
     def _projections(self, problems: list[Problem], seeds: list[int]) -> list[Learnt]:
         """Return what is learnt from each of the support sets, and warn of trouble."""

@@ -67,9 +67,8 @@ def learn_tasks(model: Any, tasks: Sequence[Task], seeds: Sequence[int]) -> list
 
 def _parts(model: Any, tasks: Sequence[Task], members: list[int]) -> Iterator[list[int]]:
     """Yield tasks whose episodes fit into memory together."""
-    number = max(
-        1, _budget(tasks[members[0]]) // (_size(model, tasks[members[0]]) * _episodes(model))
-    )
+    first = tasks[members[0]]
+    number = max(1, _budget(first) // (_size(model, first) * _episodes(model)))
     for start in range(0, len(members), number):
         yield members[start : start + number]
 
@@ -141,7 +140,7 @@ def _course(model: Any, tasks: list[Task], seeds: list[int], W: Array, numbers: 
     return episodes.learn(
         W,
         alpha=model.alpha,
-        mu=model.mu if model.competition == "second-best" else 0.0,
+        mu=model._mu(),
         max_iter=ALGORITHM_1_STEPS if model.max_iter is None else model.max_iter,
         tol=model.tol,
     )

@@ -7,9 +7,10 @@ that become known later.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pickle import PicklingError
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from joblib import hash as fingerprint
@@ -21,6 +22,8 @@ from ..core.moments import Moments
 from ..core.prototypes import Prototypes
 from ..linalg.kernels import KERNELS
 from .validation import check_count, check_interval, check_option
+
+Learnt = TypeVar("Learnt")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +106,22 @@ def seen_through(
 
     if shared is None:
         return learnt()
+    return remembered_map(estimator, shared, [known.labels, known.matrix], learnt)
+
+
+def remembered_map(
+    estimator: Any, base: BaseClasses, of_what: Any, learnt: Callable[[], Learnt]
+) -> Learnt:
+    """Return what was learnt of prototypes with the same parameters before, or is learnt now.
+
+    `of_what` is all else that it depends on.
+    """
     names = ("kernel", "gamma", "degree", "coef0", "prototype_transformer", "weight_per")
     try:
-        of_map = [getattr(estimator, name) for name in names]
-        key = fingerprint([of_map, known.labels, known.matrix])
+        key = fingerprint([[getattr(estimator, name) for name in names], of_what])
     except PicklingError:  # such as a lambda: nothing to tell it by later
         return learnt()
-    return shared.remembered(key, learnt)
+    return base.remembered(key, learnt)
 
 
 def check_semantics(estimator: Any) -> None:

@@ -93,13 +93,13 @@ def conjugate_gradients(
         if is_small(M, Z):
             return size * Z, step, True
         Q = operator.apply(P)
-        length = _ratio(rho, inner(P, Q))
+        length = ratio(rho, inner(P, Q))
         Z = Z + length * P
         Q *= length
         residual -= Q
         M = inverse(residual)
         rho, previous = inner(residual, M), rho
-        P = M + _ratio(rho, previous) * P
+        P = M + ratio(rho, previous) * P
     return size * Z, MAX_STEPS, is_small(M, Z)
 
 
@@ -174,7 +174,7 @@ def _sizes(M: Array, *, coupled: bool) -> Array:
     return xp.where(size > 0, size, xp.ones_like(size))
 
 
-def _ratio(a: Array, b: Array) -> Array:
+def ratio(a: Array, b: Array) -> Array:
     """Return a / b, and 0 where b is 0: a system already solved takes no further step."""
     xp = namespace(a)
     solved = b == 0

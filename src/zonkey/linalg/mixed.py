@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .arrays import Array, epsilon, namespace
+from .conjugate import ratio
 
 # Steps after which a factorisation in float64 is the better deal.
 MAX_STEPS = 40
@@ -134,12 +135,12 @@ def _iterate(
             curvature = _dot(P, Q)
             if bool(xp.any(curvature < 0)):
                 return None
-            length = _ratio(rho, curvature)
+            length = ratio(rho, curvature)
         W = W + length * P
         residual = residual - length * Q
         M = precondition(residual)
         rho, previous = _dot(residual, M), rho
-        P = M + _ratio(rho, previous) * P if conjugate else M
+        P = M + ratio(rho, previous) * P if conjugate else M
     return None
 
 
@@ -158,10 +159,3 @@ def _apply(A: Array, omega: Array, W: Array) -> Array:
 def _dot(P: Array, Q: Array) -> Array:
     """Return the inner products of the columns, as rows."""
     return namespace(P).sum(P * Q, axis=-2, keepdims=True)
-
-
-def _ratio(a: Array, b: Array) -> Array:
-    """Return a / b, and 0 where b is 0: a column already solved takes no further step."""
-    xp = namespace(a)
-    solved = b == 0
-    return xp.where(solved, xp.zeros_like(a), a / xp.where(solved, xp.ones_like(b), b))
