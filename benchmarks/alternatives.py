@@ -129,13 +129,13 @@ def ridge_to_semantics(data: Data) -> Scores:
 
 
 def ridge_to_features(data: Data) -> Scores:
-    """Regress features on prototypes; the nearest predicted centre wins."""
+    """Regress features on prototypes; the nearest predicted center wins."""
     model = Ridge().fit(data.Y_s[data.codes], data.X)
     return lambda X, Y: nearness(X, model.predict(Y))
 
 
-def nearness(Z: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    return 2 * Z @ centres.T - (centres * centres).sum(axis=1)
+def nearness(Z: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    return 2 * Z @ centers.T - (centers * centers).sum(axis=1)
 
 
 ALTERNATIVES = {
@@ -224,7 +224,7 @@ def compare(data: Data) -> list[dict[str, Any]]:
 
 NOTES = f"""
 Seconds are of processor time on one thread, the best of {REPEATS} fits on the same float64 matrix;
-"ratio" is to zonkey's `ZeroShotClassifier`, which also synthesises samples and solves up to five
+"ratio" is to zonkey's `ZeroShotClassifier`, which also synthesizes samples and solves up to five
 more equations. Accuracy is the mean over classes: "unseen" among the unseen classes, "seen" of
 held-out samples among the seen classes. Logistic regression knows no prototypes and cannot name an
 unseen class.

@@ -68,9 +68,9 @@ def generated() -> Problem:
     latent = rng.standard_normal((BASE + NOVEL, LATENT))
     Y = latent @ rng.standard_normal((LATENT, K))
     Y += 3 * Y.std() * rng.standard_normal(Y.shape)  # no description is perfect
-    centres = latent @ rng.standard_normal((LATENT, D)) / LATENT**0.5
+    centers = latent @ rng.standard_normal((LATENT, D)) / LATENT**0.5
     y = np.repeat(np.arange(BASE + NOVEL), PER_CLASS)
-    X = unit(np.maximum(centres[y] + NOISE * rng.standard_normal((len(y), D)), 0))
+    X = unit(np.maximum(centers[y] + NOISE * rng.standard_normal((len(y), D)), 0))
     known, base = Prototypes(np.arange(BASE + NOVEL), Y), y < BASE
     name = f"generated, d={D}, {BASE}/{NOVEL} classes"
     return Problem(name, X[base], y[base], known, X[~base], y[~base], (1, 5), 15)
@@ -156,11 +156,11 @@ def easyfsl_heads(problem: Problem) -> dict[str, Head]:
     prototypical = importlib.import_module("easyfsl.methods.prototypical_networks")
     pt_map = importlib.import_module("easyfsl.methods.pt_map")
     mean = torch.from_numpy(problem.X_base.mean(axis=0))
-    centred = {"feature_centering": mean, "feature_normalization": 2}
+    centered = {"feature_centering": mean, "feature_normalization": 2}
     heads = prototypical.PrototypicalNetworks
     return {
         "easyfsl prototypical": Head(heads),
-        "easyfsl prototypical, centred, unit length": Head(heads, **centred),
+        "easyfsl prototypical, centered, unit length": Head(heads, **centered),
         "easyfsl PT-MAP (transductive)": Head(pt_map.PTMAP),
     }
 

@@ -1,7 +1,7 @@
 """Time of 600 5-way 5-shot trials, against two fresh eigendecompositions for every solve.
 
 Both sides run the same trials, episodes and steps with the same random numbers. The baseline works
-in the original coordinates and diagonalises A-hat and B-hat anew at each of the 50 solves of a
+in the original coordinates and diagonalizes A-hat and B-hat anew at each of the 50 solves of a
 trial; it is measured on a few trials and scaled.
 """
 

@@ -1,6 +1,6 @@
 """Time of one fit on AwA-shaped data, against the same algorithm with scipy's solver.
 
-Both sides gather the same moments, synthesise the same samples and take the same five steps of
+Both sides gather the same moments, synthesize the same samples and take the same five steps of
 Algorithm 1; the baseline solves each Sylvester equation with scipy.linalg.solve_sylvester.
 """
 
@@ -56,7 +56,7 @@ def fit_with_scipy(X: np.ndarray, y: np.ndarray, prototypes: Prototypes) -> np.n
 
 
 class _WithoutFactor(NormalEquations):
-    """Normal equations whose factorisation the baseline must not pay for."""
+    """Normal equations whose factorization the baseline must not pay for."""
 
     factor = None  # type: ignore[assignment]
 

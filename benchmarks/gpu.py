@@ -157,8 +157,8 @@ def generated(bench: Bench, n: int, d: int, k: int, seen: int, unseen: int) -> t
     Y = rng.random((seen + unseen, k))
     Y /= np.linalg.norm(Y, axis=1, keepdims=True)
     y = torch.arange(n, device=bench.device) % seen
-    centres = torch.as_tensor(Y, device=bench.device, dtype=torch.float32) @ bench.normal(k, d)
-    X = torch.relu(centres[y] + bench.normal(n, d, seed=1))
+    centers = torch.as_tensor(Y, device=bench.device, dtype=torch.float32) @ bench.normal(k, d)
+    X = torch.relu(centers[y] + bench.normal(n, d, seed=1))
     X /= X.norm(dim=1, keepdim=True)
     return X, y, Prototypes(np.arange(seen + unseen), Y)
 
@@ -191,7 +191,7 @@ def fits(bench: Bench) -> list[dict[str, Any]]:
 def operations(shots: int, d: int, base: int) -> float:
     """Count those of one trial, 10 episodes of 5 steps.
 
-    Scores of synthesised samples, two products with the update each for a residual and for a step
+    Scores of synthesized samples, two products with the update each for a residual and for a step
     of conjugate gradients, and one turn of W.
     """
     k, made, rank = base + 5, 25 * shots, 5 * shots + 5
@@ -253,12 +253,12 @@ def predictions(bench: Bench) -> list[dict[str, Any]]:
     y = torch.arange(200, device=bench.device) % 50
     model = ZeroShotClassifier(prototypes, synthesis=None, candidates="all")
     model.fit(bench.normal(200, d), y)
-    X, centres = bench.normal(n, d, seed=1), model.project(prototypes)
+    X, centers = bench.normal(n, d, seed=1), model.project(prototypes)
     step = max(1, _BLOCK_SCORES // max(m, d))
 
     def bare() -> None:
         for start in range(0, n, step):
-            _ = X[start : start + step] @ centres.T
+            _ = X[start : start + step] @ centers.T
 
     rows = []
     for kind in ("float32", "tf32"):

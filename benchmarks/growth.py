@@ -70,7 +70,7 @@ class Source:
         self.size = size
         Y = rng.random((size.p + size.q, size.k))
         self.Y = Y / np.linalg.norm(Y, axis=1, keepdims=True)
-        self.centres = self.Y @ rng.standard_normal((size.k, size.d))
+        self.centers = self.Y @ rng.standard_normal((size.k, size.d))
         self.y = np.arange(size.n) % size.p
 
     @property
@@ -81,7 +81,7 @@ class Source:
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Return some samples; the same ones whenever they begin at the same place."""
         rng = np.random.default_rng([1, start])
-        X = self.centres[self.y[start:stop]]
+        X = self.centers[self.y[start:stop]]
         X += rng.standard_normal(X.shape)
         np.maximum(X, 0, out=X)
         X /= np.linalg.norm(X, axis=1, keepdims=True)

@@ -25,12 +25,12 @@ def main() -> None:
     X = rng.standard_normal((len(y), D)).astype(np.float32)
     model = ZeroShotClassifier(prototypes, synthesis=None, candidates="all").fit(X, y)
     queries = rng.standard_normal((N, D)).astype(np.float32)
-    centres = model.project(prototypes).astype(np.float32)
+    centers = model.project(prototypes).astype(np.float32)
     rows = max(1, _BLOCK_SCORES // max(CLASSES, D))
 
     def bare() -> None:
         for start in range(0, N, rows):
-            _ = queries[start : start + rows] @ centres.T
+            _ = queries[start : start + rows] @ centers.T
 
     def best_of(work) -> float:
         times = []

@@ -26,12 +26,12 @@ def cub():
 
 def test_bidirectional_projection_on_cub(cub):
     model = presets.paper(cub.prototypes, synthesis=None).fit(cub.X_train, cub.y_train)
-    # Between chance (2 %) and what labelled samples would give; the figure is for a report.
+    # Between chance (2 %) and what labeled samples would give; the figure is for a report.
     assert 0.4 < model.score(cub.X_test_unseen, cub.y_test_unseen) < 0.8
 
     X = np.concatenate([cub.X_test_seen, cub.X_test_unseen])
     y = np.concatenate([cub.y_test_seen, cub.y_test_unseen])
     general = model[-1].with_candidates("all")
     scores = generalized_scores(y, general.predict(model[0].transform(X)), cub.seen_classes)
-    assert scores.unseen < scores.seen, "seen classes should be favoured"
+    assert scores.unseen < scores.seen, "seen classes should be favored"
     assert 0.2 < scores.harmonic_mean < 0.6

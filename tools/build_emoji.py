@@ -72,8 +72,8 @@ def reduce(X: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Project on the leading directions of the training samples: test samples have no say."""
     X = X.astype(np.float64)
     mean = X[train].mean(axis=0)
-    centred = X[train] - mean
-    _, vectors = np.linalg.eigh(centred.T @ centred)
+    centered = X[train] - mean
+    _, vectors = np.linalg.eigh(centered.T @ centered)
     axes = vectors[:, ::-1][:, :N_COMPONENTS]
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(N_COMPONENTS)])
     return ((X - mean) @ axes).astype(np.float16)

@@ -1,6 +1,6 @@
 """zonkey: zero-shot and few-shot classification on fixed features.
 
-The name is the paper's own example: a zebra synthesised from a horse that comes out a donkey.
+The name is the paper's own example: a zebra synthesized from a horse that comes out a donkey.
 """
 
 from importlib.metadata import version

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from zonkey.bench import Records
-from zonkey.bench.catalogue import FEW_SHOT, ZERO_SHOT
+from zonkey.bench.catalog import FEW_SHOT, ZERO_SHOT
 from zonkey.bench.plan import model_of
 from zonkey.bench.records import Key, pack
 

@@ -10,7 +10,7 @@ from small_data import small_dataset, small_source
 
 from zonkey import FewShotClassifier, ZeroShotClassifier
 from zonkey.bench import EXPERIMENTS, Records, Scale, protocols, run_experiments, runner
-from zonkey.bench.catalogue import FEW_SHOT, ZERO_SHOT
+from zonkey.bench.catalog import FEW_SHOT, ZERO_SHOT
 from zonkey.bench.models import ZeroShotModel, as_dicts, thinned
 from zonkey.bench.preparation import prepared_prototypes
 from zonkey.bench.records import unpack
@@ -53,7 +53,7 @@ def run(tmp_path, monkeypatch):
 
 
 def by_hand(X_train, y_train, *others):
-    """Return features after power, centre, unit length, whitening and unit length again."""
+    """Return features after power, center, unit length, whitening and unit length again."""
     first = FeatureNormalizer(power=0.5, center=True).fit(X_train)
     whiten = WithinClassWhitener(4.0).fit(first.transform(X_train), y_train)
     return [
@@ -63,10 +63,10 @@ def by_hand(X_train, y_train, *others):
 
 
 def transformed(prototypes, seen):
-    """Return prototypes as the recommended preset has them, learnt from some classes."""
+    """Return prototypes as the recommended preset has them, learned from some classes."""
     powered = np.sign(prototypes.matrix) * np.abs(prototypes.matrix) ** 0.7
-    centred = powered - powered[np.isin(prototypes.labels, seen)].mean(axis=0)
-    return Prototypes(prototypes.labels, centred / np.linalg.norm(centred, axis=1, keepdims=True))
+    centered = powered - powered[np.isin(prototypes.labels, seen)].mean(axis=0)
+    return Prototypes(prototypes.labels, centered / np.linalg.norm(centered, axis=1, keepdims=True))
 
 
 # The paper's models
@@ -243,7 +243,7 @@ def test_only_models_of_the_experiment_calibrate_and_no_peer_does():
 
 
 class Peeking(ZeroShotClassifier):
-    """A classifier that has seen unlabelled samples."""
+    """A classifier that has seen unlabeled samples."""
 
     def fit(self, X, y):
         return self.fit_transductive(X, y, X[:20])
@@ -251,7 +251,7 @@ class Peeking(ZeroShotClassifier):
 
 def test_a_transductive_model_is_refused(data, monkeypatch):
     monkeypatch.setitem(ZERO_SHOT, "peeking", ZeroShotModel({}, {}, classifier=Peeking))
-    with pytest.raises(ValueError, match=r"'peeking' has seen unlabelled.*Measure it apart\.$"):
+    with pytest.raises(ValueError, match=r"'peeking' has seen unlabeled.*Measure it apart\.$"):
         protocols.zero_shot(data, "peeking", {}, 0)
 
 
@@ -283,8 +283,8 @@ def test_every_point_of_a_grid_has_the_parameters_it_starts_from(data):
     grid = {"alpha": [0.1]}
     options = {"grid": grid, "n_folds": 4}
     (given,) = select_zero_shot(model, data, start={"beta": 3.0}, **options)["points"]
-    spelt = replace(model, fixed={**model.fixed, "beta": 3.0})
-    (fixed,) = select_zero_shot(spelt, data, **options)["points"]
+    spelled = replace(model, fixed={**model.fixed, "beta": 3.0})
+    (fixed,) = select_zero_shot(spelled, data, **options)["points"]
     (other,) = select_zero_shot(model, data, **options)["points"]
     assert given == fixed
     assert given != other

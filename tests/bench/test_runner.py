@@ -8,7 +8,7 @@ import pytest
 from small_data import small_dataset, small_source
 
 from zonkey.bench import EXPERIMENTS, PRINTED, Records, Scale, run_experiments, runner
-from zonkey.bench.catalogue import FEW_SHOT
+from zonkey.bench.catalog import FEW_SHOT
 from zonkey.bench.memory import peak_memory_mb, reset_peak_memory
 from zonkey.bench.printed import printed
 from zonkey.bench.records import unpack
@@ -68,7 +68,7 @@ def test_every_experiment_runs(tmp_path):
 
 def test_experiments_share_their_runs(tmp_path):
     first = run(tmp_path, "ablation")
-    more = run(tmp_path, "generalised-zsl", "pure-zsl")
+    more = run(tmp_path, "generalized-zsl", "pure-zsl")
     assert {step.key.model for step in more} == {"BPL, unscaled"}
     models = [step.key.model for step in first if step.key.protocol == "zero-shot"]
     assert sorted(models) == ["BPL", "BPL", "BPL0", "BPL1", "BPL1", "FPL", "RPL"]
@@ -115,7 +115,7 @@ def test_several_processes_find_the_same(tmp_path, monkeypatch):
 
 
 def test_figures_are_those_of_the_predictions(tmp_path):
-    run(tmp_path, "pure-zsl", "generalised-zsl")
+    run(tmp_path, "pure-zsl", "generalized-zsl")
     data = small_dataset()
     for record in Records(tmp_path):
         if record["protocol"] != "zero-shot":

@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import ParameterGrid
 from small_data import small_dataset, small_source
 
-from zonkey.bench.catalogue import FEW_SHOT, ZERO_SHOT
+from zonkey.bench.catalog import FEW_SHOT, ZERO_SHOT
 from zonkey.bench.models import as_dicts, thinned
 from zonkey.bench.selection import refuse_test_samples, select_few_shot, select_zero_shot
 from zonkey.bench.shots import prepared_shots

@@ -62,7 +62,7 @@ def test_list_as_json(data, tmp_path):
     assert records["sun"]["where"] is None
     assert records["awa2"]["where"] is None
     assert records["emoji"]["embedded"]
-    assert records["sun"]["licence"] == REGISTRY["sun"].licence
+    assert records["sun"]["license"] == REGISTRY["sun"].license
 
 
 def test_list_needs_no_pooch(data, monkeypatch):
@@ -83,7 +83,7 @@ def test_info_tells_all_in_unbroken_lines(data):
         "file": "xlsa17.zip",
         "size": "xlsa17.zip, about 879 MB",
         "members": "xlsa17/data/CUB",
-        "licence": REGISTRY["cub"].licence,
+        "license": REGISTRY["cub"].license,
         "citation": REGISTRY["cub"].citation,
         "about": REGISTRY["cub"].about,
         "required": "res101.mat, att_splits.mat",
@@ -92,7 +92,7 @@ def test_info_tells_all_in_unbroken_lines(data):
 
 def test_info_of_the_emoji_needs_no_other_document(data):
     told = dict(line.split(maxsplit=1) for line in data("info", "emoji").stdout.splitlines())
-    assert "Unicode-3.0" in told["licence:"]
+    assert "Unicode-3.0" in told["license:"]
     assert "Noto Emoji (Google)" in told["citation:"]
     assert told["about:"].endswith("load with zonkey.datasets.load_emoji()")
     assert "required:" not in told

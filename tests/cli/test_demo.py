@@ -12,7 +12,7 @@ import zonkey
 from zonkey.cli import app
 from zonkey.cli.demo import GRIDS
 from zonkey.cli.demo_page import write_demo
-from zonkey.cli.demo_zonkey import synthesise_a_zebra
+from zonkey.cli.demo_zonkey import synthesize_a_zebra
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +69,14 @@ def test_the_recommended_model_is_ahead_of_the_paper(demo):
 
 
 def test_a_zebra_made_of_a_horse_comes_out_as_something_else():
-    zebra = synthesise_a_zebra()
+    zebra = synthesize_a_zebra()
     assert zebra.source == "horse"
     for shares in zebra.looks_like.values():
         assert "horse" not in shares
         assert sum(shares.values()) == pytest.approx(1)
         assert list(shares.values()) == sorted(shares.values(), reverse=True)
     assert next(iter(zebra.looks_like["as printed"])) != "zebra"
-    assert synthesise_a_zebra() == zebra
+    assert synthesize_a_zebra() == zebra
 
 
 def test_page_and_record_and_nothing_else_are_written(demo, folder):

@@ -166,7 +166,7 @@ def erplobj(problem, W, alpha, mu, beta, epsilon=0.0, forward=0.5):
     return over_one_plus_gamma(problem, W, competing, alpha, beta, forward)
 
 
-def linearised(problem, W, delta, alpha, beta, forward=0.5):
+def linearized(problem, W, delta, alpha, beta, forward=0.5):
     """The estimate of Eq. erplobj (over 1 + gamma) in which delta is held fixed."""
     competing = np.sum(delta * f(W, problem.X_g, problem.Y_u, forward))
     return over_one_plus_gamma(problem, W, competing, alpha, beta, forward)

@@ -62,13 +62,13 @@ def class_mean(problem, j):
 def generate1(x_u, mean, W, y_u, epsilon_i, rho, *, divided=True):
     squared_norm = sum(entry**2 for row in W for entry in row)
     v = [y_u[b] + epsilon_i[b] for b in range(len(y_u))]
-    centre = [rho * sum(row[b] * v[b] for b in range(len(v))) for row in W]
+    center = [rho * sum(row[b] * v[b] for b in range(len(v))) for row in W]
     # W = 0 moves nothing, whatever it is divided by.
-    return (x_u - mean) + np.array(centre) / (squared_norm if divided and squared_norm else 1)
+    return (x_u - mean) + np.array(center) / (squared_norm if divided and squared_norm else 1)
 
 
 def query_set(problem, W, rho, *, divided=True):
-    """All synthesised samples of an episode and their classes, one round of epsilon at a time."""
+    """All synthesized samples of an episode and their classes, one round of epsilon at a time."""
     features, targets = [], []
     for round_ in problem.epsilon:
         for i, (x, j) in enumerate(zip(problem.X_u, problem.codes, strict=True)):
@@ -80,7 +80,7 @@ def query_set(problem, W, rho, *, divided=True):
 
 
 def sums(X, Y):
-    """sum x x', sum y y' and sum x y' over labelled samples: A0, B0, C0 or A_u, B_u, C_u."""
+    """sum x x', sum y y' and sum x y' over labeled samples: A0, B0, C0 or A_u, B_u, C_u."""
     d, k = X.shape[1], Y.shape[1]
     A, B, C = np.zeros((d, d)), np.zeros((k, k)), np.zeros((d, k))
     for x, y in zip(X, Y, strict=True):
@@ -151,7 +151,7 @@ def three_sets(problem, W, X_g, delta, alpha, beta, forward=0.5):
 
 
 def own_loss(W, X, Y, forward=0.5):
-    """The loss of labelled samples, each with its own prototype."""
+    """The loss of labeled samples, each with its own prototype."""
     return sum(f_ij(W, x, y, forward) for x, y in zip(X, Y, strict=True))
 
 

@@ -151,11 +151,11 @@ def test_episodes_agree_with_numpy(library, rule, forward, shape):
 @pytest.mark.parametrize("n", [4, 14])
 def test_spans_agree_with_numpy(library, noise, n):
     rng = np.random.default_rng(6)
-    X_u, centres = rng.normal(size=(2, 3, 20)), rng.normal(size=(2, 2, 20))
-    X = rng.normal(size=(2, 2, n, 5)) @ np.concatenate([X_u, centres], axis=1)[:, None]
+    X_u, centers = rng.normal(size=(2, 3, 20)), rng.normal(size=(2, 2, 20))
+    X = rng.normal(size=(2, 2, n, 5)) @ np.concatenate([X_u, centers], axis=1)[:, None]
     X += noise * rng.normal(size=X.shape)
-    plain = EpisodeSpan(X, X_u, centres)
-    span = EpisodeSpan(library(X), library(X_u), library(centres))
+    plain = EpisodeSpan(X, X_u, centers)
+    span = EpisodeSpan(library(X), library(X_u), library(centers))
     assert span.is_short is plain.is_short is (n == 14)
     for weights in rng.uniform(0, 2, size=(2, 2, 2, n)):
         G, w = (library.numpy(M) for M in span.update(library(weights), 0.4, 1e-9))

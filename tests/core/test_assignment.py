@@ -110,7 +110,7 @@ def test_the_tolerance_is_relative_and_strict():
     np.testing.assert_array_equal(shares(f * 1e-9, 0.2501)[0], [[0.5, 0.5, 0]])
 
 
-def test_ties_are_measured_from_the_minimum_not_from_the_neighbour():
+def test_ties_are_measured_from_the_minimum_not_from_the_neighbor():
     f = np.array([[1.0, 1.08, 1.16]])
     np.testing.assert_array_equal(shares(f, 0.1)[0], [[0.5, 0.5, 0]])
 

@@ -116,11 +116,11 @@ def test_ten_times_the_samples_of_a_class_change_nothing(name):
     assert_close(after.B0, before.B0)
     assert_close(after.C0, before.C0)
 
-    def learnt(of, per):
+    def learned(of, per):
         return reverse_projection(NormalEquations.of(of.moments(), per), 0.3).value
 
-    assert_close(learnt(more, "class"), learnt(classes, "class"))
-    assert np.abs(learnt(more, "sample") - learnt(classes, "sample")).max() > 1e-2
+    assert_close(learned(more, "class"), learned(classes, "class"))
+    assert np.abs(learned(more, "sample") - learned(classes, "sample")).max() > 1e-2
 
 
 @pytest.mark.parametrize("forward", SHARES)
@@ -198,10 +198,10 @@ class TestTwins:
         second = NormalEquations.of(other, per, twin=first)
         third = NormalEquations.of(moments, per, twin=second)
         shapes = decomposed(monkeypatch)
-        assert not third.is_factorised
+        assert not third.is_factorized
         assert third.factor is second.factor is first.factor
         assert second.loss(np.ones((5, 1)), 0.7) > 0
-        assert third.is_factorised
+        assert third.is_factorized
         assert shapes == [(5, 5)]
 
     @pytest.mark.parametrize("per", WEIGHTS)

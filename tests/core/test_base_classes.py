@@ -78,7 +78,7 @@ def test_a_frame_shows_the_equations_and_leaves_nothing_out(per):
 @pytest.mark.parametrize("per", WEIGHTS)
 @pytest.mark.parametrize("forward", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("shape", [{}, {"d": 50}, {"q": 1}], ids=str)
-def test_a_projection_learnt_there_is_the_one_learnt_here(per, forward, shape):
+def test_a_projection_learned_there_is_the_one_learned_here(per, forward, shape):
     problem = uneven(3, **shape)
     base = BaseClasses(problem.moments(), per)
     frame = base.frame(problem.Y_u)
@@ -120,11 +120,11 @@ def test_a_single_equation_keeps_no_decomposition_unless_it_is_asked_for(forward
     problem = uneven(9)
     base = BaseClasses(problem.moments())
     frame = base.frame(problem.Y_u, rotate=rotate)
-    assert frame.equations.is_factorised is rotate
+    assert frame.equations.is_factorized is rotate
     before = frame.lift(directed_projection(frame.equations, 0.2, forward).value)
-    assert base.equations.is_factorised is rotate
+    assert base.equations.is_factorized is rotate
     assert frame.equations.factor.values.shape == (6,)
-    assert base.equations.is_factorised
+    assert base.equations.is_factorized
     assert_close(frame.lift(directed_projection(frame.equations, 0.2, forward).value), before)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
-from reference import eta_and_xi, finite_differences, initial_projection, linearised, random_problem
+from reference import eta_and_xi, finite_differences, initial_projection, linearized, random_problem
 from scipy.linalg import solve_sylvester
 
 from zonkey.core import Competition, bidirectional_projection, learn
@@ -81,7 +81,7 @@ def test_without_a_second_best_only_the_sum_of_delta_makes_the_gradient_vanish()
     assert not xi.any()
 
     def slope(W):
-        return np.abs(finite_differences(lambda V: linearised(problem, V, eta, alpha, beta), W))
+        return np.abs(finite_differences(lambda V: linearized(problem, V, eta, alpha, beta), W))
 
     W = competition.solve(eta, xi, alpha, mu)[0].value
     printed = reference.erplAt(problem, [1 - mu] * len(problem.X_g), alpha, beta)
@@ -93,7 +93,7 @@ def test_without_a_second_best_only_the_sum_of_delta_makes_the_gradient_vanish()
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("n_g", [3, 20])  # an iterative and a direct solve
 @pytest.mark.parametrize(("alpha", "mu", "beta", "tie_tol"), SETTINGS)
-def test_gradient_of_the_linearised_objective_vanishes(rule, n_g, alpha, mu, beta, tie_tol):
+def test_gradient_of_the_linearized_objective_vanishes(rule, n_g, alpha, mu, beta, tie_tol):
     problem = random_problem(5, n_g=n_g)
     W0 = initial_projection(problem, beta)
     competition = compete(problem, beta=beta, tie_tol=tie_tol, rule=rule)
@@ -106,8 +106,8 @@ def test_gradient_of_the_linearised_objective_vanishes(rule, n_g, alpha, mu, bet
     A, B = competition.A_hat(delta, alpha), competition.B_hat(delta, alpha)
     residual = A @ W + W @ B - competition.C_hat(delta, alpha)
     np.testing.assert_allclose(residual, 0.0, atol=1e-10 * np.abs(A).max())
-    gradient = finite_differences(lambda V: linearised(problem, V, delta, alpha, beta), W)
-    scale = np.abs(finite_differences(lambda V: linearised(problem, V, delta, alpha, beta), W0))
+    gradient = finite_differences(lambda V: linearized(problem, V, delta, alpha, beta), W)
+    scale = np.abs(finite_differences(lambda V: linearized(problem, V, delta, alpha, beta), W0))
     assert np.abs(gradient).max() < 1e-6 * max(scale.max(), 1.0)
 
 
@@ -119,7 +119,7 @@ def test_objective_equals_the_printed_one(alpha, mu, beta, tie_tol):
     f, eta, xi = competition.weights(W)
     value = competition.objective(W, f, eta - mu * xi, alpha)
     assert isinstance(value, float)
-    relaxed = linearised(problem, W, eta - mu * xi, alpha, beta)
+    relaxed = linearized(problem, W, eta - mu * xi, alpha, beta)
     assert value == pytest.approx(relaxed, rel=1e-11)
     # A share of nearly equal losses replaces their minimum, at a relative cost of tie_tol.
     printed = reference.erplobj(problem, W, alpha, mu, beta, tie_tol)
@@ -160,7 +160,7 @@ def test_learn_equals_algorithm_1(rule, n_g, max_iter, tol, alpha, mu, beta, tie
     assert path.converged == (path.steps[-1].change <= tol)
     for value, W in zip(path.objective, expected, strict=True):
         eta, xi = eta_and_xi(problem, W, tie_tol, rule)
-        at_W = linearised(problem, W, eta - mu * xi, alpha, beta)  # alpha, not alpha_t
+        at_W = linearized(problem, W, eta - mu * xi, alpha, beta)  # alpha, not alpha_t
         assert value == pytest.approx(at_W, rel=1e-8)
 
 
@@ -173,7 +173,7 @@ def test_best_is_second_best_without_the_second_term():
     assert not np.allclose(best.W, learn(compete(problem), W0, alpha=0.3, mu=0.2).W)
 
 
-def test_without_weight_on_synthesised_samples_nothing_moves():
+def test_without_weight_on_synthesized_samples_nothing_moves():
     problem = random_problem(10)
     W0 = initial_projection(problem, 0.2)
     path = learn(compete(problem, beta=0.2), W0, alpha=0.0, mu=0.5, tol=1e-9)
@@ -182,7 +182,7 @@ def test_without_weight_on_synthesised_samples_nothing_moves():
     assert len(path.steps) == 1
 
 
-def test_assigned_samples_are_ordinary_labelled_samples():
+def test_assigned_samples_are_ordinary_labeled_samples():
     problem = random_problem(11)
     moved = replace(problem, targets=(problem.targets + 1) % 4)
     W0, options = initial_projection(problem, 0.1), {"alpha": 0.5, "mu": 0.3, "max_iter": 1}

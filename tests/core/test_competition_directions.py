@@ -11,7 +11,7 @@ from reference import (
     eta_and_xi,
     finite_differences,
     initial_projection,
-    linearised,
+    linearized,
     random_problem,
 )
 from scipy.optimize import brentq
@@ -91,7 +91,7 @@ def test_matrices_and_objective_equal_the_printed_sums(rule, forward, alpha, mu,
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
     value = compared.objective(W, f, delta, alpha)
     assert isinstance(value, float)
-    expected = linearised(problem, W, delta, alpha, beta, forward)
+    expected = linearized(problem, W, delta, alpha, beta, forward)
     assert value == pytest.approx(expected, rel=1e-10)
 
 
@@ -119,7 +119,7 @@ def test_each_solve_makes_the_gradient_vanish(n_g, forward, alpha, mu, beta, tie
     delta = eta - mu * xi
 
     def fixed(W):
-        return linearised(problem, W, delta, alpha, beta, forward)
+        return linearized(problem, W, delta, alpha, beta, forward)
 
     scale = max(fixed(0 * W0), 1.0)
     assert slope(fixed, solution.value) < 1e-8 * scale
@@ -162,7 +162,7 @@ def test_learn_equals_algorithm_1(rule, n_g, forward, alpha, mu, beta, tie_tol):
     np.testing.assert_allclose(path.W, expected[-1], rtol=1e-8, atol=1e-8)
     for value, W in zip(path.objective, expected, strict=True):
         eta, xi = eta_and_xi(problem, W, tie_tol, rule, forward)
-        at_W = linearised(problem, W, eta - mu * xi, alpha, beta, forward)
+        at_W = linearized(problem, W, eta - mu * xi, alpha, beta, forward)
         assert value == pytest.approx(at_W, rel=1e-8)
 
 
@@ -202,7 +202,7 @@ def test_half_is_the_default(rule, n_g):
 )
 @pytest.mark.parametrize("forward", SHARES)
 def test_no_step_of_a_constant_alpha_makes_the_objective_larger(monkeypatch, rule, mu, q, forward):
-    """With delta fixed at W, the linearised objective is nowhere below F and equals it at W."""
+    """With delta fixed at W, the linearized objective is nowhere below F and equals it at W."""
     monkeypatch.setattr(competition, "DECAY", 1.0)
     moved = 0
     for seed in range(6):
@@ -218,7 +218,7 @@ def test_no_step_of_a_constant_alpha_makes_the_objective_larger(monkeypatch, rul
 
 
 class TestGuard:
-    """Few seen samples, and synthesised ones that are all close to the first unseen class."""
+    """Few seen samples, and synthesized ones that are all close to the first unseen class."""
 
     def one_sided(self, forward):
         problem = random_problem(14, n=6, p=3, d=5, k=3, q=2, n_g=40, noise=0.3)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
-from reference import eta_and_xi, initial_projection, linearised, random_problem
+from reference import eta_and_xi, initial_projection, linearized, random_problem
 from scipy.linalg import solve_sylvester
 from scipy.optimize import brentq
 
@@ -17,7 +17,7 @@ def compete(problem, *, beta=0.01):
 
 
 def one_sided_problem():
-    """Few seen samples, and synthesised ones that are all close to the first unseen class."""
+    """Few seen samples, and synthesized ones that are all close to the first unseen class."""
     problem = random_problem(14, n=6, p=3, d=5, k=3, q=2, n_g=40, noise=0.3)
     return replace(problem, X_g=problem.X_g[problem.targets == 0], targets=problem.targets[::2] * 0)
 
@@ -42,19 +42,19 @@ def test_the_guard_turns_a_saddle_into_a_minimum():
     W, smallest, direction = unguarded(problem, W0, alpha, mu, beta)
     delta = eta - mu * xi
     assert smallest < 0
-    lower = linearised(problem, W + 10 * direction, delta, alpha, beta)
-    assert lower < linearised(problem, W, delta, alpha, beta)
+    lower = linearized(problem, W + 10 * direction, delta, alpha, beta)
+    assert lower < linearized(problem, W, delta, alpha, beta)
 
     solution, used = competition.solve(eta, xi, alpha, mu)
     assert 0 < used < mu
     assert solution.stats.smallest >= beta
     delta = eta - used * xi
-    lowest = linearised(problem, solution.value, delta, alpha, beta)
+    lowest = linearized(problem, solution.value, delta, alpha, beta)
     rng = np.random.default_rng(0)
     for step in [direction, *rng.normal(size=(10, 5, 3))]:
         for size in (1e-2, 1.0, 100.0):
             moved = solution.value + size * step
-            assert linearised(problem, moved, delta, alpha, beta) > lowest
+            assert linearized(problem, moved, delta, alpha, beta) > lowest
 
 
 def mu_with_smallest(value, problem, W, alpha, beta):

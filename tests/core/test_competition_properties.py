@@ -59,7 +59,7 @@ def orthogonal(n, seed):
 
 
 @problems
-def test_the_order_of_synthesised_samples_plays_no_part(seed, shape, options):
+def test_the_order_of_synthesized_samples_plays_no_part(seed, shape, options):
     problem = random_problem(seed, **shape)
     order = np.random.default_rng(seed).permutation(len(problem.X_g))
     moved = replace(problem, X_g=problem.X_g[order], targets=problem.targets[order])
@@ -204,7 +204,7 @@ DEGENERATE = {
     ),
     "constant features": with_constant_features(random_problem(12)),
     "zero features": replace(random_problem(13), X=np.zeros((30, 7)), X_g=np.zeros((20, 7))),
-    "zero synthesised features": replace(random_problem(14), X_g=np.zeros((20, 7))),
+    "zero synthesized features": replace(random_problem(14), X_g=np.zeros((20, 7))),
     "exact fit": replace(
         random_problem(15),
         X=np.eye(4)[np.arange(30) % 4],

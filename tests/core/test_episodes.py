@@ -34,7 +34,7 @@ SETTINGS = [
     (0.8, 0.1, 2.0, 0.05),
     (0.3, 0.0, 0.05, 1e-3),
 ]
-# Support sets of one and several shots, unbalanced, with many, few and no synthesised samples.
+# Support sets of one and several shots, unbalanced, with many, few and no synthesized samples.
 SHAPES = [
     {"shots": 1, "m": 3},
     {"shots": 3, "m": 1},
@@ -54,7 +54,7 @@ def single(problem, *, beta=0.01, rho=0.5, **options):
 
 
 def competition(turned, X, targets, **options):
-    """Return the competition of unlabelled samples X, in the coordinates of the episodes."""
+    """Return the competition of unlabeled samples X, in the coordinates of the episodes."""
     made = replace(turned.synthesized, features=X, targets=targets)
     options = {name: EXACT[name] for name in ("beta", "tie_tol", "rule")} | options
     return Competition(turned.equations, made, turned.Y_u[0], **options)
@@ -174,7 +174,7 @@ def test_both_kinds_of_solver_are_among_the_shapes(monkeypatch):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_support_alone_is_learning_from_labelled_samples(rule):
+def test_support_alone_is_learning_from_labeled_samples(rule):
     problem = random_few_shot(9, shots=3, m=0)
     W, _, _, turned = single(problem, beta=0.1, rule=rule)
     joint = replace(
@@ -235,7 +235,7 @@ def test_more_weight_trades_the_loss_of_the_base_for_that_of_the_support():
         support = own_loss(at, problem.X_u, problem.Y_u[problem.codes])
         return support - own_loss(at, problem.X, problem.Y_s[problem.labels])
 
-    # Of two minimisers, the one with the larger alpha has the smaller difference.
+    # Of two minimizers, the one with the larger alpha has the smaller difference.
     values = [difference(alpha) for alpha in (0.0, 0.1, 0.5, 0.9)]
     assert values == sorted(values, reverse=True)
     assert values[0] > values[-1] + 1
@@ -323,7 +323,7 @@ class TestDegenerate:
         np.testing.assert_array_equal(course.changes, [[[0.0]]])
 
     @pytest.mark.parametrize("rule", RULES)
-    def test_identical_novel_prototypes_share_the_synthesised_samples(self, rule):
+    def test_identical_novel_prototypes_share_the_synthesized_samples(self, rule):
         problem = random_few_shot(24, q=2, shots=2)
         problem = replace(problem, Y_u=np.tile(problem.Y_u[:1], (2, 1)))
         W, X_g, _, turned = single(problem, rule=rule, tie_tol=1e-6)

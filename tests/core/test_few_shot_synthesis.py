@@ -46,14 +46,14 @@ def test_features_equal_the_printed_ones(rho, scaling, m):
 def test_scaling_divides_by_the_squared_norm():
     problem = random_few_shot(2)
     W = projection(problem)
-    centre = run(replace(problem, X_u=0 * problem.X_u), W, rho=0.5).features
+    center = run(replace(problem, X_u=0 * problem.X_u), W, rho=0.5).features
     plain = run(replace(problem, X_u=0 * problem.X_u), W, rho=0.5, scaling=None).features
-    np.testing.assert_allclose(np.sum(W**2) * centre, plain, rtol=1e-12)
-    assert not np.allclose(centre, plain)
+    np.testing.assert_allclose(np.sum(W**2) * center, plain, rtol=1e-12)
+    assert not np.allclose(center, plain)
 
 
 @pytest.mark.parametrize("blur", [0.0, 0.7])
-def test_one_shot_leaves_the_blurred_centre_alone(blur):
+def test_one_shot_leaves_the_blurred_center_alone(blur):
     problem = random_few_shot(3, shots=1, m=4, blur=blur)
     W = projection(problem)
     made = assert_printed(problem, W, rho=0.8)
@@ -79,7 +79,7 @@ def test_without_blur_every_round_repeats_the_first():
     assert not np.isclose(first, second).any()
 
 
-def test_without_perturbation_classes_are_centred_at_zero():
+def test_without_perturbation_classes_are_centered_at_zero():
     problem = random_few_shot(6, m=1, shots=4)
     made = run(problem, projection(problem), rho=0.0)
     for j in range(len(problem.Y_u)):

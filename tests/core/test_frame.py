@@ -1,4 +1,4 @@
-"""Coordinates of a few-shot problem: everything learnt there, lifted, is learnt here as well."""
+"""Coordinates of a few-shot problem: everything learned there, lifted, is learned here as well."""
 
 from dataclasses import replace
 
@@ -68,7 +68,7 @@ CASES = {
     "one novel class": random_few_shot(0, k=20, q=1),
     "one sample a class": random_few_shot(0, k=20, n=5, shots=1),
     "one class each": random_few_shot(0, k=6, p=1, q=1),
-    "no synthesised samples": random_few_shot(0, k=20, m=0),
+    "no synthesized samples": random_few_shot(0, k=20, m=0),
 }
 
 
@@ -184,7 +184,7 @@ def test_learning_there_and_lifting_is_the_naive_episode_here(problem, rule):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("forward", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("name", ["wide", "narrow", "inside the span", "many features"])
-def test_the_whole_of_a_naive_episode_is_learnt_there(name, rule, forward):
+def test_the_whole_of_a_naive_episode_is_learned_there(name, rule, forward):
     frame = frame_of(CASES[name])
     _, _, course = run(CASES[name], frame, rule=rule, forward=forward)
     options = {"tie_tol": 1e-3, "rule": rule, "forward": forward}
@@ -307,7 +307,7 @@ class TestWithoutBase:
         assert frame.U.shape[1] <= min(problem.X_u.shape)
         assert frame.V.shape[1] <= max(1, np.linalg.matrix_rank(problem.Y_u))
 
-    def test_equations_are_zero_and_factorised(self):
+    def test_equations_are_zero_and_factorized(self):
         problem = random_few_shot(3, d=20, k=11, q=3)
         frame = frame_without_base(problem.X_u, problem.Y_u)
         assert frame.U.shape == (20, 6)

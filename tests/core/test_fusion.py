@@ -8,7 +8,7 @@ from scipy.linalg import solve_sylvester
 
 from zonkey.core import Moments, NormalEquations
 from zonkey.core.fusion import (
-    posterior_centres,
+    posterior_centers,
     prototype_error,
     prototype_worth,
     simulated_variances,
@@ -22,7 +22,7 @@ LARGEST = 1e6
 SETTINGS = [("sample", 0.0), ("sample", 0.3), ("class", 0.0), ("class", 0.3), ("class", 1.0)]
 
 
-class TestPosteriorCentres:
+class TestPosteriorCenters:
     @settings(deadline=None, max_examples=50)
     @given(
         seed=st.integers(0, 10**6),
@@ -32,35 +32,35 @@ class TestPosteriorCentres:
     def test_equal_the_printed_formula(self, seed, shots, worth):
         rng = np.random.default_rng(seed)
         prior, means = rng.normal(size=(2, len(shots), 4))
-        centres = posterior_centres(prior, means, np.array(shots), worth)
+        centers = posterior_centers(prior, means, np.array(shots), worth)
         for j, K in enumerate(shots):
             weighted = K * means[j] + worth * prior[j]
             expected = weighted / (K + worth) if K + worth else prior[j]
-            np.testing.assert_allclose(centres[j], expected, rtol=1e-12, atol=1e-14)
+            np.testing.assert_allclose(centers[j], expected, rtol=1e-12, atol=1e-14)
 
     @pytest.mark.parametrize(
         ("shots", "worth", "expected"),
         [(0, 3.0, [1, 2]), (0, 0.0, [1, 2]), (4, 0.0, [5, 10]), (1, 3.0, [2, 4]), (3, 1.0, [4, 8])],
     )
     def test_by_hand(self, shots, worth, expected):
-        centres = posterior_centres(
+        centers = posterior_centers(
             np.array([[1.0, 2.0]]), np.array([[5.0, 10.0]]), np.array([shots]), worth
         )
-        np.testing.assert_array_equal(centres, [expected])
+        np.testing.assert_array_equal(centers, [expected])
 
     @pytest.mark.parametrize("worth", [0, 0.1, 2.0, np.float64(2.0), LARGEST])
     def test_float32_stays_float32(self, worth):
         prior, means = np.random.default_rng(0).normal(size=(2, 4, 3))
         counts = np.array([0, 1, 5, 100])
-        exact = posterior_centres(prior, means, counts, worth)
-        single = posterior_centres(*(M.astype(np.float32) for M in (prior, means)), counts, worth)
+        exact = posterior_centers(prior, means, counts, worth)
+        single = posterior_centers(*(M.astype(np.float32) for M in (prior, means)), counts, worth)
         assert exact.dtype == np.float64
         assert single.dtype == np.float32
         np.testing.assert_allclose(single, exact, rtol=1e-5, atol=1e-6)
 
     def test_inputs_are_left_untouched(self):
         prior, means, counts = np.ones((2, 3)), np.zeros((2, 3)), np.array([0, 2])
-        posterior_centres(prior, means, counts, 1.0)
+        posterior_centers(prior, means, counts, 1.0)
         assert prior.all()
         assert not means.any()
         np.testing.assert_array_equal(counts, [0, 2])
@@ -72,11 +72,11 @@ class TestPrototypeWorth:
         """In many dimensions a squared distance is all but its mean."""
         rng = np.random.default_rng(1)
         d, counts = 4000, np.arange(40) % 9 + 2
-        centres = rng.normal(size=(40, d))
-        prior = centres + (tau2 / d) ** 0.5 * rng.normal(size=centres.shape)
-        means, scatter = np.empty_like(centres), 0.0
+        centers = rng.normal(size=(40, d))
+        prior = centers + (tau2 / d) ** 0.5 * rng.normal(size=centers.shape)
+        means, scatter = np.empty_like(centers), 0.0
         for j, K in enumerate(counts):
-            shots = centres[j] + (sigma2 / d) ** 0.5 * rng.normal(size=(K, d))
+            shots = centers[j] + (sigma2 / d) ** 0.5 * rng.normal(size=(K, d))
             means[j] = sum(shots) / K
             scatter += sum(np.sum((x - means[j]) ** 2) for x in shots)
         found = within_class_variance(scatter, counts)
@@ -174,8 +174,8 @@ def drawn(seed, p, d=6, k=4, noise=0.5):
     Y, W = rng.normal(size=(p, k)), rng.normal(size=(d, k))
     sizes = rng.integers(1, 9, size=p)
     sizes[0] = 5
-    centres = Y @ W.T + 0.4 * rng.normal(size=(p, d))
-    return [c + noise * rng.normal(size=(n, d)) for c, n in zip(centres, sizes, strict=True)], Y
+    centers = Y @ W.T + 0.4 * rng.normal(size=(p, d))
+    return [c + noise * rng.normal(size=(n, d)) for c, n in zip(centers, sizes, strict=True)], Y
 
 
 def alike(seed, p):

@@ -162,7 +162,7 @@ def test_a_reservoir_does_whatever_that_of_numpy_does(library, seed):
         for reservoir, other in ((here, part), (there, placed)):
             reservoir.subtract(other, emptied) if remove else reservoir.merge(other)
         old, new = np.array([2, 0]), np.array([1, 3])
-        pairs = [(here, there), (here.relabelled(4, old, new), there.relabelled(4, old, new))]
+        pairs = [(here, there), (here.relabeled(4, old, new), there.relabeled(4, old, new))]
         for wanted, got in pairs if not inside[codes == 1].any() else pairs[:1]:
             for name, values in wanted.to_arrays(2).items():
                 assert_array_equal(got.to_numpy().to_arrays(2)[name], values)

@@ -84,12 +84,12 @@ def test_the_last_bits_do_not_matter():
         np.testing.assert_array_equal(row_priorities(other, 1), row_priorities(X, 1))
 
 
-def test_centring_in_another_order_does_not_matter():
+def test_centering_in_another_order_does_not_matter():
     X = np.random.default_rng(2).random((400, 200))
     order = np.random.default_rng(3).permutation(400)
-    centred, again = X - X.mean(axis=0), X[order] - X[order].mean(axis=0)
-    assert (again != centred[order]).any()
-    np.testing.assert_array_equal(row_priorities(again, 1), row_priorities(centred, 1)[order])
+    centered, again = X - X.mean(axis=0), X[order] - X[order].mean(axis=0)
+    assert (again != centered[order]).any()
+    np.testing.assert_array_equal(row_priorities(again, 1), row_priorities(centered, 1)[order])
 
 
 @pytest.mark.parametrize("name", FEW_BITS)

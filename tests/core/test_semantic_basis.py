@@ -63,7 +63,7 @@ def test_basis_and_rest_are_B_hat(library, alpha):
         assert_basis(basis, B0, Y_u, now, at, library.numpy)
 
 
-def test_on_the_host_the_mean_of_the_episodes_is_diagonalised_at_every_step():
+def test_on_the_host_the_mean_of_the_episodes_is_diagonalized_at_every_step():
     B0, Y_u, counts = drawn(3)
     bases = bases_of(B0, Y_u)
     basis = bases.of(counts, 0.4, None)

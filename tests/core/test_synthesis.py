@@ -43,7 +43,7 @@ def drawn_rows(parts, made, *, rho, divided=True):
             generate(x, W, Y_u[j], Y_s[source], rho, divided=divided) for x in samples[source]
         ]
         fits = [i for i, x in enumerate(candidates) if np.allclose(x, x_g, rtol=0, atol=1e-12)]
-        assert len(fits) == 1, "a synthesised sample is no perturbed row of its source class"
+        assert len(fits) == 1, "a synthesized sample is no perturbed row of its source class"
         rows.append(fits[0])
     return rows
 

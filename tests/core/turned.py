@@ -34,7 +34,7 @@ def turned_equations(problem):
 
 
 class Turned:
-    """T x E problems, with query sets synthesised by loops, as `Episodes` takes them."""
+    """T x E problems, with query sets synthesized by loops, as `Episodes` takes them."""
 
     def __init__(self, problems, W, *, rho=0.5, divided=True, **options):
         self.problems = problems

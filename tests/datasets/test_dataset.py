@@ -259,7 +259,7 @@ def test_the_hash_changes_with_any_content(changes):
     "changes",
     [
         {"name": "zoo"},
-        {"licence": "CC0-1.0", "citation": "by hand"},
+        {"license": "CC0-1.0", "citation": "by hand"},
         {"class_names": {"ass": "Ass"}, "about": {"file": "x.npz"}},
         {"parts": changed(PARTS, name="v2")},
         {"parts": changed(PARTS, train=[3, 1, 2])},
@@ -288,7 +288,7 @@ def test_the_hash_does_not_depend_on_how_much_is_hashed_at_a_time(monkeypatch, b
 
 
 def test_the_record_is_ready_for_json_and_counts_right():
-    data = make(licence="CC0-1.0", citation="by hand", about={"file": "stripes.npz"})
+    data = make(license="CC0-1.0", citation="by hand", about={"file": "stripes.npz"})
     assert json.loads(json.dumps(data.record())) == {
         "name": "stripes",
         "sha256": data.sha256,
@@ -299,7 +299,7 @@ def test_the_record_is_ready_for_json_and_counts_right():
         "n_unseen": 1,
         "n_val_classes": 1,
         "spaces": {"attributes": 2, "words": 3},
-        "licence": "CC0-1.0",
+        "license": "CC0-1.0",
         "citation": "by hand",
         "file": "stripes.npz",
     }
@@ -308,7 +308,7 @@ def test_the_record_is_ready_for_json_and_counts_right():
 
 def test_what_is_not_known_is_said_not_to_be_stated():
     record = make().record()
-    assert (record["licence"], record["citation"]) == ("not stated", "not stated")
+    assert (record["license"], record["citation"]) == ("not stated", "not stated")
 
 
 def small(labels=("a", "b"), features=None, **more):
@@ -344,7 +344,7 @@ def test_nothing_can_be_set_or_deleted(name):
 
 
 def test_copies_are_the_data_set_itself_and_pickles_its_equal():
-    data = small(class_names={"a": "an A"}, licence="free", about={"file": "x"})
+    data = small(class_names={"a": "an A"}, license="free", about={"file": "x"})
     assert copy.copy(data) is copy.deepcopy(data) is data
     again = pickle.loads(pickle.dumps(data))
     assert again.record() == data.record()

@@ -19,7 +19,7 @@ from zonkey.datasets import DataError, load_emoji
 
 ROOT = Path(__file__).parents[2]
 DATA = files("zonkey.datasets") / "data"
-LICENCES = {
+LICENSES = {
     "noto": "Apache License 2.0",
     "twemoji": "CC BY 4.0",
     "fluent-3d": "MIT",
@@ -74,7 +74,7 @@ def test_sizes_are_those_of_the_documentation(data):
         "n_unseen": 335,
         "n_val_classes": len(data.split.val_classes),
         "spaces": {"text": 384, "name": 384},
-        "licence": data.licence,
+        "license": data.license,
         "citation": data.citation,
         "features": "EfficientNet-Lite0, 256 principal components",
     }
@@ -87,7 +87,7 @@ def test_sizes_are_those_of_the_documentation(data):
 
 def test_every_class_is_drawn_once_in_every_style(data):
     drawn = Counter(zip(data.y.tolist(), data.styles.tolist(), strict=True))
-    assert set(drawn) == {(name, style) for name in data.groups for style in LICENCES}
+    assert set(drawn) == {(name, style) for name in data.groups for style in LICENSES}
     assert set(drawn.values()) == {1}
     assert not data.styles.flags.writeable
 
@@ -114,7 +114,7 @@ def test_every_group_gives_its_share_of_classes(data, drawn, of, share):
 
 def test_the_style_that_is_held_out_changes_from_class_to_class(data):
     held_out = Counter(data.styles[data.split.test_seen].tolist())
-    assert set(held_out) == set(LICENCES)
+    assert set(held_out) == set(LICENSES)
     assert max(held_out.values()) <= 0.3 * 1001
 
 
@@ -224,28 +224,28 @@ def test_every_class_has_a_thumbnail_that_is_not_blank(data, sheet):
     assert not picture.flags.writeable
 
 
-@pytest.mark.parametrize(("colour", "channel"), [("red", 0), ("green", 1), ("blue", 2)])
-def test_thumbnails_belong_to_their_labels(data, colour, channel):
+@pytest.mark.parametrize(("color", "channel"), [("red", 0), ("green", 1), ("blue", 2)])
+def test_thumbnails_belong_to_their_labels(data, color, channel):
     for shape in ("circle", "heart", "square", "book"):
-        name = f"{colour} {shape}"
+        name = f"{color} {shape}"
         if name in data.groups:
             assert data.thumbnail(name)[24, 24].argmax() == channel, name
-    assert f"{colour} circle" in data.groups
+    assert f"{color} circle" in data.groups
 
 
 def test_what_is_embedded_is_small():
     assert sum(len(path.read_bytes()) for path in DATA.iterdir() if path.is_file()) <= 8_000_000
 
 
-def test_the_attribution_names_the_licence_of_every_style(data):
+def test_the_attribution_names_the_license_of_every_style(data):
     rows = [line for line in data.attribution.splitlines() if line.startswith("| pictures")]
-    named = {style: row for row in rows for style in LICENCES if f"`{style}`" in row}
-    assert {style: licence in named[style] for style, licence in LICENCES.items()} == (
-        dict.fromkeys(LICENCES, True)
+    named = {style: row for row in rows for style in LICENSES if f"`{style}`" in row}
+    assert {style: license in named[style] for style, license in LICENSES.items()} == (
+        dict.fromkeys(LICENSES, True)
     )
     assert data.attribution == (DATA / "ATTRIBUTION.md").read_text(encoding="utf-8")
-    for licence in ("MIT", "Apache-2.0", "CC BY 4.0", "Unicode-3.0"):
-        assert licence in data.licence
+    for license in ("MIT", "Apache-2.0", "CC BY 4.0", "Unicode-3.0"):
+        assert license in data.license
 
 
 @pytest.mark.parametrize(
@@ -267,18 +267,18 @@ def test_the_attribution_names_the_licence_of_every_style(data):
         ("CC-BY-4.0.txt", ["Twitter, Inc.", "org/licenses/by/4.0/legalcode", "Changes made:"]),
     ],
 )
-def test_the_text_of_every_licence_comes_with_the_data(file, texts):
+def test_the_text_of_every_license_comes_with_the_data(file, texts):
     text = (DATA / "licenses" / file).read_text(encoding="utf-8")
     assert [part for part in texts if part not in text] == []
     assert f"({file})" in (DATA / "licenses" / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_texts_of_licences_are_declared_for_the_wheel(data):
+def test_the_texts_of_licenses_are_declared_for_the_wheel(data):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {path for pattern in project["license-files"] for path in ROOT.glob(pattern)}
     folder = ROOT / "src" / "zonkey" / "datasets" / "data" / "licenses"
     assert declared == {ROOT / "LICENSE", *folder.iterdir()}
-    assert "zonkey/datasets/data/licenses" in data.licence
+    assert "zonkey/datasets/data/licenses" in data.license
 
 
 def test_the_file_says_what_it_was_built_with(arrays, sources):

@@ -31,7 +31,7 @@ def sha256(content):
 
 
 def registry_of(url, **fields):
-    terms = {"licence": "none", "citation": "none", "about": "stripes"}
+    terms = {"license": "none", "citation": "none", "about": "stripes"}
     known = {"name": "stripes", "url": url, "size": 300_000, "sha256": None, "members": "stripes"}
     return {"stripes": Remote(**{**terms, **known, **fields})}
 

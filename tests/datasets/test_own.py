@@ -237,11 +237,11 @@ def test_parameters_out_of_range(files, keywords, words):
 
 def test_what_a_report_needs_is_passed_on(files):
     names = {"01": "quagga", 7: "seven"}
-    told = {"licence": "CC0-1.0", "citation": "Noah, Ark 1", "class_names": names}
+    told = {"license": "CC0-1.0", "citation": "Noah, Ark 1", "class_names": names}
     data = load_features(*files, **told)
-    assert (data.licence, data.citation) == ("CC0-1.0", "Noah, Ark 1")
+    assert (data.license, data.citation) == ("CC0-1.0", "Noah, Ark 1")
     assert [data.name_of(label) for label in ("01", "7", "ass")] == ["quagga", "seven", "ass"]
-    assert load_features(*files).licence == load_features(*files).citation == "not stated"
+    assert load_features(*files).license == load_features(*files).citation == "not stated"
 
 
 @pytest.mark.parametrize("call", [read_table, read_prototypes])

@@ -30,19 +30,19 @@ def test_every_data_set_names_the_files_it_is_not_complete_without():
 def test_what_is_said_of_the_emoji_is_what_their_loader_says():
     (emoji,) = EMBEDDED
     data = load_emoji()
-    assert (emoji.licence, emoji.citation) == (data.licence, data.citation)
+    assert (emoji.license, emoji.citation) == (data.license, data.citation)
     assert emoji.about.endswith("; load with zonkey.datasets.load_emoji()")
 
 
 @pytest.mark.parametrize("entry", [*REGISTRY.values(), *EMBEDDED], ids=lambda entry: entry.name)
 def test_no_entry_points_to_what_is_not_installed(entry):
-    assert "docs/" not in f"{entry.licence} {entry.citation} {entry.about}"
+    assert "docs/" not in f"{entry.license} {entry.citation} {entry.about}"
 
 
 @pytest.mark.parametrize("entry", [*REGISTRY.values(), *EMBEDDED], ids=lambda entry: entry.name)
 def test_every_entry_states_its_terms_in_one_line(entry):
     assert entry.name == entry.name.lower()
-    for text in (entry.licence, entry.citation, entry.about):
+    for text in (entry.license, entry.citation, entry.about):
         assert text == " ".join(text.split()) != ""
 
 

@@ -115,7 +115,7 @@ def test_rows_labels_and_prototypes_are_those_of_the_files(tmp_path, contents, v
     assert data.unseen_classes.tolist() == sorted(LISTS["testclasses"])
     assert [data.name_of(name) for name in NAMES[:3]] == ["Laysan Albatross", "Auk", "killer whale"]
     assert "TPAMI 2018" in data.citation
-    assert data.licence == "research use; see the data set's own terms"
+    assert data.license == "research use; see the data set's own terms"
 
 
 def test_both_versions_of_the_format_give_the_same_data_set(tmp_path, contents):

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Decomposed(list):
-    """Matrices that NumPy has diagonalised, one after the other."""
+    """Matrices that NumPy has diagonalized, one after the other."""
 
     def times(self, M) -> int:
         """Return how often it was this one, up to rounding."""
@@ -22,7 +22,7 @@ class Decomposed(list):
 
 @contextmanager
 def watched_decompositions() -> Iterator[Decomposed]:
-    """Yield what is diagonalised from here on."""
+    """Yield what is diagonalized from here on."""
     seen, original = Decomposed(), np.linalg.eigh
 
     def noted(M, *args, **options):

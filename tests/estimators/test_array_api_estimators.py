@@ -151,7 +151,7 @@ def test_a_refusal_is_that_of_numpy(library, label):
 
 @in_every_library
 def test_a_model_answers_where_it_is_asked(library):
-    """W is small: it goes to the samples, whichever library it was learnt in."""
+    """W is small: it goes to the samples, whichever library it was learned in."""
     here = model(synthesis=None, candidates="all").fit(X, Y)
     assert_same_answers_but_project(here, here, library)
     there = model(synthesis=None, candidates="all").fit(library(X), library(Y))
@@ -198,7 +198,7 @@ def test_moments_of_a_device_are_as_good_as_samples(library, parameters):
 
 
 @in_every_library
-def test_unlabelled_samples_may_be_on_a_device(library):
+def test_unlabeled_samples_may_be_on_a_device(library):
     expected = model().fit_transductive(X, Y, P.X_new)
     fitted = model().fit_transductive(library(X), library(Y), library(P.X_new))
     assert_same_attributes(fitted, expected, library)

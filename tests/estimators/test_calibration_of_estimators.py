@@ -168,7 +168,7 @@ def rows_of(part):
     return [place[row.tobytes()] for row in part]
 
 
-def test_every_step_of_a_pipeline_is_learnt_anew_in_every_fold():
+def test_every_step_of_a_pipeline_is_learned_anew_in_every_fold():
     step = recording()
     found = calibrate(make_pipeline(step, prepared(**AUTO)), P.X, P.y)
     assert len(step.fits) == 3

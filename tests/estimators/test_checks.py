@@ -62,14 +62,14 @@ class PredictsText(Fast):
         return super().predict(X).astype(str)
 
 
-class FavoursTheFirstSample(Fast):
+class FavorsTheFirstSample(Fast):
     def fit(self, X, y):
         super().fit(X, y)
         self.projection_ = self.projection_ + 0.01 * np.asarray(X)[0][:, None]
         return self
 
 
-class FavoursTheFirstPrototype(Fast):
+class FavorsTheFirstPrototype(Fast):
     def fit(self, X, y):
         super().fit(X, y)
         self.projection_ = self.projection_ + 0.01 * next(iter(self.prototypes.values()))
@@ -151,7 +151,7 @@ class IgnoresItsPenalty(Fast):
         return 0.0
 
 
-class FavoursSeenClasses(Fast):
+class FavorsSeenClasses(Fast):
     def _penalty(self):
         return -super()._penalty()
 
@@ -219,8 +219,8 @@ BREACHES = [
     (PredictsSeenClasses, "check_predicts_candidates_only"),
     (KeepsItsCandidates, "check_with_candidates_equals_fit"),
     (PredictsText, "check_label_types"),
-    (FavoursTheFirstSample, "check_order_of_samples"),
-    (FavoursTheFirstPrototype, "check_order_of_prototypes"),
+    (FavorsTheFirstSample, "check_order_of_samples"),
+    (FavorsTheFirstPrototype, "check_order_of_prototypes"),
     (IgnoresItsSeed, "check_same_seed_same_model"),
     (StartsFromItsLastFit, "check_same_seed_same_model"),
     (Widens, "check_float32"),
@@ -234,7 +234,7 @@ BREACHES = [
     (WidensProbabilities, "check_predict_proba"),
     (HidesOneOfTwo, "check_predict_proba"),
     (IgnoresItsPenalty, "check_seen_penalty"),
-    (FavoursSeenClasses, "check_seen_penalty"),
+    (FavorsSeenClasses, "check_seen_penalty"),
     (PenalisesAll, "check_seen_penalty"),
     (TakesAnyPenalty, "check_seen_penalty"),
     (LearnsAnew, "check_with_classes"),

@@ -93,7 +93,7 @@ def test_prototypes_as_mapping_frame_or_object():
 
 
 @pytest.mark.parametrize("output", ["pandas", "polars"])
-def test_normaliser_may_hand_over_frames(output):
+def test_normalizer_may_hand_over_frames(output):
     last = prepared()
     plain = make_pipeline(FeatureNormalizer(), last).fit(P.X, P.y)
     model = make_pipeline(FeatureNormalizer(), clone(last)).set_output(transform=output)

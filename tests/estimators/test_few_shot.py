@@ -81,8 +81,8 @@ def episodes_by_loops(p, X_u, y_u, *, based, random_state=0, **options):
     projections = []
     for h in range(o["n_episodes"]):
         rng = np.random.default_rng([seed, h])
-        synthesise = {"support": from_support, "base": from_base, None: nothing}[o["synthesis"]]
-        X_g, targets = synthesise(p, W_0, X_u, codes, Y_u, o, rng)
+        synthesize = {"support": from_support, "base": from_base, None: nothing}[o["synthesis"]]
+        X_g, targets = synthesize(p, W_0, X_u, codes, Y_u, o, rng)
         projections.append(algorithm_1(W_0, (X_s, Y_s), (X_u, Y_u[codes]), X_g, targets, Y_u, o))
     return projections
 

@@ -51,7 +51,7 @@ def test_kept_base_classes_give_what_their_moments_give(synthesis):
         assert_array_equal(model.projection_, fitted(synthesis=synthesis).projection_)
 
 
-def test_kept_base_classes_are_diagonalised_once():
+def test_kept_base_classes_are_diagonalized_once():
     model = prepared(base=BaseClasses(BASE))
     with watched_decompositions() as seen:
         for synthesis in SYNTHESES:
@@ -144,8 +144,8 @@ def test_novel_candidates_are_those_of_the_support_set():
 
 
 def test_the_penalty_is_that_of_base_classes():
-    plain, penalised = fitted(candidates="all"), fitted(candidates="all", seen_penalty=2.5)
-    difference = plain.decision_function(X_ALL) - penalised.decision_function(X_ALL)
+    plain, penalized = fitted(candidates="all"), fitted(candidates="all", seen_penalty=2.5)
+    difference = plain.decision_function(X_ALL) - penalized.decision_function(X_ALL)
     expected = np.where(np.isin(plain.classes_, P.seen), 2.5, 0.0)
     assert_allclose(difference, np.broadcast_to(expected, difference.shape), atol=1e-10)
     strong = fitted(candidates="all", seen_penalty=1e6)
@@ -157,8 +157,8 @@ def test_the_penalty_is_that_of_base_classes():
 def test_scores_of_a_few_novel_classes(n):
     chosen = np.isin(P.y_new, P.unseen[:n])
     model = prepared().fit(P.X_new[chosen], P.y_new[chosen])
-    centres = np.stack([model.projection_ @ P.prototypes[label] for label in P.unseen[:n]])
-    scores = -((P.X_new[:, None, :] - centres) ** 2).sum(axis=2)
+    centers = np.stack([model.projection_ @ P.prototypes[label] for label in P.unseen[:n]])
+    scores = -((P.X_new[:, None, :] - centers) ** 2).sum(axis=2)
     scores += (P.X_new**2).sum(axis=1, keepdims=True)
     expected = scores[:, 1] - scores[:, 0] if n == 2 else scores
     assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-9, atol=1e-9)

@@ -109,7 +109,7 @@ def test_a_second_fit_forgets_the_first():
 
 
 def test_pipeline_is_the_steps_one_after_another():
-    # Unit rows need nothing of other samples: base and support are normalised alike.
+    # Unit rows need nothing of other samples: base and support are normalized alike.
     base = Moments.from_arrays(FeatureNormalizer().fit_transform(P.X), P.y, P.prototypes)
     pipeline = make_pipeline(FeatureNormalizer(), prepared(base=base)).fit(X, Y)
     scale = FeatureNormalizer().fit(X)

@@ -34,17 +34,17 @@ def base_projection(forward=0.5):
     return solve_sylvester(forward * A, (1 - forward) * B, P.X.T @ Y_s)
 
 
-def scores_by_loops(centres):
-    scores = [[np.sum(x**2) - np.sum((x - c) ** 2) for c in centres] for x in X_ALL]
+def scores_by_loops(centers):
+    scores = [[np.sum(x**2) - np.sum((x - c) ** 2) for c in centers] for x in X_ALL]
     return np.array(scores)
 
 
-def centre(prior, samples, worth):
+def center(prior, samples, worth):
     return (np.sum(samples, axis=0) + worth * prior) / (len(samples) + worth)
 
 
-def assert_scores(model, centres):
-    expected = scores_by_loops(centres)
+def assert_scores(model, centers):
+    expected = scores_by_loops(centers)
     assert_allclose(model.decision_function(X_ALL), expected, rtol=1e-8, atol=1e-8)
     assert_array_equal(model.predict(X_ALL), model.classes_[expected.argmax(axis=1)])
 
@@ -58,8 +58,8 @@ def assert_scores(model, centres):
 def test_a_class_is_at_the_posterior_mean(worth, forward, rows):
     model = fused(rows, fusion=worth, forward_weight=forward)
     W, X_s, Y_s = base_projection(forward), X[list(rows)], Y[list(rows)]
-    centres = [centre(W @ P.prototypes[j], X_s[Y_s == j], worth) for j in P.unseen]
-    assert_scores(model, centres)
+    centers = [center(W @ P.prototypes[j], X_s[Y_s == j], worth) for j in P.unseen]
+    assert_scores(model, centers)
     assert_allclose(model.projection_, W, rtol=1e-8, atol=1e-11)
     assert model.fusion_ == worth
     assert model.n_iter_ == 0
@@ -68,10 +68,10 @@ def test_a_class_is_at_the_posterior_mean(worth, forward, rows):
 def test_base_classes_have_many_shots():
     model = fused(candidates="all")
     W = base_projection()
-    assert_scores(model, [centre(W @ P.prototypes[j], SHOTS[j], 2.5) for j in P.prototypes])
+    assert_scores(model, [center(W @ P.prototypes[j], SHOTS[j], 2.5) for j in P.prototypes])
     chosen = [P.seen[2], P.unseen[3], P.seen[0]]
     fewer = fused(candidates=chosen)
-    assert_scores(fewer, [centre(W @ P.prototypes[j], SHOTS[j], 2.5) for j in sorted(chosen)])
+    assert_scores(fewer, [center(W @ P.prototypes[j], SHOTS[j], 2.5) for j in sorted(chosen)])
     assert_array_equal(model.with_candidates(chosen).predict(X_ALL), fewer.predict(X_ALL))
 
 
@@ -82,23 +82,23 @@ def test_a_class_without_shots_is_where_its_prototype_is(worth):
     model = fused(two, fusion=worth).with_classes(new).with_candidates([*P.unseen, "class new"])
     W = base_projection()
     vectors = P.prototypes | new
-    centres = [
-        centre(W @ vectors[j], SHOTS[j], worth) if j in P.unseen[:2] else W @ vectors[j]
+    centers = [
+        center(W @ vectors[j], SHOTS[j], worth) if j in P.unseen[:2] else W @ vectors[j]
         for j in model.classes_
     ]
-    assert_scores(model, centres)
+    assert_scores(model, centers)
 
 
 @pytest.mark.parametrize("synthesis", ["support", "base", None])
-def test_what_synthesis_learnt_is_a_prior_too(synthesis):
+def test_what_synthesis_learned_is_a_prior_too(synthesis):
     model = fused(synthesis=synthesis, n_episodes=3)
     if synthesis is not None:
         plain = fitted(synthesis=synthesis, beta=BETA, fusion=None)
         assert_array_equal(model.projection_, plain.projection_)
         assert plain.fusion_ is None
     prior = model.project({j: P.prototypes[j] for j in P.unseen})
-    centres = [centre(p, SHOTS[j], 2.5) for p, j in zip(prior, P.unseen, strict=True)]
-    assert_scores(model, centres)
+    centers = [center(p, SHOTS[j], 2.5) for p, j in zip(prior, P.unseen, strict=True)]
+    assert_scores(model, centers)
 
 
 def test_without_fusion_shots_act_through_the_projection_alone():
@@ -141,7 +141,7 @@ def test_the_prior_may_be_kernel_ridge_regression(candidates):
     K = np.array([[k(y, z) for z in Y_s] for y in Y_s])
     G = np.linalg.solve(K + BETA * np.eye(8), means)
     prior = {j: np.array([k(y, z) for z in Y_s]) @ G for j, y in P.prototypes.items()}
-    assert_scores(model, [centre(prior[j], SHOTS[j], 2.5) for j in model.classes_.tolist()])
+    assert_scores(model, [center(prior[j], SHOTS[j], 2.5) for j in model.classes_.tolist()])
 
 
 def test_single_precision_stays_and_suffices():
@@ -208,12 +208,12 @@ def test_from_one_shot_base_classes_play_the_novel_ones(forward, per):
 
 
 def simulated(seed, *, sigma, tau, n_base=150, n_novel=60, n_samples=12, d=20, k=5):
-    """Class centres off their prototypes by tau a feature, samples off the centres by sigma."""
+    """Class centers off their prototypes by tau a feature, samples off the centers by sigma."""
     rng = np.random.default_rng(seed)
     labels = [f"class {j:03d}" for j in range(n_base + n_novel)]
     vectors = rng.normal(size=(len(labels), k))
-    centres = vectors @ rng.normal(size=(k, d)) + tau * rng.normal(size=(len(labels), d))
-    samples = np.repeat(centres, n_samples, axis=0)
+    centers = vectors @ rng.normal(size=(k, d)) + tau * rng.normal(size=(len(labels), d))
+    samples = np.repeat(centers, n_samples, axis=0)
     samples += sigma * rng.normal(size=samples.shape)
     y = np.repeat(labels, n_samples)
     of_base = y < labels[n_base]
@@ -371,7 +371,7 @@ def test_without_base_nothing_projects_prototypes(fusion):
 
 
 def test_the_worth_of_prototypes_needs_base_classes_and_others():
-    with refused(ValueError, "learnt from base classes; got base=None", "Pass their moments"):
+    with refused(ValueError, "learned from base classes; got base=None", "Pass their moments"):
         prepared(base=None).worth_of_prototypes(X, Y)
     with refused(ValueError, "must not be among the base classes", P.seen[0]):
         prepared().worth_of_prototypes(P.X, P.y)

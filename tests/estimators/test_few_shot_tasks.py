@@ -1,4 +1,4 @@
-"""FewShotClassifier.fit_tasks: many support sets learnt together, each as if it were alone."""
+"""FewShotClassifier.fit_tasks: many support sets learned together, each as if it were alone."""
 
 import numpy as np
 import pandas as pd
@@ -97,7 +97,7 @@ def test_with_more_features_than_samples_or_than_prototypes_span(synthesis, n_at
 
 @pytest.mark.parametrize("budget", [1, 500, 4000, 2**20])
 @pytest.mark.parametrize("synthesis", SYNTHESES)
-def test_memory_decides_what_is_learnt_together_and_nothing_else(monkeypatch, budget, synthesis):
+def test_memory_decides_what_is_learned_together_and_nothing_else(monkeypatch, budget, synthesis):
     model = prepared(synthesis=synthesis, n_episodes=5, **EXACT)
     expected = model.fit_tasks(TASKS, random_states=SEEDS)
     courses, original = [], few_shot_episodes._course
@@ -107,7 +107,7 @@ def test_memory_decides_what_is_learnt_together_and_nothing_else(monkeypatch, bu
         return original(model, tasks, seeds, W, numbers)
 
     monkeypatch.setattr(few_shot_episodes, "_course", noted)
-    # As on a device, where tasks are learnt together.
+    # As on a device, where tasks are learned together.
     monkeypatch.setattr(few_shot_episodes, "is_device_array", lambda _: True)
     monkeypatch.setattr(few_shot_episodes, "_ON_DEVICE", budget)
     for one, other in zip(model.fit_tasks(TASKS, random_states=SEEDS), expected, strict=True):
@@ -167,7 +167,7 @@ def test_the_model_itself_stays_as_it_is():
 
 @pytest.mark.parametrize("base", [BASE, BaseClasses(BASE)], ids=["moments", "kept"])
 @pytest.mark.parametrize("synthesis", SYNTHESES)
-def test_base_classes_are_shared_and_diagonalised_once(base, synthesis):
+def test_base_classes_are_shared_and_diagonalized_once(base, synthesis):
     model = prepared(base=base, synthesis=synthesis)
     if base is not BASE:
         model.fit(*TASKS[0])

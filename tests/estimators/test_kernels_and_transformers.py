@@ -150,13 +150,13 @@ def test_the_semantic_space_has_the_rank_of_the_kernel(parameters, rank):
 @pytest.mark.parametrize("parameters", [{"kernel": "rbf"}, {"prototype_transformer": CENTRED}])
 def test_prototypes_are_projected_as_they_are_given(parameters):
     model = fitted(**parameters)
-    centres = model.project(P.prototypes)
-    assert centres.shape == (12, 10)
+    centers = model.project(P.prototypes)
+    assert centers.shape == (12, 10)
     for given in (Y_ALL, Y_ALL.tolist(), Prototypes.coerce(P.prototypes)):
-        assert_array_equal(model.project(given), centres)
-    assert_array_equal(model.project(pd.DataFrame(P.prototypes).T), centres)
-    assert_allclose(model.project(Y_ALL[3]), centres[[3]], rtol=1e-12)
-    scores = 2 * X_ALL @ centres.T - np.sum(centres**2, axis=1)
+        assert_array_equal(model.project(given), centers)
+    assert_array_equal(model.project(pd.DataFrame(P.prototypes).T), centers)
+    assert_allclose(model.project(Y_ALL[3]), centers[[3]], rtol=1e-12)
+    scores = 2 * X_ALL @ centers.T - np.sum(centers**2, axis=1)
     assert_allclose(model.decision_function(X_ALL), scores, rtol=1e-9, atol=1e-9)
     with refused(ValueError, "must have the 5 dimensions", "got 4"):
         model.project(Y_ALL[:, 1:])
@@ -280,12 +280,12 @@ def test_a_transformer_of_kernel_values(classifier):
 
 
 def test_zero_is_a_width_and_a_constant():
-    # Of rbf with gamma 0 nothing is left but a constant: all classes have the same centre.
+    # Of rbf with gamma 0 nothing is left but a constant: all classes have the same center.
     model = fitted(kernel="rbf", gamma=0.0, direction="reverse")
     assert_allclose(model.project(P.prototypes), model.project(P.prototypes)[[0] * 12])
     parameters = {"degree": 2, "coef0": 0}
-    centres = fitted(kernel="poly", **parameters, direction="reverse").project(P.prototypes)
+    centers = fitted(kernel="poly", **parameters, direction="reverse").project(P.prototypes)
     _, K_s, k = kernel_of_all(kernel="poly", **parameters)
     sums, counts = sums_and_counts(P)
     expected = k @ np.linalg.solve(np.diag(counts) @ K_s + 0.01 * np.eye(8), sums)
-    assert_allclose(centres, expected, rtol=1e-6, atol=1e-7)
+    assert_allclose(centers, expected, rtol=1e-6, atol=1e-7)

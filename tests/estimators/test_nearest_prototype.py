@@ -57,8 +57,8 @@ def test_large_features_do_not_drown_what_tells_candidates_apart(dtype, scale):
     model.projection_ = model.projection_.astype(dtype)
     shifted = (X + scale * np.ones(X.shape[1])).astype(dtype)
     W = model.projection_.astype(np.longdouble)
-    centres = model.prototypes_.matrix @ W.T
-    exact = 2 * shifted.astype(np.longdouble) @ centres.T - (centres**2).sum(axis=1)
+    centers = model.prototypes_.matrix @ W.T
+    exact = 2 * shifted.astype(np.longdouble) @ centers.T - (centers**2).sum(axis=1)
     ranked = np.sort(exact, axis=1)
     clear = ranked[:, -1] - ranked[:, -2] > 100 * np.finfo(dtype).eps * np.abs(ranked[:, -1])
     assert clear.sum() > 5
@@ -111,7 +111,7 @@ def test_one_candidate_is_always_predicted():
     assert model.decision_function(X).shape == (len(X), 1)
 
 
-def test_a_large_penalty_excludes_and_a_negative_one_favours_seen_classes():
+def test_a_large_penalty_excludes_and_a_negative_one_favors_seen_classes():
     assert set(fitted(candidates="all", seen_penalty=1e6).predict(X)) <= set(P.unseen)
     assert set(fitted(candidates="all", seen_penalty=-1e6).predict(X)) <= set(P.seen)
 
@@ -184,7 +184,7 @@ def test_project_and_embed_are_the_two_directions_of_the_projection():
     assert fitted().fit(P.X.astype(np.float32), P.y).project(rows).dtype == np.float32
 
 
-def test_added_classes_are_as_good_as_given_ones_where_nothing_is_synthesised():
+def test_added_classes_are_as_good_as_given_ones_where_nothing_is_synthesized():
     label = P.unseen[0]
     for candidates in ("unseen", "all"):
         parameters = {"synthesis": None, "candidates": candidates}

@@ -163,7 +163,7 @@ def test_a_prototype_that_changed_under_the_same_label_is_noticed():
     assert np.abs(models[0].projection_ - models[1].projection_).max() > 1e-6
 
 
-def test_transformers_that_cannot_be_told_apart_later_are_learnt_each_time():
+def test_transformers_that_cannot_be_told_apart_later_are_learned_each_time():
     base = BaseClasses(gathered())
     for nameless, power in ((lambda M: M**2, 2), (lambda M: M**3, 3)):
         model = prepared(prototype_transformer=FunctionTransformer(nameless)).fit_moments(base)

@@ -1,4 +1,4 @@
-"""Unlabelled samples of unseen classes take the place of X_g in Algorithm 1."""
+"""Unlabeled samples of unseen classes take the place of X_g in Algorithm 1."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def unseen_rows(p):
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("forward", [0.0, 0.5, 0.8])
 @pytest.mark.parametrize(("competition", "rule"), [("second-best", "second-best"), (None, "best")])
-def test_unlabelled_samples_compete_as_synthesised_ones_do(name, competition, rule, forward):
+def test_unlabeled_samples_compete_as_synthesized_ones_do(name, competition, rule, forward):
     p = PROBLEMS[name]
     # Without the forward error a class that is often second best soon has no curvature left.
     odd = ODD | {"mu": 0.01} if forward == 0 else ODD
@@ -105,7 +105,7 @@ def test_neither_the_order_nor_the_seed_has_a_say():
     [P.X_new.tolist(), np.float32(P.X_new), pd.DataFrame(P.X_new), np.asfortranarray(P.X_new)],
     ids=["list", "float32", "DataFrame", "Fortran"],
 )
-def test_unlabelled_samples_in_any_container(given):
+def test_unlabeled_samples_in_any_container(given):
     expected = fitted(**ODD)
     model = fitted(unlabeled=given, **ODD)
     assert_allclose(model.projection_, expected.projection_, rtol=1e-9, atol=1e-12)
@@ -119,7 +119,7 @@ def test_single_precision_stays():
     assert_allclose(model.projection_, fitted(**ODD).projection_, rtol=1e-4, atol=1e-5)
 
 
-def test_unlabelled_samples_stay_as_they_are_and_a_single_one_will_do():
+def test_unlabeled_samples_stay_as_they_are_and_a_single_one_will_do():
     unlabeled = P.X_new.copy()
     fitted(unlabeled=unlabeled, **ODD)
     assert_array_equal(unlabeled, P.X_new)
@@ -149,21 +149,21 @@ def displaced(seed):
     return replace(p, X_new=p.X_new + 1.0)
 
 
-def test_a_displacement_of_the_unseen_classes_is_learnt():
-    accuracies = {"none": [], "synthesised": [], "unlabelled": []}
+def test_a_displacement_of_the_unseen_classes_is_learned():
+    accuracies = {"none": [], "synthesized": [], "unlabeled": []}
     for seed in range(4):
         p = displaced(seed)
         half = np.arange(len(p.y_new)) % 2 == 0  # other samples than those to be scored
         models = {
             "none": p.fitted(ZeroShotClassifier(), synthesis=None),
-            "synthesised": p.fitted(ZeroShotClassifier()),
-            "unlabelled": fitted(p, p.X_new[half], alpha=0.5, max_iter=20, competition=None),
+            "synthesized": p.fitted(ZeroShotClassifier()),
+            "unlabeled": fitted(p, p.X_new[half], alpha=0.5, max_iter=20, competition=None),
         }
         for name, model in models.items():
             accuracies[name].append(model.score(p.X_new[~half], p.y_new[~half]))
     mean = {name: np.mean(values) for name, values in accuracies.items()}
-    assert mean["unlabelled"] > max(mean["none"], mean["synthesised"]) + 0.05
-    assert mean["unlabelled"] > 0.95
+    assert mean["unlabeled"] > max(mean["none"], mean["synthesized"]) + 0.05
+    assert mean["unlabeled"] > 0.95
 
 
 # What is refused
@@ -180,7 +180,7 @@ def test_a_displacement_of_the_unseen_classes_is_learnt():
     ids=str,
 )
 def test_models_without_competition_for_samples(parameters):
-    said = "Unlabelled samples compete for classes in place of synthesised ones"
+    said = "Unlabeled samples compete for classes in place of synthesized ones"
     value = repr(next(iter(parameters.values())))
     with refused(ValueError, said, 'direction="both"', f"{value}", "Use fit(X, y)"):
         fitted(**parameters)
@@ -188,19 +188,19 @@ def test_models_without_competition_for_samples(parameters):
 
 @pytest.mark.parametrize("known", [{label: P.prototypes[label] for label in P.seen}, None])
 def test_without_an_unseen_class_nothing_is_competed_for(known):
-    said = "Unlabelled samples are of unseen classes, and there is none"
+    said = "Unlabeled samples are of unseen classes, and there is none"
     with refused(ValueError, said, "each of the 8 classes has samples", "use fit(X, y)"):
         fitted(prototypes=known, candidates="all")
 
 
 @pytest.mark.parametrize("n_features", [9, 11])
-def test_unlabelled_samples_of_another_encoder(n_features):
+def test_unlabeled_samples_of_another_encoder(n_features):
     said = f"X has {n_features} features, but ZeroShotClassifier is expecting 10 features"
     with refused(ValueError, said):
         fitted(unlabeled=np.ones((4, n_features)))
 
 
-def test_features_of_unlabelled_samples_have_the_names_of_the_others():
+def test_features_of_unlabeled_samples_have_the_names_of_the_others():
     names = [f"feature {i}" for i in range(10)]
     named = replace(P, X=pd.DataFrame(P.X, columns=names))
     model = fitted(named, pd.DataFrame(P.X_new, columns=names), **ODD)
@@ -210,7 +210,7 @@ def test_features_of_unlabelled_samples_have_the_names_of_the_others():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_unlabelled_samples_that_are_not_finite(value):
+def test_unlabeled_samples_that_are_not_finite(value):
     unlabeled = P.X_new.copy()
     unlabeled[2, 3] = value
     with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
@@ -218,13 +218,13 @@ def test_unlabelled_samples_that_are_not_finite(value):
 
 
 @pytest.mark.parametrize("unlabeled", [np.empty((0, 10)), P.X_new[0]], ids=np.shape)
-def test_no_matrix_of_unlabelled_samples(unlabeled):
+def test_no_matrix_of_unlabeled_samples(unlabeled):
     with pytest.raises(ValueError, match=r"minimum of 1 is required|Expected 2D array"):
         fitted(unlabeled=unlabeled)
 
 
 @pytest.mark.parametrize("name", ["seen_penalty", "temperature"])
-def test_nothing_is_chosen_on_classes_whose_samples_are_learnt_from(name):
+def test_nothing_is_chosen_on_classes_whose_samples_are_learned_from(name):
     said = 'seen_penalty="auto" and temperature="auto" are chosen for models that never saw'
     with refused(ValueError, said, "got one that learns from them", "Pass numbers"):
         fitted(**{name: "auto"})

@@ -145,7 +145,7 @@ def test_classes_of_one_size_weigh_alike_either_way(forward):
 
 
 def synthesized(model, W):
-    """Return what the model synthesises with W, in the original coordinates."""
+    """Return what the model synthesizes with W, in the original coordinates."""
     moments = model.gather(UNEVEN.X, UNEVEN.y)
     return synthesize(
         W,

@@ -301,7 +301,7 @@ def test_few_samples_a_class_are_used_more_than_once():
     assert set(model.predict(NOISY.X_new)) <= set(NOISY.unseen)
 
 
-def test_more_neighbours_than_seen_classes_means_all_of_them():
+def test_more_neighbors_than_seen_classes_means_all_of_them():
     every = fitted(n_neighbors=len(NOISY.seen), n_synthetic=16)
     assert_array_equal(fitted(n_neighbors=99, n_synthetic=16).projection_, every.projection_)
 

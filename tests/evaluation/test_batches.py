@@ -1,4 +1,4 @@
-"""Trials learnt together, on the host or on a device: the figures of trials learnt one by one."""
+"""Trials learned together, on the host or on a device: the figures of trials learned one by one."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_trials_on_a_device_can_be_resumed(library, tmp_path):
 
 @pytest.fixture
 def sizes(monkeypatch):
-    """Return a list of how many tasks were learnt together each time."""
+    """Return a list of how many tasks were learned together each time."""
     seen, original = [], FewShotClassifier.fit_tasks
     monkeypatch.setattr(
         FewShotClassifier,
@@ -97,7 +97,7 @@ class Noise(TransformerMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize("kind", ["seeds of parts", "pipeline"])
-def test_models_that_cannot_be_learnt_together_are_fitted_one_by_one(sizes, kind):
+def test_models_that_cannot_be_learned_together_are_fitted_one_by_one(sizes, kind):
     model = few_shot(prototype_transformer=Noise() if kind == "seeds of parts" else None)
     models = {
         "BPL": model if kind == "seeds of parts" else make_pipeline(FeatureNormalizer(), model)
@@ -117,7 +117,7 @@ def test_a_batch_has_at_least_one_trial(value):
 
 
 @in_every_library
-def test_samples_may_be_on_a_device_where_trials_are_learnt_together(sizes, library):
+def test_samples_may_be_on_a_device_where_trials_are_learned_together(sizes, library):
     found = accuracies(convert=library)
     assert sizes == [7]
     assert_same_figures(found, accuracies())

@@ -42,8 +42,8 @@ def test_accuracy_of_every_trial_by_hand(world):
         trial = draw_trial(y, novel, n_way=4, n_shot=2, n_query=5, rng=rng)
         seed = int(rng.integers(2**31 - 1))
         support, query = (X[trial.support], y[trial.support]), (X[trial.query], y[trial.query])
-        neighbour = KNeighborsClassifier(1).fit(*support).predict(query[0])
-        assert results["NN"][number] == per_class_accuracy(query[1], neighbour)
+        neighbor = KNeighborsClassifier(1).fit(*support).predict(query[0])
+        assert results["NN"][number] == per_class_accuracy(query[1], neighbor)
         ours = clone(model).set_params(random_state=seed).fit(*support)
         assert results["BPL"][number] == pytest.approx(ours.score(*query), abs=1e-12)
 

@@ -121,7 +121,7 @@ def test_the_right_preconditioner_leaves_one_step():
     inverse = SharedInverse(D, G)
     assert conjugate_gradients(same, R, None, 1e-12, inverse)[1:] == (1, True)
     assert conjugate_gradients(same, R, None, 1e-12)[1] > 1
-    # A neighbour serves too, in a few steps more.
+    # A neighbor serves too, in a few steps more.
     near = Operator(D[:, None], G[:, None] * 1.01, np.ones((2, 1, 9)))
     Z, steps, converged = conjugate_gradients(near, R, None, 1e-12, inverse)
     spread = Operator(*(np.repeat(M, 3, axis=1) for M in (near.diagonal, near.G, near.w)))

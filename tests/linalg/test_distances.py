@@ -123,12 +123,12 @@ def test_a_row_is_nearest_to_itself():
     assert nearest(X, X, 1)[:, 0].tolist() == list(range(25))
 
 
-def test_more_neighbours_than_rows_gives_all_rows():
+def test_more_neighbors_than_rows_gives_all_rows():
     X, Z = drawn(5, 3, 4, 2)
     assert nearest(X, Z, 9).tolist() == nearest(X, Z, 4).tolist() == naive_nearest(X, Z, 4)
 
 
-def test_no_rows_and_no_neighbours():
+def test_no_rows_and_no_neighbors():
     X, Z = drawn(6, 3, 4, 2)
     assert nearest(X, Z, 0).shape == (3, 0)
     assert squared_distances(X[:0], Z).shape == (0, 4)

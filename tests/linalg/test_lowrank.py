@@ -119,7 +119,7 @@ def test_a_singular_sum_is_reported_although_rounding_made_it_positive(ridge):
     np.testing.assert_array_equal(got.value, expected.value)
 
 
-def test_no_new_factorisation_and_one_change_of_basis_of_F(monkeypatch):
+def test_no_new_factorization_and_one_change_of_basis_of_F(monkeypatch):
     A, B, C, F, w = drawn()
     factor_of_A, factor_of_B = Factor.of(A), Factor.of(B)
     family = Iterative(A, factor_of_A, F)

@@ -139,7 +139,7 @@ def test_one_factor_serves_other_right_hand_sides_and_other_B(monkeypatch):
     A, B, C, _ = known_problem("random", np.float64)
     other = known_problem("indefinite B", np.float64, seed=3)[1]
     factor, pairs = Factor.of(A), [(B, Factor.of(B)), (other, Factor.of(other))]
-    monkeypatch.setattr(Factor, "of", None)  # whatever factorises from here on fails
+    monkeypatch.setattr(Factor, "of", None)  # whatever factorizes from here on fails
     for matrix, known in pairs:
         for right in [C, C[:, ::-1], -3 * C]:
             expected = scipy.linalg.solve_sylvester(A, matrix, right)
@@ -166,7 +166,7 @@ def test_transformations_compose_and_leave_the_factor_alone():
     np.testing.assert_allclose(constant, solve(3 * np.eye(D), B, C).value, atol=1e-12)
 
 
-def test_a_factor_is_an_orthogonal_diagonalisation_in_ascending_order():
+def test_a_factor_is_an_orthogonal_diagonalization_in_ascending_order():
     A = known_problem("negative definite", np.float64)[0]
     factor = Factor.of(A)
     U = factor.from_basis(np.eye(D))
@@ -215,7 +215,7 @@ def test_a_singular_equation_gets_the_least_squares_solution_of_least_norm(
 @each_path
 @pytest.mark.parametrize("n", [1, 2, 5, 20, 60])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_cancelling_spectra_are_found_singular_at_any_size(n, dtype, path):
+def test_canceling_spectra_are_found_singular_at_any_size(n, dtype, path):
     rng = np.random.default_rng(n)
     A = symmetric(rng, rng.uniform(0.5, 2, n)).astype(dtype)
     solution = solve(A, -A, rng.standard_normal((n, n)).astype(dtype), path=path)
@@ -308,5 +308,5 @@ def test_the_right_hand_side_must_fit(shape):
 
 
 def test_a_negative_scale_would_reverse_the_order_of_the_values():
-    with pytest.raises(ValueError, match=r"`scale` must be at least 0.*got -0\.5\. Factorise"):
+    with pytest.raises(ValueError, match=r"`scale` must be at least 0.*got -0\.5\. Factorize"):
         Factor.of(np.eye(2)).transformed(scale=-0.5)

@@ -30,7 +30,7 @@ def test_as_many_solves_as_columns_cost_the_same():
 
 @pytest.fixture
 def taken(monkeypatch):
-    """Record which factorisations of a 300 x 300 matrix are made."""
+    """Record which factorizations of a 300 x 300 matrix are made."""
     seen = []
     for cls in (Factor, Tridiagonal):
 

@@ -1,4 +1,4 @@
-"""Solutions of float64 from a factorisation of float32, against those of float64."""
+"""Solutions of float64 from a factorization of float32, against those of float64."""
 
 import numpy as np
 import pytest
@@ -118,7 +118,7 @@ def test_only_the_symmetric_part_counts(equation):
     assert_accurate(got, A, B, C)
 
 
-def test_nothing_is_factorised_in_float64(equation, monkeypatch):
+def test_nothing_is_factorized_in_float64(equation, monkeypatch):
     A, B, C = equation(few_small(1e-2), OMEGA)
     seen = []
     reduced, known = Tridiagonal.of, Factor.of(B)

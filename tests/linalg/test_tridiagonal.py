@@ -84,7 +84,7 @@ OMEGA = {
 def test_one_factor_serves_scaled_and_shifted_matrices(equation, omega, dtype, monkeypatch):
     A, B, C = equation(np.linspace(0.5, 4, 30), omega, dtype)
     factor = Tridiagonal.of(A)
-    monkeypatch.setattr(Tridiagonal, "of", None)  # whatever factorises from here on fails
+    monkeypatch.setattr(Tridiagonal, "of", None)  # whatever factorizes from here on fails
     for scale, shift in [(1.0, 0.0), (0.3, 0.07), (np.float64(2.0), np.float64(0.4)), (0, 7.3)]:
         matrix = scale * A.astype(float) + shift * np.eye(30)
         got = solve(factor.transformed(scale=scale, shift=shift), B, C)
@@ -137,7 +137,7 @@ def test_the_matrix_may_have_any_layout_and_stays_as_it_is(equation, layout):
 
 
 def test_a_negative_scale_is_refused():
-    with pytest.raises(ValueError, match=r"`scale` must be at least 0.*got -2\. Factorise"):
+    with pytest.raises(ValueError, match=r"`scale` must be at least 0.*got -2\. Factorize"):
         Tridiagonal.of(np.eye(3)).transformed(scale=-2)
 
 

@@ -43,18 +43,18 @@ def make_curves(seed, n_folds=3, **options):
 
 
 def mean_at(folds, penalty):
-    """Mean harmonic mean of penalise-and-argmax; seen columns come first and win ties."""
-    penalised = [scores - penalty * np.isin(CLASSES, SEEN) for _, scores in folds]
+    """Mean harmonic mean of penalize-and-argmax; seen columns come first and win ties."""
+    penalized = [scores - penalty * np.isin(CLASSES, SEEN) for _, scores in folds]
     return np.mean(
         [
             generalized_scores(y, scores.argmax(axis=1), SEEN).harmonic_mean
-            for (y, _), scores in zip(folds, penalised, strict=True)
+            for (y, _), scores in zip(folds, penalized, strict=True)
         ]
     )
 
 
 def brute_force_penalty(folds):
-    """Try every interval between two thresholds, join equal neighbours, take the middle."""
+    """Try every interval between two thresholds, join equal neighbors, take the middle."""
     gaps = [scores[:, :3].max(axis=1) - scores[:, 3:].max(axis=1) for _, scores in folds]
     thresholds = sorted({gap for fold in gaps for gap in fold.tolist()})
     plateaus = []
@@ -139,7 +139,7 @@ def test_means_that_differ_by_rounding_are_equal():
         assert best_penalty([curve_of([0, 1, 2, 4], level, level) for level in levels]) == 3.0
 
 
-def test_an_interval_between_neighbouring_floats_is_hit():
+def test_an_interval_between_neighboring_floats_is_hit():
     thresholds = [1.0, np.nextafter(1.0, 2.0), 2.0]
     curve = curve_of(thresholds, [1, 1, 1, 0, 0], [0, 0, 1, 1, 1])
     assert curve.at(best_penalty([curve])) == (1.0, 1.0, 1.0)

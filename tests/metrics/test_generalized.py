@@ -1,4 +1,4 @@
-"""Generalised scores and the seen-unseen curve against penalise-and-argmax loops."""
+"""Generalized scores and the seen-unseen curve against penalize-and-argmax loops."""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from zonkey.metrics import (
 
 
 def naive_generalized(y_true, y_pred, seen_classes):
-    """acc_s, acc_u and HM, spelt out."""
+    """acc_s, acc_u and HM, spelled out."""
     accuracies = {True: [], False: []}
     for label in sorted(set(y_true)):
         hits = [p == t for t, p in zip(y_true, y_pred, strict=True) if t == label]
@@ -25,13 +25,13 @@ def naive_generalized(y_true, y_pred, seen_classes):
     return s, u, 2 * s * u / (s + u) if s + u else 0.0
 
 
-def penalised_argmax(scores, classes, seen_classes, penalty):
+def penalized_argmax(scores, classes, seen_classes, penalty):
     """Predictions of the definition: subtract, take the first largest."""
-    penalised = np.array(scores, dtype=np.float64)
+    penalized = np.array(scores, dtype=np.float64)
     for column, label in enumerate(classes):
         if label in seen_classes:
-            penalised[:, column] -= penalty
-    return [classes[column] for column in penalised.argmax(axis=1)]
+            penalized[:, column] -= penalty
+    return [classes[column] for column in penalized.argmax(axis=1)]
 
 
 def make_problem(seed, n_samples=60, n_seen=4, n_unseen=3, integer=False, seen_first=False):
@@ -87,7 +87,7 @@ def test_harmonic_mean_is_zero_when_either_accuracy_is():
 )
 def test_labels_may_come_in_any_container(convert):
     y_true, scores, classes, seen = make_problem(3)
-    y_pred = penalised_argmax(scores, classes, seen, 0.4)
+    y_pred = penalized_argmax(scores, classes, seen, 0.4)
     expected = naive_generalized(y_true, y_pred, seen)
     assert generalized_scores(convert(y_true), convert(y_pred), convert(seen)) == pytest.approx(
         expected
@@ -116,7 +116,7 @@ def test_generalized_scores_name_bad_input(y_true, y_pred, seen, message):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_curve_is_penalise_and_argmax_between_all_thresholds(seed, dtype):
+def test_curve_is_penalize_and_argmax_between_all_thresholds(seed, dtype):
     y_true, scores, classes, seen = make_problem(seed)
     scores = scores.astype(dtype)
     curve = seen_unseen_curve(y_true, scores, classes, seen)
@@ -125,7 +125,7 @@ def test_curve_is_penalise_and_argmax_between_all_thresholds(seed, dtype):
     between = np.concatenate([[finite[0] - 1], (finite[1:] + finite[:-1]) / 2, [finite[-1] + 1]])
     # entry i + 1 of the curve holds below penalties[i + 1], the i-th of these
     for i, penalty in enumerate(between):
-        y_pred = penalised_argmax(scores, classes, seen, penalty)
+        y_pred = penalized_argmax(scores, classes, seen, penalty)
         expected = naive_generalized(y_true, y_pred, seen)
         assert curve.at(penalty) == pytest.approx(expected)
         assert (curve.seen[i + 1], curve.unseen[i + 1]) == pytest.approx(expected[:2])
@@ -139,7 +139,7 @@ def test_on_equal_scores_the_seen_class_wins(seed):
     curve = seen_unseen_curve(y_true, scores, classes, seen)
     assert curve.penalties.size < len(y_true) // 2
     for penalty in np.arange(-10, 10.5, 0.5):
-        y_pred = penalised_argmax(scores, classes, seen, penalty)
+        y_pred = penalized_argmax(scores, classes, seen, penalty)
         assert curve.at(penalty) == pytest.approx(naive_generalized(y_true, y_pred, seen))
 
 
@@ -179,7 +179,7 @@ def test_area_and_best_harmonic_mean_are_the_limits_of_a_dense_grid(seed):
     curve = seen_unseen_curve(y_true, scores, classes, seen)
     grid = np.linspace(curve.penalties[1] - 0.1, curve.penalties[-2] + 0.1, 4000)
     points = np.array(
-        [generalized_scores(y_true, penalised_argmax(scores, classes, seen, p), seen) for p in grid]
+        [generalized_scores(y_true, penalized_argmax(scores, classes, seen, p), seen) for p in grid]
     )
     s, u, hm = points.T
     by_grid = float(np.sum((u[1:] - u[:-1]) * (s[1:] + s[:-1]) / 2))

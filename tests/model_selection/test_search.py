@@ -98,7 +98,7 @@ def test_parameters_outside_the_grid_are_those_of_the_estimator(parameters):
 @pytest.mark.parametrize(
     ("name", "values"), [("synthesis", [None, "perturb"]), ("direction", ["forward", "both"])]
 )
-def test_points_may_synthesise_where_the_estimator_does_not(name, values):
+def test_points_may_synthesize_where_the_estimator_does_not(name, values):
     grid, parameters = {name: values, "alpha": [0.6]}, {name: values[0]}
     expected = naive_scores(grid, ClassKFold(3), **parameters)
     assert_allclose(split_scores(searched(grid, **parameters)), expected, atol=1e-12)

@@ -144,7 +144,7 @@ def test_a_pipeline_of_nothing_but_a_classifier_is_that_classifier():
     assert_array_equal(search.predict(P.X_new), alone.predict(P.X_new))
 
 
-# What is learnt how often
+# What is learned how often
 
 
 def recording():
@@ -165,7 +165,7 @@ def recording():
     [({}, 1), ({"whiten__shrinkage": [1.0, 2.0, 1.0]}, 2), ({"power__power": [0.5, 1.0]}, 2)],
     ids=str,
 )
-def test_steps_are_learnt_once_a_fold_for_each_of_their_settings(of_steps, n_settings):
+def test_steps_are_learned_once_a_fold_for_each_of_their_settings(of_steps, n_settings):
     step = recording()
     grid = of_steps | {"classify__beta": [0.1, 1.0, 10.0], "classify__kernel": [None, "rbf"]}
     search = searched(pipeline(whiten=step), grid, refit=False)

@@ -57,7 +57,7 @@ def test_order_of_samples_does_not_matter(y, shuffle):
     assert held_out_classes(splitter, y) == held_out_classes(splitter, sorted(y))
 
 
-def test_without_shuffling_neighbours_in_sorted_order_go_together():
+def test_without_shuffling_neighbors_in_sorted_order_go_together():
     y = ["e", "a", "d", "b", "c", "a"]
     assert held_out_classes(ClassKFold(2), y) == [{"a", "b", "c"}, {"d", "e"}]
 
@@ -120,8 +120,8 @@ class OffsetClassifier(ClassifierMixin, BaseEstimator):
 def test_scoring_only_meets_unseen_classes():
     y = np.repeat(np.arange(6), 4)
     X = y[:, None] + 0.1
-    memorised = cross_val_score(DummyClassifier(), X, y, cv=ClassKFold(3))
-    assert memorised.tolist() == [0.0] * 3
+    memorized = cross_val_score(DummyClassifier(), X, y, cv=ClassKFold(3))
+    assert memorized.tolist() == [0.0] * 3
     assert cross_val_score(OffsetClassifier(), X, y, cv=ClassKFold(3)).tolist() == [1.0] * 3
     assert check_cv(ClassKFold(3)).get_n_splits() == 3
 

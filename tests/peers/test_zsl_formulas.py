@@ -49,8 +49,8 @@ def slope(objective, W):
     return gradient
 
 
-def closeness(x, centre):
-    return np.sum(x**2) - np.sum((x - centre) ** 2)
+def closeness(x, center):
+    return np.sum(x**2) - np.sum((x - center) ** 2)
 
 
 def cosine(a, b):
@@ -74,7 +74,7 @@ def test_sae_solves_its_sylvester_equation(lam):
 
 
 @pytest.mark.parametrize("lam", [0.05, 3.0])
-def test_sae_minimises_the_error_of_encoder_and_decoder(lam):
+def test_sae_minimizes_the_error_of_encoder_and_decoder(lam):
     def objective(W):
         return sum(
             np.sum((x - W.T @ PROTOTYPES[label]) ** 2)
@@ -113,7 +113,7 @@ def test_eszsl_is_the_printed_product(gamma, lam, negative):
 
 
 @pytest.mark.parametrize(("gamma", "lam"), [(0.2, 4.0), (7.0, 0.03)])
-def test_eszsl_minimises_its_regularised_error(gamma, lam):
+def test_eszsl_minimizes_its_regularized_error(gamma, lam):
     X_, Y, S = eszsl_matrices()
 
     def objective(V):
@@ -139,7 +139,7 @@ def test_rpl_is_ridge_regression_of_each_feature(ridge):
 
 
 @pytest.mark.parametrize("ridge", [0.2, 6.0])
-def test_rpl_minimises_the_error_of_samples(ridge):
+def test_rpl_minimizes_the_error_of_samples(ridge):
     def objective(W):
         errors = [x - W @ PROTOTYPES[label] for x, label in zip(X, LABELS, strict=True)]
         return np.sum(np.square(errors)) + ridge * np.sum(W**2)

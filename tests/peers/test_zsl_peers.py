@@ -143,7 +143,7 @@ def test_all_classes_seen_leaves_no_candidate(peer):
         P.prepared(peer, prototypes=seen_only).fit(P.X, P.y)
 
 
-def test_the_direction_of_comparison_does_not_change_what_is_learnt():
+def test_the_direction_of_comparison_does_not_change_what_is_learned():
     models = [P.fitted(zsl.SAE(direction=direction)) for direction in DIRECTIONS]
     assert_array_equal(models[0].projection_, models[1].projection_)
 

@@ -32,7 +32,7 @@ def assert_close(got, expected, dtype=None):
 @in_every_library
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("normalizer", EVERY_NORMALIZER, ids=repr)
-def test_features_are_normalised_as_in_numpy(library, dtype, normalizer):
+def test_features_are_normalized_as_in_numpy(library, dtype, normalizer):
     rows = X.astype(dtype)
     if normalizer.center or normalizer.power == 2:
         rows = np.delete(rows, 5, axis=0)  # beside which all others would vanish
@@ -71,7 +71,7 @@ def test_one_sample_a_class_leaves_features_as_they_are(library):
 
 
 @in_every_library
-def test_what_was_learnt_in_one_library_serves_another(library):
+def test_what_was_learned_in_one_library_serves_another(library):
     rows = X[6:]
     for transformer in (FeatureNormalizer(center=True), WithinClassWhitener()):
         expected = transformer.fit(rows, Y[6:]).transform(rows)

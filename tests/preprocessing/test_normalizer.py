@@ -35,7 +35,7 @@ def test_scikit_learn_conventions(estimator, check):
 
 
 def naive_normalize(X_train, X, power, center, norm):
-    """Power, then centring by the powered training mean, then unit rows: entry by entry."""
+    """Power, then centering by the powered training mean, then unit rows: entry by entry."""
 
     def powered(value):
         return value if power is None else math.copysign(abs(value) ** power, value)

@@ -30,7 +30,7 @@ def unit_rows(X):
 # The paper
 
 
-def test_the_paper_normalises_samples_and_prototypes():
+def test_the_paper_normalizes_samples_and_prototypes():
     model = presets.paper(P.prototypes, synthesis=None, beta=0.3).fit(P.X, P.y)
     unit = {label: vector / np.linalg.norm(vector) for label, vector in P.prototypes.items()}
     expected = ZeroShotClassifier(unit, synthesis=None, beta=0.3).fit(unit_rows(P.X), P.y)
@@ -50,7 +50,7 @@ def test_the_paper_has_the_defaults_of_the_paper():
 
 
 def steps_by_hand(power, shrinkage):
-    """Power, centre and unit length; whitening; unit length again."""
+    """Power, center and unit length; whitening; unit length again."""
     return [
         ("power", FeatureNormalizer(power=power, center=True)),
         ("whiten", WithinClassWhitener(shrinkage)),
@@ -226,7 +226,7 @@ def recommended_few_shot(validation=None, prototypes=F.prototypes, **parameters)
 
 
 def by_hand(point):
-    """Preprocessing learnt from the base classes, and a classifier that knows them after it."""
+    """Preprocessing learned from the base classes, and a classifier that knows them after it."""
     power, shrinkage = point.get("power__power", 0.5), point.get("whiten__shrinkage", 4.0)
     steps = Pipeline(steps_by_hand(power, shrinkage)).fit(F.X, F.y)
     base = Moments.from_arrays(steps.transform(F.X), F.y, F.prototypes)

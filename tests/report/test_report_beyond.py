@@ -66,7 +66,7 @@ def test_the_calibrated_harmonic_mean_is_told_of_models_that_have_one(made, coll
 
 
 def test_a_system_of_the_paper_is_not_measured_by_a_peer_of_its_name(collection):
-    table = experiment_table(EXPERIMENTS["generalised-zsl"], "cub", collection)
+    table = experiment_table(EXPERIMENTS["generalized-zsl"], "cub", collection)
     (row,) = (row for row in table.rows if row[0] == "ESZSL")
     assert row[-1] == "as printed, on ResNet101 features"
     assert row[2] == "-"

@@ -124,7 +124,7 @@ def test_any_shot_tells_what_each_shot_adds(made, collection):
     assert len(found) == 9
 
 
-@pytest.mark.parametrize("name", ["generalised-zsl", "runtime", "tsne", "convergence"])
+@pytest.mark.parametrize("name", ["generalized-zsl", "runtime", "tsne", "convergence"])
 def test_what_does_not_pair_is_not_compared(collection, name):
     assert comparison_table(EXPERIMENTS[name], "cub", collection) is None
 
@@ -334,7 +334,7 @@ def test_trials_are_claimed_of_the_papers_number_of_shots_only(tmp_path, n_way, 
     for model, values in {"BPL (SFSP1)": [0.9, 0.8], "NN": [0.2, 0.1]}.items():
         sizes = {"n_way": n_way, "n_shot": n_shot, "n_query": 15, "n_trials": 2}
         made.write("trials-5", model, accuracies=np.array(values), **sizes)
-    text = f"BPL is better than nearest neighbour in {n_way}-way trials, 5-shot"
+    text = f"BPL is better than nearest neighbor in {n_way}-way trials, 5-shot"
     assert verdicts(made) == ({text: REPRODUCES} if n_claims else {})
 
 

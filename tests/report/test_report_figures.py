@@ -1,4 +1,4 @@
-"""Figures of the report: they show what was measured, without colour, and alike on every run."""
+"""Figures of the report: they show what was measured, without color, and alike on every run."""
 
 import io
 
@@ -36,12 +36,12 @@ def curves(axis):
     return found
 
 
-def test_colours_are_those_of_okabe_and_ito():
+def test_colors_are_those_of_okabe_and_ito():
     assert set(COLOURS) == OKABE_ITO
 
 
 @pytest.mark.parametrize("style", [line_style, bar_style])
-def test_styles_differ_without_colour(style):
+def test_styles_differ_without_color(style):
     plain_styles = []
     for number in range(6):
         given = style(number)
@@ -98,9 +98,9 @@ def test_curves_go_through_the_means_of_each_number_of_shots(figures, made, name
 
 
 def test_the_trade_off_has_a_curve_a_model_with_its_area(figures, made):
-    axis = figures["generalised-zsl"].axes[0]
+    axis = figures["generalized-zsl"].axes[0]
     lines = {line.get_label().split(" (")[0]: line for line in axis.get_lines()}
-    assert list(lines) == list(EXPERIMENTS["generalised-zsl"].models)
+    assert list(lines) == list(EXPERIMENTS["generalized-zsl"].models)
     curve = made.results["zero-shot", "BPL", 0]["curve"]
     assert lines["BPL"].get_xdata() == pytest.approx(100 * np.array(curve["unseen"]))
     assert lines["BPL"].get_ydata() == pytest.approx(100 * np.array(curve["seen"]))
@@ -179,5 +179,5 @@ def test_a_record_without_curves_or_grid_has_no_figure(tmp_path):
         made.write("zero-shot", model, zsl=0.5)
     made.selection("selection", "BPL", {})
     collection = read_collection(tmp_path)
-    for name in ("generalised-zsl", "sensitivity"):
+    for name in ("generalized-zsl", "sensitivity"):
         assert experiment_drawing(EXPERIMENTS[name], "cub", collection) is None

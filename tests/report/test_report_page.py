@@ -137,7 +137,7 @@ def test_quick_runs_have_a_banner_on_the_page_and_in_markdown(tmp_path, quick):
     write_report(build_report(read_collection(tmp_path / "runs")), tmp_path)
     text = "Quick runs: few seeds, folds and trials; a look, not figures to cite."
     page, markdown = ((tmp_path / name).read_text("utf-8") for name in ("index.html", "tables.md"))
-    n_sections = 3  # pure-zsl, generalised-zsl, ablation
+    n_sections = 3  # pure-zsl, generalized-zsl, ablation
     expected = 1 + n_sections if quick else 0  # none in the sections of cub
     assert page.count(f"<p class=banner>{text}</p>") == expected
     assert markdown.count(f"**{text}**") == expected

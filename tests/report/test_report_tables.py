@@ -33,7 +33,7 @@ def text(values, half_width=None):
     return f"{mean} ± {100 * spread:.1f}"
 
 
-@pytest.mark.parametrize("name", ["pure-zsl", "generalised-zsl", "ablation", "alternatives"])
+@pytest.mark.parametrize("name", ["pure-zsl", "generalized-zsl", "ablation", "alternatives"])
 def test_zero_shot_figures_are_mean_and_deviation_over_seeds(made, collection, name):
     experiment = EXPERIMENTS[name]
     labels = {"zsl": "accuracy", "hm": "HM", "ausuc": "AUSUC"}
@@ -53,7 +53,7 @@ def test_zero_shot_figures_are_mean_and_deviation_over_seeds(made, collection, n
     ("name", "metric", "label"),
     [
         ("pure-zsl", "zsl", "accuracy"),
-        ("generalised-zsl", "hm", "HM"),
+        ("generalized-zsl", "hm", "HM"),
         ("alternatives", "zsl", "accuracy"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .catalogue import FEW_SHOT
+from .catalog import FEW_SHOT
 
 _ABLATION = ("FPL", "RPL", "BPL0", "BPL1", "BPL")
 _SHOT_MODELS = tuple(FEW_SHOT)
@@ -59,7 +59,7 @@ _LIST = (
         (*_ABLATION, "BPL, unscaled"), ("zsl", "hit@5"),
     ),
     Experiment(
-        "generalised-zsl", "Generalised zero-shot learning", "Table gsrl", "gsrl", "zero-shot",
+        "generalized-zsl", "Generalized zero-shot learning", "Table gsrl", "gsrl", "zero-shot",
         (*_ABLATION, "BPL, unscaled"), ("acc_s", "acc_u", "hm", "ausuc"),
     ),
     Experiment("ablation", "Ablation", "Fig. comp", "", "zero-shot", _ABLATION, ("zsl",)),

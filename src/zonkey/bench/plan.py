@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .catalogue import FEW_SHOT, ZERO_SHOT
+from .catalog import FEW_SHOT, ZERO_SHOT
 from .experiments import Experiment, Scale, is_zero_shot
 from .models import FewShotModel, ZeroShotModel
 from .records import Key

@@ -26,7 +26,7 @@ def prepared_prototypes(
 ) -> Prototypes:
     """Return prototypes for a classifier that takes them as they come.
 
-    What is learnt of them is learnt from the classes `seen`; None: from all.
+    What is learned of them is learned from the classes `seen`; None: from all.
     """
     if preset == "paper":
         return prototypes.normalized()

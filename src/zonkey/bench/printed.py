@@ -71,7 +71,7 @@ _PURE = {
     "BPL": [74.1, 61.9, 63.2, 28.2],
 }
 _GENERAL = [(data, m) for data in ("awa1", "cub", "sun") for m in ("acc_s", "acc_u", "hm")]
-_GENERALISED = {
+_GENERALizED = {
     "CMT": [86.9, 8.4, 15.3, 60.1, 4.7, 8.7, 28.0, 8.7, 13.3],
     "DeViSE": [68.7, 13.4, 22.4, 53.0, 23.8, 32.8, 27.4, 16.9, 20.9],
     "SSE": [80.5, 7.0, 12.9, 46.9, 8.5, 14.4, 36.4, 2.1, 4.0],
@@ -115,7 +115,7 @@ _MINI = {
 
 PRINTED: tuple[Printed, ...] = (
     *_rows("pzsl", _ZSL, _PURE),
-    *_rows("gsrl", _GENERAL, _GENERALISED),
+    *_rows("gsrl", _GENERAL, _GENERALizED),
     *_rows("gradopt", _ZSL[:3], _ALTERNATIVES),
     *_rows("datagen", _SHOTS, _SYNTHESIS, _RESNET50),
     *_rows("fsltime", [("imnet", "minutes")], _MINUTES, _RESNET50),

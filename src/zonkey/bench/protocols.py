@@ -13,7 +13,7 @@ from ..estimators.calibration import calibrate
 from ..evaluation import draw_trial, large_scale, n_way_k_shot
 from ..evaluation.zero_shot import seen_unseen_scores, zero_shot_scores
 from ..preprocessing import FeatureNormalizer
-from .catalogue import FEW_SHOT, ZERO_SHOT
+from .catalog import FEW_SHOT, ZERO_SHOT
 from .models import CLASSIFY
 from .quiet import quiet
 from .records import pack
@@ -70,8 +70,8 @@ def projection_map(
         ]
     )
     X = parts["test_unseen"][rows]
-    centres = fitted.project(fitted.prototypes_.subset(classes))
-    points = np.concatenate([X, FeatureNormalizer().fit_transform(centres)])
+    centers = fitted.project(fitted.prototypes_.subset(classes))
+    points = np.concatenate([X, FeatureNormalizer().fit_transform(centers)])
     perplexity = min(30.0, (len(points) - 1) / 3)
     places = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
     known = np.sort(classes)
@@ -195,7 +195,7 @@ def _fitted(
     classifier = pipeline[-1]
     if getattr(classifier, "is_transductive_", False):
         raise ValueError(
-            f"Models here must learn from training samples alone; {model!r} has seen unlabelled "
+            f"Models here must learn from training samples alone; {model!r} has seen unlabeled "
             "ones of unseen classes, so that its figures do not compare. Measure it apart."
         )
     parts = {

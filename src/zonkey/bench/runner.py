@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 
 from ..datasets import Dataset
 from . import protocols
-from .catalogue import FEW_SHOT, ZERO_SHOT
+from .catalog import FEW_SHOT, ZERO_SHOT
 from .experiments import Experiment, Scale, is_zero_shot
 from .memory import peak_memory_mb, reset_peak_memory
 from .models import Grid, thinned

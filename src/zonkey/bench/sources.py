@@ -148,7 +148,7 @@ def _restricted(data: Dataset, kept: np.ndarray, split: Split, spaces: dict) -> 
         data.y[kept],
         spaces,
         Split(**moved, name=split.name),
-        licence=data.licence,
+        license=data.license,
         citation=data.citation,
         about=data.about,
     )

@@ -42,7 +42,7 @@ def main(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Recognise classes that have a description and no example."""
+    """Recognize classes that have a description and no example."""
 
 
 @app.command()
@@ -55,7 +55,7 @@ def demo(
         bool, typer.Option("--json", help="Print the record instead of a table.")
     ] = False,
 ) -> None:
-    """Recognise emoji that the model has never seen, by their names."""
+    """Recognize emoji that the model has never seen, by their names."""
     console = Console(stderr=as_json)
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -35,12 +35,12 @@ def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
         what = record["about"].split(";")[0]
         table.add_row(record["name"], what, _size(record), record["where"] or "not fetched")
     Console().print(table)
-    typer.echo("Licence and citation: zonkey data info NAME")
+    typer.echo("License and citation: zonkey data info NAME")
 
 
 @data_app.command("info")
 def describe(name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False) -> None:
-    """Tell all about a data set: size, source, licence, citation."""
+    """Tell all about a data set: size, source, license, citation."""
     with one_line_errors(_AGAIN):
         wanted = name.strip().lower()
         if wanted not in _names():

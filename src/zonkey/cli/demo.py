@@ -1,4 +1,4 @@
-"""The demonstration: emoji never seen in training, recognised by their names."""
+"""The demonstration: emoji never seen in training, recognized by their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..metrics import SeenUnseenCurve
 from ..model_selection import ZeroShotSearchCV
 from ..presets import paper, recommended
 from .demo_shots import any_shot_curves
-from .demo_zonkey import Zonkey, synthesise_a_zebra
+from .demo_zonkey import Zonkey, synthesize_a_zebra
 
 Say = Callable[[str], None]
 
@@ -51,7 +51,7 @@ class DemoResult:
 
 
 def run_demo(seed: int, say: Say = lambda _: None) -> DemoResult:
-    """Zero-shot, generalised zero-shot and any-shot learning on the embedded emoji.
+    """Zero-shot, generalized zero-shot and any-shot learning on the embedded emoji.
 
     `say` is told what is being done.
     """
@@ -72,7 +72,7 @@ def run_demo(seed: int, say: Say = lambda _: None) -> DemoResult:
     say("From no shot to four: the any-shot curve")
     shots = any_shot_curves(seed)
     say("A zebra made of a horse")
-    zonkey = synthesise_a_zebra()
+    zonkey = synthesize_a_zebra()
     record = {
         "command": f"zonkey demo --seed {seed}",
         "seed": seed,

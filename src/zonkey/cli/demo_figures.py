@@ -25,7 +25,7 @@ def draw_any_shot(record: dict[str, Any]) -> Figure:
         for i, (name, curve) in enumerate(record["curves"].items()):
             values = [100 * value for value in curve[key]]
             axis.plot(curve["shots"], values, label=name, **line_style(i))
-        axis.set(xlabel="labelled pictures a class", ylabel=f"{key} (%)", ylim=(0, None))
+        axis.set(xlabel="labeled pictures a class", ylabel=f"{key} (%)", ylim=(0, None))
         add_grid(axis)
     axes[0].set_xticks(range(5))
     axes[1].legend()
@@ -39,8 +39,8 @@ def draw_map(data: EmojiDataset, model: ZeroShotClassifier, X_unseen: np.ndarray
 
     labels = [name for name in data.unseen_classes if data.groups[name] in MAPPED_GROUPS]
     chosen = np.isin(data.y_test_unseen, labels)
-    centres = model.project(model.prototypes_.subset(labels))
-    points = np.concatenate([X_unseen[chosen], _unit(centres)])
+    centers = model.project(model.prototypes_.subset(labels))
+    points = np.concatenate([X_unseen[chosen], _unit(centers)])
     places = TSNE(perplexity=12, init="pca", metric="cosine", random_state=0).fit_transform(points)
     samples, projected = places[: chosen.sum()], places[chosen.sum() :]
     figure = new_figure(9, 9)

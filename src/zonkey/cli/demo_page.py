@@ -54,10 +54,10 @@ def write_page(result: DemoResult, path: Path) -> Path:
     page.add(
         "In short",
         paragraph(
-            f"The model learnt from {sizes['train']} pictures of {record['data']['n_seen']} emoji. "
-            f"Then it had to name pictures of {record['data']['n_unseen']} other emoji, which it "
-            "knows by their Unicode name and keywords only. Parameters were chosen on validation "
-            "classes; test classes had no say."
+            f"The model learned from {sizes['train']} pictures of {record['data']['n_seen']} "
+            f"emoji. Then it had to name pictures of {record['data']['n_unseen']} other emoji, "
+            "which it knows by their Unicode name and keywords only. Parameters were chosen on "
+            "validation classes; test classes had no say."
         ),
         table_html(["model", "chosen", *HEADINGS.values()], model_rows(record), numbers_from=2),
         paragraph(
@@ -119,7 +119,7 @@ def write_page(result: DemoResult, path: Path) -> Path:
             + ", ".join(f"{name} {number}" for name, number in record["versions"].items()),
             dim=True,
         ),
-        f"<details><summary>Sources and licences</summary><pre>{escape(data.attribution)}</pre>"
+        f"<details><summary>Sources and licenses</summary><pre>{escape(data.attribution)}</pre>"
         "</details>",
     )
     return page.write(path)
@@ -212,7 +212,7 @@ def _zonkey(result: DemoResult) -> list[str]:
         cards.append(f'<div class="card"><b>looks like ({escape(how)})</b><ol>{items}</ol></div>')
     text = (
         f"The paper's own example: a {zonkey.label} made of a {zonkey.source} may come out a "
-        "donkey. Here the pictures of one emoji are moved towards another that was taken out of "
+        "donkey. Here the pictures of one emoji are moved toward another that was taken out of "
         "training (Eq. generate with rho = 1). Which class does the result resemble, the one it "
         "was made of aside? Such samples must not be trusted, which is what competition is for."
     )

@@ -1,4 +1,4 @@
-"""What the project is named after: a zebra synthesised from a horse, and what it comes out as."""
+"""What the project is named after: a zebra synthesized from a horse, and what it comes out as."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Zonkey:
     Attributes
     ----------
     label, source : str
-        The class taken out of training, and the one whose samples were moved towards it.
+        The class taken out of training, and the one whose samples were moved toward it.
     looks_like : dict of str to dict
-        Share of the synthesised samples that each class is nearest to, by the mean of its real
+        Share of the synthesized samples that each class is nearest to, by the mean of its real
         samples, the source aside; for printed and for unscaled perturbation.
     """
 
@@ -38,8 +38,8 @@ class Zonkey:
         return {"label": self.label, "source": self.source, "looks_like": self.looks_like}
 
 
-def synthesise_a_zebra(label: str = "zebra", source: str = "horse") -> Zonkey:
-    """Take one class out of all the data, synthesise it from another, and look at the result."""
+def synthesize_a_zebra(label: str = "zebra", source: str = "horse") -> Zonkey:
+    """Take one class out of all the data, synthesize it from another, and look at the result."""
     data = load_emoji()
     known = data.y != label
     normalizer = FeatureNormalizer().fit(data.X[known])

@@ -1,4 +1,4 @@
-"""Which unseen class each synthesised sample is pulled to, and which it is pushed from.
+"""Which unseen class each synthesized sample is pulled to, and which it is pushed from.
 
 f_ij is the loss of giving sample i to class j. eta is the gradient of its minimum over j
 (Eq. subgrad01), xi that of its second-best minimum (Eq. subgrad11), both relaxed so that
@@ -35,12 +35,12 @@ def losses(
     """
     xp = namespace(W)
     a, b = 2 * forward, 2 - 2 * forward
-    centres = Y_u @ xp.matrix_transpose(W)  # q x d
+    centers = Y_u @ xp.matrix_transpose(W)  # q x d
     squares = _squared_rows(X_g) if of_X is None else of_X
     projected = _squared_rows(X_g @ W) if of_XW is None else of_XW
     of_samples = a * projected + b * squares
-    of_classes = a * _squared_rows(Y_u) + b * _squared_rows(centres)
-    products = X_g @ xp.matrix_transpose(centres)
+    of_classes = a * _squared_rows(Y_u) + b * _squared_rows(centers)
+    products = X_g @ xp.matrix_transpose(centers)
     f = of_samples[..., :, None] + of_classes[..., None, :] - 4 * products
     if of_XW is not None:  # perhaps rounded: clipped, classes that differ could become equal
         return f

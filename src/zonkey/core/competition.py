@@ -6,7 +6,7 @@ With gamma = alpha/(1-alpha) and nu = beta (1+gamma), Eq. erplobj divided by 1 +
            + alpha sum_g (min_j f_ij - mu min_{j not in j(i)} f_ij).
 
 The two errors, here and in f_ij, may weigh differently: a = 2 forward and b = 2 - a times.
-Both minima are linearised at W^(t) as sum_j delta_ij f_ij, and the next W makes the gradient
+Both minima are linearized at W^(t) as sum_j delta_ij f_ij, and the next W makes the gradient
 vanish, which is the Sylvester equation A-hat W + W B-hat = C-hat.
 """
 
@@ -148,7 +148,7 @@ class Competition:
         """Return F(W), given f and delta = eta - mu xi at W (Eq. erplobj over 1 + gamma).
 
         The minima are relaxed as in Eqs. subgrad01 and subgrad11: the mean over the classes
-        that are tied for one, which is what the algorithm linearises.
+        that are tied for one, which is what the algorithm linearizes.
         """
         competing = float(namespace(W).sum(delta * f))
         seen = self.equations.loss(W, self.forward)

@@ -61,7 +61,7 @@ class DeviceReservoir:
         stays = xp.take(self._priorities, left, axis=0) <= xp.take(self._limits, codes, axis=0)
         self._hold(left[stays & ~xp.take(is_emptied, codes, axis=0)])
 
-    def relabelled(self, n_classes: int, old: np.ndarray, new: np.ndarray) -> DeviceReservoir:
+    def relabeled(self, n_classes: int, old: np.ndarray, new: np.ndarray) -> DeviceReservoir:
         """Return the same samples with class old[i] renamed new[i]."""
         xp = namespace(self._rows)
         other = DeviceReservoir(n_classes, self.size, self.seed, self._rows)

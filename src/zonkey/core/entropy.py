@@ -1,6 +1,6 @@
 """Minimum-entropy competition: the alternative of Eq. entropyobj, by gradient descent.
 
-Every synthesised sample has a distribution over the unseen classes,
+Every synthesized sample has a distribution over the unseen classes,
 
     P_ij = exp(-f_ij) / sum_l exp(-f_il),
 

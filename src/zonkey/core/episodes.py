@@ -1,13 +1,13 @@
 """Algorithm 1 for many few-shot episodes at a time (section 4.3 of the paper).
 
-The episodes of a task differ by the noise in their synthesised samples alone, and tasks over the
+The episodes of a task differ by the noise in their synthesized samples alone, and tasks over the
 same base classes by their support sets. All of them take their steps together: one batched product
 in place of a loop, one eigendecomposition of B-hat and one exact inverse a task for all of its
 episodes, which a few conjugate gradients then correct for what is particular to each.
 
-A support sample enters A-hat, B-hat and C-hat (Eqs. erplAt0 to erplCt0) exactly as a synthesised
+A support sample enters A-hat, B-hat and C-hat (Eqs. erplAt0 to erplCt0) exactly as a synthesized
 one whose delta is fixed: 1 for its own class, 0 for the others. So the two sets are one list of
-samples here, of which the labelled, the last, do not compete.
+samples here, of which the labeled, the last, do not compete.
 
 Axes: T tasks, E episodes of each. W is kept transposed, as Z (T, E, k, d), one system a row.
 """
@@ -122,7 +122,7 @@ class Episodes:
         return namespace(M).broadcast_to(M[:, None, :, :], (*self.shape, *M.shape[1:]))
 
     def weights(self, Z: Array, Y: Array) -> tuple[Array, Array]:
-        """Return eta and xi at W = Z', synthesised samples first, shape (T, E, N, q).
+        """Return eta and xi at W = Z', synthesized samples first, shape (T, E, N, q).
 
         Z and the prototypes Y (T, q, k) may be in any basis of the semantic space.
         """
@@ -267,7 +267,7 @@ class Episodes:
         return Z, {Status.SOLVED}
 
     def _is_iterative(self, span: EpisodeSpan) -> bool:
-        """Say whether conjugate gradients cost less than a factorisation for each episode."""
+        """Say whether conjugate gradients cost less than a factorization for each episode."""
         return span.is_short or is_cheaper_by_iteration(
             self.X.shape[3], self.X.shape[2], self.Y_u.shape[2]
         )
@@ -275,7 +275,7 @@ class Episodes:
     def _solve_directly(
         self, basis: SemanticBasis, delta: Array, alpha: float
     ) -> tuple[Array, set[Status]]:
-        """Do the same one by one, by dense factorisations."""
+        """Do the same one by one, by dense factorizations."""
         xp = namespace(delta)
         mT = xp.matrix_transpose
         scale, shift = self._terms(alpha)

@@ -78,7 +78,7 @@ class Frame:
 
 
 class BaseClasses:
-    """Moments of seen classes, diagonalised once and then kept for any number of fits.
+    """Moments of seen classes, diagonalized once and then kept for any number of fits.
 
     Parameters
     ----------

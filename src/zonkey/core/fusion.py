@@ -1,6 +1,6 @@
-"""How many shots a prototype is worth: the weight of prior and evidence for a class centre.
+"""How many shots a prototype is worth: the weight of prior and evidence for a class center.
 
-The projected prototype W y is a prior for the centre m of a class, the mean x_bar of its K shots is
+The projected prototype W y is a prior for the center m of a class, the mean x_bar of its K shots is
 evidence. With an error of variance tau^2 in the one and samples of variance sigma^2 around m, both
 summed over the features, the posterior mean is
 
@@ -23,7 +23,7 @@ _FOLDS = 10
 _LARGEST = 1e6
 
 
-def posterior_centres(prior: Array, means: Array, counts: np.ndarray, worth: float) -> Array:
+def posterior_centers(prior: Array, means: Array, counts: np.ndarray, worth: float) -> Array:
     """Return m_hat of each class, one a row, from W y, x_bar, K and n0."""
     shots = np.asarray(counts, np.float64)[:, None]
     total = shots + float(worth)
@@ -86,7 +86,7 @@ def simulated_variances(
 ) -> tuple[float, float]:
     """Return sigma^2 and tau^2 of base classes, by episodes in which some play novel ones.
 
-    W is learnt without a tenth of the classes at a time, drawn at random, and compared with their
+    W is learned without a tenth of the classes at a time, drawn at random, and compared with their
     means. sigma^2 is NaN where no class has two samples, tau^2 where there are fewer than two
     classes, or where sigma^2 is.
     """
@@ -99,7 +99,7 @@ def simulated_variances(
         return sigma2, float("nan")
     Y = moments.prototypes.matrix[rows].astype(np.float64)
     prior = np.empty_like(means)
-    # Neighbours in sorted order may be relatives, and would be held out together.
+    # Neighbors in sorted order may be relatives, and would be held out together.
     order = np.random.default_rng(0).permutation(len(rows))
     # Moments keep one scatter around the class means for all; a class is given its share.
     share = within_scatter(moments) / counts.sum() if forward else np.zeros_like(moments.A0)

@@ -1,8 +1,8 @@
 """How much competition a step can bear: mu is lowered where the equation would lose its curvature.
 
 Classes that are often second best get negative weight in B-hat. As the smallest eigenvalue of the
-operator W -> A-hat W + W B-hat falls towards zero the solution grows without bound, and below zero
-it is no minimiser at all. So a step keeps a share of the curvature that it would have without any
+operator W -> A-hat W + W B-hat falls toward zero the solution grows without bound, and below zero
+it is no minimizer at all. So a step keeps a share of the curvature that it would have without any
 push, or it is pushed less.
 """
 

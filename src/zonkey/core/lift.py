@@ -4,7 +4,7 @@ With K_s = k(Y_s, Y_s) = V diag(w) V' the coordinates of any prototype y in that
 
     phi(y) = diag(w)^(-1/2) V' k(Y_s, y),        phi(y)'phi(z) = k(y, z) for any y and seen z.
 
-A projection is learnt from seen prototypes alone, so that W is zero outside their span: all that
+A projection is learned from seen prototypes alone, so that W is zero outside their span: all that
 holds for y holds for phi(y), and learning with phi(y) is learning with the kernel, exactly.
 """
 

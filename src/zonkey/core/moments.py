@@ -1,4 +1,4 @@
-"""Everything that projection learning needs of the labelled data, gathered in one pass.
+"""Everything that projection learning needs of the labeled data, gathered in one pass.
 
     A0 = sum_i x_i x_i',     B0 = sum_i y_li y_li',     C0 = sum_i x_i y_li'
 
@@ -34,7 +34,7 @@ _DEVICE_BLOCK = 65536
 
 
 class Moments:
-    """Sufficient statistics of labelled samples, for given class prototypes.
+    """Sufficient statistics of labeled samples, for given class prototypes.
 
     Sums are kept in float64 whatever the dtype of the data, so that neither chunking
     nor float32 input costs accuracy. They are in the array library and on the device of the
@@ -185,7 +185,7 @@ class Moments:
             source[rows] = seen
             source = placed_like(source, zeros)
             moments._sums = xp.take(xp.concat([self._sums, zeros]), source, axis=0)
-        moments._reservoir = self._reservoir.relabelled(len(moments.prototypes), seen, rows)
+        moments._reservoir = self._reservoir.relabeled(len(moments.prototypes), seen, rows)
         return moments
 
     def __add__(self, other: Moments) -> Moments:

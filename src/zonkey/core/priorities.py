@@ -72,7 +72,7 @@ def _device_priorities(X: Array, keys: np.ndarray) -> Array:
 
 
 def _mix(h: np.ndarray) -> np.ndarray:
-    """Spread every input bit over all output bits (the finaliser of SplitMix64)."""
+    """Spread every input bit over all output bits (the finalizer of SplitMix64)."""
     for shift, factor in _MIXERS:
         h = (h ^ (h >> np.uint64(shift))) * np.uint64(factor)
     return h ^ (h >> np.uint64(_LAST_SHIFT))

@@ -1,7 +1,7 @@
 """Projections between semantic and feature space, in closed form from the moments.
 
 W (d x k) takes a prototype to the feature space as W y, and a feature vector to the
-semantic space as W'x. The three models of the paper minimise, over the seen samples,
+semantic space as W'x. The three models of the paper minimize, over the seen samples,
 
     FPL   sum_i ||W'x_i - y_li||^2 + beta ||W||^2       (A0 + beta I) W = C0
     RPL   sum_i ||x_i - W y_li||^2 + beta ||W||^2       W (B0 + beta I) = C0
@@ -88,10 +88,10 @@ class NormalEquations:
         return Factor.of(self.A0)
 
     @property
-    def is_factorised(self) -> bool:
+    def is_factorized(self) -> bool:
         """Whether the decomposition of A0 is there already."""
         if self.twin is not None:
-            return self.twin.is_factorised
+            return self.twin.is_factorized
         return self.A0.ndim == 1 or "factor" in vars(self)
 
     def loss(self, W: Array, forward: float = 0.5) -> float:
@@ -148,7 +148,7 @@ def directed_projection(equations: NormalEquations, beta: float, forward: float)
     back = 1 - forward
     like = equations.C0
     A: Array | Factor = Factor.zeros(d, like=like)
-    if forward and equations.is_factorised:
+    if forward and equations.is_factorized:
         A = equations.factor.transformed(scale=forward, shift=forward * beta)
     elif forward:  # for a single equation the solver may know a cheaper way
         A = float(forward) * (equations.A0 + float(beta) * identity_like(equations.A0))

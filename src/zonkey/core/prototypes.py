@@ -58,7 +58,7 @@ class Prototypes:
             return prototypes
         if isinstance(prototypes, Mapping):
             return cls(_key_array(prototypes), _stack_vectors(prototypes))
-        if cls.is_labelled(prototypes):
+        if cls.is_labeled(prototypes):
             return cls(np.asarray(prototypes.index), _frame_matrix(prototypes))
         package = type(prototypes).__module__.split(".")[0]
         kind = f"{package}.{type(prototypes).__name__}".removeprefix("builtins.")
@@ -69,7 +69,7 @@ class Prototypes:
         )
 
     @staticmethod
-    def is_labelled(prototypes: Any) -> bool:
+    def is_labeled(prototypes: Any) -> bool:
         """Say whether `coerce` accepts this; a bare matrix does not say which row is whose."""
         # A list has an attribute `index` too; a DataFrame alone has both.
         is_frame = hasattr(prototypes, "index") and hasattr(prototypes, "to_numpy")

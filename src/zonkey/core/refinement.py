@@ -1,4 +1,4 @@
-"""Refine an initial projection on synthesised samples, by whichever form of competition."""
+"""Refine an initial projection on synthesized samples, by whichever form of competition."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Reservoir:
                 left = left[priorities[left] <= self._limits[j]]
                 self._rows[j], self._priorities[j] = rows[left], priorities[left]
 
-    def relabelled(self, n_classes: int, old: np.ndarray, new: np.ndarray) -> Reservoir:
+    def relabeled(self, n_classes: int, old: np.ndarray, new: np.ndarray) -> Reservoir:
         """Return the same samples with class old[i] renamed new[i]."""
         reservoir = Reservoir(n_classes, self.size, self.seed)
         reservoir._limits[new] = self._limits[old]

@@ -1,7 +1,7 @@
 """The eigenbasis of B-hat that the episodes of a task share.
 
 B-hat is small, and an eigendecomposition of a small matrix is what a GPU does worst: it is done on
-the host. There, the mean over the episodes is diagonalised at every step. On a device a basis
+the host. There, the mean over the episodes is diagonalized at every step. On a device a basis
 serves as long as B-hat is not far from it: what differs,
 
     B-hat_h = tau (B_ref - b beta I) + b beta I + Y'diag(e_h) Y,    tau = (1-alpha) / (1-alpha_ref),
@@ -105,7 +105,7 @@ class SemanticBases:
         return self._b * (alpha * counts - known[:, None, :])
 
     def _brought_near(self, counts: np.ndarray, alpha: float, known: Reference | None) -> Reference:
-        """Diagonalise anew for the tasks that have gone far from what is known."""
+        """Diagonalize anew for the tasks that have gone far from what is known."""
         mean = counts.mean(axis=1)
         if known is None:
             T, q = mean.shape

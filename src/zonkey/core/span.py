@@ -1,6 +1,6 @@
 """The few directions that the samples of an episode really have.
 
-Synthesised samples are deviations of the support set around projected prototypes, blurred by a
+Synthesized samples are deviations of the support set around projected prototypes, blurred by a
 little noise: there are far fewer directions than samples. With F = X' diag(w)^(1/2) (d x N), and
 an orthonormal S (d x s) that spans support set and projected prototypes, the update F F' of A0 is
 G G', G = F Q, where Q is an orthonormal basis of F'S (the approximation of Nystrom). What is left
@@ -24,15 +24,15 @@ class EpisodeSpan:
     ----------
     X : array of shape (T, E, N, d)
         Samples of the episodes.
-    X_u, centres : arrays of shape (T, N_u, d) and (T, q, d)
+    X_u, centers : arrays of shape (T, N_u, d) and (T, q, d)
         Support sets and projected prototypes, whose span the samples hardly leave.
     """
 
-    def __init__(self, X: Array, X_u: Array, centres: Array) -> None:
+    def __init__(self, X: Array, X_u: Array, centers: Array) -> None:
         xp = namespace(X)
         self.X = X
         self._known: _Factors | None = None
-        around = xp.matrix_transpose(xp.concat([X_u, centres], axis=1))
+        around = xp.matrix_transpose(xp.concat([X_u, centers], axis=1))
         # With hardly fewer directions than samples or features there is nothing to gain.
         self.is_short = 2 * around.shape[-1] <= min(X.shape[-2:])
         if self.is_short:

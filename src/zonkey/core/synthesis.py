@@ -1,6 +1,6 @@
 """Semantic feature synthesis by perturbation (SFSP): unseen features from seen ones.
 
-Eq. generate moves a sample of a semantically close seen class j' towards the projected
+Eq. generate moves a sample of a semantically close seen class j' toward the projected
 prototype of the unseen class j:
 
     x_i^(g) = x_i^(s) + rho W (y_j^(u) - y_j'^(s)) / ||W||_F^2
@@ -50,7 +50,7 @@ def synthesize(
     scaling: str | None = "squared-norm",
     rng: np.random.Generator,
 ) -> Synthesized:
-    """Synthesise features for every unseen class (Eq. generate).
+    """Synthesize features for every unseen class (Eq. generate).
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def synthesize(
     n_neighbors : int
         k_g, how many seen classes serve an unseen one; all of them if there are fewer.
     n_synthetic, per : int, {"class", "neighbor"}
-        The paper asks for 15 samples "from each seen class in the neighbourhood"
+        The paper asks for 15 samples "from each seen class in the neighborhood"
         (``per="neighbor"``) and for N_g = 15 q in all (``per="class"``).
     scaling : {"squared-norm", None}
         Divide the perturbation by ||W||_F^2 as printed, or not at all.
@@ -117,7 +117,7 @@ def raw_material(
 def perturbed(
     raw: Synthesized, W: Array, Y_u: Array, Y_s: Array, *, rho: float, scaling: str | None
 ) -> Synthesized:
-    """Move raw samples towards the classes they are to become samples of (Eq. generate)."""
+    """Move raw samples toward the classes they are to become samples of (Eq. generate)."""
     xp = namespace(W)
     direction = xp.take(Y_u, raw.targets, axis=0) - xp.take(Y_s, raw.sources, axis=0)
     offsets = perturbation(W, direction, rho=rho, scaling=scaling)
@@ -134,9 +134,9 @@ def synthesize_from_support(
     rho: float,
     scaling: str | None = "squared-norm",
 ) -> Synthesized:
-    """Synthesise features from a few labelled ones (Eq. generate1).
+    """Synthesize features from a few labeled ones (Eq. generate1).
 
-    What is kept of a real sample is its deviation from the mean of its class; the centre is the
+    What is kept of a real sample is its deviation from the mean of its class; the center is the
     projected prototype, blurred by epsilon_i:
 
         x_i^(g) = (x_i^(u) - mean_j^(u)) + rho W (y_j^(u) + epsilon_i) / ||W||_F^2
@@ -148,7 +148,7 @@ def synthesize_from_support(
     X_u, codes : arrays of shape (..., N_u, d) and (..., N_u)
         Support samples, and the row of Y_u of each. Axes in front are tasks of their own.
     epsilon : array of shape (..., m, N_u, k)
-        Random vectors: m synthesised samples for each real one. Further axes, after those of the
+        Random vectors: m synthesized samples for each real one. Further axes, after those of the
         tasks, are episodes.
     """
     xp = namespace(W)
@@ -191,7 +191,7 @@ def draw(n_available: int, n_wanted: int, rng: np.random.Generator) -> np.ndarra
     """Draw positions without repetition while they last.
 
     Where a class has fewer samples than wanted, every one is used equally often, up to
-    one: a small class still gives as many synthesised samples as a large one.
+    one: a small class still gives as many synthesized samples as a large one.
     """
     rounds = [rng.permutation(n_available) for _ in range(-(-n_wanted // n_available))]
     return np.concatenate([np.empty(0, np.intp), *rounds])[:n_wanted].astype(np.intp)

@@ -1,4 +1,4 @@
-"""Data to learn from: one contract, and loaders that fulfil it."""
+"""Data to learn from: one contract, and loaders that fulfill it."""
 
 from .check_files import check_files
 from .dataset import Dataset

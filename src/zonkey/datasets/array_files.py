@@ -173,7 +173,7 @@ def _torch_arrays(path: Path) -> list[StoredArray]:
 def _torch_array(name: str, value: Any, file: str) -> StoredArray:
     try:
         array = _values_of(value)
-    except (TypeError, RuntimeError):  # sparse, quantised
+    except (TypeError, RuntimeError):  # sparse, quantized
         raise DataError(
             f"Tensors must be dense and of a common type; {_source(name, file)} is not. Save "
             "X.to_dense().float()."

@@ -198,9 +198,9 @@ def _describe_repeats(X: np.ndarray, y: np.ndarray | None, file: str, report: Re
             again += other != row
             conflicts += y is not None and y[other] != y[row]
     if again:
-        labelled = f", {conflicts} of them with another label" if conflicts else ""
+        labeled = f", {conflicts} of them with another label" if conflicts else ""
         report.warnings.append(
-            f"{again} rows of {file} repeat an earlier row{labelled}. Check for copies."
+            f"{again} rows of {file} repeat an earlier row{labeled}. Check for copies."
         )
 
 

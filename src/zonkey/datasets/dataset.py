@@ -38,7 +38,7 @@ class Dataset:
     split : Split
     class_names : mapping {label: str}, default=None
         How to write a class for people; the label itself where there is none.
-    licence, citation : str
+    license, citation : str
     about : mapping, default=None
         Further facts for the record, such as the file the features came from.
 
@@ -65,7 +65,7 @@ class Dataset:
         split: Split,
         *,
         class_names: Mapping[Any, str] | None = None,
-        licence: str = "not stated",
+        license: str = "not stated",
         citation: str = "not stated",
         about: Mapping[str, Any] | None = None,
     ) -> None:
@@ -78,7 +78,7 @@ class Dataset:
         self.name = name
         self.split = split
         self.class_names = MappingProxyType(dict(class_names or {}))
-        self.licence = licence
+        self.license = license
         self.citation = citation
         self.about = MappingProxyType(dict(about or {}))
         if type(self) is Dataset:  # a subclass has more to set
@@ -175,7 +175,7 @@ class Dataset:
             "n_unseen": len(self.unseen_classes),
             "n_val_classes": len(self.split.val_classes),
             "spaces": {name: space.n_dimensions for name, space in self._spaces.items()},
-            "licence": self.licence,
+            "license": self.license,
             "citation": self.citation,
         }
 
@@ -200,7 +200,7 @@ class Dataset:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the values themselves: a file may be gone where they are read back."""
-        words = {"licence": self.licence, "citation": self.citation}
+        words = {"license": self.license, "citation": self.citation}
         tables = {"class_names": dict(self.class_names), "about": dict(self.about)}
         content = (self.name, np.asarray(self.X), self.y, dict(self._spaces), self.split)
         return _rebuilt, (content, {**words, **tables})
@@ -240,7 +240,7 @@ def _checked_labels(labels: Any, features: LazyMatrix) -> np.ndarray:
 def _checked_spaces(prototypes: Any, labels: np.ndarray) -> dict[str, Prototypes]:
     """Return semantic spaces by name, all of which know every class."""
     several = isinstance(prototypes, Mapping) and any(
-        Prototypes.is_labelled(space) for space in prototypes.values()
+        Prototypes.is_labeled(space) for space in prototypes.values()
     )
     spaces = dict(prototypes) if several else {"prototypes": prototypes}
     try:

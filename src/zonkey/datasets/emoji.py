@@ -3,7 +3,7 @@
 Embedded in the package, so that nothing has to be downloaded. Features are the 256 leading
 principal components (of the training pictures) of an EfficientNet-Lite0; prototypes are MiniLM
 embeddings of the CLDR short name and keywords. A quarter of the classes is never seen in training.
-Made by tools/build_emoji.py; sources: data/ATTRIBUTION.md, licences: data/licenses.
+Made by tools/build_emoji.py; sources: data/ATTRIBUTION.md, licenses: data/licenses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .split import Split
 
 QUERY_STYLE = "twemoji"  # drawn by other hands than the other styles
 THUMBNAIL, _COLUMNS = 48, 40  # as in tools/build_emoji.py
-LICENCE = (
+LICENSE = (
     "pictures MIT, Apache-2.0 and CC BY 4.0; names Unicode-3.0; see load_emoji().attribution, and "
     "zonkey/datasets/data/licenses for the texts"
 )
@@ -44,7 +44,7 @@ class EmojiDataset(Dataset):
     characters, groups, keywords : dict
         Of each class: the character, the Unicode group, the CLDR keywords.
     attribution : str
-        Sources and licences.
+        Sources and licenses.
     """
 
     def __init__(self, file: Any, split: Split, spaces: dict[str, Prototypes]) -> None:
@@ -56,7 +56,7 @@ class EmojiDataset(Dataset):
             names[file["labels"]],
             spaces,
             split,
-            licence=LICENCE,
+            license=LICENSE,
             citation=CITATION,
             about={"features": "EfficientNet-Lite0, 256 principal components"},
         )

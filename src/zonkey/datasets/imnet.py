@@ -19,7 +19,7 @@ CITATION = (
     "E. Kodirov, T. Xiang, S. Gong: Semantic Autoencoder for Zero-Shot Learning. CVPR 2017; "
     "O. Russakovsky et al.: ImageNet Large Scale Visual Recognition Challenge. IJCV 2015"
 )
-LICENCE = "research use; see ImageNet's terms of access"
+LICENSE = "research use; see ImageNet's terms of access"
 PUBLISHED = "1000 seen and 360 unseen classes"
 
 _NAMES = {
@@ -91,7 +91,7 @@ def load_imnet(folder: str | Path) -> Dataset:
         np.concatenate([y_train, y_test]),
         {"word_vectors": prototypes},
         Split(train=np.arange(n), test_unseen=np.arange(n, n + m), name="ILSVRC2012/2010"),
-        licence=LICENCE,
+        license=LICENSE,
         citation=CITATION,
         about={"features_file": places["X_tr"][0].path.name, "published_sizes": match},
     )

@@ -74,7 +74,7 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
         Prototypes(labels, _prototypes(_required(arrays, "prototypes"), len(labels))),
         split,
         class_names=dict(zip(labels.tolist(), names.tolist(), strict=True)),
-        licence="ImageNet terms of access: non-commercial research and education",
+        license="ImageNet terms of access: non-commercial research and education",
         citation=(
             "O. Vinyals et al., Matching networks for one shot learning, NIPS 2016; split of "
             "S. Ravi and H. Larochelle, Optimization as a model for few-shot learning, ICLR 2017"

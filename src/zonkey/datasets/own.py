@@ -34,7 +34,7 @@ def load_features(
     test_size: float = 0.2,
     name: str | None = None,
     class_names: Mapping[Any, str] | None = None,
-    licence: str = "not stated",
+    license: str = "not stated",
     citation: str = "not stated",
     random_state: Any = 0,
 ) -> Dataset:
@@ -62,13 +62,13 @@ def load_features(
         and `test`, where a class with `test` alone is unseen, and `val` for whole seen classes
         that are set aside when parameters are chosen.
     test_size : float, default=0.2
-        Fraction of the samples of each seen class that is held out too, for the generalised
+        Fraction of the samples of each seen class that is held out too, for the generalized
         setting, where `unseen` is given. Every class keeps at least one training sample.
     name : str, default=None
         The name of the features file, without its ending, where there is none.
     class_names : mapping {label: str}, default=None
         How to write a class for people; the label itself where there is none.
-    licence, citation : str, default="not stated"
+    license, citation : str, default="not stated"
         What a report has to say of the data.
     random_state : int, RandomState or None, default=0
         Which classes and samples are held out.
@@ -121,7 +121,7 @@ def load_features(
         known,
         split,
         class_names={str(label): text for label, text in (class_names or {}).items()},
-        licence=licence,
+        license=license,
         citation=citation,
         about=about,
     )

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from .emoji import CITATION as EMOJI_CITATION
-from .emoji import LICENCE as EMOJI_LICENCE
+from .emoji import LICENSE as EMOJI_LICENSE
 from .errors import DataError
 
 
@@ -29,7 +29,7 @@ class Remote:
         Hash of the archive in hexadecimal digits; None where the makers publish none.
     members : str
         The archive's folder that holds the data set. It lies at the same place in the data folder.
-    licence, citation, about : str
+    license, citation, about : str
     required : tuple of str, default=()
         Files without which the folder is not complete.
     """
@@ -39,7 +39,7 @@ class Remote:
     size: int
     sha256: str | None
     members: str
-    licence: str
+    license: str
     citation: str
     about: str
     required: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Embedded:
     """A data set that comes with the package."""
 
     name: str
-    licence: str
+    license: str
     citation: str
     about: str
 
@@ -66,7 +66,7 @@ _XIAN = (
 )
 
 
-def _benchmark(name: str, folder: str, about: str, licence: str, source: str = "") -> Remote:
+def _benchmark(name: str, folder: str, about: str, license: str, source: str = "") -> Remote:
     """Return a data set of xlsa17, the archive of splits and features by Xian et al."""
     return Remote(
         name=name,
@@ -74,7 +74,7 @@ def _benchmark(name: str, folder: str, about: str, licence: str, source: str = "
         size=879_000_000,
         sha256=None,
         members=f"xlsa17/data/{folder}",
-        licence=f"Features and splits: research use. {licence}",
+        license=f"Features and splits: research use. {license}",
         citation=f"{source} {_XIAN}".strip(),
         about=f"{about}; ResNet-101 features and the proposed splits",
         required=("res101.mat", "att_splits.mat"),
@@ -94,7 +94,7 @@ _REMOTES = (
         "awa2",
         "AWA2",
         "Animals with Attributes 2: 37322 images, 50 animals, 85 attributes",
-        "Images: each has its own licence, see https://cvml.ista.ac.at/AwA2/.",
+        "Images: each has its own license, see https://cvml.ista.ac.at/AwA2/.",
     ),
     _benchmark(
         "cub",
@@ -127,7 +127,7 @@ _REMOTES = (
         size=32_000,
         sha256=None,
         members="Animals_with_Attributes2",
-        licence="Research use; the archive has the licences of the images.",
+        license="Research use; the archive has the licenses of the images.",
         citation=_XIAN,
         about="Animals with Attributes 2: names and attributes of the classes, without features; "
         "for looking them up, no loader reads it",
@@ -140,7 +140,7 @@ REGISTRY: Mapping[str, Remote] = MappingProxyType({remote.name: remote for remot
 EMBEDDED = (
     Embedded(
         name="emoji",
-        licence=EMOJI_LICENCE,
+        license=EMOJI_LICENSE,
         citation=EMOJI_CITATION,
         about="Emoji in five drawing styles, described by their Unicode names; load with "
         "zonkey.datasets.load_emoji()",

@@ -26,7 +26,7 @@ class Split:
     test_unseen : array of int
         Samples of unseen (novel) classes.
     test_seen : array of int, default=()
-        Held-out samples of seen classes, for the generalised setting.
+        Held-out samples of seen classes, for the generalized setting.
     val_classes : array of labels, default=()
         Seen classes that are set aside when parameters are chosen.
     query : array of int, default=()

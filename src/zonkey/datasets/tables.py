@@ -133,7 +133,7 @@ def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
 
 
 def _is_text(column: Any) -> bool:
-    """Say whether most cells are text; a column with one misspelt number is not."""
+    """Say whether most cells are text; a column with one misspelled number is not."""
     if column.dtype.kind in "iufb":
         return False
     cells = [cell for cell in map(str, column.tolist()) if cell.strip().lower() not in _EMPTY]

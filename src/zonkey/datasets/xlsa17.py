@@ -21,7 +21,7 @@ CITATION = (
     "Y. Xian, C. H. Lampert, B. Schiele, Z. Akata: Zero-Shot Learning - A Comprehensive Evaluation "
     "of the Good, the Bad and the Ugly. TPAMI 2018"
 )
-LICENCE = "research use; see the data set's own terms"
+LICENSE = "research use; see the data set's own terms"
 
 
 def load_xlsa17(
@@ -80,7 +80,7 @@ def load_xlsa17(
             name=splits.split_name,
         ),
         class_names={name: readable(name) for name in splits.class_names.tolist()},
-        licence=LICENCE,
+        license=LICENSE,
         citation=CITATION,
         about={
             "features_file": path.name,

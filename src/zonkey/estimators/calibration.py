@@ -1,7 +1,7 @@
 """Choose the penalty of seen classes and the temperature on classes that are held out.
 
 Whole training classes play the unseen ones, and some samples of the others are kept for test, so
-that both sides of the generalised setting are met as they will be: by a model that has not seen
+that both sides of the generalized setting are met as they will be: by a model that has not seen
 the sample, and for some classes not even the class. No test data is involved.
 """
 
@@ -42,7 +42,7 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
     Parameters
     ----------
     model : ZeroShotClassifier, peer, or a Pipeline that ends in one
-        Cloned and fitted once a fold; all steps of a pipeline are learnt anew each time. What
+        Cloned and fitted once a fold; all steps of a pipeline are learned anew each time. What
         its last step gives as a number stays as it is.
     X, y : array-like
         Training samples and their labels.

@@ -1,4 +1,4 @@
-"""FewShotClassifier: recognise novel classes from a prototype and a handful of samples."""
+"""FewShotClassifier: recognize novel classes from a prototype and a handful of samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from ..core.frame import BaseClasses
 from ..core.fusion import (
-    posterior_centres,
+    posterior_centers,
     prototype_worth,
     simulated_variances,
     worth_of_shots,
@@ -22,7 +22,7 @@ from ..core.projection import WeightPer, directed_projection
 from ..core.prototypes import Prototypes
 from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
 from ..linalg.sylvester import Solution, Status
-from ..preprocessing.validation import check_labelled, validate_labelled
+from ..preprocessing.validation import check_labeled, validate_labeled
 from .base_validation import (
     as_base,
     joined_prototypes,
@@ -32,7 +32,7 @@ from .base_validation import (
 )
 from .calibration import check_calibration
 from .diagnostics import warn_of_trouble
-from .few_shot_episodes import Learnt, learn_tasks
+from .few_shot_episodes import Learned, learn_tasks
 from .few_shot_task import Problem, Shots, Task
 from .known_labels import KnownLabels
 from .nearest_prototype import LinearScores
@@ -61,10 +61,10 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     """Few-shot classification by competitive bidirectional projection learning.
 
     The base classes enter through their moments alone: three matrices, gathered once. In each of
-    several episodes, features of the novel classes are synthesised from the support set, and the
-    projection is refined on base, support and synthesised samples in competition; the projections
+    several episodes, features of the novel classes are synthesized from the support set, and the
+    projection is refined on base, support and synthesized samples in competition; the projections
     of the episodes are averaged. A sample is given the class whose projected prototype is nearest,
-    or, with `fusion`, whose centre is, to which the shots contribute directly.
+    or, with `fusion`, whose center is, to which the shots contribute directly.
 
     Parameters
     ----------
@@ -72,12 +72,12 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         A semantic vector for every novel class (others may be there too). None: those of the
         base moments, or one-hot vectors where there is no base.
     base : Moments or BaseClasses, default=None
-        Moments of the base classes. ``BaseClasses(moments)`` keeps their diagonalisation for
+        Moments of the base classes. ``BaseClasses(moments)`` keeps their diagonalization for
         many fits. None: learn from the novel classes only, the paper's "BPL (novel)".
     fusion : "auto", float >= 0 or None, default=None
         None: a class is where its projected prototype is, as in the paper. Otherwise the
-        projected prototype is the prior of the class centre and the shots are its evidence: the
-        centre is (K x mean of the shots + n0 x projected prototype) / (K + n0), and this is n0,
+        projected prototype is the prior of the class center and the shots are its evidence: the
+        center is (K x mean of the shots + n0 x projected prototype) / (K + n0), and this is n0,
         how many shots a prototype is worth. "auto" measures it, as the within-class variance
         over the squared error of prototypes: on the shots where some class has two, else by
         simulated episodes on the base classes, which also count as one more class beside the
@@ -85,22 +85,22 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         classes those episodes underrate prototypes; `worth_of_prototypes` measures it on
         validation classes. With ``synthesis=None`` the shots act through `fusion` alone.
     forward_weight, weight_per, kernel, gamma, degree, coef0, prototype_transformer
-        As for `ZeroShotClassifier`; what is learnt of prototypes is learnt from base classes.
+        As for `ZeroShotClassifier`; what is learned of prototypes is learned from base classes.
     synthesis : {"support", "base", None}, default="support"
         Raw material of synthesis: the support set (Eq. generate1, SFSP1), samples of base
         classes (Eq. generate, SFSP2), or no synthesis.
     competition : {"second-best", "assigned", None}, default="second-best"
         As for `ZeroShotClassifier`.
     rho : float in [0, 1], default=0.5
-        Weight of the projected prototype in a synthesised sample.
+        Weight of the projected prototype in a synthesized sample.
     alpha : float in [0, 1), default=0.1
-        Weight of the novel classes (support and synthesised) against the base classes.
+        Weight of the novel classes (support and synthesized) against the base classes.
     mu : float in [0, 1), default=0.1
         Strength of the push from the second best class.
     beta : float >= 0, default=0.01
         Ridge penalty.
     n_synthetic : int, default=5
-        Synthesised samples for each support sample.
+        Synthesized samples for each support sample.
     n_neighbors : int, default=3
         Base classes that a novel class takes samples from; for ``synthesis="base"``.
     noise : float >= 0, default=0.1
@@ -213,11 +213,11 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from the support set: a few samples X (n x d) of novel classes, with labels y."""
         (problem,) = self._problems([(X, y)])
-        (learnt,) = self._projections([problem], [self._seed()])
-        return self._settle(problem, learnt)
+        (learned,) = self._projections([problem], [self._seed()])
+        return self._settle(problem, learned)
 
     def fit_tasks(self, tasks: Any, *, random_states: Any = None) -> list[Self]:
-        """Return a fitted copy of this model for each of many support sets, learnt together.
+        """Return a fitted copy of this model for each of many support sets, learned together.
 
         On a GPU hundreds of small problems cost little more than one.
 
@@ -242,7 +242,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         problems = self._problems(tasks, copies)
         found = self._projections(problems, [own._seed() for own in copies])
         settled = zip(copies, problems, found, strict=True)
-        return [own._settle(problem, learnt) for own, problem, learnt in settled]
+        return [own._settle(problem, learned) for own, problem, learned in settled]
 
     def _problems(self, tasks: list[Any], models: list[Self] | None = None) -> list[Problem]:
         """Return support sets, checked; each of the models notes what it will be fitted on."""
@@ -251,7 +251,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         problems = []
         for i, (X, y) in enumerate(tasks):
             model = self if models is None else models[i]
-            X, y = validate_labelled(model, X, y)
+            X, y = validate_labeled(model, X, y)
             labels, codes = encoded(y, X)
             check_classes(y if is_device_array(y) else labels)
             base = self._checked_base(of_all, X)
@@ -263,18 +263,18 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             problems.append(Problem(X, codes, labels, known, semantics, Y_u, base))
         return problems
 
-    def _settle(self, problem: Problem, learnt: Learnt) -> Self:
+    def _settle(self, problem: Problem, learned: Learned) -> Self:
         """Set the fitted attributes."""
         X, codes, base = problem.X, problem.codes, problem.base
         shots = Shots.of(X, codes, problem.labels)
-        prior = placed_like(problem.Y_u, X) @ namespace(X).matrix_transpose(learnt.W)
+        prior = placed_like(problem.Y_u, X) @ namespace(X).matrix_transpose(learned.W)
         worth = self._worth(shots, shots.variance(X, codes), prior, base)
-        self._semantics, self.n_iter_ = problem.semantics, learnt.n_iter
+        self._semantics, self.n_iter_ = problem.semantics, learned.n_iter
         self._novel = KnownLabels(problem.labels, problem.labels[:0])
         self.novel_classes_ = placed_labels(problem.labels, X)
         seen = problem.labels[:0] if base is None else base.moments.seen_labels
         self._set_known(problem.known, seen, like=X)
-        self.projection_ = namespace(X).astype(learnt.W, X.dtype, copy=False)
+        self.projection_ = namespace(X).astype(learned.W, X.dtype, copy=False)
         self.seen_penalty_, self.temperature_ = float(self.seen_penalty), float(self.temperature)
         self._shots = shots if base is None else shots.joined(base.moments)
         self.fusion_ = worth
@@ -289,11 +289,11 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         base = as_base(self.base)
         if base is None:
             raise ValueError(
-                "The worth of prototypes is that of a projection learnt from base classes; got "
+                "The worth of prototypes is that of a projection learned from base classes; got "
                 "base=None. Pass their moments."
             )
         self._check_parameters()
-        X, y = check_labelled(self, X, y)
+        X, y = check_labeled(self, X, y)
         require_samples_like(base, X)
         novel, codes = encoded(y, X)
         require_disjoint(base, novel)
@@ -314,7 +314,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     def zero_shot(self, classes: Any, *, random_state: Any = None) -> ZeroShotClassifier:
         """Return this model without any shot: a zero-shot classifier of novel classes.
 
-        Fitted on the base classes with the same weights and candidates. Features are synthesised
+        Fitted on the base classes with the same weights and candidates. Features are synthesized
         from base samples, the only ones there are, and as many as `ZeroShotClassifier` makes:
         `n_synthetic` counts for each shot here.
         """
@@ -343,7 +343,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         if base is None:
             return SemanticMap.of(self, known, novel), None
 
-        def learnt() -> tuple[SemanticMap, BaseClasses]:
+        def learned() -> tuple[SemanticMap, BaseClasses]:
             semantics = SemanticMap.of(self, known, base.prototypes.labels)
             moments = base.moments.with_prototypes(semantics.apply(base.prototypes))
             per = cast(WeightPer, self.weight_per)
@@ -355,21 +355,21 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             return SemanticMap(None, None, None), base
         # A precomputed kernel names its columns by the classes there are.
         columns = known.labels if self.kernel == "precomputed" else None
-        return remembered_map(self, base, columns, learnt)
+        return remembered_map(self, base, columns, learned)
 
-    def _projections(self, problems: list[Problem], seeds: list[int]) -> list[Learnt]:
-        """Return what is learnt from each of the support sets, and warn of trouble."""
+    def _projections(self, problems: list[Problem], seeds: list[int]) -> list[Learned]:
+        """Return what is learned from each of the support sets, and warn of trouble."""
         if self.fusion is not None and self.synthesis is None:
             initial = [self._base_projection(problem.base) for problem in problems]
-            learnt = [Learnt(one.value, 0, np.empty(0), {one.status}) for one in initial]
+            learned = [Learned(one.value, 0, np.empty(0), {one.status}) for one in initial]
         else:
             tasks = [Task.of(p.X, p.codes, p.Y_u, p.base) for p in problems]
-            learnt = learn_tasks(self, tasks, seeds)
+            learned = learn_tasks(self, tasks, seeds)
         # In the order of their definition, so that the same one is always named.
-        statuses = [status for status in Status if any(status in one.statuses for one in learnt)]
-        mu = np.concatenate([np.empty(0), *(one.mu for one in learnt)])
+        statuses = [status for status in Status if any(status in one.statuses for one in learned)]
+        mu = np.concatenate([np.empty(0), *(one.mu for one in learned)])
         warn_of_trouble(statuses, mu, beta=self.beta, mu=self._mu())
-        return learnt
+        return learned
 
     def _seed(self) -> int:
         return check_random_state(self.random_state).randint(2**31 - 1)
@@ -410,7 +410,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             return super()._linear_scores(known, dtype)
         prior = namespace(self.projection_).astype(self.project(known), dtype, copy=False)
         means, counts = self._shots.aligned(known.labels, dtype)
-        return LinearScores.of_distances(posterior_centres(prior, means, counts, self.fusion_))
+        return LinearScores.of_distances(posterior_centers(prior, means, counts, self.fusion_))
 
     def _candidate_labels(
         self,

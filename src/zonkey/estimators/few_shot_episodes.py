@@ -1,4 +1,4 @@
-"""How few-shot tasks are learnt: episodes of synthesis and competition, many at a time."""
+"""How few-shot tasks are learned: episodes of synthesis and competition, many at a time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..linalg.arrays import Array, available_cores, is_device_array, namespace
 from ..linalg.sylvester import Status
 from .few_shot_task import Task
 
-# Numbers in the arrays of all episodes learnt at a time: 512 MB of the host, 16 GB of a device.
+# Numbers in the arrays of all episodes learned at a time: 512 MB of the host, 16 GB of a device.
 _ON_HOST, _ON_DEVICE = 2**26, 2**31
 _COPIES = 8  # of W that a solver holds
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
-    """What was learnt from one task.
+class Learned:
+    """What was learned from one task.
 
     Attributes
     ----------
@@ -45,10 +45,10 @@ class Learnt:
     statuses: set[Status]
 
 
-def learn_tasks(model: Any, tasks: Sequence[Task], seeds: Sequence[int]) -> list[Learnt]:
+def learn_tasks(model: Any, tasks: Sequence[Task], seeds: Sequence[int]) -> list[Learned]:
     """Learn tasks over the same base classes with the parameters of a FewShotClassifier.
 
-    Those of the same shape are learnt together, as many at a time as memory allows.
+    Those of the same shape are learned together, as many at a time as memory allows.
     """
     groups: dict[Any, list[int]] = {}
     for i, task in enumerate(tasks):
@@ -57,7 +57,7 @@ def learn_tasks(model: Any, tasks: Sequence[Task], seeds: Sequence[int]) -> list
         alone = id(task.base) if together else i
         shape = (tuple(task.X_u.shape), tuple(task.Y_u.shape), together, alone)
         groups.setdefault(shape, []).append(i)
-    found: dict[int, Learnt] = {}
+    found: dict[int, Learned] = {}
     for members in groups.values():
         for part in _parts(model, tasks, members):
             own = _learn_together(model, [tasks[i] for i in part], [seeds[i] for i in part])
@@ -89,7 +89,7 @@ def _episodes(model: Any) -> int:
     return 1 if model.synthesis is None else model.n_episodes
 
 
-def _learn_together(model: Any, tasks: list[Task], seeds: list[int]) -> list[Learnt]:
+def _learn_together(model: Any, tasks: list[Task], seeds: list[int]) -> list[Learned]:
     first = tasks[0]
     initial = directed_projection(first.initial_equations(), model.beta, model.forward_weight)
     at_once = max(1, _budget(first) // (_size(model, first) * len(tasks)))
@@ -105,7 +105,7 @@ def _learn_together(model: Any, tasks: list[Task], seeds: list[int]) -> list[Lea
     statuses = {initial.status}.union(*(course.statuses for _, course in courses))
     taken = ~np.isnan(mu)
     return [
-        Learnt(task.frame.lift(W[t, :, :]), int(taken[t].sum()), mu[t][taken[t]], statuses)
+        Learned(task.frame.lift(W[t, :, :]), int(taken[t].sum()), mu[t][taken[t]], statuses)
         for t, task in enumerate(tasks)
     ]
 
@@ -117,7 +117,7 @@ def _course(model: Any, tasks: list[Task], seeds: list[int], W: Array, numbers: 
     X_u = xp.stack([task.X_u for task in tasks])
     codes = xp.stack([task.codes for task in tasks])
     Y_u = xp.stack([task.placed(task.Y_u) for task in tasks])
-    # A generator an episode, so that what is drawn does not depend on what is learnt together.
+    # A generator an episode, so that what is drawn does not depend on what is learned together.
     generators = [[np.random.default_rng([seed, h]) for h in numbers] for seed in seeds]
     if model.synthesis == "base" and first.base is not None:
         made = _from_base(model, tasks, W, generators)
@@ -171,7 +171,7 @@ def _noise(model: Any, task: Task, generators: list[np.random.Generator]) -> np.
 def _from_base(
     model: Any, tasks: list[Task], W: Array, generators: list[list[np.random.Generator]]
 ) -> Synthesized:
-    """Synthesise from samples of base classes (Eq. generate), task by task."""
+    """Synthesize from samples of base classes (Eq. generate), task by task."""
     xp = namespace(W)
     made = []
     for task, own in zip(tasks, generators, strict=True):

@@ -67,7 +67,7 @@ class Task:
         return cls(frame, frame.features(X_u), codes, frame.semantics(Y_u), base)
 
     def initial_equations(self) -> NormalEquations:
-        """Return what W^(0) is learnt from: the base classes, or the support set without any."""
+        """Return what W^(0) is learned from: the base classes, or the support set without any."""
         if self.base is not None:
             return self.frame.equations
         xp = namespace(self.X_u)

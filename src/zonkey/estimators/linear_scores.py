@@ -11,20 +11,20 @@ from ..linalg.arrays import Array, namespace, placed_like
 class LinearScores:
     """Scores 2 z'c_j - b_j of the classes j, where z = M'x, or x itself where M is None.
 
-    Every model here has this form: squared distances to centres c_j do with b_j = ||c_j||^2, and
+    Every model here has this form: squared distances to centers c_j do with b_j = ||c_j||^2, and
     so does a bilinear compatibility with b_j = 0.
     """
 
-    centres: Array
+    centers: Array
     constants: Array
     M: Array | None = None
 
     @classmethod
-    def of_distances(cls, centres: Array, M: Array | None = None) -> LinearScores:
-        """Return ||z||^2 - ||z - c_j||^2: the nearer the centre, the higher the score."""
-        return cls(centres, namespace(centres).sum(centres * centres, axis=1), M)
+    def of_distances(cls, centers: Array, M: Array | None = None) -> LinearScores:
+        """Return ||z||^2 - ||z - c_j||^2: the nearer the center, the higher the score."""
+        return cls(centers, namespace(centers).sum(centers * centers, axis=1), M)
 
     def at_place_of(self, X: Array) -> LinearScores:
         """Return the same scores for samples in the place of X."""
         M = None if self.M is None else placed_like(self.M, X)
-        return LinearScores(placed_like(self.centres, X), placed_like(self.constants, X), M)
+        return LinearScores(placed_like(self.centers, X), placed_like(self.constants, X), M)

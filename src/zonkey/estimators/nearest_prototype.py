@@ -105,7 +105,7 @@ class NearestPrototypeMixin(ClassifierMixin):
         labels), or a plain matrix (m x k).
         """
         check_is_fitted(self, "prototypes_")
-        if Prototypes.is_labelled(prototypes):
+        if Prototypes.is_labeled(prototypes):
             prototypes = Prototypes.coerce(prototypes)
         else:
             rows = np.atleast_2d(to_numpy(prototypes))
@@ -120,7 +120,7 @@ class NearestPrototypeMixin(ClassifierMixin):
         return X @ namespace(X).astype(placed_like(self.projection_, X), X.dtype, copy=False)
 
     def with_classes(self, prototypes: Any) -> Self:
-        """Return a fitted copy that also knows these unseen classes; nothing is learnt anew.
+        """Return a fitted copy that also knows these unseen classes; nothing is learned anew.
 
         With ``candidates="unseen"`` or "all" the new classes are candidates at once; a list of
         candidates is extended by them.
@@ -140,7 +140,7 @@ class NearestPrototypeMixin(ClassifierMixin):
         return self._copy_knowing(known, prototypes=known, candidates=candidates)
 
     def with_candidates(self, candidates: Any) -> Self:
-        """Return a fitted copy that chooses from other candidates; nothing is learnt anew.
+        """Return a fitted copy that chooses from other candidates; nothing is learned anew.
 
         A penalty and a temperature that were chosen in `fit` stay as they are; the temperature
         was chosen for the candidates of that fit.
@@ -213,8 +213,8 @@ class NearestPrototypeMixin(ClassifierMixin):
         form = self._linear_scores(known, dtype).at_place_of(X)
         is_seen = placed_like(self._labels.is_seen, X)
         constants = form.constants + float(self._penalty()) * namespace(X).astype(is_seen, X.dtype)
-        doubled = namespace(X).matrix_transpose(2 * form.centres)
-        rows = max(1, _BLOCK_SCORES // max(form.centres.shape[0], X.shape[1]))
+        doubled = namespace(X).matrix_transpose(2 * form.centers)
+        rows = max(1, _BLOCK_SCORES // max(form.centers.shape[0], X.shape[1]))
         for start in range(0, X.shape[0], rows):
             block = X[start : min(start + rows, X.shape[0]), :]
             block = block if form.M is None else block @ form.M

@@ -1,4 +1,4 @@
-"""The nearest-neighbour baseline of few-shot learning: no prototypes, no learning."""
+"""The nearest-neighbor baseline of few-shot learning: no prototypes, no learning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..core.samples import class_sums
 from ..linalg.arrays import Array, counts_by_code, is_device_array, namespace, placed_like
 from ..linalg.distances import squared_distances
 from ..metrics import per_class_accuracy
-from ..preprocessing.validation import validate_labelled, validate_samples
+from ..preprocessing.validation import validate_labeled, validate_samples
 from .known_labels import KnownLabels
 from .nearest_prototype import best_columns
 from .validation import check_classes, check_option, check_top
@@ -42,7 +42,7 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Keep the support set, or the mean of each class."""
         check_option("reference", self.reference, ("sample", "mean"))
-        X, y = validate_labelled(self, X, y)
+        X, y = validate_labeled(self, X, y)
         check_classes(y)
         labels, codes = encoded(y, X)
         if self.reference == "mean":

@@ -1,7 +1,7 @@
 """From the prototypes that a user gives to the vectors that W is applied to.
 
-A prototype may be transformed first (power, centring, unit length) and then lifted by a kernel;
-both are learnt from the prototypes of the seen classes alone, so that the same map serves classes
+A prototype may be transformed first (power, centering, unit length) and then lifted by a kernel;
+both are learned from the prototypes of the seen classes alone, so that the same map serves classes
 that become known later.
 """
 
@@ -23,7 +23,7 @@ from ..core.prototypes import Prototypes
 from ..linalg.kernels import KERNELS
 from .validation import check_count, check_interval, check_option
 
-Learnt = TypeVar("Learnt")
+Learned = TypeVar("Learned")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +88,14 @@ def seen_through(
 ) -> tuple[SemanticMap, BaseClasses]:
     """Return what is done to the known prototypes, and the seen classes after it.
 
-    What was diagonalised once, and is handed over as such, is used again wherever it can be.
+    What was diagonalized once, and is handed over as such, is used again wherever it can be.
     """
     shared = source if isinstance(source, BaseClasses) else None
     moments = source if isinstance(source, Moments) else source.moments
     per = estimator.weight_per
     twin = shared if shared is not None and shared.per == per else None
 
-    def learnt() -> tuple[SemanticMap, BaseClasses]:
+    def learned() -> tuple[SemanticMap, BaseClasses]:
         semantics = SemanticMap.of(estimator, known, moments.seen_labels)
         lifted = semantics.apply(known)
         same = lifted == moments.prototypes
@@ -105,14 +105,14 @@ def seen_through(
         return semantics, BaseClasses(under, per, twin=twin)
 
     if shared is None:
-        return learnt()
-    return remembered_map(estimator, shared, [known.labels, known.matrix], learnt)
+        return learned()
+    return remembered_map(estimator, shared, [known.labels, known.matrix], learned)
 
 
 def remembered_map(
-    estimator: Any, base: BaseClasses, of_what: Any, learnt: Callable[[], Learnt]
-) -> Learnt:
-    """Return what was learnt of prototypes with the same parameters before, or is learnt now.
+    estimator: Any, base: BaseClasses, of_what: Any, learned: Callable[[], Learned]
+) -> Learned:
+    """Return what was learned of prototypes with the same parameters before, or is learned now.
 
     `of_what` is all else that it depends on.
     """
@@ -120,8 +120,8 @@ def remembered_map(
     try:
         key = fingerprint([[getattr(estimator, name) for name in names], of_what])
     except PicklingError:  # such as a lambda: nothing to tell it by later
-        return learnt()
-    return base.remembered(key, learnt)
+        return learned()
+    return base.remembered(key, learned)
 
 
 def check_semantics(estimator: Any) -> None:

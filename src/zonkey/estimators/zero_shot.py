@@ -1,4 +1,4 @@
-"""ZeroShotClassifier: recognise classes known by a semantic prototype only."""
+"""ZeroShotClassifier: recognize classes known by a semantic prototype only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..core.prototypes import Prototypes
 from ..core.refinement import Form, refine
 from ..core.synthesis import Synthesized, perturbed, raw_material
 from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
-from ..preprocessing.validation import check_labelled, validate_labelled, validate_samples
+from ..preprocessing.validation import check_labeled, validate_labeled, validate_samples
 from .calibration import calibrate, check_calibration, needs_calibration
 from .diagnostics import print_step, warn_of_trouble
 from .nearest_prototype import LinearScores, NearestPrototypeMixin
@@ -34,9 +34,9 @@ _RESERVE = 64  # raw samples kept a class, so that what is perturbed varies betw
 class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator):
     """Zero-shot classification by competitive bidirectional projection learning.
 
-    Learns a projection W between a semantic space and the feature space from the labelled
-    samples of seen classes. With W, features of the unseen classes are synthesised from
-    samples of their semantic neighbours, and W is refined on them in competition. A sample
+    Learns a projection W between a semantic space and the feature space from the labeled
+    samples of seen classes. With W, features of the unseen classes are synthesized from
+    samples of their semantic neighbors, and W is refined on them in competition. A sample
     is given the class whose projected prototype W y is nearest.
 
     Parameters
@@ -47,13 +47,13 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         `y` are the unseen ones. None gives each class of `y` an axis of its own; there is no
         unseen class then.
     direction : {"both", "forward", "reverse"}, default="both"
-        Which errors W minimises: both (BPL), from features to semantics (FPL; compared in
+        Which errors W minimizes: both (BPL), from features to semantics (FPL; compared in
         the semantic space), or from semantics to features (RPL). Synthesis and competition
         belong to "both" and are left out otherwise, as in the paper.
     forward_weight : float in [0, 1], default=0.5
         Share of the error from features to semantics in ``direction="both"``. Half is the paper's
-        BPL; towards 0 the model becomes RPL, and with ``weight_per="class"`` the regression
-        of class means on prototypes ("exemplars"); towards 1 its W becomes that of FPL, which
+        BPL; toward 0 the model becomes RPL, and with ``weight_per="class"`` the regression
+        of class means on prototypes ("exemplars"); toward 1 its W becomes that of FPL, which
         compares in the semantic space, however.
     weight_per : {"sample", "class"}, default="sample"
         What all weighs the same: each sample, as in the paper, or each class, which then counts
@@ -70,18 +70,18 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
     degree, coef0 : int, float, default=3, 1.0
         Of ``kernel="poly"``: (gamma y'z + coef0)^degree.
     prototype_transformer : transformer, default=None
-        What is done to prototypes first, learnt from the seen ones, such as
+        What is done to prototypes first, learned from the seen ones, such as
         ``FeatureNormalizer(power=0.5, center=True)``.
     synthesis : {"perturb", None}, default="perturb"
-        Synthesise features for unseen classes by perturbation (SFSP), or not (BPL0).
+        Synthesize features for unseen classes by perturbation (SFSP), or not (BPL0).
     competition : {"second-best", "assigned", "entropy", None}, default="second-best"
-        How synthesised samples refine W. "second-best": pulled to the best class, pushed
+        How synthesized samples refine W. "second-best": pulled to the best class, pushed
         from the second best (the paper's BPL). None: pulled only (BPL1). "assigned": pulled to
         the class they were made for ("w/o ambiguity handling"). "entropy": minimum entropy.
     rho : float in [0, 1], default=0.5
         Length of the perturbation.
     alpha : float in [0, 1), default=0.1
-        Weight of the synthesised samples against the seen ones.
+        Weight of the synthesized samples against the seen ones.
     mu : float in [0, 1), default=0.1
         Strength of the push from the second best class.
     beta : float >= 0, default=0.01
@@ -89,19 +89,19 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
     n_neighbors : int, default=3
         Seen classes that an unseen class takes samples from.
     n_synthetic : int, default=15
-        Synthesised samples a class (or a neighbour, see `synthetic_per`). A neighbour class
+        Synthesized samples a class (or a neighbor, see `synthetic_per`). A neighbor class
         with fewer samples than needed uses each of them equally often.
     synthetic_per : {"class", "neighbor"}, default="class"
         What `n_synthetic` counts; the paper can be read both ways.
     scaling : {"squared-norm", None}, default="squared-norm"
         Divide the perturbation by the squared norm of W, as printed, or not at all.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from: zero-shot, generalised zero-shot, or any others.
+        Classes that `predict` chooses from: zero-shot, generalized zero-shot, or any others.
     seen_penalty : float or "auto", default=0.0
-        Subtracted from the scores of seen classes (calibration of generalised zero-shot).
+        Subtracted from the scores of seen classes (calibration of generalized zero-shot).
         "auto": the penalty of the best harmonic mean when whole classes, and some samples of the
         others, are held out of the training data. Where features are preprocessed by what was
-        learnt from labels, let `ZeroShotSearchCV` calibrate the pipeline as a whole.
+        learned from labels, let `ZeroShotSearchCV` calibrate the pipeline as a whole.
     seen_prior : float in (0, 1), default=None
         How often samples of seen classes will come, where that is known: their scores are
         raised by `temperature` times the log odds, so that one fitted to the scores is needed;
@@ -140,7 +140,7 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
     seen_penalty_, temperature_ : float
         What is used: as given, or as chosen on held-out classes.
     is_transductive_ : bool
-        Whether unlabelled samples took part in training (`fit_transductive`).
+        Whether unlabeled samples took part in training (`fit_transductive`).
     objective_ : ndarray of shape (n_iter_ + 1,)
         The objective before and after each step (Eq. erplobj over 1 + gamma); empty where
         the fit is closed-form.
@@ -244,13 +244,13 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
     def fit_transductive(self, X: Any, y: Any, X_unlabeled: Any) -> Self:
         """Learn also from samples of unseen classes whose labels are not known.
 
-        They take the place of synthesised ones: classes compete for them in the same way, as in
+        They take the place of synthesized ones: classes compete for them in the same way, as in
         DIPL, the preliminary version of the paper. What such a model scores on these samples
         does not compare with models that never saw them; `is_transductive_` tells them apart.
         """
         if self.synthesis is None or self.direction != "both" or self.competition == "assigned":
             raise ValueError(
-                "Unlabelled samples compete for classes in place of synthesised ones; that needs "
+                "Unlabeled samples compete for classes in place of synthesized ones; that needs "
                 'direction="both", a synthesis, and another competition than "assigned"; got '
                 f"{self.direction!r}, {self.synthesis!r} and {self.competition!r}. Use fit(X, y)."
             )
@@ -262,7 +262,7 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         X, moments, calibration = self._prepared(X, y)
         if not len(moments.unseen_labels):
             raise ValueError(
-                "Unlabelled samples are of unseen classes, and there is none: each of the "
+                "Unlabeled samples are of unseen classes, and there is none: each of the "
                 f"{len(moments.seen_labels)} classes has samples. Add prototypes, or use fit(X, y)."
             )
         X_unlabeled = placed_like(validate_samples(self, X_unlabeled, reset=False), X)
@@ -270,14 +270,14 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
 
     def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, dict[str, float]]:
         self._check_parameters()
-        X, y = validate_labelled(self, X, y)
+        X, y = validate_labeled(self, X, y)
         moments = self._gather(X, y)
         return X, moments, self._calibrated(X, y)
 
     def gather(self, X: Any, y: Any) -> Moments:
         """Return the moments that `fit(X, y)` learns from; changes nothing here."""
         self._check_parameters()
-        return self._gather(*check_labelled(self, X, y))
+        return self._gather(*check_labeled(self, X, y))
 
     def fit_moments(self, moments: Moments | BaseClasses) -> Self:
         """Learn the projection from moments instead of raw samples.
@@ -287,7 +287,7 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         moments : Moments or BaseClasses
             Their prototypes are replaced by this estimator's own where it has some, so that
             one set of moments serves several semantic spaces. ``BaseClasses(moments)`` keeps
-            factorisations, neighbours and samples for further fits with other parameters.
+            factorizations, neighbors and samples for further fits with other parameters.
         """
         self._check_parameters()
         if not isinstance(moments, Moments | BaseClasses):
@@ -381,7 +381,7 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         return self
 
     def _refined(self, base: BaseClasses, frame: Frame, W: Array, unlabeled: Array | None) -> Path:
-        """Let the unseen classes compete for synthesised or unlabelled samples."""
+        """Let the unseen classes compete for synthesized or unlabeled samples."""
         if unlabeled is None:
             samples = self._synthesize(base, frame, W)
         else:

@@ -48,7 +48,7 @@ def _feed(digest: Any, value: Any) -> None:
         _feed_all(digest, sorted(value.items(), key=lambda item: str(item[0])))
     elif isinstance(value, list | tuple):
         _feed_all(digest, value)
-    elif Prototypes.is_labelled(value):
+    elif Prototypes.is_labeled(value):
         _feed(digest, Prototypes.coerce(value))
     else:
         raise TypeError(

@@ -22,7 +22,7 @@ from .fingerprint import fingerprint
 from .runner import Run, run_trials
 from .trials import Trial, draw_trial
 
-_ON_DEVICE = 256  # trials learnt together there
+_ON_DEVICE = 256  # trials learned together there
 PathLike = str | os.PathLike[str]
 Models = Mapping[str, Any]
 
@@ -65,7 +65,7 @@ def n_way_k_shot(
     n_jobs : int, default=None
         Trials run at a time, in threads; batches of them where there are any.
     batch_size : int, default=None
-        Trials learnt together by models with ``fit_tasks``, such as `FewShotClassifier`. None: one
+        Trials learned together by models with ``fit_tasks``, such as `FewShotClassifier`. None: one
         on the host, where a trial fits the cache, and 256 where X is an array on a device.
     checkpoint : path, default=None
         File of finished trials, to go on from after an interruption.
@@ -204,7 +204,7 @@ def apart(queries: Any) -> dict[str, str]:
 
 
 def prepared(models: Models) -> dict[str, Any]:
-    """Return copies of the models, whose base classes are diagonalised once for all trials."""
+    """Return copies of the models, whose base classes are diagonalized once for all trials."""
     copies = {}
     for name, model in models.items():
         bases = {
@@ -221,7 +221,7 @@ def prepared(models: Models) -> dict[str, Any]:
 
 
 def all_fitted(model: Any, run: Run, trials: list[Trial], seeds: list[int]) -> list[Any]:
-    """Return a fitted copy of the model for each trial, learnt together where it can do that."""
+    """Return a fitted copy of the model for each trial, learned together where it can do that."""
     # Seeds of parts, such as a transformer, are set for each trial by a fit of its own.
     if len(trials) > 1 and hasattr(model, "fit_tasks") and seeds_of(model) == ["random_state"]:
         tasks = [(run.samples(trial.support), run.y[trial.support]) for trial in trials]

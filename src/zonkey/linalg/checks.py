@@ -27,7 +27,7 @@ def check_scale(scale: float) -> None:
     if scale < 0:
         raise ValueError(
             f"`scale` must be at least 0 to keep the values ascending; got {scale}. "
-            "Factorise the negated matrix instead."
+            "Factorize the negated matrix instead."
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .arrays import Array, namespace
 
-# Steps after which a new factorisation is the better deal.
+# Steps after which a new factorization is the better deal.
 MAX_STEPS = 60
 _MAX_REFINEMENTS = 5
 

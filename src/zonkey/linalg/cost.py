@@ -1,4 +1,4 @@
-"""Say which factorisation of A solves A W + W B = C soonest, from measured costs.
+"""Say which factorization of A solves A W + W B = C soonest, from measured costs.
 
 The unit is a multiply-add at the speed of a matrix product: A @ A costs d^3 for A (d x d).
 `benchmarks/sylvester_speed.py` measures, with one thread (OPENBLAS_NUM_THREADS=1, seconds of
@@ -13,8 +13,8 @@ the processor; AMD EPYC, NumPy 2.4, SciPy 1.17, float64),
     1024  1000          4.4                 1.4                       1.4               562
     2048    85          4.2                 1.4                       1.6               570
 
-What grows towards small d is work at the speed of memory, which for eigh is of order d^2, and
-of calls. Diagonalising B and multiplying by its eigenvectors cost the same on both paths.
+What grows toward small d is work at the speed of memory, which for eigh is of order d^2, and
+of calls. Diagonalizing B and multiplying by its eigenvectors cost the same on both paths.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SYSTEM = (500.0, 6e4)
 
 
 def cheapest_path(d: int, k: int, n_solves: int = 1) -> str:
-    """Return the faster way to factorise A (d x d), "eigen" or "tridiagonal".
+    """Return the faster way to factorize A (d x d), "eigen" or "tridiagonal".
 
     Parameters
     ----------

@@ -1,14 +1,14 @@
-"""Solve A' W + W B = C after a low-rank change of A, without factorising A' anew.
+"""Solve A' W + W B = C after a low-rank change of A, without factorizing A' anew.
 
 The matrices of Algorithm 1 are A' = s A + c I + F diag(w) F', where A is large, fixed
-and factorised once, and F (d x r) holds a few synthesised samples. In the eigenbases of
+and factorized once, and F (d x r) holds a few synthesized samples. In the eigenbases of
 A and B the equation splits into one symmetric system per eigenvalue of B,
 
     (s lam_i + c + omega_j) z_j + G diag(w) G' z_j = r_j,      G = U'F,
 
 whose diagonal part is inverted at no cost. Conjugate gradients with that part as
 preconditioner see the spectrum of I + (low rank) and end after a handful of steps,
-each of 4 r d k operations instead of the O(d^3) of a new factorisation.
+each of 4 r d k operations instead of the O(d^3) of a new factorization.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .sylvester import (
     spectrum_stats,
 )
 
-# The step count that the choice between iteration and a new factorisation assumes.
+# The step count that the choice between iteration and a new factorization assumes.
 _TYPICAL_STEPS = 12
 _ROUNDING = 1e3  # rounding errors within which two values cannot be told apart
 
@@ -39,7 +39,7 @@ class UpdatedFactor:
     Parameters
     ----------
     A : array of shape (d, d) or (d,)
-        The matrix that `factor` factorises, or its diagonal where there is nothing else; used
+        The matrix that `factor` factorizes, or its diagonal where there is nothing else; used
         when a direct solve is cheaper.
     factor : Factor
         Its eigendecomposition.

@@ -1,6 +1,6 @@
-"""Solve A W + W diag(omega) = R in float64 from a factorisation of A in float32.
+"""Solve A W + W diag(omega) = R in float64 from a factorization of A in float32.
 
-The factorisation is a preconditioner. Where the operator is positive definite it serves
+The factorization is a preconditioner. Where the operator is positive definite it serves
 conjugate gradients, which converge also where its error is larger than the smallest
 eigenvalues; elsewhere it serves iterative refinement, which needs it to be smaller.
 """
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from .arrays import Array, epsilon, namespace
 from .conjugate import ratio
 
-# Steps after which a factorisation in float64 is the better deal.
+# Steps after which a factorization in float64 is the better deal.
 MAX_STEPS = 40
 # Rounding units of float32, of the scale, below which an eigenvalue is not to be relied on:
-# the factorisations were off by up to 12.
+# the factorizations were off by up to 12.
 _BLUR = 32
 # Rounding units of the scale that the residual of a direct solution stays below.
 _ATTAINABLE = 16
@@ -50,7 +50,7 @@ def refined_solve(
     A : array of shape (..., d, d)
         The matrix in float64.
     factor : Factor or Tridiagonal
-        Its factorisation in float32.
+        Its factorization in float32.
     omega, R : arrays of shapes (..., k) and (..., d, k), with the same leading axes
     smallest, gap, scale : arrays
         The extremes of lam_i + omega_j for each item of the batch, as seen in float32.
@@ -106,7 +106,7 @@ def _lifted(omega: Array, smallest: Array, least: Array) -> Array:
 
 
 def _preconditioner(factor: Array, shifts: Array) -> Callable[[Array], Array]:
-    """Return the function that solves with the float32 factorisation."""
+    """Return the function that solves with the float32 factorization."""
     xp = namespace(shifts)
     shifts = xp.astype(shifts, xp.float32)
 

@@ -9,7 +9,7 @@ Bartels and Stewart. With B diagonal alone it is one system for each omega_j,
 
     (A + omega_j I) (WV)_j = (CV)_j,
 
-for which a tridiagonal form of A does, at a fraction of the cost. Either factorisation is
+for which a tridiagonal form of A does, at a fraction of the cost. Either factorization is
 worth keeping: it serves any other right-hand side, any other B, and any A' = s A + c I.
 """
 
@@ -45,7 +45,7 @@ class Status(Enum):
     )
     NOT_CONVERGED = (
         "the iteration ended before the residual was small: allow more iterations or "
-        "factorise the updated matrix"
+        "factorize the updated matrix"
     )
 
 
@@ -56,7 +56,7 @@ class Stats:
     Attributes
     ----------
     smallest : float
-        min(lam) + min(omega). Positive: W is the unique minimiser of the quadratic
+        min(lam) + min(omega). Positive: W is the unique minimizer of the quadratic
         whose gradient the equation is. Not positive: W is a saddle point of it.
         After a low-rank update it is a lower bound.
     gap : float
@@ -97,7 +97,7 @@ class Factor:
 
     @classmethod
     def of(cls, M: Array) -> Factor:
-        """Diagonalise the symmetric matrix M (only its symmetric part is meaningful)."""
+        """Diagonalize the symmetric matrix M (only its symmetric part is meaningful)."""
         check_symmetric(M)
         return cls(*namespace(M).linalg.eigh(symmetric_part(M)))
 
@@ -149,10 +149,10 @@ def solve(
     Parameters
     ----------
     path : {"auto", "eigen", "tridiagonal"}
-        How to factorise a matrix A. "auto" takes what `cheapest_path` says for a NumPy
+        How to factorize a matrix A. "auto" takes what `cheapest_path` says for a NumPy
         matrix, and "eigen" for any other array.
     precision : {"double", "single"}
-        "single" factorises a float64 matrix A in float32 and refines the solution to the
+        "single" factorizes a float64 matrix A in float32 and refines the solution to the
         accuracy of float64, or solves in float64 where that fails. The eigenvalues of A
         in the stats are then those of float32.
     """
@@ -262,7 +262,7 @@ def _measured(A: Factor | Tridiagonal, B: Factor) -> tuple[Status, Stats]:
 def _solve_in_single(
     A: Array, B: Factor, C: Array, path: str, batch: tuple[int, ...]
 ) -> Solution | None:
-    """Solve from a float32 factorisation of A; None where that does not lead to SOLVED."""
+    """Solve from a float32 factorization of A; None where that does not lead to SOLVED."""
     xp = namespace(C)
     check_symmetric(A)
     A = symmetric_part(A)

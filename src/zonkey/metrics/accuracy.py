@@ -52,7 +52,7 @@ def per_class_accuracy(
     Predictions on a device, such as torch tensors, are counted there.
 
     With `labels=None` this is :func:`sklearn.metrics.balanced_accuracy_score`, except that a
-    predicted class without a true sample is no cause for a warning: in generalised zero-shot
+    predicted class without a true sample is no cause for a warning: in generalized zero-shot
     learning it is the rule.
 
     Examples

@@ -40,7 +40,7 @@ def best_penalty(curves: Sequence[SeenUnseenCurve]) -> float:
     Notes
     -----
     No grid is involved. Each harmonic mean changes at the thresholds of its curve only, so that
-    the mean is constant between neighbours in the union of all thresholds; neighbouring
+    the mean is constant between neighbors in the union of all thresholds; neighboring
     intervals of equal mean are one. The outer two intervals have no end: they count as twice the
     median gap between thresholds wide. Where no penalty makes any difference, the middle
     between the lowest and the highest threshold is returned.
@@ -64,7 +64,7 @@ def best_penalty(curves: Sequence[SeenUnseenCurve]) -> float:
     widest = np.argmax(ends[highs] - ends[lows])
     low, high = ends[lows[widest]], ends[highs[widest]]
     middle = low + (high - low) / 2
-    # A penalty on the lower threshold is outside; between neighbouring floats there is no middle.
+    # A penalty on the lower threshold is outside; between neighboring floats there is no middle.
     return float(middle if middle > low else high)
 
 

@@ -1,4 +1,4 @@
-"""Generalised zero-shot scores: seen against unseen classes, at one penalty and at all of them."""
+"""Generalized zero-shot scores: seen against unseen classes, at one penalty and at all of them."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ __all__ = ["GeneralizedScores", "SeenUnseenCurve", "generalized_scores", "seen_u
 
 
 class GeneralizedScores(NamedTuple):
-    """The three figures of generalised zero-shot learning, each between 0 and 1."""
+    """The three figures of generalized zero-shot learning, each between 0 and 1."""
 
     seen: float
     """acc_s: per-class accuracy of the test samples of seen classes, predicted over all classes."""
@@ -64,7 +64,7 @@ def generalized_scores(
 
 @dataclass(frozen=True, eq=False)
 class SeenUnseenCurve:
-    """Accuracy on seen classes against accuracy on unseen ones, as the seen classes are penalised.
+    """Accuracy on seen classes against accuracy on unseen ones, as the seen classes are penalized.
 
     Entry `i` holds for every penalty above `penalties[i - 1]` and up to `penalties[i]`, both
     arrays of accuracies being constant in between: nothing is lost by listing these alone.

@@ -2,9 +2,9 @@
 
 Whole classes are held out and play the unseen ones, as in the paper: the model is chosen for
 what it will be asked to do, on training classes alone. A generic grid search would gather and
-factorise the same data for every point of the grid; here the steps before the classifier are
-learnt once a fold for all points that agree on them, the moments of a fold are those of all data
-less those of the held-out classes where nothing comes before, and one factorisation a fold
+factorize the same data for every point of the grid; here the steps before the classifier are
+learned once a fold for all points that agree on them, the moments of a fold are those of all data
+less those of the held-out classes where nothing comes before, and one factorization a fold
 serves all points.
 """
 
@@ -47,7 +47,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : ZeroShotClassifier, peer, or Pipeline that ends in one
-        Parameters not in the grid are taken from it. Steps before the classifier are learnt anew
+        Parameters not in the grid are taken from it. Steps before the classifier are learned anew
         in every fold, from the classes that stay. Where `seen_penalty` or `temperature` is
         "auto", they are chosen for the best point, on folds of the whole pipeline.
     param_grid : dict, list of dicts, or tuple of these

@@ -26,7 +26,7 @@ class ClassKFold(BaseCrossValidator):
     n_splits : int, default=5
         Number of folds, at least 2 and at most the number of classes.
     shuffle : bool, default=False
-        Draw the classes of a fold at random. False: neighbours in sorted order go together.
+        Draw the classes of a fold at random. False: neighbors in sorted order go together.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw with `shuffle=True`; an int gives the same folds at every call.
 

@@ -1,4 +1,4 @@
-"""Power, centring and unit length of features, in that order, as one transformer."""
+"""Power, centering and unit length of features, in that order, as one transformer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FeatureNormalizer"]
 
 
 class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Signed power, then centring, then unit length of each row.
+    """Signed power, then centering, then unit length of each row.
 
     Each step is optional; their order is fixed.
 
@@ -67,7 +67,7 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.norm = norm
 
     def fit(self, X: Any, y: Any = None) -> FeatureNormalizer:  # noqa: ARG002
-        """Learn the mean of the training samples, where centring is on.
+        """Learn the mean of the training samples, where centering is on.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Samples and labels of any array library, checked before anything is learnt from them."""
+"""Samples and labels of any array library, checked before anything is learned from them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     return X
 
 
-def validate_labelled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
+def validate_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     """Return samples to fit on, and their labels: on the host, or in the place of the samples."""
     if _stays(estimator, X):
         return validate_samples(estimator, X), _checked_labels(y, X)
@@ -52,7 +52,7 @@ def validate_labelled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     return X, y
 
 
-def check_labelled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
+def check_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     """Return the same, and leave the estimator as it is."""
     if _stays(estimator, X):
         return _checked(X), _checked_labels(y, X)

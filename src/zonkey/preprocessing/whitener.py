@@ -19,7 +19,7 @@ from ..linalg.arrays import (
     namespace,
     placed_like,
 )
-from .validation import validate_labelled, validate_samples
+from .validation import validate_labeled, validate_samples
 
 __all__ = ["WithinClassWhitener"]
 
@@ -28,13 +28,13 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
     """Multiply by (S_w + shrinkage * m I)^(-1/2), S_w being the pooled within-class covariance.
 
     Directions in which samples of one class differ (pose, light, background) are scaled down, so
-    that distances tell classes apart. What is learnt from seen classes serves unseen ones too: how
+    that distances tell classes apart. What is learned from seen classes serves unseen ones too: how
     samples of a class vary depends little on the class.
 
     Parameters
     ----------
     shrinkage : float, default=4.0
-        At least 0: how far the covariance is drawn towards a multiple of the identity, in units of
+        At least 0: how far the covariance is drawn toward a multiple of the identity, in units of
         m, the mean of its eigenvalues. 0 whitens fully, which needs more samples than dimensions;
         a large value leaves the features as they are, but for their scale.
 
@@ -68,7 +68,7 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
             Class of each sample.
         """
         self._check_parameters()
-        X, y = validate_labelled(self, X, y)
+        X, y = validate_labeled(self, X, y)
         xp = namespace(X)
         labels, codes = encoded(y, X)
         X = xp.astype(X, xp.float64, copy=False)

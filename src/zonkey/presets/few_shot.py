@@ -35,13 +35,13 @@ def recommended_few_shot(
 ) -> Pipeline:
     """Return the recommended few-shot model for these base classes, to be fitted on shots.
 
-    Prototypes are projected by the regression of `recommended`, learnt from the base classes, and
+    Prototypes are projected by the regression of `recommended`, learned from the base classes, and
     weighed against the mean of the shots by how many shots a prototype is worth.
 
     Parameters
     ----------
     X_base, y_base : array-like of shape (n, d) and (n,)
-        Samples of base classes; preprocessing is learnt from them, and stays as it is.
+        Samples of base classes; preprocessing is learned from them, and stays as it is.
     prototypes : mapping, DataFrame or Prototypes
         Of base, validation and novel classes.
     validation : tuple (X, y), default=None
@@ -107,7 +107,7 @@ class FewShotData:
     validation: tuple[Any, Any] | None = None
 
     def prepared(self, of_steps: dict[str, Any]) -> tuple[Pipeline, BaseClasses]:
-        """Return preprocessing learnt from the base classes, and their moments after it."""
+        """Return preprocessing learned from the base classes, and their moments after it."""
         steps = preprocessing().set_params(**of_steps).fit(self.X_base, self.y_base)
         moments = Moments(self.prototypes).update(steps.transform(self.X_base), self.y_base)
         return steps, BaseClasses(moments)

@@ -14,7 +14,7 @@ from ..preprocessing import FeatureNormalizer
 def paper(prototypes: Any, **parameters: Any) -> Pipeline:
     """Return the paper's zero-shot model: rows of features and prototypes at unit length, then BPL.
 
-    The paper does not say how it normalises; unit length for both is the reading that this
+    The paper does not say how it normalizes; unit length for both is the reading that this
     preset names. `parameters` go to `ZeroShotClassifier`, whose defaults are otherwise those
     of the paper; rho, alpha and mu are to be chosen by `ZeroShotSearchCV`. The last step takes
     prototypes as they come, so that new ones need the same treatment:

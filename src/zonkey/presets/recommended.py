@@ -1,7 +1,7 @@
 """What we recommend for one's own features: chosen on held-out training classes, at every fit.
 
-Features are power-transformed, centred, brought to unit length and whitened within classes;
-prototypes are treated alike and lifted by a kernel; the class centre is regressed on the
+Features are power-transformed, centered, brought to unit length and whitened within classes;
+prototypes are treated alike and lifted by a kernel; the class center is regressed on the
 prototype, every class weighing the same. This form is fixed; powers, shrinkage, kernel and ridge
 are chosen by class-wise cross-validation on the user's own training classes. The form and the grids
 were chosen on training and validation classes of CUB, emoji and mini-ImageNet.
@@ -57,7 +57,7 @@ def recommended(
 
     A search over preprocessing, kernel and ridge of a pipeline, on folds that hold out whole
     training classes. Then the penalty of seen classes and the temperature of probabilities
-    are chosen in the same way, for the generalised setting and for `predict_proba`.
+    are chosen in the same way, for the generalized setting and for `predict_proba`.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def recommended(
 
 
 def prototype_transformer() -> FeatureNormalizer:
-    """Return what is done to prototypes, to be learnt from those of seen classes."""
+    """Return what is done to prototypes, to be learned from those of seen classes."""
     return FeatureNormalizer(power=0.7, center=True)
 
 
@@ -127,7 +127,7 @@ def _of_classifier(grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def preprocessing() -> Pipeline:
-    """Return the steps that make features ready: power, centre, unit length, whitening."""
+    """Return the steps that make features ready: power, center, unit length, whitening."""
     return Pipeline(
         [
             ("power", FeatureNormalizer(power=0.5, center=True)),

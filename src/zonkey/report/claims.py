@@ -82,7 +82,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Harmonic mean of BPL, to a point",
         "Table gsrl",
-        near_the_printed_figure("hm", "generalised-zsl"),
+        near_the_printed_figure("hm", "generalized-zsl"),
     ),
     Claim(
         "Synthesis from shots (SFSP1) is not worse than from base samples (SFSP2), to half a point",
@@ -90,7 +90,7 @@ CLAIMS: tuple[Claim, ...] = (
         better_with_shots(_OURS, "BPL (SFSP2)", _MARGIN),
     ),
     Claim(
-        "BPL is better than nearest neighbour, all novel classes at once",
+        "BPL is better than nearest neighbor, all novel classes at once",
         "Fig. metafsl1",
         better_with_shots(_OURS, "NN"),
     ),
@@ -108,7 +108,7 @@ CLAIMS: tuple[Claim, ...] = (
             better_in_trials(_OURS, model, n_shot),
         )
         for n_shot in (1, 5)
-        for model, name in (("NN", "nearest neighbour"), ("BPL (novel)", "BPL (novel)"))
+        for model, name in (("NN", "nearest neighbor"), ("BPL (novel)", "BPL (novel)"))
     ),
     Claim(
         "Algorithm 1 converges within 5 steps (W changes by less than 1 %)",

@@ -57,7 +57,7 @@ def comparison_table(experiment: Experiment, data: str, collection: Collection) 
 def _comparisons(
     experiment: Experiment, data: str, collection: Collection
 ) -> Iterator[tuple[str, Comparison | None]]:
-    if experiment.name == "generalised-zsl" or experiment.protocol not in _OURS:
+    if experiment.name == "generalized-zsl" or experiment.protocol not in _OURS:
         return
     ours = experiment.subject or _OURS[experiment.protocol]
     if experiment.name == "on-top":

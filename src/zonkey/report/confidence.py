@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bench.catalogue import ZERO_SHOT
+from ..bench.catalog import ZERO_SHOT
 from ..bench.records import unpack
 from ..metrics import mean_confidence_interval, paired_bootstrap_interval
 from .measures import NOTHING, points, repetitions, trial_accuracies

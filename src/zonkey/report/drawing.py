@@ -1,4 +1,4 @@
-"""How figures look, and how they become files: told apart without colour, alike on every run."""
+"""How figures look, and how they become files: told apart without color, alike on every run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito: told apart by colour-blind readers; lines, markers and hatches do it in grey.
+# Okabe and Ito: told apart by color-blind readers; lines, markers and hatches do it in gray.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
@@ -27,7 +27,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Return colour, line and marker of a curve."""
+    """Return color, line and marker of a curve."""
     return {
         "color": COLOURS[number % (len(COLOURS) - 1)],
         "linestyle": LINES[number % len(LINES)],
@@ -37,7 +37,7 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 def bar_style(number: int) -> dict[str, Any]:
-    """Return colour and hatch of a bar."""
+    """Return color and hatch of a bar."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "hatch": HATCHES[number % len(HATCHES)],

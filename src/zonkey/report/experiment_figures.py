@@ -46,7 +46,7 @@ def _caption_and_figure(
     first = next(iter(runs.values()))
     draws = "mean and standard deviation over draws of shots."
     match experiment.name, experiment.protocol:
-        case "generalised-zsl", _:
+        case "generalized-zsl", _:
             curves = _trade_offs(runs)
             caption = "a penalty on seen classes trades accuracy on them for that on unseen ones."
             return (caption, lambda: draw_trade_off(curves)) if curves else None

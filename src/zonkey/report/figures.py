@@ -111,7 +111,7 @@ def draw_shot_curves(runs: Mapping[str, Record], least: int = 1) -> Figure:
                 capsize=2,
                 **line_style(i),
             )
-        axis.set(xlabel="labelled samples a class (K)", ylabel=f"{metric} (%)", ylim=(0, None))
+        axis.set(xlabel="labeled samples a class (K)", ylabel=f"{metric} (%)", ylim=(0, None))
         add_grid(axis)
     axes[0].set_xticks(sorted(numbers))
     axes[1].legend(fontsize=8)
@@ -124,7 +124,7 @@ def draw_runtimes(times: Mapping[str, Mapping[int, float]]) -> Figure:
     axis = figure.subplots()
     for i, (model, found) in enumerate(times.items()):
         axis.plot(list(found), list(found.values()), label=plain(model), **line_style(i))
-    axis.set(xlabel="labelled samples a class (K)", ylabel="seconds a fit", ylim=(0, None))
+    axis.set(xlabel="labeled samples a class (K)", ylabel="seconds a fit", ylim=(0, None))
     axis.set_xticks(sorted({n_shot for found in times.values() for n_shot in found}))
     axis.legend(fontsize=9)
     add_grid(axis)

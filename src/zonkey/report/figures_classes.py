@@ -51,23 +51,23 @@ def _draw_map(axis: Axes, results: dict[str, Any]) -> None:
         style = {**_mark(j), "markersize": 3.5, "alpha": 0.7}
         axis.plot(chosen[:, 0], chosen[:, 1], linestyle="", **style)
     for j, (left, bottom) in enumerate(results["prototypes"]):
-        # White below black and the class's colour within: seen on any ground.
+        # White below black and the class's color within: seen on any ground.
         axis.plot(left, bottom, "x", color="white", markersize=11, markeredgewidth=5)
         axis.plot(left, bottom, "x", color="black", markersize=10, markeredgewidth=3.2)
-        axis.plot(left, bottom, "x", color=_colour(j), markersize=8, markeredgewidth=1.2)
+        axis.plot(left, bottom, "x", color=_color(j), markersize=8, markeredgewidth=1.2)
         place = {"xytext": (6, 3), "textcoords": "offset points", "zorder": 5}
         axis.annotate(str(j + 1), (left, bottom), **place, fontsize=8, fontweight="bold")
     axis.set(xticks=[], yticks=[])
 
 
 def _mark(number: int) -> dict[str, Any]:
-    """Return colour and marker of a class: no two of the first dozens share both."""
+    """Return color and marker of a class: no two of the first dozens share both."""
     marker = MARKERS[number % len(MARKERS)]
     edge = {"markeredgecolor": "black", "markeredgewidth": 0.3}
-    return {"marker": marker, "color": _colour(number), "markersize": 6, **edge}
+    return {"marker": marker, "color": _color(number), "markersize": 6, **edge}
 
 
-def _colour(number: int) -> str:
+def _color(number: int) -> str:
     return COLOURS[(number + number // len(MARKERS)) % len(COLOURS)]
 
 
@@ -79,7 +79,7 @@ def draw_confusions(names: list[str], matrix: np.ndarray, shown: np.ndarray) -> 
     side = max(4.0, 0.17 * len(names) + 2.2)
     figure = new_figure(side + 0.6, side)
     axis = figure.subplots()
-    image = axis.imshow(shares, cmap="Greys", vmin=0, vmax=100)
+    image = axis.imshow(shares, cmap="Grays", vmin=0, vmax=100)
     size = 9 if len(names) <= 15 else 6
     labels = [plain(_short(name)) for name in names]
     axis.set_xticks(range(len(names)), labels, rotation=90, fontsize=size)

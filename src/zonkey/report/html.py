@@ -14,7 +14,7 @@ from ..core.storage import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Colours that keep their order in grey and for colour-blind readers.
+# Colors that keep their order in gray and for color-blind readers.
 _STYLE = """
 :root { --ink: #1b1f24; --dim: #57606a; --line: #d0d7de; --paper: #fff; --shade: #f6f8fa;
         --good: #0b6e4f; }

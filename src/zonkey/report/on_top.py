@@ -8,7 +8,7 @@ from .collection import Collection
 from .confidence import Comparison, compare_predictions
 
 HELPS, NO_HELP, UNTOLD = "helps", "does not help", "cannot be told"
-_WORTHWHILE = 0.005  # half a point: less is not worth synthesising anything for
+_WORTHWHILE = 0.005  # half a point: less is not worth synthesizing anything for
 _RULE = Text(
     "Helps: the interval of the paired difference lies above 0. Does not help: it excludes a gain "
     "of half a point. Else the records cannot tell.",

@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 
 def about_data(run: Record) -> Text:
-    """Return what was learnt from and tested on."""
+    """Return what was learned from and tested on."""
     data = run["data"]
     sizes = data["n_samples"]
     return Text(
@@ -56,8 +56,8 @@ def preset_note(runs: Iterable[Record]) -> Text | None:
         return None
     return Text(
         "Preset paper: features and prototypes at unit length. Preset recommended: features "
-        "power-transformed, centred, brought to unit length and whitened within classes, "
-        "prototypes power-transformed, centred and brought to unit length, all learnt from "
+        "power-transformed, centered, brought to unit length and whitened within classes, "
+        "prototypes power-transformed, centered and brought to unit length, all learned from "
         "training classes.",
         is_dim=True,
     )

@@ -113,7 +113,7 @@ def _any_shot(collection: Collection, data: str) -> str | None:
 def _area(collection: Collection, data: str) -> str | None:
     found = {
         model: over_seeds(collection.runs("zero-shot", data, model), "ausuc")
-        for model in EXPERIMENTS["generalised-zsl"].models
+        for model in EXPERIMENTS["generalized-zsl"].models
     }
     texts = [f"{model} {value.percent()}" for model, value in found.items() if value is not None]
     return ", ".join(texts) or None

@@ -1,4 +1,4 @@
-"""Zero-shot peers that are learnt in closed form."""
+"""Zero-shot peers that are learned in closed form."""
 
 from .eszsl import ESZSL
 from .exemplar import ExemplarRegression

@@ -1,4 +1,4 @@
-"""The base of peers that are learnt in closed form from the moments of the classes."""
+"""The base of peers that are learned in closed form from the moments of the classes."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         known = Prototypes.one_hot(labels) if one_hot else Prototypes.coerce(self.prototypes)
         moments = Moments.from_arrays(X, labels, known, n_reserve=0)
         self._candidate_labels(known, moments.seen_labels)  # fails early
-        learnt = self._solve(moments, X.dtype)
+        learned = self._solve(moments, X.dtype)
         penalty = self.seen_penalty
         if is_auto(penalty):
             penalty = calibrate(self, X, labels)["seen_penalty"]
         self.seen_penalty_ = float(penalty)
         self._set_known(known, moments.seen_labels)
-        vars(self).update(learnt)
+        vars(self).update(learned)
         return self
 
     def _penalty(self) -> float:

@@ -16,10 +16,10 @@ from .closed_form import ClosedFormPeer, not_offered, seen_prototypes, value_of
 
 
 class ESZSL(ClosedFormPeer):
-    """Bilinear compatibility x'V s of features and prototypes, by regularised least squares.
+    """Bilinear compatibility x'V s of features and prototypes, by regularized least squares.
 
     With the samples as columns of X, the prototypes of the seen classes as columns of S, and
-    Y_ij = 1 where sample i is of class j and -1 (`negative`) elsewhere, V minimises
+    Y_ij = 1 where sample i is of class j and -1 (`negative`) elsewhere, V minimizes
 
         ||X'V S - Y||^2 + gamma ||V S||^2 + lam ||X'V||^2 + gamma lam ||V||^2,
 

@@ -14,9 +14,9 @@ from .closed_form import ClosedFormPeer, not_offered, value_of
 class RPL(ClosedFormPeer):
     """Nearest prototype after ridge regression from the semantic to the feature space.
 
-    Minimises sum_i ||x_i - W y_i||^2 + ridge ||W||^2, where y_i is the prototype of the class of
+    Minimizes sum_i ||x_i - W y_i||^2 + ridge ||W||^2, where y_i is the prototype of the class of
     sample i, and gives a sample the class whose W y is nearest. With the other direction, from
-    features to prototypes, more prototypes become hubs: nearest neighbours of samples of any
+    features to prototypes, more prototypes become hubs: nearest neighbors of samples of any
     class.
 
     Parameters

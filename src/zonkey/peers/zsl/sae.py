@@ -21,14 +21,14 @@ class SAE(ClosedFormPeer):
     """Semantic autoencoder: a linear encoder to the semantic space whose transpose decodes.
 
     With the samples as columns of X and the prototypes of their classes as columns of S, the
-    encoder W (k x d) minimises ||X - W'S||^2 + lam ||W X - S||^2, which is the Sylvester equation
+    encoder W (k x d) minimizes ||X - W'S||^2 + lam ||W X - S||^2, which is the Sylvester equation
     (S S') W + lam W (X X') = (1 + lam) S X'. Where it leaves part of W open, that part is zero.
 
     A sample is compared with a class by the cosine, either of W x and s or of x and W's, as in the
     authors' programs; `decision_function` returns it. The regression shrinks W x and W's of
     unseen classes, some more than others, and the cosine does not depend on lengths. What the
     programs add for single data sets is left out: rows of W scaled to unit length, and scores
-    standardised over all test samples, by which a prediction would depend on the others.
+    standardized over all test samples, by which a prediction would depend on the others.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class SAE(ClosedFormPeer):
         As of `ZeroShotClassifier`.
     direction : {"feature-to-semantic", "semantic-to-feature"}, default="feature-to-semantic"
         Where samples and classes meet: W x and s (F to S in the paper), or x and W's (S to F).
-        The learnt W is the same.
+        The learned W is the same.
     lam : float >= 0, default=1.0
         Weight of the encoder against the decoder (lambda in the paper). 1 is balanced where
         features and prototypes have the same length.
@@ -87,10 +87,10 @@ class SAE(ClosedFormPeer):
         return {"projection_": decoder.astype(dtype)}
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        centres = known.matrix.astype(dtype)
+        centers = known.matrix.astype(dtype)
         if self.direction == "semantic-to-feature":
-            centres = centres @ self.projection_.astype(dtype, copy=False).T
-        return LinearScores(_unit_rows(centres) / 2, np.zeros(len(centres), dtype))
+            centers = centers @ self.projection_.astype(dtype, copy=False).T
+        return LinearScores(_unit_rows(centers) / 2, np.zeros(len(centers), dtype))
 
     def _score_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """Yield cosines, so that a penalty weighs the same for every sample."""
