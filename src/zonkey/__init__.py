@@ -6,7 +6,9 @@ The name is the paper's own example: a zebra synthesized from a horse that comes
 from importlib.metadata import version
 
 from . import datasets, evaluation, metrics, model_selection, peers, preprocessing, presets
-from .core import BaseClasses, Moments, Prototypes
+from .core.frame import BaseClasses
+from .core.moments import Moments
+from .core.prototypes import Prototypes
 from .estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier
 
 __version__ = version("zonkey")

@@ -17,7 +17,9 @@ from zonkey.bench.records import unpack
 from zonkey.bench.selection import select_few_shot, select_zero_shot
 from zonkey.bench.shots import prepared_shots
 from zonkey.bench.sources import NoValidationClasses, validation_view
-from zonkey.core import BaseClasses, Moments, Prototypes
+from zonkey.core.frame import BaseClasses
+from zonkey.core.moments import Moments
+from zonkey.core.prototypes import Prototypes
 from zonkey.datasets import DataError
 from zonkey.metrics import generalized_scores
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_sylvester
 
-from zonkey.core import NormalEquations, Synthesized
+from zonkey.core.projection import NormalEquations
+from zonkey.core.synthesis import Synthesized
 from zonkey.linalg import Factor
 
 

@@ -13,7 +13,9 @@ import numpy as np
 from reference import both_weights, f, f_ij, shares, subgrad01, subgrad11
 from scipy.linalg import solve_sylvester
 
-from zonkey.core import Moments, NormalEquations, Prototypes
+from zonkey.core.moments import Moments
+from zonkey.core.projection import NormalEquations
+from zonkey.core.prototypes import Prototypes
 
 
 @dataclass(frozen=True, eq=False)

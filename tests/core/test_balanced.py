@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from reference import decomposed, f_ij, finite_differences
 
-from zonkey.core import Moments, NormalEquations, Prototypes, reverse_projection
-from zonkey.core.projection import directed_projection
+from zonkey.core.moments import Moments
+from zonkey.core.projection import NormalEquations, directed_projection, reverse_projection
+from zonkey.core.prototypes import Prototypes
 
 NAMES = ["zebra", "ape", "mule", "emu"]  # not in sorted order
 UNSEEN = {"cat": [9.0, -9.0, 9.0], "yak": [7.0, 7.0, 7.0]}  # between the others, when sorted

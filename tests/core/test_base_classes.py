@@ -10,7 +10,8 @@ import pytest
 from reference import decomposed
 from reference_few_shot import random_few_shot, sums
 
-from zonkey.core import BaseClasses, Moments
+from zonkey.core.frame import BaseClasses
+from zonkey.core.moments import Moments
 from zonkey.core.projection import directed_projection
 
 WEIGHTS = ["sample", "class"]

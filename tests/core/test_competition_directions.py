@@ -16,15 +16,10 @@ from reference import (
 )
 from scipy.optimize import brentq
 
-from zonkey.core import (
-    Competition,
-    NormalEquations,
-    Synthesized,
-    competition,
-    learn,
-)
-from zonkey.core.projection import directed_projection
-from zonkey.core.refinement import refine
+from zonkey.core import algorithm1
+from zonkey.core.algorithm1 import Competition, learn
+from zonkey.core.projection import NormalEquations, directed_projection
+from zonkey.core.synthesis import Synthesized
 from zonkey.linalg import Status
 
 SHARES = [0.0, 0.2, 0.5, 0.9, 1.0]
@@ -52,7 +47,7 @@ def assert_close(got, expected, tolerance=1e-10):
 def assert_same_path(one, other):
     np.testing.assert_array_equal(one.W, other.W)
     assert one.objective == other.objective
-    assert [step.mu for step in one.steps] == [step.mu for step in other.steps]
+    assert one.mu.tolist() == other.mu.tolist()
 
 
 def slope(function, W):
@@ -157,8 +152,8 @@ def test_learn_equals_algorithm_1(rule, n_g, forward, alpha, mu, beta, tie_tol):
     path = learn(compared, W0, **weights)
     options = {"beta": beta, "epsilon": tie_tol, "rule": rule, "forward": forward}
     expected, _ = reference.algorithm_1(problem, W0, **weights, **options)
-    assert {step.mu for step in path.steps} == {mu}
-    assert len(path.steps) == len(expected) - 1
+    assert set(path.mu.tolist()) == {mu}
+    assert len(path.changes) == len(expected) - 1
     np.testing.assert_allclose(path.W, expected[-1], rtol=1e-8, atol=1e-8)
     for value, W in zip(path.objective, expected, strict=True):
         eta, xi = eta_and_xi(problem, W, tie_tol, rule, forward)
@@ -203,7 +198,7 @@ def test_half_is_the_default(rule, n_g):
 @pytest.mark.parametrize("forward", SHARES)
 def test_no_step_of_a_constant_alpha_makes_the_objective_larger(monkeypatch, rule, mu, q, forward):
     """With delta fixed at W, the linearized objective is nowhere below F and equals it at W."""
-    monkeypatch.setattr(competition, "DECAY", 1.0)
+    monkeypatch.setattr(algorithm1, "DECAY", 1.0)
     moved = 0
     for seed in range(6):
         problem = random_problem(seed, n=60, q=q, noise=1.0)
@@ -254,8 +249,8 @@ class TestGuard:
     def test_first_looks_at_the_features_of_the_seen_classes(self, monkeypatch, forward):
         compared, eta, xi = self.one_sided(forward)
         asked = []
-        monkeypatch.setattr(competition, "safe_mu", lambda *_, **options: asked.append(options))
-        compared._safe_mu(eta, xi, 0.9, 0.95)
+        monkeypatch.setattr(algorithm1, "lowered_mu", lambda *_, **options: asked.append(options))
+        compared.safe_mu(eta, xi, 0.9, 0.95)
         least = np.linalg.eigvalsh(compared.A_hat(0 * eta, 0.9))[0]
         # Where the reverse error has no weight nothing is asked at all.
         expected = [pytest.approx(least, rel=1e-9)] if forward < 1 else []
@@ -325,32 +320,3 @@ def test_float32_is_kept_and_close(forward):
     assert single.W.dtype == np.float32
     assert_close(single.W, exact.W, 1e-4)
     np.testing.assert_allclose(single.objective, exact.objective, rtol=1e-5)
-
-
-class TestRefine:
-    def refined(self, problem, **options):
-        W = initial_projection(problem, 0.05)
-        parts = problem.equations(), W, problem.synthesized(), problem.Y_u
-        weights = {"alpha": 0.3, "mu": 0.1, "beta": 0.05, "tie_tol": 0.01}
-        return refine(*parts, **weights, max_iter=3, tol=1e-6, **options)
-
-    @pytest.mark.parametrize("form", ["second-best", None, "assigned"])
-    @pytest.mark.parametrize("forward", SHARES)
-    def test_hands_the_share_on(self, form, forward):
-        problem = random_problem(23)
-        W0, rule = initial_projection(problem, 0.05), form or "best"
-        options = {"beta": 0.05, "tie_tol": 0.01, "rule": rule, "forward": forward}
-        expected = learn(compete(problem, **options), W0, alpha=0.3, mu=0.1, max_iter=3, tol=1e-6)
-        assert_same_path(self.refined(problem, form=form, forward=forward), expected)
-
-    @pytest.mark.parametrize("forward", [0.0, 0.4, 1.0])
-    def test_minimum_entropy_has_no_direction(self, forward):
-        problem = random_problem(24)
-        refusal = rf"^Minimum entropy .* got forward={forward}\. Use 0\.5\.$"
-        with pytest.raises(ValueError, match=refusal):
-            self.refined(problem, form="entropy", forward=forward)
-
-    def test_minimum_entropy_takes_half(self):
-        problem = random_problem(25)
-        halved = self.refined(problem, form="entropy", forward=0.5)
-        assert_same_path(halved, self.refined(problem, form="entropy"))

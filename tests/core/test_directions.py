@@ -12,13 +12,13 @@ from reference import (
     seen_loss,
 )
 
-from zonkey.core import (
-    assignment,
+from zonkey.core import algorithm1
+from zonkey.core.projection import (
     bidirectional_projection,
+    directed_projection,
     forward_projection,
     reverse_projection,
 )
-from zonkey.core.projection import directed_projection
 from zonkey.linalg import Status
 
 SHARES = [0.0, 0.2, 0.5, 0.9, 1.0]
@@ -142,7 +142,7 @@ class TestAssignment:
         problem = random_problem(seed, d=d, k=k, q=q, n_g=6)
         W = np.random.default_rng(seed + 1).normal(size=(d, k))
         of_X = np.array([x @ x for x in problem.X_g]) if known else None
-        f = assignment.losses(W, problem.X_g, problem.Y_u, of_X, forward=forward)
+        f = algorithm1.losses(W, problem.X_g, problem.Y_u, of_X, forward=forward)
         expected = reference.f(W, problem.X_g, problem.Y_u, forward)
         np.testing.assert_allclose(f, expected, rtol=1e-9, atol=1e-11)
 
@@ -151,7 +151,7 @@ class TestAssignment:
         rng = np.random.default_rng(2)
         W = np.linalg.qr(rng.normal(size=(9, 4)))[0].astype(np.float32)
         Y_u = rng.normal(size=(50, 4)).astype(np.float32)
-        f = assignment.losses(W, Y_u @ W.T, Y_u, forward=forward)
+        f = algorithm1.losses(W, Y_u @ W.T, Y_u, forward=forward)
         assert f.dtype == np.float32
         assert (f >= 0).all()
         np.testing.assert_allclose(np.diag(f), 0.0, atol=1e-4)
@@ -160,7 +160,7 @@ class TestAssignment:
         # W'x = (2, 1) is nearest to y_1 = (2, 0.5); x = (1, 1) to W y_0 = (1, 1.5).
         W, X_g = np.diag([2.0, 1.0]), np.array([[1.0, 1.0]])
         Y_u = np.array([[0.5, 1.5], [2.0, 0.5]])
-        forward = assignment.losses(W, X_g, Y_u, forward=1.0)
-        reverse = assignment.losses(W, X_g, Y_u, forward=0.0)
+        forward = algorithm1.losses(W, X_g, Y_u, forward=1.0)
+        reverse = algorithm1.losses(W, X_g, Y_u, forward=0.0)
         np.testing.assert_allclose(forward, [[2 * (1.5**2 + 0.5**2), 2 * 0.5**2]])
         np.testing.assert_allclose(reverse, [[2 * 0.5**2, 2 * (3**2 + 0.5**2)]])

@@ -14,7 +14,8 @@ from reference import (
     random_problem,
 )
 
-from zonkey.core import EntropyObjective, bidirectional_projection, minimize_entropy
+from zonkey.core.entropy import EntropyObjective, minimize_entropy
+from zonkey.core.projection import bidirectional_projection
 
 WEIGHTS = [(0.1, 0.01), (0.6, 0.01), (0.95, 3.0), (0.3, 0.0)]
 
@@ -76,7 +77,7 @@ def test_descent_never_ascends_and_records_what_it_did(alpha, beta):
     objective = objective_of(problem, alpha=alpha, beta=beta)
     W0 = initial_projection(problem, 0.01)
     path = minimize_entropy(objective, W0, max_iter=25, tol=1e-6)
-    assert len(path.objective) == len(path.steps) + 1
+    assert len(path.objective) == len(path.changes) + 1
     assert (np.diff(path.objective) < 0).all()
     assert path.objective[0] == pytest.approx(entropyobj(problem, W0, alpha, beta))
     assert path.objective[-1] == pytest.approx(entropyobj(problem, path.W, alpha, beta))
@@ -129,7 +130,7 @@ def test_converged_means_that_the_gradient_has_shrunk_to_tol(tol):
     first, last = (np.linalg.norm(objective.gradient(W)) for W in (W0, path.W))
     assert path.converged
     assert last <= tol * first
-    shorter = minimize_entropy(objective, W0, max_iter=len(path.steps) - 1, tol=tol)
+    shorter = minimize_entropy(objective, W0, max_iter=len(path.changes) - 1, tol=tol)
     assert not shorter.converged
     assert np.linalg.norm(objective.gradient(shorter.W)) > tol * first
     assert shorter.objective == path.objective[:-1]
@@ -161,7 +162,7 @@ def test_those_who_watch_see_every_step():
         max_iter=4,
         on_step=lambda *step: seen.append(step),
     )
-    changes = [step.change for step in path.steps]
+    changes = path.changes.tolist()
     assert seen == list(zip([1, 2, 3, 4], path.objective[1:], changes, strict=True))
 
 
@@ -171,10 +172,10 @@ def test_a_large_tolerance_is_met_at_once():
     path = minimize_entropy(objective_of(problem), W0, tol=1.0)
     assert path.converged
     assert path.W is W0
-    assert path.steps == []
+    assert len(path.changes) == 0
     early = minimize_entropy(objective_of(problem), W0, tol=0.9)
     assert early.converged
-    assert len(early.steps) >= 1
+    assert len(early.changes) >= 1
 
 
 def test_no_steps_return_the_initial_projection():
@@ -191,7 +192,7 @@ def test_descent_ends_where_rounding_rules():
     path = minimize_entropy(
         objective_of(problem), random_projection(problem), max_iter=10**5, tol=0
     )
-    assert len(path.steps) < 10**4
+    assert len(path.changes) < 10**4
     assert np.isfinite(path.W).all()
 
 

@@ -21,8 +21,9 @@ from reference_few_shot import (
 )
 from turned import EXACT, Turned, several
 
-from zonkey.core import Competition, bidirectional_projection, learn
+from zonkey.core.algorithm1 import Competition, learn
 from zonkey.core.episodes import Episodes
+from zonkey.core.projection import bidirectional_projection
 from zonkey.linalg import Status
 
 RULES = ["second-best", "best", "assigned"]
@@ -199,7 +200,7 @@ def test_a_support_set_is_an_assigned_query_set(alpha):
     given_ = competition(turned, problem.X_u @ turned.U, problem.codes, beta=0.1, rule="assigned")
     path = learn(given_, turned.U.T @ W, **learning)
     np.testing.assert_allclose(found[0], turned.U @ path.W, rtol=1e-10, atol=1e-12)
-    changes = [step.change for step in path.steps]
+    changes = path.changes.tolist()
     np.testing.assert_allclose(course.changes[:, 0, 0], changes, rtol=1e-6, atol=1e-10)
 
 

@@ -14,9 +14,12 @@ from reference_few_shot import (
 )
 from turned import EXACT, Turned, several
 
-from zonkey.core import NormalEquations, Synthesized, episodes
+from zonkey.core import episodes
 from zonkey.core.episodes import Episodes
-from zonkey.linalg import Status, conjugate
+from zonkey.core.projection import NormalEquations
+from zonkey.core.synthesis import Synthesized
+from zonkey.linalg import lowrank
+from zonkey.linalg.sylvester import Status
 
 LEARNING = {"alpha": 0.3, "mu": 0.1, "max_iter": 4, "tol": 0.0}
 # Where samples are few, where they span little, and where a shared inverse serves episodes.
@@ -80,9 +83,9 @@ def test_the_error_of_a_step_is_within_the_tolerance(direct, shape, solver_tol):
 
 def test_a_loose_tolerance_saves_work(monkeypatch):
     problems, applied = several(3, 1, 2, **SHAPES[2]), []
-    image = conjugate.Operator.apply
+    image = lowrank.Operator.apply
     monkeypatch.setattr(
-        conjugate.Operator, "apply", lambda self, Z: applied.append(1) or image(self, Z)
+        lowrank.Operator, "apply", lambda self, Z: applied.append(1) or image(self, Z)
     )
     counts = []
     for solver_tol in (1e-3, 5e-7, 1e-12):

@@ -6,20 +6,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import solve_sylvester
 
-from zonkey.core import Moments, NormalEquations
 from zonkey.core.fusion import (
     posterior_centers,
     prototype_error,
     prototype_worth,
     simulated_variances,
-    simulated_worth,
     within_class_variance,
     worth_of_shots,
 )
-from zonkey.core.projection import directed_projection
+from zonkey.core.moments import Moments
+from zonkey.core.projection import NormalEquations, directed_projection
 
 LARGEST = 1e6
 SETTINGS = [("sample", 0.0), ("sample", 0.3), ("class", 0.0), ("class", 0.3), ("class", 1.0)]
+
+
+def simulated_worth(moments, **options):
+    sigma2, tau2 = simulated_variances(moments, **options)
+    if np.isnan(sigma2) or np.isnan(tau2):
+        return float("nan")
+    return min(LARGEST, sigma2 / tau2) if tau2 > 0 else LARGEST
 
 
 class TestPosteriorCenters:

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_few_shot import random_few_shot, sums
 
-from zonkey.core import NormalEquations, bidirectional_projection, reverse_projection
-from zonkey.core.lift import Lift
-from zonkey.linalg.kernels import kernel_matrix
+from zonkey.core.kernels import Lift, kernel_matrix
+from zonkey.core.projection import NormalEquations, bidirectional_projection, reverse_projection
 
 COMPUTED = ["linear", "rbf", "poly", "arccos"]
 OPTIONS = {"gamma": 0.4, "degree": 2, "coef0": 0.6}

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.core import Moments, Prototypes
 from zonkey.core import moments as module
+from zonkey.core.moments import Moments
+from zonkey.core.prototypes import Prototypes
 from zonkey.core.reservoir import row_priorities
 
 LABELS = ["ass", "horse", "mule", "zebra"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from reference import finite_differences, random_problem, seen_loss
 from scipy.linalg import solve_sylvester
 
-from zonkey.core import (
+from zonkey.core.projection import (
     NormalEquations,
     bidirectional_projection,
     forward_projection,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.core import Prototypes
 from zonkey.core import prototypes as module
 from zonkey.core.labels import as_labels
+from zonkey.core.prototypes import Prototypes
 
 LABELS = ["zebra", "ass", "horse"]
 MATRIX = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]

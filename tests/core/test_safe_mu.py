@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import halved, smallest
 
-from zonkey.core.guard import keeps_its_share, needed_of_A, safe_mu
+from zonkey.core.algorithm1 import _needed_of_A, keeps_its_share, lowered_mu
 
 
 def drawn(seed, *, q=4, k=3, d=5, n=12, ridge=0.1):
@@ -52,7 +52,7 @@ def test_equals_the_brute_force_over_halves(seed, mu, q, ridge, bound):
 
     least = bound * smallest(A)  # any lower bound does
     terms = {"B_hat": B_hat, "least_of_A": least, "A_is_at_least": asking(A)}
-    assert safe_mu(pulled, pushed, mu, **terms) == halved(mu, is_safe)
+    assert lowered_mu(pulled, pushed, mu, **terms) == halved(mu, is_safe)
 
 
 def test_mu_is_lowered_in_some_cases_and_given_up_in_others():
@@ -60,11 +60,11 @@ def test_mu_is_lowered_in_some_cases_and_given_up_in_others():
     for seed in range(60):
         pulled, pushed, A, B_hat = drawn(seed, ridge=1e-3)
         terms = {"B_hat": lambda w, B=B_hat: 30 * B(w), "A_is_at_least": asking(A)}
-        found.append(safe_mu(pulled, pushed, 0.9, **terms, least_of_A=smallest(A)))
+        found.append(lowered_mu(pulled, pushed, 0.9, **terms, least_of_A=smallest(A)))
     assert {0.9, 0.45, 0.225} <= set(found)
     hopeless = {"B_hat": lambda w: np.diag(np.where(w > 0, 1e-9, 1e9 * w)), "least_of_A": 1e-12}
     pulled, pushed = np.array([5.0, 0.0]), np.array([0.0, 5.0])
-    assert safe_mu(pulled, pushed, 0.9, **hopeless, A_is_at_least=lambda x: x <= 1e-12) == 0.0
+    assert lowered_mu(pulled, pushed, 0.9, **hopeless, A_is_at_least=lambda x: x <= 1e-12) == 0.0
 
 
 @given(seed=st.integers(0, 10**6), mu=st.floats(0, 1), q=st.integers(1, 4), E=st.integers(1, 3))
@@ -80,8 +80,8 @@ def test_classes_that_keep_a_quarter_keep_their_share(seed, mu, q, E):
 
 def test_nothing_is_looked_at_where_every_class_keeps_its_share():
     terms = {"B_hat": None, "least_of_A": None, "A_is_at_least": None}
-    assert safe_mu(np.array([4.0, 8.0]), np.array([3.0, 6.0]), 1.0, **terms) == 1.0
-    assert safe_mu(np.array([4.0, 0.0]), np.array([9.0, 9.0]), 0.0, **terms) == 0.0
+    assert lowered_mu(np.array([4.0, 8.0]), np.array([3.0, 6.0]), 1.0, **terms) == 1.0
+    assert lowered_mu(np.array([4.0, 0.0]), np.array([9.0, 9.0]), 0.0, **terms) == 0.0
 
 
 def test_A_is_asked_where_its_bound_is_not_enough_only():
@@ -89,10 +89,10 @@ def test_A_is_asked_where_its_bound_is_not_enough_only():
         pulled, pushed, A, B_hat = drawn(seed)
         asked = []
         terms = {"B_hat": B_hat, "A_is_at_least": asking(A, asked)}
-        bounded = safe_mu(pulled, pushed, 0.9, **terms, least_of_A=smallest(A))
+        bounded = lowered_mu(pulled, pushed, 0.9, **terms, least_of_A=smallest(A))
         assert all(x > smallest(A) for x in asked)
         asked.clear()
-        assert safe_mu(pulled, pushed, 0.9, **terms, least_of_A=-1e9) == bounded
+        assert lowered_mu(pulled, pushed, 0.9, **terms, least_of_A=-1e9) == bounded
         if not keeps_its_share(pulled, pushed, 0.9):
             assert asked[-1] <= smallest(A)
 
@@ -100,7 +100,7 @@ def test_A_is_asked_where_its_bound_is_not_enough_only():
 @pytest.mark.parametrize("least", [-2.0, 0.1, 0.3])
 def test_needed_is_where_a_quarter_of_the_curvature_is_left(least):
     uncontested = np.array([0.8, 1.0, 3.0])
-    needed = needed_of_A(least, uncontested)
+    needed = _needed_of_A(least, uncontested)
     expected = (0.25 * 0.8 - least) / 0.75
     assert needed == pytest.approx(expected, rel=1e-12)
     if least < 0.2:
@@ -110,4 +110,4 @@ def test_needed_is_where_a_quarter_of_the_curvature_is_left(least):
 @pytest.mark.parametrize(("smallest_of_B", "safe"), [(1e-5, True), (1e-7, False)])
 def test_needed_is_no_less_than_rounding_can_tell(smallest_of_B, safe):
     uncontested = np.array([smallest_of_B, 1.0, 2.0], np.float32)
-    assert (needed_of_A(float(uncontested[0]), uncontested) <= 0.0) is safe
+    assert (_needed_of_A(float(uncontested[0]), uncontested) <= 0.0) is safe

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from libraries import LIBRARIES, TORCH, in_every_library
-from zonkey.core.semantic_basis import SemanticBases
+from zonkey.core.episodes import SemanticBases
 
 T, E, Q, K = 3, 4, 5, 6
 WEIGHT, BETA = 1.4, 0.3

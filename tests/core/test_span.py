@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.core.span import EpisodeSpan
+from zonkey.core.episodes import EpisodeSpan
 
 
 def drawn(seed=0, *, T=2, E=3, n_u=3, q=2, d=14, n=12, noise=1e-6):

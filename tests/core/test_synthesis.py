@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import generate
 
-from zonkey.core import synthesize
 from zonkey.core.synthesis import (
     draw,
     perturbation,
     perturbed,
     raw_material,
     samples_per_neighbor,
+    synthesize,
 )
 
 

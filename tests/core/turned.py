@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 from reference_few_shot import query_set, random_few_shot, sums
 
-from zonkey.core import NormalEquations, Synthesized
 from zonkey.core.episodes import Episodes
+from zonkey.core.projection import NormalEquations
+from zonkey.core.synthesis import Synthesized
 
 # As exact as the solver can be: the reference is exact too.
 EXACT = {"beta": 0.01, "tie_tol": 1e-3, "rule": "second-best", "solver_tol": 1e-13}

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
 from zonkey import Moments, Prototypes, ZeroShotClassifier
-from zonkey.core import BaseClasses
+from zonkey.core.frame import BaseClasses
 from zonkey.estimators import zero_shot
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.preprocessing import FeatureNormalizer

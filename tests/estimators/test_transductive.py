@@ -9,15 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refused
 
 from zonkey import Moments, ZeroShotClassifier
-from zonkey.core import (
-    Competition,
-    EntropyObjective,
-    NormalEquations,
-    Synthesized,
-    learn,
-    minimize_entropy,
-)
-from zonkey.core.projection import directed_projection
+from zonkey.core.algorithm1 import Competition, learn
+from zonkey.core.entropy import EntropyObjective, minimize_entropy
+from zonkey.core.projection import NormalEquations, directed_projection
+from zonkey.core.synthesis import Synthesized
 from zonkey.estimators.check_problem import linear_problem
 
 # Noise makes classes compete; with 20 attributes the prototypes do not span their space.
@@ -66,7 +61,7 @@ def test_unlabeled_samples_compete_as_synthesized_ones_do(name, competition, rul
     path = learn(competing, W, alpha=odd["alpha"], mu=mu, max_iter=4, tol=odd["tol"])
     assert_allclose(model.projection_, path.W, rtol=1e-7, atol=1e-10)
     assert_allclose(model.objective_, path.objective, rtol=1e-9)
-    assert (model.n_iter_, model.converged_) == (len(path.steps), path.converged)
+    assert (model.n_iter_, model.converged_) == (len(path.changes), path.converged)
     assert np.abs(model.projection_ - W).max() > 1e-3
 
 

@@ -13,7 +13,10 @@ from scipy.linalg import solve_sylvester
 from sklearn.base import clone
 
 from zonkey import FewShotClassifier, Moments, ZeroShotClassifier
-from zonkey.core import BaseClasses, Competition, NormalEquations, learn, synthesize
+from zonkey.core.algorithm1 import Competition, learn
+from zonkey.core.frame import BaseClasses
+from zonkey.core.projection import NormalEquations
+from zonkey.core.synthesis import synthesize
 from zonkey.estimators.check_problem import linear_problem
 from zonkey.linalg import Factor
 

@@ -7,17 +7,15 @@ from scipy.linalg import LinAlgWarning, solve_sylvester
 from sklearn.exceptions import ConvergenceWarning
 
 from zonkey import Moments, Prototypes, ZeroShotClassifier
-from zonkey.core import (
-    Competition,
-    EntropyObjective,
+from zonkey.core.algorithm1 import Competition, learn
+from zonkey.core.entropy import EntropyObjective, minimize_entropy
+from zonkey.core.projection import (
     NormalEquations,
     bidirectional_projection,
     forward_projection,
-    learn,
-    minimize_entropy,
     reverse_projection,
-    synthesize,
 )
+from zonkey.core.synthesis import synthesize
 from zonkey.estimators.check_problem import linear_problem
 
 # Noise that makes classes compete, without which many parameters have nothing to decide.
@@ -130,7 +128,7 @@ def test_competition_is_that_of_the_core(competition, rule, options, core_option
     path = by_algorithm_1(NOISY, rule, **core_options)
     assert_allclose(model.projection_, path.W, rtol=1e-8, atol=1e-12)
     assert_allclose(model.objective_, path.objective, rtol=1e-9)
-    assert (model.n_iter_, model.converged_) == (len(path.steps), path.converged)
+    assert (model.n_iter_, model.converged_) == (len(path.changes), path.converged)
 
 
 @pytest.mark.parametrize("max_iter", [None, 4])

@@ -5,18 +5,23 @@ import array_api_strict as xp
 import numpy as np
 import pytest
 
-from zonkey.linalg import (
-    Factor,
-    Status,
-    UpdatedFactor,
+from zonkey.linalg.arrays import (
+    epsilon,
+    identity_like,
     namespace,
     nearest,
-    solve,
     squared_distances,
+    squared_norm,
 )
-from zonkey.linalg.arrays import epsilon, identity_like, squared_norm
-from zonkey.linalg.conjugate import Operator, conjugate_gradients, refine_in_single
-from zonkey.linalg.shared import SharedInverse
+from zonkey.linalg.lowrank import (
+    Operator,
+    SharedInverse,
+    UpdatedFactor,
+    conjugate_gradients,
+    refine_in_single,
+)
+from zonkey.linalg.sylvester import Status, solve
+from zonkey.linalg.symmetric import Factor
 
 DTYPES = ["float64", "float32"]
 DEVICES = ["CPU_DEVICE", "device1"]  # the second one refuses to mix with the first

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.linalg import conjugate
-from zonkey.linalg.conjugate import Operator, conjugate_gradients, refine_in_single
-from zonkey.linalg.shared import SharedInverse
+from zonkey.linalg import lowrank
+from zonkey.linalg.lowrank import Operator, SharedInverse, conjugate_gradients, refine_in_single
 
 
 def drawn(seed=0, *, batch=(), k=3, d=8, r=4, q=None):
@@ -197,13 +196,13 @@ def test_rows_of_zero_stay_zero_and_disturb_no_other():
         assert (steps, converged, Z.any()) == (0, True, False)
 
 
-@pytest.mark.parametrize("limit", ["MAX_STEPS", "_MAX_REFINEMENTS"])
+@pytest.mark.parametrize("limit", ["_MAX_STEPS", "_MAX_REFINEMENTS"])
 def test_what_was_cut_short_says_so(monkeypatch, limit):
     operator, R = drawn(9, d=20, r=12)
-    monkeypatch.setattr(conjugate, limit, 1)
+    monkeypatch.setattr(lowrank, limit, 1)
     assert not refine_in_single(operator, R, np.ones_like(R), 1e-12)[2]
     # A tolerance of float32 needs one refinement only.
-    assert refine_in_single(operator, R, np.ones_like(R), 1e-3)[2] is (limit != "MAX_STEPS")
+    assert refine_in_single(operator, R, np.ones_like(R), 1e-3)[2] is (limit != "_MAX_STEPS")
 
 
 def test_what_is_given_is_left_as_it_is():

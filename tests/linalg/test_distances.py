@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.linalg import nearest, squared_distances
+from zonkey.linalg.arrays import nearest, squared_distances
 
 
 def naive_squared_distances(X, Z):

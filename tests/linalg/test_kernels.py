@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-from zonkey.linalg.kernels import KERNELS, kernel_matrix, median_squared_distance
+from zonkey.core.kernels import KERNELS, kernel_matrix, median_squared_distance
 
 COMPUTED = ["linear", "rbf", "poly", "arccos"]
 OPTIONS = {"gamma": 0.3, "degree": 2, "coef0": 0.7}

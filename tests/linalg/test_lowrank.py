@@ -5,7 +5,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from zonkey.linalg import Factor, Status, UpdatedFactor, conjugate, lowrank, solve
+from zonkey.linalg import lowrank
+from zonkey.linalg.lowrank import UpdatedFactor
+from zonkey.linalg.sylvester import Status, solve
+from zonkey.linalg.symmetric import Factor
 
 DTYPES = [np.float64, np.float32]
 
@@ -187,19 +190,19 @@ def test_the_direct_solve_stands_in_where_the_iteration_does_not_converge(monkey
     problem = drawn(30, 3, 8)
     steps = both(*problem)[0].stats.iterations
     assert steps > 3
-    monkeypatch.setattr(conjugate, "MAX_STEPS", steps - 1)
+    monkeypatch.setattr(lowrank, "_MAX_STEPS", steps - 1)
     got, expected = both(*problem)
     assert got.status is Status.SOLVED
     assert got.stats == expected.stats
     assert got.stats.iterations == 0
     np.testing.assert_array_equal(got.value, expected.value)
-    monkeypatch.setattr(conjugate, "MAX_STEPS", steps)
+    monkeypatch.setattr(lowrank, "_MAX_STEPS", steps)
     assert both(*problem)[0].stats.iterations == steps
 
 
 def test_an_iteration_cut_short_says_so(monkeypatch):
     A, B, C, F, w = drawn(30, 3, 8)
-    monkeypatch.setattr(conjugate, "MAX_STEPS", 2)
+    monkeypatch.setattr(lowrank, "_MAX_STEPS", 2)
     family = UpdatedFactor(A, Factor.of(A), F)
     cut = family._iterate(Factor.of(A), Factor.of(B), C, w, None)
     assert cut.status is Status.NOT_CONVERGED

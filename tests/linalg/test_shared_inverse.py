@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.linalg.shared import SharedInverse
+from zonkey.linalg.lowrank import SharedInverse
 
 
 def drawn(seed, T, E, k, d, r):

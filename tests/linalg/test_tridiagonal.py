@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from zonkey.linalg import Status, Tridiagonal, solve
+from zonkey.linalg.sylvester import Status, solve
+from zonkey.linalg.symmetric import Tridiagonal
 
 # One panel of the symmetric part has 64 rows.
 SIZES = [1, 2, 3, 10, 64, 65, 130]

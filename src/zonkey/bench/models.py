@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from ..core import BaseClasses, Prototypes
+from ..core.frame import BaseClasses
+from ..core.prototypes import Prototypes
 from ..estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier
 from ..presets.recommended import prototype_transformer
 from .preparation import Preset, feature_steps, prepared_prototypes

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..core import Prototypes
+from ..core.prototypes import Prototypes
 from ..preprocessing import FeatureNormalizer
 from ..presets.recommended import preprocessing, prototype_transformer
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import BaseClasses, Moments, Prototypes
+from ..core.frame import BaseClasses
+from ..core.moments import Moments
+from ..core.prototypes import Prototypes
 from ..datasets import Dataset
 from .preparation import Preset, feature_steps
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core import BaseClasses, Moments
+from ..core.frame import BaseClasses
+from ..core.moments import Moments
 from ..datasets import load_emoji
 from ..estimators import FewShotClassifier, NearestSupport
 from ..evaluation import large_scale

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.synthesis import synthesize
 from ..datasets import load_emoji
 from ..estimators import ZeroShotClassifier
-from ..linalg.distances import nearest
+from ..linalg.arrays import nearest
 from ..preprocessing import FeatureNormalizer
 
 _SHOWN = 5

@@ -1,32 +1,34 @@
-"""Minimum-entropy competition: the alternative of Eq. entropyobj, by gradient descent.
+"""Minimum-entropy competition, the alternative of Eq. 23 (entropyobj), by gradient descent.
 
 Every synthesized sample has a distribution over the unseen classes,
 
     P_ij = exp(-f_ij) / sum_l exp(-f_il),
 
-and the objective (over 1 + gamma) asks for little entropy instead of a clear winner:
+and the objective (over 1 + gamma) minimizes its entropy:
 
     F(W) = (1-alpha) sum_s (||W'x - y||^2 + ||x - W y||^2) + 2 beta ||W||^2
            - alpha sum_g sum_j P_ij log P_ij.
 
-F is not convex and its deep minima are useless: where the seen data say little, W can grow
-without bound to make every sample certain of some class. As in the paper, descent is by the
-plain gradient, which moves along well-supported directions first and stops early.
+F is not convex and its deep minima are useless: in directions that the seen data do not
+determine, W can grow without bound to make every sample certain of some class. As in the paper,
+descent follows the plain gradient, which moves along well-determined directions first.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..linalg.arrays import Array, namespace, squared_norm
-from . import assignment
-from .competition import OnStep, Path, Step, relative_change
+from .algorithm1 import Course, OnStep, losses, relative_change
 from .projection import NormalEquations
 
+MAX_ITER = 100
 _ARMIJO = 0.5
 _MAX_HALVINGS = 60
 
 
 class EntropyObjective:
-    """The objective of Eq. entropyobj over 1 + gamma, and its gradient."""
+    """The objective of Eq. 23 (entropyobj) over 1 + gamma, and its gradient."""
 
     def __init__(
         self, equations: NormalEquations, X_g: Array, Y_u: Array, *, alpha: float, beta: float
@@ -49,7 +51,7 @@ class EntropyObjective:
 
         With H_i the entropy of sample i, dH_i / df_ij = P_ij (log P_ij + H_i) =: g_ij, and
         df_ij / dW = 2 x x'W + 2 W y y' - 4 x y'. Adding a constant to a row of f leaves P
-        as it is, so that the g_ij of a sample sum to zero and the term in x x'W vanishes.
+        unchanged, so the g_ij of a sample sum to zero and the term in x x'W vanishes.
         """
         xp = namespace(W)
         log_P, P = self._distribution(W)
@@ -62,7 +64,7 @@ class EntropyObjective:
         return seen + 4 * self.beta * W + self.alpha * entropy
 
     def safe_step(self) -> float:
-        """Return the step 1/L that is sure to descend on the quadratic part of F."""
+        """Return the step 1/L that always descends on the quadratic part of F."""
         trace = namespace(self.equations.B0).linalg.trace
         largest = float(self.equations.factor.values[-1]) + float(trace(self.equations.B0))
         L = 2 * (1 - self.alpha) * largest + 4 * self.beta
@@ -71,7 +73,7 @@ class EntropyObjective:
     def _distribution(self, W: Array) -> tuple[Array, Array]:
         """Return log P and P, computed from differences to the smallest loss of each row."""
         xp = namespace(W)
-        f = assignment.losses(W, self.X_g, self.Y_u)
+        f = losses(W, self.X_g, self.Y_u)
         below = xp.min(f, axis=1, keepdims=True) - f
         log_P = below - xp.log(xp.sum(xp.exp(below), axis=1, keepdims=True))
         return log_P, xp.exp(log_P)
@@ -81,32 +83,34 @@ def minimize_entropy(
     objective: EntropyObjective,
     W: Array,
     *,
-    max_iter: int = 100,
+    max_iter: int | None = None,
     tol: float = 1e-4,
     on_step: OnStep | None = None,
-) -> Path:
-    """Descend from W until the gradient has shrunk to `tol` of its first size.
+) -> Course:
+    """Descend from W, by default for 100 steps, until the gradient has shrunk by `tol`.
 
-    The step starts at 1/L, is doubled after every success, and halved until the objective
-    falls by half of what the gradient promises.
+    The step starts at 1/L, doubles after every success, and is halved until the objective falls
+    by half of what the gradient predicts.
     """
+    max_iter = MAX_ITER if max_iter is None else max_iter
     values = [objective.value(W)]
     gradient = objective.gradient(W)
     goal = tol**2 * squared_norm(gradient)
     length = objective.safe_step()
-    steps: list[Step] = []
-    while len(steps) < max_iter and squared_norm(gradient) > goal:
+    changes: list[float] = []
+    while len(changes) < max_iter and squared_norm(gradient) > goal:
         candidate, value, length = _descend(objective, W, values[-1], gradient, length)
         change = relative_change(W, candidate)
-        if change == 0:  # no step descends any further: rounding rules here
+        if change == 0:  # no step descends any further, because of rounding
             break
         W, gradient = candidate, objective.gradient(candidate)
-        steps.append(Step(change, objective.alpha, 0.0, None))
+        changes.append(change)
         values.append(value)
         length *= 2
         if on_step is not None:
-            on_step(len(steps), value, change)
-    return Path(W, values, steps, converged=squared_norm(gradient) <= goal)
+            on_step(len(changes), value, change)
+    converged = squared_norm(gradient) <= goal
+    return Course(W, np.array(changes), np.zeros(len(changes)), values, set(), converged)
 
 
 def _descend(

@@ -1,85 +1,94 @@
 """Algorithm 1 for many few-shot episodes at a time (section 4.3 of the paper).
 
-The episodes of a task differ by the noise in their synthesized samples alone, and tasks over the
-same base classes by their support sets. All of them take their steps together: one batched product
-in place of a loop, one eigendecomposition of B-hat and one exact inverse a task for all of its
-episodes, which a few conjugate gradients then correct for what is particular to each.
+The episodes of a task differ only by the noise in their synthesized samples; tasks over the same
+base classes differ by their support sets. All of them take their steps together. One batched
+product replaces a loop. The episodes of a task share one eigendecomposition of B-hat and one exact
+inverse; a few conjugate gradients correct for what is specific to each episode.
 
-A support sample enters A-hat, B-hat and C-hat (Eqs. erplAt0 to erplCt0) exactly as a synthesized
-one whose delta is fixed: 1 for its own class, 0 for the others. So the two sets are one list of
-samples here, of which the labeled, the last, do not compete.
+A support sample enters A-hat, B-hat and C-hat (Eqs. 20 to 22, erplAt0 to erplCt0) like a
+synthesized one with a fixed delta: 1 for its own class, 0 for the others. So both sets form one
+list of samples, of which the last ones, the labeled, do not compete.
 
-Axes: T tasks, E episodes of each. W is kept transposed, as Z (T, E, k, d), one system a row.
+Axes: T tasks, E episodes per task. W is stored transposed, as Z (T, E, k, d), one system per row.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
 
 from ..linalg.arrays import (
     Array,
+    available_cores,
     epsilon,
     full_single_precision,
     is_device_array,
     namespace,
+    one_hot,
     placed_like,
     to_numpy,
 )
-from ..linalg.conjugate import Operator, refine_in_single
-from ..linalg.lowrank import UpdatedFactor, is_cheaper_by_iteration
-from ..linalg.shared import SharedInverse
+from ..linalg.lowrank import (
+    Operator,
+    SharedInverse,
+    UpdatedFactor,
+    is_cheaper_by_iteration,
+    refine_in_single,
+)
 from ..linalg.sylvester import Status, solve
-from . import assignment
-from .assignment import Rule
-from .competition import DECAY
-from .guard import keeps_its_share, safe_mu
+from .algorithm1 import (
+    B_hat_of,
+    C_hat_rows,
+    Competition,
+    compete,
+    keeps_its_share,
+    losses,
+    lowered_mu,
+)
 from .projection import NormalEquations
-from .semantic_basis import SemanticBases, SemanticBasis
-from .span import EpisodeSpan
 from .synthesis import Synthesized
+
+# Conjugate gradient steps, of 4 r d k operations each, that a shared inverse saves.
+_SAVED_STEPS = 8
+# On a device, a basis serves while class weights differ by at most this share of the largest.
+_FAR = 0.1
+_MANY = 16  # decompositions for which several threads pay off
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
-    """How the episodes went.
+class _Iterates:
+    """Z = W' of every episode and the prototypes Y, in the coordinates of `basis`."""
 
-    Attributes
-    ----------
-    W : array of shape (T, d, k)
-        Mean over the episodes of each task.
-    changes, mu : ndarrays of shape (steps, T, E)
-        Relative change of W and the mu used; NaN where an episode had ended before.
-    statuses : set of Status
-        Of all equations solved.
-    """
-
-    W: Array
-    changes: np.ndarray
-    mu: np.ndarray
-    statuses: set[Status]
+    Z: Array
+    Y: Array
+    basis: SemanticBasis | None  # W = Z'V'; None is the identity
+    span: EpisodeSpan
 
 
-class Episodes:
-    """The fixed raw material of T x E episodes over the same base classes.
+class Episodes(Competition):
+    """Fixed data of T x E episodes over the same base classes.
 
     Parameters
     ----------
     equations : NormalEquations
-        Of the base classes, in coordinates where A0 is diagonal (`Frame`).
+        Of the base classes, in coordinates in which A0 is diagonal (`Frame`).
     synthesized : Synthesized
         Features of shape (T, E, N_g, d); targets of shape (T, 1, N_g) or (T, E, N_g).
     Y_u : array of shape (T, q, k)
     support : tuple of arrays (X_u, codes)
         Of shape (T, N_u, d) and (T, N_u).
-    beta, tie_tol, rule, forward
-        As for `Competition`.
     solver_tol : float, default=5e-7
-        Relative error of W that a step may leave; never less than rounding does.
+        Relative error of W that a step may leave, never below rounding.
+    **options : dict
+        Further parameters of `Competition`.
     """
+
+    has_objective = False
 
     def __init__(
         self,
@@ -88,104 +97,75 @@ class Episodes:
         Y_u: Array,
         support: tuple[Array, Array],
         *,
-        beta: float,
-        tie_tol: float = 1e-3,
-        rule: Rule = "second-best",
         solver_tol: float = 5e-7,
-        forward: float = 0.5,
+        **options: Any,
     ) -> None:
+        super().__init__(equations, synthesized, Y_u, **options)
         xp = namespace(Y_u)
         X_u, codes = support
         X_g = synthesized.features
         self.shape = X_g.shape[:2]
-        self.equations = equations
-        self.forward = float(forward)
-        self._a, self._b = 2 * self.forward, 2 - 2 * self.forward
-        self.beta = float(beta)
-        self.tie_tol = tie_tol
-        self.rule: Rule = rule
         self.solver_tol = max(float(solver_tol), 32 * epsilon(Y_u))
-        self.targets = synthesized.targets
-        self.Y_u = Y_u
         self.X_u = X_u
         self.X_g = X_g
         self.X = xp.concat([X_g, self._for_all_episodes(X_u)], axis=2)
-        # A device may have been told to cut float32 short, and is as fast in float64.
+        # Devices are as fast in float64, and may compute float32 in TF32.
         self._narrow = X_g if is_device_array(X_g) else xp.astype(X_g, xp.float32)
-        own = assignment.assigned(codes, Y_u.shape[1], like=X_u)
-        self._labels = self._for_all_episodes(own)
+        self._labels = self._for_all_episodes(one_hot(codes, Y_u.shape[1], like=X_u))
         self._squared_norms = xp.vecdot(X_g, X_g)
-        self._bases = SemanticBases(equations.B0, Y_u, weight=self._b, beta=self.beta)
+        self._bases = SemanticBases(equations.B0, Y_u, b=self._b, beta=self.beta)
 
     def _for_all_episodes(self, M: Array) -> Array:
-        """Repeat what the episodes of a task have in common, M of shape (T, n, m)."""
+        """Repeat M (T, n, m) for all episodes of a task."""
         return namespace(M).broadcast_to(M[:, None, :, :], (*self.shape, *M.shape[1:]))
 
-    def weights(self, Z: Array, Y: Array) -> tuple[Array, Array]:
-        """Return eta and xi at W = Z', synthesized samples first, shape (T, E, N, q).
-
-        Z and the prototypes Y (T, q, k) may be in any basis of the semantic space.
-        """
-        xp = namespace(Z)
-        W = xp.matrix_transpose(Z)
-        # The same for all classes, so that rounding it does not change which of them is best.
-        XW = self._narrow @ xp.astype(W, self._narrow.dtype)
-        of_XW = xp.astype(xp.vecdot(XW, XW), Z.dtype)
-        f = assignment.losses(
-            W, self.X_g, Y[:, None, :, :], self._squared_norms, of_XW, forward=self.forward
-        )
-        eta, xi = assignment.compete(f, self.targets, self.rule, self.tie_tol)
-        eta = xp.concat([eta, self._labels], axis=2)
-        return eta, xp.concat([xi, xp.zeros_like(self._labels)], axis=2)
-
-    def learn(self, W: Array, *, alpha: float, mu: float, max_iter: int, tol: float) -> Course:
-        """Run Algorithm 1 from W^(0) = W (d x k), the same for all episodes."""
-        with full_single_precision(W):
-            return self._learn(W, float(alpha), float(mu), max_iter, tol)
-
-    def _learn(self, W: Array, alpha: float, mu: float, max_iter: int, tol: float) -> Course:
+    def start(self, W: Array) -> _Iterates:
+        """Return the state of the loop at W^(0) = W (d x k), the same for all episodes."""
         xp = namespace(W)
+        rows = xp.matrix_transpose(W)
+        Z = xp.broadcast_to(rows, (*self.shape, *rows.shape))
+        return _Iterates(Z, self.Y_u, None, EpisodeSpan(self.X, self.X_u, self.Y_u @ rows))
+
+    def result(self, state: _Iterates) -> Array:
+        """Return the mean over the episodes of each task."""
+        xp = namespace(state.Z)
+        mean = xp.matrix_transpose(xp.mean(state.Z, axis=1))
+        return mean if state.basis is None else mean @ xp.matrix_transpose(state.basis.V)
+
+    def weights(self, state: _Iterates) -> tuple[Array, Array, Array]:
+        """Return f of synthesized samples, and eta and xi of all, shape (T, E, N, q)."""
+        xp = namespace(state.Z)
+        W = xp.matrix_transpose(state.Z)
+        # The same for all classes: rounding it does not change which class is best.
+        XW = self._narrow @ xp.astype(W, self._narrow.dtype)
+        of_XW = xp.astype(xp.vecdot(XW, XW), W.dtype)
+        Y = state.Y[:, None, :, :]
+        f = losses(W, self.X_g, Y, self._squared_norms, of_XW, forward=self.forward)
+        eta, xi = compete(f, self.targets, self.rule, self.tie_tol)
+        eta = xp.concat([eta, self._labels], axis=2)
+        return f, eta, xp.concat([xi, xp.zeros_like(self._labels)], axis=2)
+
+    def solve(
+        self, state: _Iterates, eta: Array, xi: Array, alpha: float, mu: Any, active: np.ndarray
+    ) -> tuple[_Iterates, np.ndarray, set[Status]]:
+        """Solve Eq. 15 (erpllinear1) of every episode; those that had ended keep their Z."""
+        xp = namespace(eta)
         mT = xp.matrix_transpose
-        Z, Y = xp.broadcast_to(mT(W), (*self.shape, W.shape[1], W.shape[0])), self.Y_u
-        basis = None  # of the coordinates of Z and Y: W = Z'V', None for the identity
-        span = EpisodeSpan(self.X, self.X_u, self.Y_u @ mT(W))
-        active = np.full(self.shape, True)
-        changes, used, statuses = [], [], set()
-        while len(changes) < max_iter and active.any():
-            alpha_t = DECAY ** len(changes) * alpha
-            eta, xi = self.weights(Z, Y)
-            mu_t = self._safe_mu(eta, xi, alpha_t, mu)
-            delta = eta - self._on_device(mu_t)[:, :, None, None] * xi
-            previous, basis = basis, self._bases.of(xp.sum(delta, axis=2), alpha_t, basis)
-            if basis.V is not (None if previous is None else previous.V):
-                turn = mT(basis.V) if previous is None else mT(basis.V) @ previous.V
-                Z, Y = turn[:, None, :, :] @ Z, self.Y_u @ basis.V
-            found, status = self._solve(span, basis, delta, alpha_t, Z)
-            statuses |= status
-            change = _relative_changes(Z, found)
-            Z = found if active.all() else self._where(active, found, Z)
-            changes.append(np.where(active, change, np.nan))
-            used.append(np.where(active, mu_t, np.nan))
-            active = active & (change > tol)
-        mean = mT(xp.mean(Z, axis=1))
-        mean = mean if basis is None else mean @ mT(basis.V)
-        none = np.empty((0, *self.shape))
-        return Course(mean, np.array(changes or none), np.array(used or none), statuses)
+        mu = xp.asarray(mu, dtype=self.X.dtype, device=device(self.X))
+        delta = eta - mu[:, :, None, None] * xi
+        basis = self._bases.of(xp.sum(delta, axis=2), alpha, state.basis)
+        Z, Y = state.Z, state.Y
+        if state.basis is None or basis.V is not state.basis.V:
+            turn = mT(basis.V) if state.basis is None else mT(basis.V) @ state.basis.V
+            Z, Y = turn[:, None, :, :] @ Z, self.Y_u @ basis.V
+        with full_single_precision(Z):
+            found, statuses = self._solve_together(state.span, basis, delta, alpha, Z)
+        change = _relative_changes(Z, found)
+        if not active.all():
+            found = xp.where(placed_like(active, Z)[:, :, None, None], found, Z)
+        return _Iterates(found, Y, basis, state.span), change, statuses
 
-    def _where(self, active: np.ndarray, found: Array, Z: Array) -> Array:
-        """Return what was found for active episodes, and Z for those that had ended before."""
-        mask = placed_like(active, Z)[:, :, None, None]
-        return namespace(Z).where(mask, found, Z)
-
-    def _on_device(self, values: np.ndarray) -> Array:
-        xp = namespace(self.X)
-        return xp.asarray(values, dtype=self.X.dtype, device=device(self.X))
-
-    def _terms(self, alpha: float) -> tuple[float, float]:
-        """Return scale and shift of A0 in A-hat."""
-        return self._a * (1 - alpha), self._a * self.beta
-
-    def _safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> np.ndarray:
+    def safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> np.ndarray:
         """Return the mu of every episode; those of a task with the same counts share one."""
         xp = namespace(eta)
         asked = np.full(self.shape, mu)
@@ -198,61 +178,61 @@ class Episodes:
             counts = np.stack([pulled[t], pushed[t]], axis=1)
             distinct, which = np.unique(counts, axis=0, return_inverse=True)
             for i, pair in enumerate(distinct):
-                episodes = np.flatnonzero(which.reshape(-1) == i)
+                episodes = np.flatnonzero(which.reshape(-1) == i).tolist()
                 asked[t, episodes] = self._safe_mu_of(t, episodes, pair, eta, xi, alpha, mu)
         return asked
 
     def _safe_mu_of(
         self,
         t: int,
-        episodes: np.ndarray,
-        counts: np.ndarray,
+        episodes: list[int],
+        counts: Any,
         eta: Array,
         xi: Array,
         alpha: float,
         mu: float,
     ) -> float:
-        """Return a mu that is safe for all these episodes of a task, which share their counts."""
-        xp = namespace(eta)
-        scale, shift = self._terms(alpha)
+        """Return a mu that is safe for these episodes of a task, which share their counts."""
 
-        def is_at_least(x: float, h: int) -> bool:
-            of_samples = xp.sum(eta[t, h, :, :] - mu * xi[t, h, :, :], axis=-1)
-            weights = self._a * alpha * of_samples
-            return self._A(t, h).is_at_least(x, scale=scale, shift=shift, weights=weights)
+        def terms(h: int) -> dict[str, Any]:
+            return self.A_terms(eta[t, h, :, :] - mu * xi[t, h, :, :], alpha)
 
-        least = scale * float(self.equations.factor.values[0]) + shift
+        def is_at_least(x: float) -> bool:
+            return all(self._A_of(t, h).is_at_least(x, **terms(h)) for h in episodes)
+
+        of_first = terms(episodes[0])
         pulled, pushed = counts
-        return safe_mu(
+        return lowered_mu(
             pulled,
             pushed,
             mu,
             B_hat=partial(self._bases.B_hat, t, alpha=alpha),
-            least_of_A=least,
-            A_is_at_least=lambda x: all(is_at_least(x, h) for h in episodes.tolist()),
+            least_of_A=of_first["scale"] * float(self.equations.factor.values[0])
+            + of_first["shift"],
+            A_is_at_least=is_at_least,
         )
 
-    def _A(self, t: int, h: int) -> UpdatedFactor:
+    def _A_of(self, t: int, h: int) -> UpdatedFactor:
         F = namespace(self.X).matrix_transpose(self.X[t, h, :, :])
         return UpdatedFactor(self.equations.A0, self.equations.factor, F)
 
-    def _solve(
+    def _solve_together(
         self, span: EpisodeSpan, basis: SemanticBasis, delta: Array, alpha: float, start: Array
     ) -> tuple[Array, set[Status]]:
-        """Solve Eq. erpllinear1 of every episode in the basis of its task, from Z = `start`."""
+        """Return Z of every episode in the basis of its task, by conjugate gradients."""
         xp = namespace(delta)
         mT = xp.matrix_transpose
-        scale, shift = self._terms(alpha)
-        D = scale * self.equations.factor.values + shift + basis.values[:, :, None]
+        terms = self.A_terms(delta, alpha)
+        lam = terms["scale"] * self.equations.factor.values + terms["shift"]
+        D = lam + basis.values[:, :, None]
         smallest = float(xp.min(D))
         singular = smallest <= epsilon(D) ** 0.75 * float(xp.max(xp.abs(D)))
         if singular or not self._is_iterative(span):
-            return self._solve_directly(basis, delta, alpha)
+            return self._solve_one_by_one(basis, delta, alpha)
         Y = (self.Y_u @ basis.V)[:, None, :, :]
-        R = 2 * (1 - alpha) * (mT(basis.V) @ mT(self.equations.C0))
-        R = R[:, None, :, :] + 2 * alpha * (mT(Y) @ (mT(delta) @ self.X))
-        weight = self._a * alpha
-        of_samples = xp.sum(delta, axis=-1)
+        C0 = (mT(basis.V) @ mT(self.equations.C0))[:, None, :, :]
+        R = C_hat_rows(C0, Y, self.X, delta, alpha)
+        weight, of_samples = self._a * alpha, xp.sum(delta, axis=-1)
         G, w = span.update(of_samples, weight, 0.5 * self.solver_tol * smallest)
         apart = () if basis.apart is None else (Y, basis.apart)
         operator = Operator(D[:, None, :, :], G, w, *apart)
@@ -263,40 +243,241 @@ class Episodes:
             inverse = SharedInverse(D, common)
         Z, _, converged = refine_in_single(operator, R, start, 0.5 * self.solver_tol, inverse)
         if not converged:
-            return self._solve_directly(basis, delta, alpha)
+            return self._solve_one_by_one(basis, delta, alpha)
         return Z, {Status.SOLVED}
 
     def _is_iterative(self, span: EpisodeSpan) -> bool:
-        """Say whether conjugate gradients cost less than a factorization for each episode."""
+        """Whether conjugate gradients cost less than one factorization per episode."""
         return span.is_short or is_cheaper_by_iteration(
             self.X.shape[3], self.X.shape[2], self.Y_u.shape[2]
         )
 
-    def _solve_directly(
+    def _solve_one_by_one(
         self, basis: SemanticBasis, delta: Array, alpha: float
     ) -> tuple[Array, set[Status]]:
-        """Do the same one by one, by dense factorizations."""
+        """Return Z of every episode by dense factorizations."""
         xp = namespace(delta)
         mT = xp.matrix_transpose
-        scale, shift = self._terms(alpha)
         rows, statuses = [], set()
         for t in range(self.shape[0]):
             for h in range(self.shape[1]):
                 own = delta[t, h, :, :]
-                weights = self._a * alpha * xp.sum(own, axis=-1)
-                A = self._A(t, h).dense(scale=scale, shift=shift, weights=weights)
+                A = self._A_of(t, h).dense(**self.A_terms(own, alpha))
                 of_classes = to_numpy(xp.sum(own, axis=0))
                 B = placed_like(self._bases.B_hat(t, of_classes, alpha), A)
-                C = 2 * (1 - alpha) * self.equations.C0
-                C = C + 2 * alpha * ((mT(self.X[t, h, :, :]) @ own) @ self.Y_u[t, :, :])
-                solution = solve(A, B, C)
+                C0, Y = mT(self.equations.C0), self.Y_u[t, :, :]
+                solution = solve(A, B, mT(C_hat_rows(C0, Y, self.X[t, h, :, :], own, alpha)))
                 statuses.add(solution.status)
                 rows.append(mT(basis.V[t, :, :]) @ mT(solution.value))
         return xp.reshape(xp.stack(rows), (*self.shape, *rows[0].shape)), statuses
 
 
+class EpisodeSpan:
+    """Low-rank forms of the updates of A0 by T x E episodes.
+
+    Synthesized samples are deviations of the support set around projected prototypes, plus a
+    little noise: they have far fewer directions than samples. With F = X' diag(w)^(1/2) (d x N)
+    and an orthonormal S (d x s) that spans support set and projected prototypes, the update F F'
+    of A0 is approximated by G G', G = F Q, where Q is an orthonormal basis of F'S (Nystrom). The
+    rest, F (I - Q Q') F', is of second order in the noise, and measured.
+
+    Parameters
+    ----------
+    X : array of shape (T, E, N, d)
+        Samples of the episodes.
+    X_u, centers : arrays of shape (T, N_u, d) and (T, q, d)
+        Support sets and projected prototypes.
+    """
+
+    def __init__(self, X: Array, X_u: Array, centers: Array) -> None:
+        xp = namespace(X)
+        self.X = X
+        self._known: _Factors | None = None
+        around = xp.matrix_transpose(xp.concat([X_u, centers], axis=1))
+        # Almost as many directions as samples or features: nothing to gain.
+        self.is_short = 2 * around.shape[-1] <= min(X.shape[-2:])
+        if self.is_short:
+            self._S, _ = xp.linalg.qr(around)
+            self._XS = X @ self._S[:, None, :, :]
+
+    def update(self, weights: Array, scale: float, level: float) -> tuple[Array, Array]:
+        """Return G (T, E, d, r) and w (T, E, r) with G diag(w) G' = `scale` X' diag(weights) X.
+
+        The error is at most `level` in norm; if fewer directions cannot reach it, G is X'.
+        """
+        xp = namespace(weights)
+        if self.is_short:
+            known = self._factors(weights)
+            if scale * known.left_out <= level:
+                return known.G, xp.full_like(known.G[:, :, 0, :], scale)
+        return xp.matrix_transpose(self.X), scale * weights
+
+    def common(self, weights: Array) -> Array | None:
+        """Return G (T, d, s) of the mean of the episodes, or None if that saves nothing."""
+        if not self.is_short:
+            return None
+        _, E, _, d = self.X.shape
+        s = self._S.shape[-1]
+        if s + 2 * s * s / d > 4 * _SAVED_STEPS * E:
+            return None
+        return self._factors(weights).common
+
+    def _factors(self, weights: Array) -> _Factors:
+        """Return the factors of these weights, cached because weights rarely change."""
+        xp = namespace(weights)
+        if self._known is None or not _are_close(self._known.weights, weights):
+            mT = xp.matrix_transpose
+            weighted = weights[..., None] * self._XS
+            FFS, core = mT(self.X) @ weighted, mT(self._XS) @ weighted
+            root = _inverse_root(core)
+            G = FFS @ root
+            rest = xp.sqrt(weights)[..., None] * (self.X - (self._XS @ root) @ mT(G))
+            common = xp.mean(FFS, axis=1) @ _inverse_root(xp.mean(core, axis=1))
+            self._known = _Factors(weights, G, _largest_eigenvalue(rest @ mT(rest)), common)
+        return self._known
+
+
+@dataclass(frozen=True, eq=False)
+class _Factors:
+    """Low-rank forms for given weights, and the norm of the rest."""
+
+    weights: Array
+    G: Array
+    left_out: float
+    common: Array
+
+
+def _are_close(known: Array, weights: Array) -> bool:
+    """Whether weights differ by rounding only."""
+    xp = namespace(weights)
+    return bool(xp.all(xp.abs(weights - known) <= 16 * epsilon(weights)))
+
+
+def _largest_eigenvalue(gram: Array) -> float:
+    """Return a bound of the eigenvalues of positive semidefinite matrices: ||M^4||_tr^(1/4)."""
+    xp = namespace(gram)
+    square = gram @ gram
+    return float(xp.max(xp.sum(square * square, axis=(-2, -1)))) ** 0.25
+
+
+def _inverse_root(core: Array) -> Array:
+    """Return M with M M' the pseudo-inverse of a positive semidefinite matrix."""
+    xp = namespace(core)
+    values, vectors = xp.linalg.eigh(core)
+    rounding = 10 * core.shape[-1] * epsilon(core) * values[..., -1:]
+    kept = values > xp.where(rounding > 0, rounding, xp.zeros_like(rounding))
+    roots = xp.astype(kept, values.dtype) / xp.sqrt(xp.where(kept, values, xp.ones_like(values)))
+    return vectors * roots[..., None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class _Reference:
+    """Decompositions of the mean B-hat of T tasks, each with its own alpha and class weights."""
+
+    alpha: np.ndarray
+    of_classes: np.ndarray
+    values: np.ndarray
+    V: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class SemanticBasis:
+    """Eigenvalues (T, k) and eigenvectors (T, k, k) of a matrix close to B-hat of each task.
+
+    `apart` (T, E, q) is e_h, the remaining class weights of each episode; None if all are zero.
+    """
+
+    values: Array
+    V: Array
+    apart: Array | None
+    reference: _Reference
+
+
+class SemanticBases:
+    """B-hat, Eq. 21 (erplBt0), of T tasks for any class weights, and its eigenbases.
+
+    Small eigendecompositions are slow on a GPU, so they run on the host. There the mean over the
+    episodes is diagonalized at every step. On a device, a basis serves while B-hat stays close:
+
+        B-hat_h = tau (B_ref - b beta I) + b beta I + Y'diag(e_h) Y,
+        tau = (1-alpha) / (1-alpha_ref).
+
+    The last term has the rank of the number of classes; conjugate gradients handle it.
+    """
+
+    def __init__(self, B0: Array, Y_u: Array, *, b: float, beta: float) -> None:
+        self._B0, self._Y = to_numpy(B0), to_numpy(Y_u)
+        self._like = Y_u
+        self._far = _FAR if is_device_array(Y_u) else 0.0
+        self._b, self._beta = b, beta
+
+    def B_hat(self, tasks: int | np.ndarray, of_classes: np.ndarray, alpha: float) -> np.ndarray:
+        """Return B-hat of some tasks for class weights (..., q), on the host."""
+        Y = self._Y[tasks]
+        B = B_hat_of(self._B0, Y, of_classes, alpha, b=self._b, beta=self._beta)
+        return to_numpy(B)
+
+    def of(self, of_classes: Array, alpha: float, known: SemanticBasis | None) -> SemanticBasis:
+        """Return bases for episodes with class weights (T, E, q); reuse known ones if close."""
+        counts = to_numpy(of_classes)
+        reference = self._updated(counts, alpha, None if known is None else known.reference)
+        same = known is not None and reference is known.reference
+        tau = (1 - alpha) / (1 - reference.alpha)
+        ridge = self._b * self._beta
+        values = tau[:, None] * (reference.values - ridge) + ridge
+        apart = self._apart(counts, alpha, reference)
+        rounding = 64 * np.finfo(counts.dtype).eps * np.abs(counts).max(initial=1.0)
+        return SemanticBasis(
+            self._placed(values),
+            known.V if same and known is not None else self._placed(reference.V),
+            None if np.abs(apart).max() <= rounding else self._placed(apart),
+            reference,
+        )
+
+    def _placed(self, M: np.ndarray) -> Array:
+        """Return host numbers on the device of the prototypes, in their dtype."""
+        return placed_like(M.astype(self._Y.dtype, copy=False), self._like)
+
+    def _apart(self, counts: np.ndarray, alpha: float, reference: _Reference) -> np.ndarray:
+        """Return e_h of every episode."""
+        tau = (1 - alpha) / (1 - reference.alpha)
+        known = (tau * reference.alpha)[:, None] * reference.of_classes
+        return self._b * (alpha * counts - known[:, None, :])
+
+    def _updated(self, counts: np.ndarray, alpha: float, known: _Reference | None) -> _Reference:
+        """Diagonalize again for the tasks that are no longer close to what is known."""
+        mean = counts.mean(axis=1)
+        if known is None:
+            T, q = mean.shape
+            k = len(self._B0)
+            nothing = np.empty((T, k)), np.empty((T, k, k))
+            known, far = _Reference(np.empty(T), np.empty((T, q)), *nothing), np.full(T, True)
+        else:
+            gone = np.abs(self._apart(counts, alpha, known)).max(axis=(1, 2))
+            weights = self._b * known.alpha * np.abs(known.of_classes).max(axis=1)
+            far = gone > self._far * weights
+        if not far.any():
+            return known
+        parts = known.alpha, known.of_classes, known.values, known.V
+        alphas, of_classes, values, V = (part.copy() for part in parts)
+        alphas[far], of_classes[far] = alpha, mean[far]
+        values[far], V[far] = _decomposed(self.B_hat(np.flatnonzero(far), mean[far], alpha))
+        return _Reference(alphas, of_classes, values, V)
+
+
+def _decomposed(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues and eigenvectors of a stack of symmetric matrices."""
+    if len(M) < _MANY:
+        return np.linalg.eigh(M)
+    workers = available_cores()
+    with ThreadPoolExecutor(workers) as pool:
+        found = list(pool.map(np.linalg.eigh, np.array_split(M, min(workers, len(M)))))
+    values, V = zip(*found, strict=True)
+    return np.concatenate(values), np.concatenate(V)
+
+
 def _relative_changes(before: Array, after: Array) -> np.ndarray:
-    """Return ||after - before||_F / ||before||_F of every episode (over 1 where that is 0)."""
+    """Return ||after - before||_F / ||before||_F per episode, or the numerator if that is 0."""
     xp = namespace(before)
     lengths = [to_numpy(xp.sum(xp.vecdot(M, M), axis=-1)) for M in (after - before, before)]
     return np.sqrt(lengths[0] / np.where(lengths[1] > 0, lengths[1], 1.0))

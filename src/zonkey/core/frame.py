@@ -1,20 +1,18 @@
-"""Coordinates in which the seen classes are diagonal, so that every further step is small.
+"""Coordinates in which the seen classes are diagonal, so that every further step is cheap.
 
-An experiment solves thousands of Sylvester equations that share A0, B0 and C0 and differ by a few
-samples: those of a grid search, those of few-shot tasks. Two exact changes of coordinates, made
-once for all of them, leave little to do for each:
+Grid searches and few-shot tasks solve thousands of Sylvester equations that share A0, B0 and C0
+and differ by a few samples. Two exact changes of coordinates, made once, make each one cheap:
 
-- in the eigenbasis U of A0 and the eigenbasis V of B0 the seen classes are diagonal;
-- W lives in the span of the prototypes: outside it C is zero and B is beta I, so that W is zero.
+- In the eigenbasis U of A0 and the eigenbasis V of B0 the seen classes are diagonal.
+- W lives in the span of the prototypes: outside it C is zero and B is beta I, so W is zero.
   With p seen and q unseen classes, k shrinks to at most p + q.
 
-Distances and norms do not change under either, so that Algorithm 1 runs in these coordinates
-as it stands, and U W V' takes its result back. Only its guard on mu looks at fewer directions:
-those where W is zero no longer count for the curvature it compares with, so that it may give up
-more competition than it would for the same problem in the original spaces. Without base classes
-the features shrink too, to the span of the support set.
+Both preserve distances and norms, so Algorithm 1 runs unchanged in these coordinates, and U W V'
+maps its result back. Only the guard on mu sees fewer directions: it ignores those in which W is
+zero, and may lower mu more than in the original spaces. Without base classes the features shrink
+too, to the span of the support set.
 
-Semantic vectors are few and stay on the host; what has d features is where the samples are.
+Semantic vectors are few and stay on the host; features stay on the device of the samples.
 """
 
 from __future__ import annotations
@@ -43,16 +41,16 @@ from .prototypes import Prototypes
 
 T = TypeVar("T")
 
-_REMEMBERED = 8  # derived values kept at a time: each may be as large as the moments
-_ROUNDING = 10  # singular values within so many rounding errors of zero are zero
-_lock = Lock()  # of all books that `remembered` keeps: those of one search are read by threads
+_REMEMBERED = 8  # derived values kept: each may be as large as the moments
+_ROUNDING = 10  # singular values within this many rounding errors of zero are zero
+_lock = Lock()  # guards all caches of `remembered`: threads of a search share them
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Orthonormal bases U (d x d') and V (k x k'), and the seen classes as they look from there.
+    """Orthonormal bases U (d x d') and V (k x k'), and the seen classes in these coordinates.
 
-    ``U=None`` leaves the features as they are.
+    ``U=None`` leaves the features unchanged.
     """
 
     U: Array | None
@@ -60,35 +58,51 @@ class Frame:
     equations: NormalEquations
 
     def features(self, X: Array) -> Array:
-        """Return the coordinates of feature vectors, one a row."""
+        """Return the coordinates of feature vectors, one per row."""
         return X if self.U is None else X @ self.U
 
     def semantics(self, Y: np.ndarray) -> np.ndarray:
-        """Return the coordinates of semantic vectors, the last axis being theirs."""
+        """Return the coordinates of semantic vectors (last axis)."""
         return Y @ self.V
 
     def lift(self, W: Array) -> Array:
-        """Take a projection back to the original spaces."""
+        """Map a projection back to the original spaces."""
         W = W if self.U is None else self.U @ W
         return W @ placed_like(self.V.T, W)
 
     def placed(self, M: np.ndarray) -> Array:
-        """Return numbers of the host where the features are."""
+        """Return host numbers on the device of the features."""
         return placed_like(M, self.equations.C0)
 
 
 class BaseClasses:
-    """Moments of seen classes, diagonalized once and then kept for any number of fits.
+    """Moments of seen classes, diagonalized once for any number of fits.
+
+    Pass it to `ZeroShotClassifier.fit_moments`, or as `base` of a `FewShotClassifier`, to fit
+    many models on the same classes.
 
     Parameters
     ----------
     moments : Moments
-        Copied: what is added to them afterwards has no influence here.
+        Moments of the seen classes. Later changes to them have no effect here.
     per : {"sample", "class"}, default="sample"
-        What all weighs the same.
+        Whether each sample or each class gets equal weight.
     twin : BaseClasses, default=None
-        Of the same samples, weighted alike, under other prototypes: its decomposition of A0, by
-        far the dearest part, serves here too.
+        The same samples and weights under other prototypes. Its decomposition of A0, the most
+        expensive part, is shared.
+
+    See Also
+    --------
+    Moments : The sufficient statistics.
+    FewShotClassifier : Takes base classes as `base`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey import BaseClasses, Moments
+    >>> moments = Moments({"horse": [1.0], "zebra": [2.0]}).update(np.eye(2), ["horse", "horse"])
+    >>> BaseClasses(moments).prototypes.labels.tolist()
+    ['horse']
     """
 
     def __init__(
@@ -101,7 +115,7 @@ class BaseClasses:
             )
         if per not in ("sample", "class"):
             raise ValueError(
-                f'`per` must be "sample" or "class", whichever all weigh the same; got {per!r}. '
+                f'`per` must be "sample" or "class", whichever gets equal weight; got {per!r}. '
                 "Correct the spelling."
             )
         self.moments = moments.copy()
@@ -110,7 +124,20 @@ class BaseClasses:
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` returned for this key before, or now; the last few are kept."""
+        """Return the cached value of a key, computed if missing; the last few are kept.
+
+        Parameters
+        ----------
+        key : hashable
+            Identifies everything that the value depends on.
+        make : callable
+            Computes the value.
+
+        Returns
+        -------
+        object
+            The value.
+        """
         with _lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -123,12 +150,12 @@ class BaseClasses:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was derived can be derived again, and may be many times as large.
+        # Cached values can be computed again, and may be many times as large.
         return {**vars(self), "_kept": OrderedDict()}
 
     @cached_property
     def equations(self) -> NormalEquations:
-        """A0, B0 and C0 of the base classes, weighted as asked for."""
+        """A0, B0 and C0 of the base classes."""
         twin = None if self._twin is None else self._twin.equations
         return NormalEquations.of(self.moments, self.per, twin=twin)
 
@@ -156,21 +183,31 @@ class BaseClasses:
 
     @cached_property
     def samples(self) -> list[Array]:
-        """Raw samples kept of each class, in the coordinates of the frame."""
+        """Raw samples kept per class, in the coordinates of the frame."""
         labels = self.prototypes.labels.tolist()
         U: Array = self.equations.factor.vectors
         xp = namespace(U)
         return [xp.astype(self.moments.samples_of(label), U.dtype) @ U for label in labels]
 
     def frame(self, Y_u: np.ndarray, *, rotate: bool = True) -> Frame:
-        """Return the coordinates for novel classes with prototypes Y_u (q x k).
+        """Return coordinates for novel classes.
 
-        Without `rotate` features stay as they are: where A0 has no weight, or a single equation
-        is to be solved, its decomposition may not be worth it.
+        Parameters
+        ----------
+        Y_u : ndarray of shape (q, k)
+            Prototypes of the novel classes.
+        rotate : bool, default=True
+            Whether to rotate features into the eigenbasis of A0. Its decomposition does not pay
+            off if A0 has no weight, or for a single equation.
+
+        Returns
+        -------
+        Frame
+            Bases, and the base classes in them.
         """
         V, omega = self._semantics
         new = Y_u
-        for _ in range(2):  # once is not enough: what is left of nearly nothing still leans on V
+        for _ in range(2):  # orthogonalize twice: tiny residuals lose orthogonality
             new = orthonormal_rows(new - (new @ V) @ V.T, like=new)
         wide = np.concatenate([V, new.T], axis=1)
         C0 = self._C0 if rotate else self.equations.C0 @ placed_like(V, self.equations.C0)
@@ -178,7 +215,7 @@ class BaseClasses:
         zeros = placed_like(np.zeros((C0.shape[0], len(new))), C0)
         C0 = namespace(C0).concat([C0, zeros], axis=1)
         if not rotate:
-            equations = NormalEquations(self.equations.A0, B0, C0, twin=self.equations)
+            equations = NormalEquations(None, B0, C0, twin=self.equations)
             return Frame(None, wide, equations)
         A = self.equations.factor
         return Frame(A.vectors, wide, NormalEquations(A.values, B0, C0))
@@ -187,7 +224,7 @@ class BaseClasses:
         return f"BaseClasses({self.moments!r})"
 
     def __deepcopy__(self, memo: Any) -> BaseClasses:
-        return self  # never changes, and is large
+        return self  # immutable and large
 
 
 def frame_without_base(X_u: Array, Y_u: np.ndarray) -> Frame:
@@ -200,10 +237,10 @@ def frame_without_base(X_u: Array, Y_u: np.ndarray) -> Frame:
 
 
 def orthonormal_rows(M: Array, like: Array | None = None) -> Array:
-    """Return an orthonormal basis of the span of the rows of M, one vector a row.
+    """Return an orthonormal basis of the span of the rows of M, one vector per row.
 
-    What is below rounding, measured against `like` where M is a difference, is left out; of
-    nothing but zeros one arbitrary direction is kept, so that no dimension is ever 0.
+    Directions below rounding are left out; if M is a difference, rounding is relative to `like`.
+    If all are zero, one arbitrary direction is kept, so that no dimension is ever 0.
     """
     xp = namespace(M)
     size = squared_norm(M if like is None else like) ** 0.5

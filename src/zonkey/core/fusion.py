@@ -1,13 +1,13 @@
-"""How many shots a prototype is worth: the weight of prior and evidence for a class center.
+"""Fusion of prototype and shots: the posterior center of a class.
 
-The projected prototype W y is a prior for the center m of a class, the mean x_bar of its K shots is
-evidence. With an error of variance tau^2 in the one and samples of variance sigma^2 around m, both
-summed over the features, the posterior mean is
+The projected prototype W y is the prior of the center m of a class; the mean x_bar of its K shots
+is the evidence. With the variance tau^2 of the prior and sigma^2 of samples around m, both summed
+over the features, the posterior mean is
 
-    m_hat = (K x_bar + n0 W y) / (K + n0),      n0 = sigma^2 / tau^2:
+    m_hat = (K x_bar + n0 W y) / (K + n0),      n0 = sigma^2 / tau^2.
 
-the prototype counts as n0 shots. Both variances can be measured: on classes that play the novel
-ones, or on the shots themselves where a class has several.
+So a prototype is worth n0 shots. Both variances can be measured: on held-out base classes, or on
+the shots if a class has several.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .moments import Moments
 from .projection import NormalEquations, WeightPer, directed_projection, within_scatter
 
 _FOLDS = 10
-# A prototype without measurable error would leave no weight for any number of shots.
+# Limits the weight of a prototype without measurable error.
 _LARGEST = 1e6
 
 
 def posterior_centers(prior: Array, means: Array, counts: np.ndarray, worth: float) -> Array:
-    """Return m_hat of each class, one a row, from W y, x_bar, K and n0."""
+    """Return m_hat of each class, one per row, from W y, x_bar, K and n0."""
     shots = np.asarray(counts, np.float64)[:, None]
     total = shots + float(worth)
-    # A class with neither shot nor weight of its prototype is where the prototype is.
+    # A class without shots and with n0 = 0 takes its prototype.
     share = np.where(total > 0, shots / np.where(total > 0, total, 1), 0)
     share = namespace(prior).astype(placed_like(share, prior), prior.dtype)
     return share * means + (1 - share) * prior
@@ -36,7 +36,7 @@ def posterior_centers(prior: Array, means: Array, counts: np.ndarray, worth: flo
 def prototype_worth(prior: Array, means: Array, counts: np.ndarray, sigma2: float) -> float:
     """Return n0 from projected prototypes W y and the means of K samples of these classes.
 
-    NaN where sigma^2 is, which is not known where no class has two samples.
+    NaN if sigma^2 is unknown, because no class has two samples.
     """
     return _ratio(sigma2, prototype_error(prior, means, counts, sigma2))
 
@@ -57,9 +57,9 @@ def worth_of_shots(
 ) -> float:
     """Return n0 for a support set, given sigma^2 of its shots and both variances of base classes.
 
-    A few shots say how samples differ more truly than base classes that the features may have
-    been trained on, but little of the error of prototypes: there the base counts as one more
-    class. Where no class has two shots, the base alone can tell.
+    A few shots estimate sigma^2 better than base classes, on which the features may have been
+    trained. They say little about tau^2, for which the base counts as one more class. If no
+    class has two shots, only the base can tell.
     """
     if np.isnan(sigma2):
         return _ratio(*of_base)
@@ -84,11 +84,11 @@ def within_class_variance(scatter: float, counts: np.ndarray) -> float:
 def simulated_variances(
     moments: Moments, *, beta: float, forward: float, per: WeightPer
 ) -> tuple[float, float]:
-    """Return sigma^2 and tau^2 of base classes, by episodes in which some play novel ones.
+    """Return sigma^2 and tau^2 of base classes, some of which are held out in turn.
 
-    W is learned without a tenth of the classes at a time, drawn at random, and compared with their
-    means. sigma^2 is NaN where no class has two samples, tau^2 where there are fewer than two
-    classes, or where sigma^2 is.
+    W is learned without a random tenth of the classes at a time, and compared with their means.
+    sigma^2 is NaN if no class has two samples; tau^2 is NaN if there are fewer than two classes,
+    or if sigma^2 is NaN.
     """
     rows = np.flatnonzero(moments.counts)
     counts = moments.counts[rows]
@@ -99,9 +99,9 @@ def simulated_variances(
         return sigma2, float("nan")
     Y = moments.prototypes.matrix[rows].astype(np.float64)
     prior = np.empty_like(means)
-    # Neighbors in sorted order may be relatives, and would be held out together.
+    # Shuffle: neighbors in sorted order may be related, and would be held out together.
     order = np.random.default_rng(0).permutation(len(rows))
-    # Moments keep one scatter around the class means for all; a class is given its share.
+    # Moments keep one scatter for all classes; each class gets its share.
     share = within_scatter(moments) / counts.sum() if forward else np.zeros_like(moments.A0)
     weights = counts.astype(np.float64) if per == "sample" else np.ones(len(rows))
     for held in np.array_split(order, min(_FOLDS, len(rows))):
@@ -110,11 +110,6 @@ def simulated_variances(
         W = directed_projection(equations, beta, forward).value
         prior[held] = Y[held] @ W.T
     return sigma2, prototype_error(prior, means, counts, sigma2)
-
-
-def simulated_worth(moments: Moments, *, beta: float, forward: float, per: WeightPer) -> float:
-    """Return n0 as base classes see it; NaN where a variance is."""
-    return _ratio(*simulated_variances(moments, beta=beta, forward=forward, per=per))
 
 
 def _equations_of(

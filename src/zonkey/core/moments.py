@@ -1,31 +1,45 @@
-"""Everything that projection learning needs of the labeled data, gathered in one pass.
+"""Moments: everything that projection learning needs of the labeled data, from one pass.
 
     A0 = sum_i x_i x_i',     B0 = sum_i y_li y_li',     C0 = sum_i x_i y_li'
 
-B0 and C0 follow from the class counts n_j and class sums s_j alone,
+B0 and C0 follow from the class counts n_j and class sums s_j,
 
-    B0 = sum_j n_j y_j y_j',     C0 = sum_j s_j y_j',
+    B0 = sum_j n_j y_j y_j',     C0 = sum_j s_j y_j'.
 
-so that only A0, counts, sums and a few raw samples a class are stored, however many
-samples there were. They can be updated chunk by chunk, merged across workers, and
-subtracted for class-wise folds.
+So only A0, counts, sums and a few raw samples per class are stored, for any number of samples.
+They can be updated chunk by chunk, merged across workers, and subtracted for class-wise folds.
 """
 
 from __future__ import annotations
 
+import json
 import operator
 import os
+from pathlib import Path
 from typing import Any, Literal, Self
+from zipfile import BadZipFile
 
 import numpy as np
 from array_api_compat import device
+from scipy import sparse
 
-from ..linalg.arrays import Array, counts_by_code, is_device_array, namespace, placed_like, to_numpy
-from .device_reservoir import DeviceReservoir
-from .moments_file import load_moments, save_moments
+from ..linalg.arrays import (
+    Array,
+    all_finite,
+    counts_by_code,
+    is_device_array,
+    namespace,
+    place_of,
+    placed_like,
+    same_place,
+    sums_by_code,
+    to_numpy,
+    without_gradient,
+)
+from .labels import positions_among
 from .prototypes import Prototypes
 from .reservoir import Reservoir
-from .samples import as_codes, as_samples, class_sums, read_only, require_same_place
+from .storage import whole_file
 
 _FORMAT = 1  # of the files
 # Rows converted to float64 at a time: large enough for a full-speed matrix product.
@@ -36,27 +50,42 @@ _DEVICE_BLOCK = 65536
 class Moments:
     """Sufficient statistics of labeled samples, for given class prototypes.
 
-    Sums are kept in float64 whatever the dtype of the data, so that neither chunking
-    nor float32 input costs accuracy. They are in the array library and on the device of the
-    data: torch tensors on a GPU are summed there, and stay.
+    Sums are float64 for every input dtype, so that neither chunking nor float32 input costs
+    accuracy. They stay in the array library and on the device of the data.
 
     Parameters
     ----------
     prototypes : mapping, DataFrame or Prototypes
-        Every class that may occur in `y`; classes that never do are the unseen ones.
+        Every class that may occur in `y`. Classes that never do are the unseen ones.
     n_reserve : int, default=64
-        Raw samples kept for each class, as material for synthesis.
+        Number of raw samples kept per class, as material for synthesis.
     seed : int, default=0
-        Which samples are kept. The choice depends on the samples and the seed only,
-        not on chunks or order, nor on the array library.
+        Seed of the choice of raw samples. The choice is invariant to sample order, chunking
+        and array library.
     precision : {"double", "single"}, default="double"
-        "single" sums up blocks of float32 data in float32 (in TF32 where torch was told to), and
-        only the blocks in float64: several times faster in TF32 on a GPU, with an error of about
-        1e-6 (TF32: 1e-4) of the largest entry of A0. Data of other types are not affected.
+        "single" multiplies blocks of float32 data in float32 (TF32 if torch allows it) and adds
+        the blocks in float64. This is several times faster in TF32 on a GPU, with an error of
+        about 1e-6 (TF32: 1e-4) of the largest entry of A0. Other dtypes are not affected.
+    scatter : bool, default=True
+        Whether to form A0, the most expensive part. Models without a forward error
+        (``direction="reverse"``) do not need it.
+
+    Attributes
+    ----------
+    prototypes : Prototypes
+        Prototypes of all classes.
+    counts : ndarray of shape (n_classes,)
+        Number of samples per class, in the order of the prototypes.
+
+    See Also
+    --------
+    BaseClasses : Moments factorized once, for many fits.
+    ZeroShotClassifier.fit_moments : Learn from moments.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from zonkey import Moments
     >>> X, y = np.eye(2), ["horse", "horse"]
     >>> moments = Moments({"horse": [1.0], "zebra": [2.0]}).update(X, y)
     >>> moments.B0.tolist(), moments.unseen_labels.tolist()
@@ -70,6 +99,7 @@ class Moments:
         n_reserve: int = 64,
         seed: int = 0,
         precision: Literal["double", "single"] = "double",
+        scatter: bool = True,
     ) -> None:
         for name, value in (("n_reserve", n_reserve), ("seed", seed)):
             if operator.index(value) < 0:
@@ -83,34 +113,67 @@ class Moments:
         self.n_reserve = int(n_reserve)
         self.seed = int(seed)
         self.precision: Literal["double", "single"] = precision
-        m = len(self.prototypes)
-        self.counts = np.zeros(m, np.int64)
-        self._sums: Array = None  # as A0, until the first samples say where it is to be
-        self._A0: Array = None
-        self._reservoir: Any = Reservoir(m, self.n_reserve, self.seed)
+        self.scatter = bool(scatter)
+        self.counts = np.zeros(len(self.prototypes), np.int64)
+        # Allocated on the device of the first batch. Copies share A0 until either is changed.
+        self._sums: Any = None
+        self._A0: Any = None
+        self._shares_A0 = False
+        self._reservoir: Any = None
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any, prototypes: Any, **options: Any) -> Self:
-        """Gather the moments of one data set."""
+        """Compute the moments of one data set.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples.
+        y : array-like of shape (n,)
+            Labels.
+        prototypes : mapping, DataFrame or Prototypes
+            Prototypes of all classes.
+        **options : dict
+            Further parameters of the constructor.
+
+        Returns
+        -------
+        Moments
+            Moments of the samples.
+        """
         return cls(prototypes, **options).update(X, y)
 
     def update(self, X: Any, y: Any) -> Self:
-        """Add samples X (n x d) with labels y (n); nothing changes if they are invalid."""
-        X = as_samples(X, self._A0)
-        codes = as_codes(y, self.prototypes, X)
+        """Add samples; nothing changes if they are invalid.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples.
+        y : array-like of shape (n,)
+            Labels.
+
+        Returns
+        -------
+        Moments
+            This object.
+        """
+        X = as_samples(X, self._sums)
+        codes = _as_codes(y, self.prototypes, X)
         (n, _), m = X.shape, len(self.prototypes)
         if codes.shape[0] != n:
-            raise ValueError(f"X and y must have one row a sample; got {n} and {codes.shape[0]}.")
+            raise ValueError(f"X and y must have one row per sample; got {n} and {codes.shape[0]}.")
         self._allocate(X)
         xp = namespace(X)
         narrow = self.precision == "single" and X.dtype == xp.float32
-        # Short sums in float32 keep their digits; a device would rather have long ones.
+        # Short sums keep their digits in float32; devices prefer long blocks.
         rows = _DEVICE_BLOCK if is_device_array(X) and not narrow else _BLOCK
         for start in range(0, n, rows):
             stop = min(start + rows, n)
             block = X[start:stop, :]
             block = block if narrow else xp.astype(block, xp.float64, copy=False)
-            self._A0 += xp.astype(block.T @ block, xp.float64, copy=False)
+            if self.scatter:
+                self._A0 += xp.astype(block.T @ block, xp.float64, copy=False)
             sums = class_sums(block, codes[start:stop], m)
             self._sums += xp.astype(sums, xp.float64, copy=False)
         self.counts += counts_by_code(codes, m)
@@ -118,74 +181,119 @@ class Moments:
         return self
 
     def merge(self, other: Moments) -> Self:
-        """Add the samples that `other` has seen."""
+        """Add the samples of other moments.
+
+        Parameters
+        ----------
+        other : Moments
+            Moments with the same prototypes and options.
+
+        Returns
+        -------
+        Moments
+            This object.
+        """
         self._require_compatible(other)
-        if other._A0 is not None:
-            self._allocate(other._A0)
-            self._A0 += other._A0
+        if other._sums is not None:
+            self._allocate(other._sums)
+            if self.scatter:
+                self._A0 += other._A0
             self._sums += other._sums
             self._reservoir.merge(other._reservoir)
         self.counts += other.counts
         return self
 
     def subtract(self, other: Moments) -> Self:
-        """Remove the samples that `other` has seen, which must be among one's own.
+        """Remove the samples of other moments, which must be among these.
 
-        Sums are subtracted: samples far larger than those that stay take digits with them.
+        Sums are subtracted: removing samples that are far larger than the rest costs digits.
+
+        Parameters
+        ----------
+        other : Moments
+            Moments of a part of the same data.
+
+        Returns
+        -------
+        Moments
+            This object.
         """
         self._require_compatible(other)
         if (other.counts > self.counts).any():
             j = int(np.argmax(other.counts > self.counts))
             raise ValueError(
                 "Only samples that were added can be subtracted; class "
-                f"{self.prototypes.labels[j]!r} has {self.counts[j]} and {other.counts[j]} are to "
-                "go. Subtract moments of a part of the same data."
+                f"{self.prototypes.labels[j]!r} has {self.counts[j]}, got {other.counts[j]} to "
+                "subtract. Subtract moments of a part of the same data."
             )
         self.counts -= other.counts
         emptied = self.counts == 0
-        if other._A0 is not None:
-            self._allocate(other._A0)
-            xp = namespace(self._A0)
-            self._A0 -= other._A0
+        if other._sums is not None:
+            self._allocate(other._sums)
+            xp = namespace(self._sums)
             left = self._sums - other._sums
-            # What rounding leaves there belongs to no sample.
+            # Rounding residue of an emptied class belongs to no sample.
             is_empty = placed_like(emptied, left)[:, None]
             self._sums = xp.where(is_empty, xp.zeros_like(left), left)
-            if emptied.all():
-                self._A0 = xp.zeros_like(self._A0)
+            if self.scatter:
+                self._A0 -= other._A0
+                if emptied.all():
+                    self._A0 = xp.zeros_like(self._A0)
             self._reservoir.subtract(other._reservoir, emptied)
         return self
 
     def copy(self) -> Self:
-        """Return independent moments of the same samples."""
-        return self._alike(self.prototypes).merge(self)
+        """Return independent moments of the same samples.
+
+        Returns
+        -------
+        Moments
+            Copy; A0 is shared until either object changes.
+        """
+        return self.with_prototypes(self.prototypes)
 
     def to_numpy(self) -> Self:
-        """Return independent moments of the same samples in the memory of the host."""
+        """Return independent moments of the same samples in host memory.
+
+        Returns
+        -------
+        Moments
+            Moments with NumPy arrays.
+        """
         moments = self.copy()
-        if is_device_array(moments._A0):
-            moments._A0, moments._sums = to_numpy(moments._A0), to_numpy(moments._sums)
+        if is_device_array(moments._sums):
+            moments._sums = to_numpy(moments._sums)
+            moments._A0 = to_numpy(moments._A0) if self.scatter else None
             moments._reservoir = moments._reservoir.to_numpy()
         return moments
 
     def with_prototypes(self, prototypes: Any) -> Self:
-        """Return the same samples under other prototypes, such as another semantic space.
+        """Return moments of the same samples under other prototypes.
 
-        Every class with a sample needs one.
+        Parameters
+        ----------
+        prototypes : mapping, DataFrame or Prototypes
+            For example another semantic space. Every class with samples needs one.
+
+        Returns
+        -------
+        Moments
+            Independent moments; A0 is shared until either object changes.
         """
-        moments = self._alike(prototypes)
+        moments = type(self)(prototypes, **self._options)
         seen = np.flatnonzero(self.counts)
         rows = moments.prototypes.positions(self.prototypes.labels[seen])
         moments.counts[rows] = self.counts[seen]
-        if self._A0 is not None:
-            xp = namespace(self._A0)
-            moments._A0 = xp.asarray(self._A0, copy=True)
-            zeros = xp.zeros_like(self._sums[:1, :])  # the sum of a class that has no sample
+        if self._sums is not None:
+            xp = namespace(self._sums)
+            moments._A0 = self._A0
+            moments._shares_A0 = self._shares_A0 = True
+            zeros = xp.zeros_like(self._sums[:1, :])  # sum of a class without samples
             source = np.full(len(moments.prototypes), len(self.prototypes))
             source[rows] = seen
             source = placed_like(source, zeros)
             moments._sums = xp.take(xp.concat([self._sums, zeros]), source, axis=0)
-        moments._reservoir = self._reservoir.relabeled(len(moments.prototypes), seen, rows)
+            moments._reservoir = self._reservoir.relabeled(len(moments.prototypes), seen, rows)
         return moments
 
     def __add__(self, other: Moments) -> Moments:
@@ -196,18 +304,23 @@ class Moments:
 
     @property
     def A0(self) -> Array:
-        """sum_i x_i x_i', shape (d, d)."""
+        """Scatter sum_i x_i x_i', shape (d, d)."""
+        if not self.scatter:
+            raise ValueError(
+                "A0 needs moments with their scatter; these were computed with scatter=False. "
+                "Compute them again with scatter=True."
+            )
         return self._filled(self._A0)
 
     @property
     def B0(self) -> Array:
-        """sum_i y_li y_li', shape (k, k)."""
+        """Sum of y_li y_li', shape (k, k)."""
         Y = self._placed(self.prototypes.matrix)
         return (Y.T * self._placed(self.counts)[None, :]) @ Y
 
     @property
     def C0(self) -> Array:
-        """sum_i x_i y_li', shape (d, k)."""
+        """Sum of x_i y_li', shape (d, k)."""
         return self.class_sums.T @ self._placed(self.prototypes.matrix)
 
     @property
@@ -217,13 +330,13 @@ class Moments:
 
     @property
     def n_samples(self) -> int:
-        """Number of samples seen."""
+        """Number of samples."""
         return int(self.counts.sum())
 
     @property
     def n_features(self) -> int:
         """Dimension d of the features."""
-        return self._filled(self._A0).shape[0]
+        return self._filled(self._sums).shape[1]
 
     @property
     def seen_labels(self) -> np.ndarray:
@@ -236,69 +349,191 @@ class Moments:
         return self.prototypes.labels[self.counts == 0]
 
     def samples_of(self, label: Any) -> Array:
-        """Return the raw samples kept for a class, at most `n_reserve` rows."""
+        """Return the raw samples kept for a class.
+
+        Parameters
+        ----------
+        label : str or number
+            Class label.
+
+        Returns
+        -------
+        array of shape (n_kept, d)
+            At most `n_reserve` samples.
+        """
         j = int(self.prototypes.positions([label])[0])
-        return read_only(self._reservoir.samples(j, self.n_features))
+        self._filled(self._sums)
+        return _read_only(self._reservoir.samples(j))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one .npz file; the file appears whole or not at all.
+        """Write the moments to one .npz file, atomically and without pickle.
 
-        What is on a device comes to the host for it, where `load` leaves it.
+        Arrays on a device are copied to the host; `load` returns NumPy arrays.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write.
         """
-        save_moments(self, path, _FORMAT)
+        here = self.to_numpy()
+        arrays = {
+            "labels": here.prototypes.labels,
+            "matrix": here.prototypes.matrix,
+            "counts": here.counts,
+            "class_sums": here.class_sums,
+            **({"A0": here.A0} if self.scatter else {}),
+            **here._reservoir.to_arrays(),
+        }
+        header = json.dumps({"format": _FORMAT, **self._options})
+        with whole_file(path) as file:
+            np.savez(file, header=np.array(header), **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read moments written by `save`."""
-        return load_moments(cls, path, _FORMAT)
+        """Read moments written by `save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to read.
+
+        Returns
+        -------
+        Moments
+            The moments in the file.
+        """
+        try:
+            with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+                arrays = dict(file)
+            header = json.loads(str(arrays.pop("header")))
+            written = header.pop("format")
+        except (ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+            raise ValueError(
+                f"{path} does not hold moments; pass a file that `save` wrote."
+            ) from error
+        if written != _FORMAT:
+            raise ValueError(
+                f"{path} has moments of format {written}, this version reads {_FORMAT}. "
+                "Compute them again or use the version that wrote them."
+            )
+        moments = cls(Prototypes(arrays["labels"], arrays["matrix"]), **header)
+        moments.counts = arrays["counts"]
+        moments._sums = arrays["class_sums"]
+        moments._A0 = arrays["A0"] if moments.scatter else None
+        moments._reservoir = Reservoir.from_arrays(arrays, moments.n_reserve, moments.seed)
+        return moments
 
     def __repr__(self) -> str:
         seen = int((self.counts > 0).sum())
-        d = "?" if self._A0 is None else self._A0.shape[0]
+        d = "?" if self._sums is None else self._sums.shape[1]
         return f"Moments({self.n_samples} samples x {d}, {seen} of {len(self.counts)} classes seen)"
 
     @property
     def _options(self) -> dict[str, Any]:
-        return {"n_reserve": self.n_reserve, "seed": self.seed, "precision": self.precision}
-
-    def _alike(self, prototypes: Any) -> Self:
-        return type(self)(prototypes, **self._options)
+        names = ("n_reserve", "seed", "precision", "scatter")
+        return {name: getattr(self, name) for name in names}
 
     def _placed(self, M: np.ndarray) -> Array:
-        """Return numbers of the host in float64 where the samples are."""
+        """Return host numbers in float64 on the device of the samples."""
         M = M.astype(np.float64)
-        return M if self._A0 is None else placed_like(M, self._A0)
+        return M if self._sums is None else placed_like(M, self._sums)
 
     def _allocate(self, like: Array) -> None:
-        """Begin with zeros in the place of the samples, or of the sums of other moments."""
-        if self._A0 is not None:
-            return
+        """Prepare the sums for in-place changes, on the device of `like`."""
         xp, d, m = namespace(like), like.shape[1], len(self.prototypes)
-        self._A0 = xp.zeros((d, d), dtype=xp.float64, device=device(like))
-        self._sums = xp.zeros((m, d), dtype=xp.float64, device=device(like))
-        if is_device_array(like):
-            self._reservoir = DeviceReservoir(m, self.n_reserve, self.seed, like)
+        if self._sums is None:
+            self._sums = xp.zeros((m, d), dtype=xp.float64, device=device(like))
+            if self.scatter:
+                self._A0 = xp.zeros((d, d), dtype=xp.float64, device=device(like))
+            self._reservoir = Reservoir(m, self.n_reserve, self.seed, like)
+        elif self._shares_A0 and self.scatter:
+            self._A0 = xp.asarray(self._A0, copy=True)
+        self._shares_A0 = False
 
     def _filled(self, array: Array | None) -> Array:
         if array is None:
-            raise ValueError("These moments have seen no sample yet; call `update(X, y)` first.")
-        return read_only(array)
+            raise ValueError("These moments have no samples yet; call `update(X, y)` first.")
+        return _read_only(array)
 
     def _require_compatible(self, other: Moments) -> None:
         if not isinstance(other, Moments):
             raise TypeError(f"Moments combine only with Moments; got {type(other).__name__}.")
         if self.prototypes != other.prototypes:
             raise ValueError("Moments can be combined only with moments of the same prototypes.")
-        if (self.n_reserve, self.seed) != (other.n_reserve, other.seed):
+        names = ("n_reserve", "seed", "scatter")
+        own, others = ([getattr(m, name) for name in names] for m in (self, other))
+        if own != others:
             raise ValueError(
-                "Moments can be combined only with the same `n_reserve` and `seed`; got "
-                f"{(self.n_reserve, self.seed)} and {(other.n_reserve, other.seed)}."
+                "Moments can be combined only with the same `n_reserve`, `seed` and `scatter`; "
+                f"got {own} and {others}."
             )
-        if self._A0 is None or other._A0 is None:
+        if self._sums is None or other._sums is None:
             return
         if self.n_features != other.n_features:
             raise ValueError(
                 "Moments can be combined only with moments of the same features; got "
                 f"{self.n_features} and {other.n_features} dimensions."
             )
-        require_same_place(self._A0, other._A0)
+        _require_same_place(self._sums, other._sums)
+
+
+def as_samples(X: Any, known: Array | None = None) -> Array:
+    """Return a matrix of finite floats, in the library and on the device of X.
+
+    It must match the number of features, library and device of `known`, if given.
+    """
+    X = without_gradient(X) if is_device_array(X) else np.asarray(X)
+    xp = namespace(X)
+    if X.ndim != 2 or not X.shape[1]:
+        raise ValueError(
+            f"X must be a matrix (samples x features, at least one); got shape {tuple(X.shape)}."
+        )
+    if known is not None and X.shape[1] != known.shape[1]:
+        raise ValueError(
+            f"X must have the {known.shape[1]} features of earlier updates; got {X.shape[1]}."
+        )
+    if known is not None:
+        _require_same_place(known, X)
+    is_float = xp.isdtype(X.dtype, "real floating")
+    is_number = is_float or xp.isdtype(X.dtype, "integral")
+    if not is_number or not all_finite(X):
+        raise ValueError(
+            f"X must be finite numbers; got dtype {X.dtype} or NaN / infinity. "
+            "Impute or drop those samples first."
+        )
+    return X if is_float else xp.astype(X, xp.float64)
+
+
+def class_sums(X: Array, codes: Array, n_classes: int) -> Array:
+    """Return the sum of the rows of X for each code."""
+    if not isinstance(X, np.ndarray):
+        return sums_by_code(X, codes, n_classes)
+    members = sparse.csr_array(
+        (np.ones(len(X)), (codes, np.arange(len(X)))), shape=(n_classes, len(X))
+    )
+    return members @ X
+
+
+def _as_codes(y: Any, prototypes: Prototypes, X: Array) -> Array:
+    """Return the row of the prototype of each label, on the device of X."""
+    if is_device_array(y) and is_device_array(X):
+        return positions_among(prototypes.labels, placed_like(y, X))
+    return placed_like(prototypes.positions(to_numpy(y) if is_device_array(y) else y), X)
+
+
+def _require_same_place(own: Array, other: Array) -> None:
+    """Refuse to combine arrays of two libraries or devices: none is moved implicitly."""
+    if not same_place(own, other):
+        raise ValueError(
+            f"Moments must stay in one array library and on one device; got {place_of(own)} and "
+            f"{place_of(other)}. Move the samples, or take `to_numpy()` of the moments."
+        )
+
+
+def _read_only(array: Array) -> Array:
+    """Return a read-only view; only NumPy has them."""
+    if not isinstance(array, np.ndarray):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,25 +1,25 @@
 """Projections between semantic and feature space, in closed form from the moments.
 
-W (d x k) takes a prototype to the feature space as W y, and a feature vector to the
-semantic space as W'x. The three models of the paper minimize, over the seen samples,
+W (d x k) maps a prototype to the feature space as W y, and a feature vector to the semantic
+space as W'x. The three models of the paper minimize, over the seen samples,
 
     FPL   sum_i ||W'x_i - y_li||^2 + beta ||W||^2       (A0 + beta I) W = C0
     RPL   sum_i ||x_i - W y_li||^2 + beta ||W||^2       W (B0 + beta I) = C0
     BPL0  both errors              + 2 beta ||W||^2     (A0 + beta I) W + W (B0 + beta I) = 2 C0
 
-They are points of one family, in which the forward error has the share omega of the weight:
+All are points of one family, in which the forward error has the weight omega:
 
     omega (A0 + beta I) W + (1 - omega) W (B0 + beta I) = C0,
 
-omega being 1, 0 and 1/2 in turn. Where every class weighs the same, RPL is the regression of
-class means on prototypes that is known as exemplar prediction.
+with omega = 1, 0 and 1/2. If every class has equal weight, RPL is the regression of class means
+on prototypes, known as exemplar regression.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,23 +27,37 @@ from ..linalg.arrays import Array, identity_like, namespace, placed_like
 from ..linalg.sylvester import Factor, Solution, solve
 from .moments import Moments
 
-WeightPer = Literal["sample", "class"]  # which of them all weigh the same
+WeightPer = Literal["sample", "class"]  # which of them has equal weight
 
 
-@dataclass(frozen=True, eq=False)
 class NormalEquations:
     """A0 (d x d), B0 (k x k) and C0 (d x k) of the seen classes.
 
-    A0 may be given by its diagonal (d) alone, where there is nothing else.
+    The decomposition of A0 is the most expensive step of a fit. It is computed when first needed
+    and then serves every value of every parameter.
 
-    The decomposition of A0, by far the dearest step of a fit, is computed when first
-    needed and then serves every value of every parameter.
+    Parameters
+    ----------
+    A0 : array of shape (d, d) or (d,), or callable
+        Scatter of the features; its diagonal if it is diagonal; or a function that returns it,
+        called if it is needed at all.
+    B0, C0 : arrays of shape (k, k) and (d, k)
+    twin : NormalEquations, default=None
+        Equations with the same A0. Its decomposition is shared, and `A0` is ignored.
     """
 
-    A0: Array
-    B0: Array
-    C0: Array
-    twin: NormalEquations | None = None  # others with the same A0, whose decomposition is shared
+    def __init__(
+        self,
+        A0: Array | Callable[[], Array] | None,
+        B0: Array,
+        C0: Array,
+        *,
+        twin: NormalEquations | None = None,
+    ) -> None:
+        self._A0 = A0
+        self.B0 = B0
+        self.C0 = C0
+        self._twin = twin
 
     @classmethod
     def of(
@@ -53,58 +67,55 @@ class NormalEquations:
         *,
         twin: NormalEquations | None = None,
     ) -> NormalEquations:
-        """Take the three matrices from moments.
+        """Take the three matrices from moments, which must not change afterwards.
 
-        Parameters
-        ----------
-        moments : Moments
-        per : {"sample", "class"}
-            What all weighs the same. Per "class", each class counts as one sample: B0 is
-            sum_j y_j y_j' and C0 is sum_j m_j y_j', with class means m_j.
-        twin : NormalEquations, default=None
-            Of the same moments and weights, under whatever prototypes.
+        Per "class", each class counts as one sample: B0 is sum_j y_j y_j' and C0 is
+        sum_j m_j y_j', with class means m_j. `twin` has the same moments and weights.
         """
         seen, counts, sums = _seen_sums(moments)
         xp = namespace(sums)
         Y = placed_like(moments.prototypes.matrix[seen].astype(np.float64), sums)
         weights = counts if per == "sample" else xp.ones_like(counts)
         sums = sums * (weights / counts)[:, None]
-        if twin is not None:
-            A0 = twin.A0
-        elif per == "sample":
-            # Copied: moments may grow, and the decomposition would then be that of another matrix.
-            A0 = xp.asarray(moments.A0, copy=True)
-        else:
-            A0 = balanced_scatter(moments)
-        return cls(A0, (Y.T * weights[None, :]) @ Y, sums.T @ Y, twin=twin)
+        # Not a closure: base classes are pickled for workers.
+        scatter = partial(_scatter_of, moments, per)
+        return cls(scatter, (Y.T * weights[None, :]) @ Y, sums.T @ Y, twin=twin)
+
+    @cached_property
+    def A0(self) -> Array:
+        """Scatter of the features."""
+        if self._twin is not None:
+            return self._twin.A0
+        A0: Any = self._A0
+        return A0() if callable(A0) else A0
 
     @cached_property
     def factor(self) -> Factor:
         """Eigendecomposition of A0."""
-        if self.twin is not None:
-            return self.twin.factor
+        if self._twin is not None:
+            return self._twin.factor
         if self.A0.ndim == 1:
             return Factor(self.A0, None)
         return Factor.of(self.A0)
 
     @property
     def is_factorized(self) -> bool:
-        """Whether the decomposition of A0 is there already."""
-        if self.twin is not None:
-            return self.twin.is_factorized
+        """Whether the decomposition of A0 is available."""
+        if self._twin is not None:
+            return self._twin.is_factorized
         return self.A0.ndim == 1 or "factor" in vars(self)
 
     def loss(self, W: Array, forward: float = 0.5) -> float:
-        """Return sum_i a ||W'x_i - y_li||^2 + b ||x_i - W y_li||^2 (first term of Eq. erplobj).
+        """Return sum_i a ||W'x_i - y_li||^2 + b ||x_i - W y_li||^2, part of Eq. 2 (erplobj).
 
-        `forward` is the share of the first error: a = 2 forward and b = 2 - a, both 1 in the
-        paper. Expanded, the samples enter through the moments alone:
+        `forward` is the weight of the first error: a = 2 forward and b = 2 - a, both 1 in the
+        paper. Expanded, the samples enter through the moments only:
         a <W, A0 W> + b <W, W B0> - 4 <W, C0> + b tr A0 + a tr B0.
         """
         xp = namespace(W)
         a, b = 2 * forward, 2 - 2 * forward
         inner = float(xp.sum(W * (b * (W @ self.B0) - 4 * self.C0)))
-        if a:  # <W, A0 W> in the eigenbasis, where A0 costs nothing
+        if a:  # <W, A0 W> in the eigenbasis, where A0 is diagonal
             Z = self.factor.to_basis(W)
             inner += a * float(xp.sum(self.factor.values[:, None] * Z * Z))
         of_A0 = xp.linalg.trace(self.A0) if self.A0.ndim == 2 else xp.sum(self.A0)
@@ -116,11 +127,15 @@ class NormalEquations:
         return 2 * (forward + W @ self.B0 - 2 * self.C0)
 
 
-def balanced_scatter(moments: Moments) -> Array:
-    """Return A0 in which every class weighs as one sample, however many it has.
+def _scatter_of(moments: Moments, per: WeightPer) -> Array:
+    return moments.A0 if per == "sample" else balanced_scatter(moments)
 
-    Moments do not keep a scatter for each class; A0 = sum_j m_j m_j' + (p / n) S_w, with class
-    means m_j, takes the pooled scatter S_w around them for all, as discriminant analysis does.
+
+def balanced_scatter(moments: Moments) -> Array:
+    """Return A0 with every class counted as one sample.
+
+    Moments do not keep one scatter per class. A0 = sum_j m_j m_j' + (p / n) S_w, with class
+    means m_j, uses the pooled within-class scatter S_w, as discriminant analysis does.
     """
     seen, counts, sums = _seen_sums(moments)
     means = sums / counts[:, None]
@@ -135,7 +150,7 @@ def within_scatter(moments: Moments) -> Array:
 
 
 def _seen_sums(moments: Moments) -> tuple[np.ndarray, Array, Array]:
-    """Return which classes have samples, and how many of them and their sum, in their place."""
+    """Return the rows, counts and sums of the classes that have samples."""
     sums = moments.class_sums
     seen = np.flatnonzero(moments.counts)
     counts = placed_like(moments.counts[seen].astype(np.float64), sums)
@@ -143,14 +158,14 @@ def _seen_sums(moments: Moments) -> tuple[np.ndarray, Array, Array]:
 
 
 def directed_projection(equations: NormalEquations, beta: float, forward: float) -> Solution:
-    """Learn W with the share `forward` of the weight on the error from features to semantics."""
+    """Learn W with the weight `forward` on the error from features to semantics."""
     d, k = equations.C0.shape
     back = 1 - forward
     like = equations.C0
     A: Array | Factor = Factor.zeros(d, like=like)
     if forward and equations.is_factorized:
         A = equations.factor.transformed(scale=forward, shift=forward * beta)
-    elif forward:  # for a single equation the solver may know a cheaper way
+    elif forward:  # a single equation has a cheaper path than an eigendecomposition
         A = float(forward) * (equations.A0 + float(beta) * identity_like(equations.A0))
     B = (
         Factor.of(equations.B0).transformed(scale=back, shift=back * beta)
@@ -161,15 +176,15 @@ def directed_projection(equations: NormalEquations, beta: float, forward: float)
 
 
 def forward_projection(equations: NormalEquations, beta: float) -> Solution:
-    """Learn W from features to semantics alone (FPL): ridge regression of y on x."""
+    """Learn W from features to semantics only (FPL): ridge regression of y on x."""
     return directed_projection(equations, beta, 1.0)
 
 
 def reverse_projection(equations: NormalEquations, beta: float) -> Solution:
-    """Learn W from semantics to features alone (RPL): ridge regression of x on y."""
+    """Learn W from semantics to features only (RPL): ridge regression of x on y."""
     return directed_projection(equations, beta, 0.0)
 
 
 def bidirectional_projection(equations: NormalEquations, beta: float) -> Solution:
-    """Learn W in both directions at once (BPL0): Eq. erpllinear1 with alpha = 0."""
+    """Learn W in both directions (BPL0): Eq. 15 (erpllinear1) with alpha = 0."""
     return directed_projection(equations, beta, 0.5)

@@ -1,133 +1,260 @@
-"""A few raw samples a class, chosen at random and yet the same for any order of the data.
+"""Reservoir: a few raw samples per class, chosen at random but independently of their order.
 
-Every sample gets a priority computed from its own values and a seed, and a class keeps the
-samples of lowest priority (a bottom-k sketch). The choice is uniform for data that are not
-adversarial, exact under merging, and does not depend on chunks, order or arrival, which a
-classical reservoir, that draws a number for each arrival, cannot offer.
+Every sample gets a priority, a hash of its values and a seed. A class keeps the samples of lowest
+priority (a bottom-k sketch). The choice is uniform for data that is not adversarial, exact under
+merging, and invariant to sample order, chunking and array library. A classical reservoir, which
+draws a random number per arrival, is not.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from array_api_compat import device
 
-from .priorities import row_priorities
+from ..linalg.arrays import Array, namespace, placed_like, positions_like, to_numpy
 
-_NO_LIMIT = np.uint64(2**64 - 1)
+_NO_LIMIT = 2**63 - 1
+# Values are rounded to this share of the largest value of their row. Of the 52 fraction bits of
+# the largest value itself, the last ones are dropped.
+_STEPS = 2.0**24
+_ROUNDED_BITS = 20
+_HALF_ROUNDED_BITS = 2**19
+_MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+_LAST_SHIFT = 31
+_SMALLEST_NORMAL = 2.0**-1022
+_SIGN = np.uint64(2**63)  # order of uint64 <-> order of int64
+# Values hashed at a time: close to the cache of a CPU, and enough to keep an accelerator busy.
+_BLOCK = 2**20
+_ACCELERATOR_BLOCK = 2**24
 
 
 class Reservoir:
-    """Up to `size` samples for each of `n_classes` classes."""
+    """Up to `size` samples for each of `n_classes` classes, on the device of `like`.
 
-    def __init__(self, n_classes: int, size: int, seed: int) -> None:
+    Three arrays, sorted by class and then by priority, hold everything: one sort serves all
+    classes. On a GPU a loop over a thousand classes would take longer than all other work.
+    """
+
+    def __init__(self, n_classes: int, size: int, seed: int, like: Array) -> None:
+        xp = namespace(like)
         self.size = size
         self.seed = seed
-        self._rows: list[np.ndarray | None] = [None] * n_classes
-        self._priorities: list[np.ndarray] = [np.empty(0, np.uint64)] * n_classes
-        # No sample of a priority below its class's limit has been lost.
-        self._limits = np.full(n_classes, _NO_LIMIT)
+        self._rows: Any = xp.zeros((0, like.shape[1]), dtype=like.dtype, device=device(like))
+        self._codes: Any = positions_like(0, like)
+        self._priorities: Any = positions_like(0, like)
+        # No sample with a priority below the limit of its class has been lost.
+        self._limits: Any = xp.full(n_classes, _NO_LIMIT, dtype=xp.int64, device=device(like))
+        self._bounds = np.zeros(n_classes + 1, np.int64)  # of each class in the arrays
 
-    def update(self, X: np.ndarray, codes: np.ndarray) -> None:
+    def update(self, X: Array, codes: Array) -> None:
         """Offer the rows of X, whose classes are `codes`."""
-        if not len(X) or not self.size:
-            return
-        priorities = row_priorities(X, self.seed)
-        order = np.argsort(codes, kind="stable")
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-        for block in np.split(order, starts[1:]):
-            self._offer(int(codes[block[0]]), X, block, priorities[block])
-
-    def _offer(self, j: int, X: np.ndarray, block: np.ndarray, priorities: np.ndarray) -> None:
-        if len(block) > self.size:
-            # Ties at the boundary survive this cut, for the full order to decide below.
-            cut = np.partition(priorities, self.size - 1)[self.size - 1]
-            block, priorities = block[priorities <= cut], priorities[priorities <= cut]
-        self._keep(j, X[block], priorities)
-
-    def _keep(self, j: int, rows: np.ndarray | None, priorities: np.ndarray) -> None:
-        parts = [part for part in (self._rows[j], rows) if part is not None]
-        if not parts:
-            return
-        rows = np.concatenate(parts)
-        priorities = np.concatenate([self._priorities[j], priorities])
-        # The values break ties of the hash, so that the order of arrival never does.
-        best = np.lexsort((rows[:, -1], rows[:, 0], priorities))[: self.size]
-        best = best[priorities[best] <= self._limits[j]]
-        self._rows[j], self._priorities[j] = rows[best], priorities[best]
+        if X.shape[0] and self.size:
+            self._offer(X, codes, row_priorities(X, self.seed))
 
     def merge(self, other: Reservoir) -> None:
-        """Take in the samples of another reservoir of the same size and seed."""
-        np.minimum(self._limits, other._limits, out=self._limits)
-        for j, rows in enumerate(other._rows):
-            self._keep(j, rows, other._priorities[j])
+        """Add the samples of a reservoir of the same size and seed."""
+        self._limits = namespace(self._rows).minimum(self._limits, other._limits)
+        self._offer(other._rows, other._codes, other._priorities)
 
     def subtract(self, other: Reservoir, emptied: np.ndarray) -> None:
         """Drop the samples that `other` holds, and all samples of the emptied classes.
 
-        A sample of the removed data that is among the lowest here is among the lowest
-        there, so that what stays is a (smaller) uniform choice from the remaining data.
-        To keep it so, a class that was full accepts, from then on, only priorities up to the
-        highest it held: of the remaining samples above it has none.
+        A removed sample that is among the lowest here is among the lowest there, so the rest is
+        a (smaller) uniform choice from the remaining data. A class that was full then accepts
+        only priorities up to the highest it held, because it has lost the samples above.
         """
-        np.minimum(self._limits, other._limits, out=self._limits)
-        for j, rows in enumerate(self._rows):
-            if emptied[j]:
-                self._rows[j], self._priorities[j] = None, np.empty(0, np.uint64)
-                self._limits[j] = _NO_LIMIT
-            elif rows is not None:
-                priorities = self._priorities[j]
-                if len(rows) == self.size:
-                    self._limits[j] = min(self._limits[j], priorities[-1])
-                left = _multiset_difference(priorities, other._priorities[j])
-                left = left[priorities[left] <= self._limits[j]]
-                self._rows[j], self._priorities[j] = rows[left], priorities[left]
+        xp = namespace(self._rows)
+        limits = xp.minimum(self._limits, other._limits)
+        is_emptied = placed_like(emptied, self._rows)
+        full = np.diff(self._bounds) == self.size
+        if self._codes.shape[0]:
+            last = placed_like(np.maximum(self._bounds[1:] - 1, 0), self._rows)
+            highest = xp.take(self._priorities, last, axis=0)
+            is_full = placed_like(full, self._rows)
+            limits = xp.where(is_full, xp.minimum(limits, highest), limits)
+        self._limits = xp.where(is_emptied, xp.full_like(limits, _NO_LIMIT), limits)
+        left = _multiset_difference(*_pair_keys(self, other))
+        codes = xp.take(self._codes, left, axis=0)
+        stays = xp.take(self._priorities, left, axis=0) <= xp.take(self._limits, codes, axis=0)
+        self._hold(left[stays & ~xp.take(is_emptied, codes, axis=0)])
 
     def relabeled(self, n_classes: int, old: np.ndarray, new: np.ndarray) -> Reservoir:
         """Return the same samples with class old[i] renamed new[i]."""
-        reservoir = Reservoir(n_classes, self.size, self.seed)
-        reservoir._limits[new] = self._limits[old]
-        for i, j in zip(old, new, strict=True):
-            reservoir._rows[j], reservoir._priorities[j] = self._rows[i], self._priorities[i]
-        return reservoir
+        xp = namespace(self._rows)
+        other = Reservoir(n_classes, self.size, self.seed, self._rows)
+        source = np.full(n_classes, -1)
+        source[new] = old
+        limits = xp.take(self._limits, placed_like(np.maximum(source, 0), self._rows), axis=0)
+        is_known = placed_like(source >= 0, self._rows)
+        other._limits = xp.where(is_known, limits, other._limits)
+        names = np.zeros(len(self._bounds) - 1, np.int64)
+        names[old] = new
+        other._rows, other._priorities = self._rows, self._priorities
+        other._codes = xp.take(placed_like(names, self._rows), self._codes, axis=0)
+        other._hold(xp.argsort(other._codes, stable=True))
+        return other
 
-    def samples(self, j: int, n_features: int) -> np.ndarray:
+    def samples(self, j: int) -> Array:
         """Return the samples kept for class j, in order of priority."""
-        rows = self._rows[j]
-        return np.empty((0, n_features)) if rows is None else rows
+        return self._rows[int(self._bounds[j]) : int(self._bounds[j + 1]), :]
 
-    def to_arrays(self, n_features: int) -> dict[str, np.ndarray]:
-        """Return all that is kept as flat arrays, for saving."""
-        lengths = np.array([len(p) for p in self._priorities])
-        rows = [rows for rows in self._rows if rows is not None]
+    def to_numpy(self) -> Reservoir:
+        """Return the same samples in host memory."""
+        return Reservoir.from_arrays(self.to_arrays(), self.size, self.seed)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return everything as flat NumPy arrays, for saving."""
         return {
-            "reserve_rows": np.concatenate(rows) if rows else np.empty((0, n_features)),
-            "reserve_priorities": np.concatenate([np.empty(0, np.uint64), *self._priorities]),
-            "reserve_lengths": lengths,
-            "reserve_limits": self._limits,
+            "reserve_rows": to_numpy(self._rows),
+            "reserve_priorities": to_numpy(self._priorities).view(np.uint64) ^ _SIGN,
+            "reserve_lengths": np.diff(self._bounds),
+            "reserve_limits": to_numpy(self._limits).view(np.uint64) ^ _SIGN,
         }
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], size: int, seed: int) -> Reservoir:
         """Rebuild a reservoir from `to_arrays`."""
         lengths = arrays["reserve_lengths"]
-        reservoir = cls(len(lengths), size, seed)
-        reservoir._limits = arrays["reserve_limits"]
-        ends = np.cumsum(lengths)
-        for j, (length, end) in enumerate(zip(lengths, ends, strict=True)):
-            if length:
-                span = slice(end - length, end)
-                reservoir._rows[j] = arrays["reserve_rows"][span]
-                reservoir._priorities[j] = arrays["reserve_priorities"][span]
+        reservoir = cls(len(lengths), size, seed, arrays["reserve_rows"])
+        reservoir._rows = arrays["reserve_rows"]
+        reservoir._codes = np.repeat(np.arange(len(lengths)), lengths)
+        for name in ("priorities", "limits"):
+            unsigned = arrays[f"reserve_{name}"]
+            setattr(reservoir, f"_{name}", (unsigned ^ _SIGN).view(np.int64))
+        reservoir._bounds = np.concatenate([[0], np.cumsum(lengths)])
         return reservoir
 
+    def _offer(self, X: Array, codes: Array, priorities: Array) -> None:
+        xp = namespace(X)
+        # Choose twice, so that the rows of X are never all copied.
+        chosen = self._lowest(codes, priorities, X[:, 0], X[:, -1])
+        dtype = xp.result_type(self._rows, X) if self._rows.shape[0] else X.dtype
+        rows = (self._rows, xp.take(X, chosen, axis=0))
+        self._rows = xp.concat([xp.astype(part, dtype, copy=False) for part in rows])
+        self._codes = xp.concat([self._codes, xp.take(codes, chosen, axis=0)])
+        self._priorities = xp.concat([self._priorities, xp.take(priorities, chosen, axis=0)])
+        ends = self._rows[:, 0], self._rows[:, -1]
+        self._hold(self._lowest(self._codes, self._priorities, *ends))
 
-def _multiset_difference(values: np.ndarray, remove: np.ndarray) -> np.ndarray:
-    """Return the positions in `values` left after taking out each of `remove` once."""
-    taken, counts = np.unique(remove, return_counts=True)
-    budget = dict(zip(taken.tolist(), counts.tolist(), strict=True))
-    left = []
-    for i, value in enumerate(values.tolist()):
-        if budget.get(value, 0):
-            budget[value] -= 1
-        else:
-            left.append(i)
-    return np.array(left, dtype=np.intp)
+    def _lowest(self, codes: Array, priorities: Array, first: Array, last: Array) -> Array:
+        """Return the positions to keep, sorted by class and priority.
+
+        Values break ties of the hash, so that the order of arrival never does.
+        """
+        xp = namespace(codes)
+        order = xp.argsort(last, stable=True)
+        for key in (first, priorities, codes):
+            order = xp.take(order, xp.argsort(xp.take(key, order, axis=0), stable=True), axis=0)
+        codes, priorities = xp.take(codes, order, axis=0), xp.take(priorities, order, axis=0)
+        starts = xp.searchsorted(codes, positions_like(self._limits.shape[0], codes))
+        rank = positions_like(codes.shape[0], codes) - xp.take(starts, codes, axis=0)
+        within = priorities <= xp.take(self._limits, codes, axis=0)
+        return order[(rank < self.size) & within]
+
+    def _hold(self, positions: Array) -> None:
+        """Keep only these positions, which are sorted by class."""
+        xp = namespace(self._rows)
+        self._rows = xp.take(self._rows, positions, axis=0)
+        self._codes = xp.take(self._codes, positions, axis=0)
+        self._priorities = xp.take(self._priorities, positions, axis=0)
+        classes = positions_like(len(self._bounds), self._codes)
+        self._bounds = to_numpy(xp.searchsorted(self._codes, classes))
+
+
+def _pair_keys(own: Reservoir, other: Reservoir) -> tuple[Array, Array]:
+    """Return a number per sample that identifies its class and priority."""
+    xp = namespace(own._codes)
+    both = xp.concat([own._priorities, other._priorities])
+    ranks = xp.unique_inverse(both).inverse_indices
+    keys = xp.concat([own._codes, other._codes]) * both.shape[0] + ranks
+    n = own._codes.shape[0]
+    return keys[:n], keys[n:]
+
+
+def _multiset_difference(values: Array, remove: Array) -> Array:
+    """Return the positions in the sorted `values` left after removing each of `remove` once."""
+    xp = namespace(values)
+    remove = xp.sort(remove)
+    n_removed = xp.searchsorted(remove, values, side="right") - xp.searchsorted(remove, values)
+    positions = positions_like(values.shape[0], values)
+    repeat = positions - xp.searchsorted(values, values)
+    return positions[repeat >= n_removed]
+
+
+def row_priorities(X: Array, seed: int) -> Array:
+    """Hash each row of X to an int64: the sum over columns of the mixed bits of its values.
+
+    Values are rounded to 24 bits below the largest value of their row, and that one to 32 bits.
+    So neither the dtype nor the last bits, which depend on the machine, change the hash.
+    """
+    keys = np.random.default_rng(seed).integers(2**64, size=X.shape[1] + 1, dtype=np.uint64)
+    if not isinstance(X, np.ndarray):
+        return _device_priorities(X, keys)
+    sums = np.empty(len(X), np.uint64)
+    block = max(1, _BLOCK // max(1, X.shape[1]))
+    for start in range(0, len(X), block):
+        rows = np.asarray(X[start : start + block], np.float64)
+        largest = np.abs(rows).max(axis=1, keepdims=True)
+        steps = np.rint(rows / np.where(largest > 0, largest, 1) * _STEPS).astype(np.int64)
+        size = (largest.view(np.uint64) + np.uint64(_HALF_ROUNDED_BITS)) >> np.uint64(_ROUNDED_BITS)
+        bits = np.concatenate([steps.view(np.uint64), size], axis=1)
+        sums[start : start + block] = _mix(bits ^ keys).sum(axis=1, dtype=np.uint64)
+    return (_mix(sums) ^ _SIGN).view(np.int64)
+
+
+def _device_priorities(X: Array, keys: np.ndarray) -> Array:
+    """Compute the same hash with int64, because not every library has unsigned integers."""
+    xp = namespace(X)
+    of_values = placed_like(keys[:-1].view(np.int64), X)
+    of_size = placed_like(keys[-1:].view(np.int64), X)
+    n, d = X.shape
+    block = max(1, (_BLOCK if str(device(X)) == "cpu" else _ACCELERATOR_BLOCK) // d)
+    sums = []
+    for start in range(0, n, block):
+        rows = xp.astype(X[start : min(start + block, n), :], xp.float64, copy=False)
+        largest = xp.max(xp.abs(rows), axis=1)
+        scale = xp.where(largest > 0, largest, xp.ones_like(largest))
+        steps = xp.astype(xp.round(rows / scale[:, None] * _STEPS), xp.int64)
+        size = (_bits_of(largest) + _HALF_ROUNDED_BITS) >> _ROUNDED_BITS
+        mixed = xp.sum(_mix_signed(steps ^ of_values), axis=1)
+        sums.append(mixed + _mix_signed(size ^ of_size))
+    return _mix_signed(xp.concat(sums)) ^ -(2**63)
+
+
+def _mix(h: np.ndarray) -> np.ndarray:
+    """Spread every input bit over all output bits (finalizer of SplitMix64)."""
+    for shift, factor in _MIXERS:
+        h = (h ^ (h >> np.uint64(shift))) * np.uint64(factor)
+    return h ^ (h >> np.uint64(_LAST_SHIFT))
+
+
+def _mix_signed(h: Array) -> Array:
+    for shift, factor in _MIXERS:
+        h = (h ^ _shifted(h, shift)) * (factor - 2**64)
+    return h ^ _shifted(h, _LAST_SHIFT)
+
+
+def _shifted(h: Array, shift: int) -> Array:
+    # A signed shift repeats the sign bit; the mask makes it an unsigned shift.
+    return (h >> shift) & (2 ** (64 - shift) - 1)
+
+
+def _bits_of(values: Array) -> Array:
+    """Return the bits of nonnegative float64 numbers as int64."""
+    xp = namespace(values)
+    if hasattr(values, "view"):
+        return values.view(xp.int64)
+    # The standard cannot reinterpret memory: scale the number into [1, 2) by powers of two, which
+    # is exact, and count them.
+    fraction = values
+    exponent = xp.astype(xp.zeros_like(values), xp.int64)
+    for power in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1):
+        for is_off, sign in ((fraction >= 2.0**power, 1), (fraction < 2.0 ** (1 - power), -1)):
+            fraction = xp.where(is_off, fraction * 2.0 ** (-sign * power), fraction)
+            exponent = exponent + sign * power * xp.astype(is_off, xp.int64)
+    bits = (exponent + 1023) * 2**52 + xp.astype((fraction - 1) * 2.0**52, xp.int64)
+    is_normal = values >= _SMALLEST_NORMAL
+    steps = xp.where(is_normal, xp.zeros_like(values), values) * 2.0**537 * 2.0**537
+    return xp.where(is_normal, bits, xp.astype(steps, xp.int64))

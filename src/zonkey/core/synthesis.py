@@ -1,6 +1,6 @@
 """Semantic feature synthesis by perturbation (SFSP): unseen features from seen ones.
 
-Eq. generate moves a sample of a semantically close seen class j' toward the projected
+Eq. 1 (generate) moves a sample of a semantically close seen class j' toward the projected
 prototype of the unseen class j:
 
     x_i^(g) = x_i^(s) + rho W (y_j^(u) - y_j'^(s)) / ||W||_F^2
@@ -13,21 +13,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..linalg.arrays import Array, namespace, placed_like, squared_norm, to_numpy
-from ..linalg.distances import nearest
-from .assignment import assigned
+from ..linalg.arrays import (
+    Array,
+    namespace,
+    nearest,
+    one_hot,
+    placed_like,
+    squared_norm,
+    to_numpy,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Synthesized:
-    """The set X_g, and where each of its samples comes from.
+    """The set X_g, and the origin of each sample.
 
     Attributes
     ----------
     features : array of shape (N_g, d)
     targets : integer array of shape (N_g,)
-        Row of Y_u, the unseen class that a sample was made for. The paper does not take
-        it for the label: which class the sample belongs to is settled in competition.
+        Row of Y_u, the unseen class that a sample was made for. It is not the label: in the
+        paper, classes compete for the sample.
     sources : integer array of shape (N_g,)
         Row of Y_s, the seen class that the raw sample belongs to.
     """
@@ -50,20 +56,20 @@ def synthesize(
     scaling: str | None = "squared-norm",
     rng: np.random.Generator,
 ) -> Synthesized:
-    """Synthesize features for every unseen class (Eq. generate).
+    """Synthesize features for every unseen class, Eq. 1 (generate).
 
     Parameters
     ----------
     W : array of shape (d, k)
         Initial projection.
     Y_u, Y_s : arrays of shape (q, k) and (p, k)
-        Prototypes of the unseen and of the seen classes, one a row.
+        Prototypes of the unseen and of the seen classes, one per row.
     samples : sequence of p arrays of shape (n_j, d)
         Raw samples of each seen class, at least one each.
     rho : float
         Length of the perturbation.
     n_neighbors : int
-        k_g, how many seen classes serve an unseen one; all of them if there are fewer.
+        k_g, the number of seen classes used per unseen class, at most all of them.
     n_synthetic, per : int, {"class", "neighbor"}
         The paper asks for 15 samples "from each seen class in the neighborhood"
         (``per="neighbor"``) and for N_g = 15 q in all (``per="class"``).
@@ -95,9 +101,9 @@ def raw_material(
     per: str,
     rng: np.random.Generator,
 ) -> Synthesized:
-    """Draw the seen samples that unseen classes will be made of: x_i^(s) of Eq. generate.
+    """Draw the seen samples x_i^(s) of Eq. 1 (generate).
 
-    They depend neither on W nor on `rho`, so that one draw serves a whole grid of parameters.
+    They depend neither on W nor on `rho`, so one draw serves a whole grid of parameters.
     """
     like = samples[0]
     xp = namespace(like)
@@ -117,7 +123,7 @@ def raw_material(
 def perturbed(
     raw: Synthesized, W: Array, Y_u: Array, Y_s: Array, *, rho: float, scaling: str | None
 ) -> Synthesized:
-    """Move raw samples toward the classes they are to become samples of (Eq. generate)."""
+    """Move raw samples toward their target classes, Eq. 1 (generate)."""
     xp = namespace(W)
     direction = xp.take(Y_u, raw.targets, axis=0) - xp.take(Y_s, raw.sources, axis=0)
     offsets = perturbation(W, direction, rho=rho, scaling=scaling)
@@ -134,10 +140,10 @@ def synthesize_from_support(
     rho: float,
     scaling: str | None = "squared-norm",
 ) -> Synthesized:
-    """Synthesize features from a few labeled ones (Eq. generate1).
+    """Synthesize features from a few labeled ones, Eq. 19 (generate1).
 
-    What is kept of a real sample is its deviation from the mean of its class; the center is the
-    projected prototype, blurred by epsilon_i:
+    A real sample contributes its deviation from the mean of its class; the center is the projected
+    prototype with the noise epsilon_i:
 
         x_i^(g) = (x_i^(u) - mean_j^(u)) + rho W (y_j^(u) + epsilon_i) / ||W||_F^2
 
@@ -146,13 +152,13 @@ def synthesize_from_support(
     W : array of shape (d, k)
     Y_u : array of shape (..., q, k)
     X_u, codes : arrays of shape (..., N_u, d) and (..., N_u)
-        Support samples, and the row of Y_u of each. Axes in front are tasks of their own.
+        Support samples, and the row of Y_u of each. Leading axes are separate tasks.
     epsilon : array of shape (..., m, N_u, k)
-        Random vectors: m synthesized samples for each real one. Further axes, after those of the
-        tasks, are episodes.
+        Noise: m synthesized samples per real one. Further axes, after those of the tasks, are
+        episodes.
     """
     xp = namespace(W)
-    members = assigned(codes, Y_u.shape[-2], like=X_u)  # N_u x q
+    members = one_hot(codes, Y_u.shape[-2], like=X_u)  # N_u x q
     counts = xp.sum(members, axis=-2)
     sums = xp.matrix_transpose(members) @ X_u
     means = sums / xp.where(counts > 0, counts, xp.ones_like(counts))[..., None]
@@ -172,15 +178,15 @@ def synthesize_from_support(
 
 
 def perturbation(W: Array, direction: Array, *, rho: float, scaling: str | None) -> Array:
-    """Return rho W v / ||W||_F^2 for each row v of `direction` (second term of Eq. generate)."""
+    """Return rho W v / ||W||_F^2 for each row v of `direction`, part of Eq. 1 (generate)."""
     size = squared_norm(W) if scaling == "squared-norm" else 1.0
-    if size == 0:  # W = 0 moves nothing, whatever it is divided by
+    if size == 0:  # W = 0 moves nothing
         size = 1.0
     return (rho / size) * (direction @ namespace(W).matrix_transpose(W))
 
 
 def samples_per_neighbor(n_synthetic: int, n_neighbors: int, per: str) -> list[int]:
-    """Share out the samples of one unseen class; a remainder goes to the nearest ones."""
+    """Distribute the samples of one unseen class; the nearest neighbors get the remainder."""
     if per == "neighbor":
         return [n_synthetic] * n_neighbors
     share, rest = divmod(n_synthetic, n_neighbors)
@@ -188,10 +194,10 @@ def samples_per_neighbor(n_synthetic: int, n_neighbors: int, per: str) -> list[i
 
 
 def draw(n_available: int, n_wanted: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw positions without repetition while they last.
+    """Draw positions without replacement, as long as there are enough.
 
-    Where a class has fewer samples than wanted, every one is used equally often, up to
-    one: a small class still gives as many synthesized samples as a large one.
+    If a class has fewer samples than wanted, each is used equally often, up to one: small classes
+    give as many synthesized samples as large ones.
     """
     rounds = [rng.permutation(n_available) for _ in range(-(-n_wanted // n_available))]
     return np.concatenate([np.empty(0, np.intp), *rounds])[:n_wanted].astype(np.intp)

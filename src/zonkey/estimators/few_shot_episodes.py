@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.episodes import Course, Episodes
+from ..core.algorithm1 import Course, learn
+from ..core.episodes import Episodes
 from ..core.projection import directed_projection
-from ..core.refinement import ALGORITHM_1_STEPS, RULES
 from ..core.synthesis import Synthesized, synthesize, synthesize_from_support
 from ..linalg.arrays import Array, available_cores, is_device_array, namespace
 from ..linalg.sylvester import Status
@@ -133,15 +133,16 @@ def _course(model: Any, tasks: list[Task], seeds: list[int], W: Array, numbers: 
         (X_u, codes),
         beta=model.beta,
         tie_tol=model.tie_tol,
-        rule=RULES[model.competition],
+        rule=model.competition,
         solver_tol=model.solver_tol,
         forward=model.forward_weight,
     )
-    return episodes.learn(
+    return learn(
+        episodes,
         W,
         alpha=model.alpha,
         mu=model._mu(),
-        max_iter=ALGORITHM_1_STEPS if model.max_iter is None else model.max_iter,
+        max_iter=model.max_iter,
         tol=model.tol,
     )
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from ..core.frame import BaseClasses, Frame, frame_without_base
 from ..core.fusion import within_class_variance
-from ..core.moments import Moments
+from ..core.moments import Moments, class_sums
 from ..core.projection import NormalEquations
 from ..core.prototypes import Prototypes
-from ..core.samples import class_sums
 from ..linalg.arrays import Array, counts_by_code, namespace, placed_like
 from .semantics import SemanticMap
 

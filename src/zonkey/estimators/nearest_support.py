@@ -9,9 +9,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.labels import encoded, placed_labels
-from ..core.samples import class_sums
-from ..linalg.arrays import Array, counts_by_code, is_device_array, namespace, placed_like
-from ..linalg.distances import squared_distances
+from ..core.moments import class_sums
+from ..linalg.arrays import (
+    Array,
+    counts_by_code,
+    is_device_array,
+    namespace,
+    placed_like,
+    squared_distances,
+)
 from ..metrics import per_class_accuracy
 from ..preprocessing.validation import validate_labeled, validate_samples
 from .known_labels import KnownLabels

@@ -17,10 +17,9 @@ from joblib import hash as fingerprint
 from sklearn.base import clone
 
 from ..core.frame import BaseClasses
-from ..core.lift import Lift
+from ..core.kernels import KERNELS, Lift
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
-from ..linalg.kernels import KERNELS
 from .validation import check_count, check_interval, check_option
 
 Learned = TypeVar("Learned")

@@ -10,13 +10,13 @@ from array_api_compat import device
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from ..core.competition import Path
+from ..core.algorithm1 import Competition, Course, Rule, learn
+from ..core.entropy import EntropyObjective, minimize_entropy
 from ..core.frame import BaseClasses, Frame
 from ..core.labels import as_labels, distinct
 from ..core.moments import Moments
 from ..core.projection import directed_projection
 from ..core.prototypes import Prototypes
-from ..core.refinement import Form, refine
 from ..core.synthesis import Synthesized, perturbed, raw_material
 from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
 from ..preprocessing.validation import check_labeled, validate_labeled, validate_samples
@@ -356,31 +356,29 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         several = competes or isinstance(source, BaseClasses)
         frame = base.frame(_unseen(base), rotate=bool(self.uses_scatter and several))
         initial = directed_projection(frame.equations, self.beta, self._forward())
-        path = Path(initial.value, [], [], converged=True)
+        none = np.empty(0)
+        course = Course(initial.value, none, none, [], set(), converged=True)
         if competes:
-            path = self._refined(base, frame, initial.value, unlabeled)
-        W = frame.lift(path.W)
-        solved = [step.solution.status for step in path.steps if step.solution is not None]
-        used = [step.mu for step in path.steps]
-        warn_of_trouble([initial.status, *solved], used, beta=self.beta, mu=self._mu())
+            course = self._refined(base, frame, initial.value, unlabeled)
+        W = frame.lift(course.W)
+        statuses = {initial.status} | course.statuses
+        warn_of_trouble(statuses, course.mu.tolist(), beta=self.beta, mu=self._mu())
         self._semantics = semantics
         self.seen_penalty_ = calibration["seen_penalty"]
         self.temperature_ = calibration["temperature"]
         self._set_known(known, seen, like=W)
         self.projection_ = namespace(W).astype(W, dtype, copy=False)
-        self.n_iter_ = len(path.steps)
-        of_steps = {
-            "objective_": path.objective,
-            "mu_": used,
-            "changes_": [step.change for step in path.steps],
-        }
-        for name, values in of_steps.items():
-            setattr(self, name, placed_like(np.asarray(values, np.float64), W))
-        self.converged_ = path.converged
+        self.n_iter_ = len(course.changes)
+        self.objective_ = placed_like(np.asarray(course.objective, np.float64), W)
+        self.mu_ = placed_like(course.mu, W)
+        self.changes_ = placed_like(course.changes, W)
+        self.converged_ = course.converged
         self.is_transductive_ = unlabeled is not None
         return self
 
-    def _refined(self, base: BaseClasses, frame: Frame, W: Array, unlabeled: Array | None) -> Path:
+    def _refined(
+        self, base: BaseClasses, frame: Frame, W: Array, unlabeled: Array | None
+    ) -> Course:
         """Let the unseen classes compete for synthesized or unlabeled samples."""
         if unlabeled is None:
             samples = self._synthesize(base, frame, W)
@@ -389,21 +387,27 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
             nobody = xp.zeros(unlabeled.shape[0], dtype=xp.int64, device=device(unlabeled))
             features = frame.features(xp.astype(unlabeled, xp.float64))
             samples = Synthesized(features, nobody, nobody)
-        return refine(
+        Y_u = frame.placed(frame.semantics(_unseen(base)))
+        options: dict[str, Any] = {
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "on_step": print_step if self.verbose else None,
+        }
+        if self.competition == "entropy":
+            objective = EntropyObjective(
+                frame.equations, samples.features, Y_u, alpha=self.alpha, beta=self.beta
+            )
+            return minimize_entropy(objective, W, **options)
+        competition = Competition(
             frame.equations,
-            W,
             samples,
-            frame.placed(frame.semantics(_unseen(base))),
-            form=cast(Form | None, self.competition),
-            alpha=self.alpha,
-            mu=self._mu(),
+            Y_u,
             beta=self.beta,
             tie_tol=self.tie_tol,
-            max_iter=self.max_iter,
-            tol=self.tol,
+            rule=cast(Rule, self.competition),
             forward=self._forward(),
-            on_step=print_step if self.verbose else None,
         )
+        return learn(competition, W, alpha=self.alpha, mu=self._mu(), **options)
 
     def _synthesize(self, base: BaseClasses, frame: Frame, W: Array) -> Synthesized:
         Y_u, Y_s = _unseen(base), base.prototypes.matrix.astype(np.float64)

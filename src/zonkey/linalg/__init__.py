@@ -1,23 +1,6 @@
-"""Linear algebra that knows arrays only: Sylvester equations and distances."""
+"""Linear algebra on arrays: symmetric Sylvester equations, low-rank updates, distances."""
 
-from .arrays import Array, namespace
-from .cost import cheapest_path
-from .distances import nearest, squared_distances
-from .lowrank import UpdatedFactor
-from .sylvester import Factor, Solution, Stats, Status, solve
-from .tridiagonal import Tridiagonal
+from .sylvester import Solution, Status, solve
+from .symmetric import Factor
 
-__all__ = [
-    "Array",
-    "Factor",
-    "Solution",
-    "Stats",
-    "Status",
-    "Tridiagonal",
-    "UpdatedFactor",
-    "cheapest_path",
-    "namespace",
-    "nearest",
-    "solve",
-    "squared_distances",
-]
+__all__ = ["Factor", "Solution", "Status", "solve"]

@@ -1,4 +1,4 @@
-"""One spelling for NumPy, PyTorch and every other array-API library."""
+"""Work with NumPy, PyTorch and every other array-API library through one interface."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import (
@@ -21,9 +21,56 @@ from array_api_compat import (
     to_device,
 )
 
-# No static type is shared by the libraries of the array API, so that shapes are
-# written in docstrings and checked in tests instead.
-Array: TypeAlias = Any
+
+class Array(Protocol):
+    """What arrays of all array-API libraries have in common.
+
+    Operations return `Any`: every library returns its own type. Docstrings state shapes.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        ...
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        ...
+
+    @property
+    def T(self) -> Any:
+        """Transpose of a matrix."""
+        ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __float__(self) -> float: ...
+    def __int__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __neg__(self) -> Any: ...
+    def __invert__(self) -> Any: ...
+    def __add__(self, other: Any, /) -> Any: ...
+    def __radd__(self, other: Any, /) -> Any: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __rsub__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __rmul__(self, other: Any, /) -> Any: ...
+    def __truediv__(self, other: Any, /) -> Any: ...
+    def __rtruediv__(self, other: Any, /) -> Any: ...
+    def __pow__(self, other: Any, /) -> Any: ...
+    def __matmul__(self, other: Any, /) -> Any: ...
+    def __and__(self, other: Any, /) -> Any: ...
+    def __or__(self, other: Any, /) -> Any: ...
+    def __xor__(self, other: Any, /) -> Any: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+    def __le__(self, other: Any, /) -> Any: ...
+    def __gt__(self, other: Any, /) -> Any: ...
+    def __ge__(self, other: Any, /) -> Any: ...
 
 
 def namespace(*arrays: Array) -> Any:
@@ -47,9 +94,9 @@ def squared_norm(M: Array) -> float:
 
 
 def is_device_array(M: Any) -> bool:
-    """Say whether M is an array of another library than NumPy, wherever its values are.
+    """Whether M is an array of a library other than NumPy, on any device.
 
-    Lazy and sparse arrays are not: they are read into NumPy, as lists and tables are.
+    Lazy and sparse arrays do not count: they are converted to NumPy, like lists and tables.
     """
     apart = is_numpy_array(M) or is_dask_array(M) or is_pydata_sparse_array(M)
     return is_array_api_obj(M) and not apart
@@ -57,7 +104,7 @@ def is_device_array(M: Any) -> bool:
 
 @contextmanager
 def full_single_precision(like: Array) -> Iterator[None]:
-    """Let products of float32 matrices keep all their digits, whatever a GPU was told."""
+    """Turn off TF32, so that float32 products keep full precision on a GPU."""
     if not is_torch_array(like) or device(like).type != "cuda":
         yield
         return
@@ -70,21 +117,21 @@ def full_single_precision(like: Array) -> Iterator[None]:
 
 
 def without_gradient(M: Array) -> Array:
-    """Return M cut off from the computation it came from, which torch would otherwise record."""
+    """Return M detached from the computation graph of torch."""
     return M.detach() if is_torch_array(M) else M
 
 
 def all_finite(M: Array) -> bool:
-    """Say whether no value is NaN or infinite."""
+    """Whether no value is NaN or infinite."""
     xp = namespace(M)
-    # A sum shows both, in one pass and without a mask as large as the data. It may also overflow.
+    # One pass without a mask. A finite sum proves it; an overflow needs the second check.
     if is_device_array(M) and bool(xp.isfinite(xp.sum(M))):
         return True
     return bool(xp.all(xp.isfinite(M)))
 
 
 def to_numpy(M: Any) -> np.ndarray:
-    """Return M in the memory of the host."""
+    """Return M as a NumPy array in host memory."""
     if not is_device_array(M):
         return np.asarray(M)
     if is_torch_array(M):
@@ -96,18 +143,18 @@ def to_numpy(M: Any) -> np.ndarray:
 
 
 def same_place(M: Array, other: Array) -> bool:
-    """Say whether two arrays are of one library and on one device."""
+    """Whether two arrays share library and device."""
     return namespace(M) is namespace(other) and device(M) == device(other)
 
 
 def placed_like(M: Any, like: Array) -> Array:
-    """Return M, of whatever library, in the library and on the device of `like`."""
+    """Return M in the library and on the device of `like`."""
     if not is_device_array(like):
         return to_numpy(M)
     xp = namespace(like)
     if is_device_array(M) and namespace(M) is xp:
         return xp.asarray(M, device=device(like))
-    # Copied, or a tensor on the CPU would share its memory with the array it was made from.
+    # Copy: a CPU tensor would otherwise share memory with its source.
     return xp.asarray(to_numpy(M), device=device(like), copy=True)
 
 
@@ -123,7 +170,7 @@ def dtype_like(dtype: Any, like: Array) -> Any:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -136,7 +183,7 @@ def positions_like(n: int, like: Array) -> Array:
 
 
 def sums_by_code(X: Array, codes: Array, n: int) -> Array:
-    """Return the sums of the entries (or rows) of X with each code from 0 to n - 1."""
+    """Return the sum of the rows of X for each code from 0 to n - 1."""
     xp = namespace(X, codes)
     if is_torch_array(X):
         sums = xp.zeros((n, *X.shape[1:]), dtype=X.dtype, device=device(X))
@@ -146,9 +193,39 @@ def sums_by_code(X: Array, codes: Array, n: int) -> Array:
 
 
 def counts_by_code(codes: Array, n: int) -> np.ndarray:
-    """Return how often each code from 0 to n - 1 occurs; the n numbers come to the host."""
+    """Count each code from 0 to n - 1; the result is a NumPy array."""
     if is_numpy_array(codes):
         return np.bincount(codes, minlength=n)
     xp = namespace(codes)
     ends = xp.searchsorted(xp.sort(codes), positions_like(n, codes), side="right")
     return np.diff(to_numpy(ends), prepend=0)
+
+
+def one_hot(codes: Array, n: int, like: Array) -> Array:
+    """Return 1 in the column of each code and 0 elsewhere, shape (..., n), dtype of `like`."""
+    xp = namespace(like)
+    columns = xp.arange(n, dtype=codes.dtype, device=device(like))
+    return xp.astype(codes[..., None] == columns, like.dtype)
+
+
+def squared_distances(X: Array, Z: Array) -> Array:
+    """Return ||x_i - z_j||^2 for all rows of X (n x d) and Z (m x d), shape (n, m).
+
+    The Gram form ||x||^2 + ||z||^2 - 2 x'z costs one matrix product. Values that rounding
+    makes negative are clipped to zero.
+    """
+    xp = namespace(X, Z)
+    xx = xp.sum(X * X, axis=1)
+    zz = xp.sum(Z * Z, axis=1)
+    D = xx[:, None] + zz[None, :] - 2 * (X @ Z.T)
+    return xp.where(D < 0, xp.zeros_like(D), D)  # keeps NaN
+
+
+def nearest(X: Array, Z: Array, k: int) -> Array:
+    """Return the positions of the k nearest rows of Z for each row of X, nearest first.
+
+    Ties keep the order of Z. If Z has fewer than k rows, all are returned.
+    """
+    xp = namespace(X, Z)
+    order = xp.argsort(squared_distances(X, Z), axis=1, stable=True)
+    return order[:, : min(k, Z.shape[0])]  # the standard leaves longer slices undefined

@@ -1,36 +1,34 @@
-"""Solve A' W + W B = C after a low-rank change of A, without factorizing A' anew.
+"""Solve A' W + W B = C after a low-rank change of A, without factorizing A' again.
 
-The matrices of Algorithm 1 are A' = s A + c I + F diag(w) F', where A is large, fixed
-and factorized once, and F (d x r) holds a few synthesized samples. In the eigenbases of
-A and B the equation splits into one symmetric system per eigenvalue of B,
+The matrices of Algorithm 1 are A' = s A + c I + F diag(w) F'. A is large, fixed and factorized
+once; F (d x r) holds a few synthesized samples. In the eigenbases of A and B the equation splits
+into one symmetric system per eigenvalue of B,
 
     (s lam_i + c + omega_j) z_j + G diag(w) G' z_j = r_j,      G = U'F,
 
-whose diagonal part is inverted at no cost. Conjugate gradients with that part as
-preconditioner see the spectrum of I + (low rank) and end after a handful of steps,
-each of 4 r d k operations instead of the O(d^3) of a new factorization.
+whose diagonal part is trivial to invert. Conjugate gradients with that part as preconditioner see
+the spectrum of I + (low rank). They end after a few steps of 4 r d k operations each, instead of
+the O(d^3) of a new factorization. Systems are stored as rows, so that each is contiguous.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from array_api_compat import device
+
 from .arrays import Array, epsilon, identity_like, namespace
-from .conjugate import Operator, conjugate_gradients
-from .sylvester import (
-    Factor,
-    Solution,
-    Status,
-    from_bases,
-    near_singular_level,
-    solve,
-    spectrum_stats,
-)
+from .sylvester import Solution, Status, from_bases, near_singular_level, solve, spectrum_stats
+from .symmetric import Factor
 
 # The step count that the choice between iteration and a new factorization assumes.
 _TYPICAL_STEPS = 12
-_ROUNDING = 1e3  # rounding errors within which two values cannot be told apart
+_ROUNDING = 1e3  # rounding errors within which two values are equal
+# Steps after which a new factorization is cheaper.
+_MAX_STEPS = 60
+_MAX_REFINEMENTS = 5
 
 
 class UpdatedFactor:
@@ -39,11 +37,11 @@ class UpdatedFactor:
     Parameters
     ----------
     A : array of shape (d, d) or (d,)
-        The matrix that `factor` factorizes, or its diagonal where there is nothing else; used
-        when a direct solve is cheaper.
+        The matrix, or its diagonal if A is diagonal; used if a direct solve is cheaper.
     factor : Factor
-        Its eigendecomposition.
+        Eigendecomposition of A.
     F : array of shape (d, r)
+        Columns of the update.
     """
 
     def __init__(self, A: Array, factor: Factor, F: Array) -> None:
@@ -60,7 +58,7 @@ class UpdatedFactor:
         return float(scale) * A + low_rank + float(shift) * identity
 
     def is_iterative(self, k: int) -> bool:
-        """Say whether conjugate gradients cost less than an eigendecomposition of A'."""
+        """Whether conjugate gradients cost less than an eigendecomposition of A'."""
         d, r = self.F.shape
         return is_cheaper_by_iteration(d, r, k)
 
@@ -76,10 +74,8 @@ class UpdatedFactor:
     ) -> Solution:
         """Solve (s A + c I + F diag(w) F') W + W B = C for weights w >= 0 and s > 0.
 
-        The iteration begins at `start`, where one is known.
-
-        Falls back on a direct solve where the iteration costs more, where it does not
-        converge, or where the operator is not known to be positive definite.
+        The iteration begins at `start`, if given. Falls back on a direct solve if the iteration
+        costs more, does not converge, or the operator may not be positive definite.
         """
         if self.is_iterative(C.shape[1]):
             base = self.factor.transformed(scale=scale, shift=shift)
@@ -93,7 +89,7 @@ class UpdatedFactor:
     ) -> Solution | None:
         stats = spectrum_stats(base, B)
         if stats.smallest <= near_singular_level(base, stats):
-            return None  # rounding alone could have made it positive
+            return None  # it may be positive by rounding only
         R = _rows(base, B, C)
         Z = None if start is None else _rows(base, B, start)
         operator = Operator(base.values[None, :] + B.values[:, None], self._G, weights)
@@ -103,25 +99,25 @@ class UpdatedFactor:
         return Solution(value, status, replace(stats, iterations=steps))
 
     def is_at_least(self, x: float, *, scale: float, shift: float, weights: Array) -> bool:
-        """Say whether no eigenvalue of s A + c I + F diag(w) F' is below x, exactly.
+        """Whether all eigenvalues of s A + c I + F diag(w) F' are at least x, exactly.
 
-        By the inertia of a bordered matrix, as many eigenvalues of the sum are below x as values
-        v_i = s lam_i + c are, less the negative eigenvalues of I + H' diag(v - x)^-1 H, r x r,
-        with H = G diag(w)^(1/2).
+        By the inertia of a bordered matrix, the number of eigenvalues of the sum below x is the
+        number of v_i = s lam_i + c below x, minus the number of negative eigenvalues of
+        I + H' diag(v - x)^-1 H (r x r), with H = G diag(w)^(1/2).
         """
         xp = namespace(self.F)
         distance = float(scale) * self.factor.values + (float(shift) - float(x))
         below = int(xp.sum(xp.astype(distance < 0, xp.int64)))
         if below == 0:
             return True
-        if below > self.F.shape[1]:  # an update of rank r lifts r eigenvalues at most
+        if below > self.F.shape[1]:  # an update of rank r lifts at most r eigenvalues
             return False
         H = self._G * xp.sqrt(weights)[None, :]
         lifted, apart = xp.sum(H * H, axis=1), xp.abs(distance)
         if bool(xp.any(distance + lifted < 0)):
-            return False  # no eigenvalue is above the smallest diagonal entry
+            return False  # the smallest eigenvalue is at most the smallest diagonal entry
         if float(xp.min(apart)) < _ROUNDING * epsilon(apart) * float(xp.max(apart + lifted)):
-            # Divided by next to nothing, one direction would bury the others in its rounding.
+            # Dividing by almost zero would lose all other directions to rounding.
             A = self.dense(scale=scale, shift=shift, weights=weights)
             return float(xp.linalg.eigvalsh(A)[0]) >= x
         border = xp.matrix_transpose(H) @ (H / distance[:, None])
@@ -134,11 +130,219 @@ class UpdatedFactor:
 
 
 def is_cheaper_by_iteration(d: int, r: int, k: int) -> bool:
-    """Say so of an update of rank r, d x d, in an equation with k columns."""
+    """Whether iteration is cheaper for an update of rank r of a d x d matrix, with k columns."""
     # Measured: eigh costs about 20 d^3 operations at the rate of a matrix product.
     return _TYPICAL_STEPS * 4 * r * d * k < 20 * d**3
 
 
+class SharedInverse:
+    """Exact inverse of Z -> D * Z + Z G G', a preconditioner for many similar operators.
+
+    By the formula of Woodbury,
+
+        z_j = (r_j - v_j G') / D_j,   v_j = (r_j / D_j) G S_j^-1,   S_j = I + G' diag(D_j)^-1 G.
+
+    Parameters
+    ----------
+    D : array of shape (T, k, d)
+        Positive diagonals, one row per system.
+    G : array of shape (T, d, r)
+        Columns of the update.
+    """
+
+    def __init__(self, D: Array, G: Array) -> None:
+        xp = namespace(D)
+        T, k, d = D.shape
+        r = G.shape[2]
+        self.D = D[:, None, :, :]
+        self.G = G[:, None, :, :]
+        # All S_j at once, as one product: entry (a, b) of S_j is sum_i G_ia G_ib / D_ji.
+        squares = xp.reshape(G[:, :, :, None] * G[:, :, None, :], (T, d, r * r))
+        S = xp.reshape((1 / D) @ squares, (T, k, r, r))
+        identity = xp.eye(r, dtype=D.dtype, device=device(D))
+        self._S_inverse = xp.linalg.inv(S + identity)
+
+    def __call__(self, R: Array) -> Array:
+        """Return the solution for right-hand sides R of shape (T, E, k, d)."""
+        xp = namespace(R)
+        Z = R / self.D
+        # Systems first, problems last: one product applies S_j to all its right-hand sides.
+        V = xp.permute_dims(Z @ self.G, (0, 2, 1, 3)) @ self._S_inverse
+        correction = xp.permute_dims(V, (0, 2, 1, 3)) @ xp.matrix_transpose(self.G)
+        correction /= self.D
+        Z -= correction
+        return Z
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """Z -> D * Z + Z G diag(w) G' + Y' diag(e) Y Z, for positive D (k x d) and w >= 0.
+
+    Each row of Z is a separate system, unless the last term couples them. Leading axes of any
+    array are further problems.
+
+    Attributes
+    ----------
+    diagonal : array of shape (..., k, d)
+    G, w : arrays of shape (..., d, r) and (..., r)
+    Y, e : arrays of shape (..., q, k) and (..., q), default=None
+    """
+
+    diagonal: Array
+    G: Array
+    w: Array
+    Y: Array | None = None
+    e: Array | None = None
+
+    def apply(self, Z: Array) -> Array:
+        """Return the image of Z."""
+        xp = namespace(Z)
+        image = ((Z @ self.G) * self.w[..., None, :]) @ xp.matrix_transpose(self.G)
+        image += self.diagonal * Z
+        if self.Y is not None and self.e is not None:
+            image += xp.matrix_transpose(self.Y) @ (self.e[..., None] * (self.Y @ Z))
+        return image
+
+    def in_single(self) -> Operator:
+        """Return the same operator in float32."""
+        xp = namespace(self.G)
+        parts = (self.diagonal, self.G, self.w, self.Y, self.e)
+        return Operator(*(None if M is None else xp.astype(M, xp.float32) for M in parts))
+
+
+def conjugate_gradients(
+    operator: Operator,
+    R: Array,
+    Z: Array | None,
+    tol: float,
+    precondition: Callable[[Array], Array] | None = None,
+    enough: Array | None = None,
+) -> tuple[Array, int, bool]:
+    """Solve for the right-hand side R, starting at Z; return solution, steps and convergence.
+
+    None starts at 0. The quotient R / D would be closer but unsafe: if the update lifts a tiny
+    eigenvalue, R / D is so much larger than the solution that rounding destroys the result.
+
+    `precondition` applies an approximate inverse, by default that of the diagonal. The iteration
+    ends if the preconditioned residual is at most `tol` relative to Z, per row, or per problem if
+    rows are coupled. A squared error of at most `enough` also ends it.
+    """
+    xp = namespace(R)
+    inner = _inner_product(operator)
+
+    def inverse(M: Array) -> Array:
+        return M / operator.diagonal if precondition is None else precondition(M)
+
+    # Scale systems to size 1, so that no square overflows or vanishes.
+    size = _sizes(R / operator.diagonal, coupled=operator.e is not None)
+    residual = R / size
+    if Z is None:
+        Z = xp.zeros_like(R)
+    else:
+        Z = Z / size
+        residual -= operator.apply(Z)
+    least = 0.0 if enough is None else enough / (size * size)
+
+    def is_small(M: Array, Z: Array) -> bool:
+        """Whether M, an estimate of the error of Z, is negligible in every system."""
+        allowed = tol**2 * inner(Z, Z) + least
+        return bool(xp.all(inner(M, M) <= allowed))
+
+    M = inverse(residual)
+    P = M
+    rho = inner(residual, M)
+    for step in range(_MAX_STEPS):
+        if is_small(M, Z):
+            return size * Z, step, True
+        Q = operator.apply(P)
+        length = _ratio(rho, inner(P, Q))
+        Z = Z + length * P
+        Q *= length
+        residual -= Q
+        M = inverse(residual)
+        rho, previous = inner(residual, M), rho
+        P = M + _ratio(rho, previous) * P
+    return size * Z, _MAX_STEPS, is_small(M, Z)
+
+
+def refine_in_single(
+    operator: Operator,
+    R: Array,
+    Z: Array,
+    tol: float,
+    precondition: Callable[[Array], Array] | None = None,
+) -> tuple[Array, int, bool]:
+    """Solve by iterative refinement: residuals in the dtype of R, corrections in float32.
+
+    `precondition` takes and returns float32.
+    """
+    xp = namespace(R)
+    single, inner = operator.in_single(), _inner_product(operator)
+    finest = _reach_of_single(operator)
+    steps = 0
+    for _ in range(_MAX_REFINEMENTS):
+        residual = R - operator.apply(Z)
+        size = _sizes(residual, coupled=operator.e is not None)
+        allowed = tol**2 * inner(Z, Z) / (size * size)
+        found, taken, converged = conjugate_gradients(
+            single,
+            xp.astype(residual / size, xp.float32),
+            None,
+            32 * float(xp.finfo(xp.float32).eps),
+            precondition,
+            xp.astype(allowed, xp.float32),
+        )
+        found = xp.astype(found, R.dtype)
+        Z = Z + size * found
+        steps += taken
+        if not converged:
+            break
+        if bool(xp.all(finest**2 * inner(found, found) <= tol**2 * inner(Z, Z) / (size * size))):
+            return Z, steps, True
+    return Z, steps, False
+
+
+def _reach_of_single(operator: Operator) -> float:
+    """Return the relative error that a correction in float32 may have.
+
+    The larger the update relative to the diagonal, the more digits cancel. If almost none are
+    left, only a negligible correction counts as converged.
+    """
+    xp = namespace(operator.G)
+    update = xp.sum(operator.G * operator.G * operator.w[..., None, :], axis=(-2, -1))
+    growth = float(xp.max(update)) / float(xp.min(operator.diagonal))
+    return max(32.0, 4 * growth) * float(xp.finfo(xp.float32).eps)
+
+
+def _inner_product(operator: Operator) -> Callable[[Array, Array], Array]:
+    return _by_row if operator.e is None else _as_a_whole
+
+
+def _by_row(A: Array, B: Array) -> Array:
+    """Return the inner product of each row of A with the same row of B, as a column."""
+    return namespace(A).vecdot(A, B)[..., None]
+
+
+def _as_a_whole(A: Array, B: Array) -> Array:
+    """Return the inner product of each matrix of A with that of B."""
+    return namespace(A).sum(_by_row(A, B), axis=-2, keepdims=True)
+
+
+def _sizes(M: Array, *, coupled: bool) -> Array:
+    """Return the largest entry of each system, 1 if all are zero."""
+    xp = namespace(M)
+    axes = (-2, -1) if coupled else -1
+    size = xp.max(xp.abs(M), axis=axes, keepdims=True)
+    return xp.where(size > 0, size, xp.ones_like(size))
+
+
+def _ratio(a: Array, b: Array) -> Array:
+    """Return a / b, and 0 if b is 0: a solved system takes no further step."""
+    xp = namespace(a)
+    solved = b == 0
+    return xp.where(solved, xp.zeros_like(a), a / xp.where(solved, xp.ones_like(b), b))
+
+
 def _rows(A: Factor, B: Factor, C: Array) -> Array:
-    """Return V'C'U: each system is a row, in one piece, so that inner products cost a fifth."""
+    """Return V'C'U: each system is a contiguous row, so that inner products cost a fifth."""
     return B.to_basis(namespace(C).matrix_transpose(A.to_basis(C)))

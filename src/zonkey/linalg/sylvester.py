@@ -2,15 +2,15 @@
 
 With A = U diag(lam) U' and B = V diag(omega) V' the equation is diagonal:
 
-    (U'WV)_ij (lam_i + omega_j) = (U'CV)_ij,
+    (U'WV)_ij (lam_i + omega_j) = (U'CV)_ij.
 
-so that two symmetric eigendecompositions replace the two Schur decompositions of
-Bartels and Stewart. With B diagonal alone it is one system for each omega_j,
+Two symmetric eigendecompositions replace the two Schur decompositions of Bartels and Stewart.
+If only B is diagonalized, there is one system per omega_j,
 
     (A + omega_j I) (WV)_j = (CV)_j,
 
-for which a tridiagonal form of A does, at a fraction of the cost. Either factorization is
-worth keeping: it serves any other right-hand side, any other B, and any A' = s A + c I.
+and the cheaper tridiagonal form of A is enough. Both factorizations are worth keeping: they serve
+any other right-hand side, any other B, and any A' = s A + c I.
 """
 
 from __future__ import annotations
@@ -19,20 +19,40 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
-from array_api_compat import device
+import numpy as np
+from array_api_compat import is_numpy_array
 
 from .arrays import Array, epsilon, namespace
-from .checks import check_choice, check_scale, check_symmetric, checked_batch
-from .cost import cheapest_path_for
-from .mixed import fits_single, refined_solve
-from .tridiagonal import Tridiagonal, eigh, product, symmetric_part, transposed
+from .symmetric import Factor, Tridiagonal, eigh, product, transposed
 
 # A solution is worth having while this power of the rounding unit is left of the scale.
 _KEPT = 0.75
+# Measured costs (benchmarks/sylvester_speed.py, one thread, float64), in multiply-adds at the
+# speed of a matrix product. Factors of d^3 and d^2 for eigh, of d^3 and d for the tridiagonal form:
+_EIGH = (4.5, 1000.0)
+_TRIDIAGONAL = (1.4, 1e5)
+# Per column of C: products with U' and U, or with Q' and Q, as a factor of d^2; a tridiagonal
+# system, as a factor of d and a constant.
+_MULTIPLY_U = 2.0
+_MULTIPLY_Q = 3.2
+_SYSTEM = (500.0, 6e4)
 
 
 class Status(Enum):
-    """How far a solution can be trusted; the value says cause and remedy."""
+    """How far a solution can be trusted.
+
+    The value of each member names cause and remedy.
+
+    See Also
+    --------
+    Solution : The result that carries it.
+
+    Examples
+    --------
+    >>> from zonkey.linalg import Status
+    >>> Status.SOLVED.value
+    'solved to the precision of the dtype'
+    """
 
     SOLVED = "solved to the precision of the dtype"
     NEAR_SINGULAR = (
@@ -51,20 +71,20 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Stats:
-    """What the solver saw on the way; of a batch, the extremes over all its equations.
+    """Spectrum of the operator W -> A W + W B; for a batch, the extremes over all equations.
 
     Attributes
     ----------
     smallest : float
-        min(lam) + min(omega). Positive: W is the unique minimizer of the quadratic
-        whose gradient the equation is. Not positive: W is a saddle point of it.
-        After a low-rank update it is a lower bound.
+        min(lam) + min(omega). If positive, W is the unique minimizer of the quadratic whose
+        gradient the equation is; otherwise W is a saddle point. After a low-rank update this
+        is a lower bound.
     gap : float
         min over i, j of |lam_i + omega_j|, the distance to a singular equation.
     scale : float
         max over i, j of |lam_i + omega_j|.
     iterations : int
-        Steps of conjugate gradients or refinement; 0 for a direct solve.
+        Steps of conjugate gradients; 0 for a direct solve.
     """
 
     smallest: float
@@ -75,9 +95,29 @@ class Stats:
 
 @dataclass(frozen=True)
 class Solution:
-    """The value W (..., d, k), whether to trust it, and what was seen.
+    """Solution of a Sylvester equation, with its status.
 
-    Of a batch, the status is that of the worst equation.
+    For a batch, the status is that of the worst equation.
+
+    Parameters
+    ----------
+    value : array of shape (..., d, k)
+        The solution W.
+    status : Status
+        How far the value can be trusted.
+    stats : Stats
+        Extremes of the spectrum, and iterations.
+
+    See Also
+    --------
+    solve : The function that returns it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey.linalg import solve
+    >>> solve(np.eye(1), np.eye(1), np.ones((1, 1))).status.name
+    'SOLVED'
     """
 
     value: Array
@@ -85,115 +125,70 @@ class Solution:
     stats: Stats
 
 
-@dataclass(frozen=True, eq=False)
-class Factor:
-    """A symmetric matrix as U diag(values) U', values ascending, or a batch of them.
-
-    ``vectors=None`` stands for U = I, so that a zero or identity matrix needs no memory.
-    """
-
-    values: Array
-    vectors: Array | None
-
-    @classmethod
-    def of(cls, M: Array) -> Factor:
-        """Diagonalize the symmetric matrix M (only its symmetric part is meaningful)."""
-        check_symmetric(M)
-        return cls(*namespace(M).linalg.eigh(symmetric_part(M)))
-
-    @classmethod
-    def zeros(cls, n: int, like: Array) -> Factor:
-        """Return the factor of the n x n zero matrix, with the dtype and device of `like`."""
-        return cls(namespace(like).zeros(n, dtype=like.dtype, device=device(like)), None)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the matrix."""
-        return *self.values.shape, self.values.shape[-1]
-
-    def transformed(self, *, scale: float = 1.0, shift: float = 0.0) -> Factor:
-        """Return the factor of ``scale * A + shift * I`` (scale >= 0) at no cost."""
-        check_scale(scale)
-        # A NumPy scalar would widen float32; a Python one takes the dtype of the array.
-        return Factor(float(scale) * self.values + float(shift), self.vectors)
-
-    def to_basis(self, M: Array) -> Array:
-        """Return U'M."""
-        return M if self.vectors is None else transposed(self.vectors) @ M
-
-    def from_basis(self, Z: Array) -> Array:
-        """Return U Z."""
-        return Z if self.vectors is None else self.vectors @ Z
-
-    def shifted_solve(self, R: Array, shifts: Array) -> Array:
-        """Solve (diag(values) + shifts_j I) z_j = r_j for each column of R."""
-        return R / (self.values[..., :, None] + shifts[..., None, :])
-
-
 def solve(
-    A: Array | Factor | Tridiagonal,
-    B: Array | Factor,
-    C: Array,
-    *,
-    path: str = "auto",
-    precision: str = "double",
+    A: Array | Factor | Tridiagonal, B: Array | Factor, C: Array, *, path: str = "auto"
 ) -> Solution:
-    """Solve A W + W B = C for symmetric A (d x d), B (k x k) and any C (d x k).
+    """Solve A W + W B = C for symmetric A and B.
 
-    A and B may be given as matrices or, to re-use a decomposition, as factors. Leading axes
-    of each stand for a batch of equations and broadcast; a `Tridiagonal` is a single A.
-
-    Where lam_i + omega_j = 0 to working precision for some i and j, the value is the
-    least-squares solution of least norm, and the status says so.
+    Leading axes of A, B and C are a batch of equations and broadcast. If lam_i + omega_j = 0 to
+    working precision for some i and j, the value is the least-squares solution of least norm,
+    and the status says so.
 
     Parameters
     ----------
-    path : {"auto", "eigen", "tridiagonal"}
-        How to factorize a matrix A. "auto" takes what `cheapest_path` says for a NumPy
-        matrix, and "eigen" for any other array.
-    precision : {"double", "single"}
-        "single" factorizes a float64 matrix A in float32 and refines the solution to the
-        accuracy of float64, or solves in float64 where that fails. The eigenvalues of A
-        in the stats are then those of float32.
+    A : array of shape (..., d, d), Factor or Tridiagonal
+        Symmetric matrix, or its factorization.
+    B : array of shape (..., k, k) or Factor
+        Symmetric matrix, or its eigendecomposition.
+    C : array of shape (..., d, k)
+        Right-hand side.
+    path : {"auto", "eigen", "tridiagonal"}, default="auto"
+        How to factorize a matrix A. "auto" chooses by measured costs for a NumPy matrix, and
+        "eigen" for every other array.
+
+    Returns
+    -------
+    Solution
+        Value, status and stats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey.linalg import solve
+    >>> solve(np.diag([1.0, 2.0]), np.eye(1), np.array([[2.0], [3.0]])).value.ravel().tolist()
+    [1.0, 1.0]
     """
-    check_choice("path", path, ("auto", "eigen", "tridiagonal"))
-    check_choice("precision", precision, ("double", "single"))
-    batch = checked_batch(A, B, C)
+    choices = ("auto", "eigen", "tridiagonal")
+    if path not in choices:
+        raise ValueError(f"`path` must be one of {', '.join(choices)}; got {path!r}.")
+    batch = _checked_batch(A, B, C)
     if isinstance(A, Factor | Tridiagonal):
         path = "eigen" if isinstance(A, Factor) else "tridiagonal"
-        precision = "double"
     elif path == "auto":
         values = B.values if isinstance(B, Factor) else B
-        path = cheapest_path_for(A, values, C, prod(batch))
+        path = _cheapest_path_for(A, values, C, prod(batch))
     if not isinstance(B, Factor):
         B = Factor(*eigh(B)) if path == "tridiagonal" else Factor.of(B)
-    if precision == "single" and C.dtype == namespace(C).float64:
-        solution = _solve_in_single(A, B, C, path, batch)
-        if solution is not None:
-            return solution
     if path == "tridiagonal":
         return _solve_tridiagonal(A if isinstance(A, Tridiagonal) else Tridiagonal.of(A), B, C)
     A = A if isinstance(A, Factor) else Factor.of(A)
     status, stats = _measured(A, B)
-    return Solution(from_bases(A, B, _quotient(A, B, to_bases(A, B, C))), status, stats)
+    return Solution(from_bases(A, B, _quotient(A, B, _to_bases(A, B, C))), status, stats)
 
 
-def _solve_tridiagonal(A: Tridiagonal, B: Factor, C: Array) -> Solution:
-    status, stats = _measured(A, B)
-    if status is Status.SINGULAR:  # only an eigenbasis shows what to leave out
-        return solve(Factor(*A.eigh()), B, C)
-    R = C if B.vectors is None else product(C, B.vectors)
-    W = A.from_basis(A.shifted_solve(A.to_basis(R), B.values))
-    value = W if B.vectors is None else product(W, transposed(B.vectors))
-    return Solution(value, status, stats)
+def cheapest_path(d: int, k: int, n_solves: int = 1) -> str:
+    """Return the faster way to factorize A (d x d), "eigen" or "tridiagonal".
+
+    The factor serves `n_solves` equations, each with its own B and C (d x k).
+    """
+    columns = n_solves * k
+    eigen = _EIGH[0] * d**3 + _EIGH[1] * d**2 + columns * _MULTIPLY_U * d**2
+    per_column = _MULTIPLY_Q * d**2 + _SYSTEM[0] * d + _SYSTEM[1]
+    tridiagonal = _TRIDIAGONAL[0] * d**3 + _TRIDIAGONAL[1] * d + columns * per_column
+    return "eigen" if eigen <= tridiagonal else "tridiagonal"
 
 
-def to_bases(A: Factor | Tridiagonal, B: Factor, C: Array) -> Array:
-    """Return U'CV."""
-    return transposed(B.to_basis(transposed(A.to_basis(C))))
-
-
-def from_bases(A: Factor | Tridiagonal, B: Factor, Z: Array) -> Array:
+def from_bases(A: Factor, B: Factor, Z: Array) -> Array:
     """Return U Z V'."""
     return A.from_basis(transposed(B.from_basis(transposed(Z))))
 
@@ -203,8 +198,13 @@ def spectrum_stats(A: Factor | Tridiagonal, B: Factor) -> Stats:
     return _stats(*_extremes(A, B))
 
 
+def near_singular_level(A: Factor, stats: Stats) -> float:
+    """Return the gap that leaves a quarter of the digits, the least worth a solution."""
+    return epsilon(A.values) ** _KEPT * stats.scale
+
+
 def rounding_level(A: Factor | Tridiagonal, B: Factor) -> Array:
-    """Return the size below which lam_i + omega_j cannot be told from zero, for each item."""
+    """Return the size below which lam_i + omega_j is zero to rounding, per equation."""
     xp = namespace(B.values)
     lam, omega = _eigenvalues(A, B), B.values
     largest = xp.max(xp.abs(lam), axis=-1) + xp.max(xp.abs(omega), axis=-1)
@@ -213,13 +213,23 @@ def rounding_level(A: Factor | Tridiagonal, B: Factor) -> Array:
     return 4 * max(A.shape[-1], B.shape[-1]) ** 0.5 * epsilon(lam) * largest
 
 
-def near_singular_level(A: Factor, stats: Stats) -> float:
-    """Return the gap at which a quarter of the digits is left, the least worth a solution."""
-    return epsilon(A.values) ** _KEPT * stats.scale
+def _solve_tridiagonal(A: Tridiagonal, B: Factor, C: Array) -> Solution:
+    status, stats = _measured(A, B)
+    if status is Status.SINGULAR:  # only an eigenbasis shows which components to leave out
+        return solve(Factor(*A.eigh()), B, C)
+    R, omega = np.asarray(C), np.asarray(B.values)
+    V = None if B.vectors is None else np.asarray(B.vectors)
+    W = A.from_basis(A.shifted_solve(A.to_basis(R if V is None else product(R, V)), omega))
+    return Solution(W if V is None else product(W, transposed(V)), status, stats)
+
+
+def _to_bases(A: Factor, B: Factor, C: Array) -> Array:
+    """Return U'CV."""
+    return transposed(B.to_basis(transposed(A.to_basis(C))))
 
 
 def _quotient(A: Factor, B: Factor, R: Array) -> Array:
-    """Return R_ij / (lam_i + omega_j), and 0 where that cannot be told from a division by 0."""
+    """Return R_ij / (lam_i + omega_j), and 0 if the denominator is zero to rounding."""
     xp = namespace(R)
     denominators = A.values[..., :, None] + B.values[..., None, :]
     singular = xp.abs(denominators) <= rounding_level(A, B)[..., None, None]
@@ -227,8 +237,8 @@ def _quotient(A: Factor, B: Factor, R: Array) -> Array:
 
 
 def _eigenvalues(A: Factor | Tridiagonal, B: Factor) -> Array:
-    """Return those eigenvalues of A among which are the extremes of |lam_i + omega_j|."""
-    if isinstance(A, Tridiagonal) and float(A.extremes[0]) + B.values.min() > 0:
+    """Return eigenvalues of A that include the extremes of |lam_i + omega_j|."""
+    if isinstance(A, Tridiagonal) and A.extremes[0] + float(namespace(B.values).min(B.values)) > 0:
         return A.extremes
     return A.values
 
@@ -242,9 +252,9 @@ def _extremes(A: Factor | Tridiagonal, B: Factor) -> tuple[Array, Array, Array]:
     return smallest, xp.min(sums, axis=(-2, -1)), xp.max(sums, axis=(-2, -1))
 
 
-def _stats(smallest: Array, gap: Array, scale: Array, iterations: int = 0) -> Stats:
+def _stats(smallest: Array, gap: Array, scale: Array) -> Stats:
     xp = namespace(gap)
-    return Stats(float(xp.min(smallest)), float(xp.min(gap)), float(xp.max(scale)), iterations)
+    return Stats(float(xp.min(smallest)), float(xp.min(gap)), float(xp.max(scale)))
 
 
 def _measured(A: Factor | Tridiagonal, B: Factor) -> tuple[Status, Stats]:
@@ -259,23 +269,27 @@ def _measured(A: Factor | Tridiagonal, B: Factor) -> tuple[Status, Stats]:
     return Status.SOLVED, stats
 
 
-def _solve_in_single(
-    A: Array, B: Factor, C: Array, path: str, batch: tuple[int, ...]
-) -> Solution | None:
-    """Solve from a float32 factorization of A; None where that does not lead to SOLVED."""
-    xp = namespace(C)
-    check_symmetric(A)
-    A = symmetric_part(A)
-    if not fits_single(A):
-        return None
-    narrow = xp.astype(A, xp.float32)
-    factor = Tridiagonal.of(narrow) if path == "tridiagonal" else Factor(*eigh(narrow))
-    smallest, gap, scale = _extremes(factor, B)
-    omega = xp.broadcast_to(B.values, (*batch, B.shape[-1]))
-    R = transposed(B.to_basis(transposed(xp.broadcast_to(C, (*batch, *C.shape[-2:])))))
-    refined = refined_solve(A, factor, omega, R, smallest=smallest, gap=gap, scale=scale)
-    if refined is None or bool(xp.any(refined.gap <= epsilon(C) ** _KEPT * scale)):
-        return None
-    stats = _stats(refined.smallest, refined.gap, scale, refined.steps)
-    value = transposed(B.from_basis(transposed(refined.value)))
-    return Solution(value, Status.SOLVED, stats)
+def _cheapest_path_for(A: Array, B: Array, C: Array, n_solves: int) -> str:
+    """Return the cheapest path for these arrays; B may be given by its eigenvalues."""
+    dtypes = {A.dtype, B.dtype, C.dtype}
+    if is_numpy_array(A) and A.ndim == 2 and dtypes in ({np.dtype("f4")}, {np.dtype("f8")}):
+        return cheapest_path(A.shape[0], C.shape[-1], n_solves)
+    return "eigen"
+
+
+def _checked_batch(A: Array | Factor | Tridiagonal, B: Array | Factor, C: Array) -> tuple[int, ...]:
+    """Return the broadcast leading axes of A, B and C; raise if shapes do not fit."""
+    expected = (A.shape[-1], B.shape[-1])
+    if tuple(C.shape[-2:]) != expected:
+        raise ValueError(
+            f"The right-hand side C must have shape {expected} (rows of A, rows of B); "
+            f"got {tuple(C.shape)}. Transpose C or swap A and B."
+        )
+    leading = tuple(tuple(M.shape[:-2]) for M in (A, B, C))
+    try:
+        return np.broadcast_shapes(*leading)
+    except ValueError:
+        raise ValueError(
+            "The leading axes of A, B and C must agree or be 1; got {}, {} and {}. "
+            "Give each the shape of the batch, or none.".format(*leading)
+        ) from None

@@ -9,7 +9,7 @@ from sklearn.utils import check_X_y, get_tags
 from sklearn.utils.validation import validate_data
 
 from ..core.labels import as_labels, require_label_array
-from ..core.samples import as_samples
+from ..core.moments import as_samples
 from ..linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
 
 _DTYPES: Any = [np.float64, np.float32]

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.labels import encoded
-from ..core.samples import class_sums
+from ..core.moments import class_sums
 from ..linalg.arrays import (
     Array,
     counts_by_code,

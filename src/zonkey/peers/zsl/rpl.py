@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...core.moments import Moments
-from ...linalg.sylvester import Factor, solve
+from ...linalg.sylvester import solve
+from ...linalg.symmetric import Factor
 from .closed_form import ClosedFormPeer, not_offered, value_of
 
 

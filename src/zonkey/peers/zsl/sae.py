@@ -11,7 +11,8 @@ from ...core.moments import Moments
 from ...core.prototypes import Prototypes
 from ...estimators.nearest_prototype import LinearScores
 from ...estimators.validation import check_option
-from ...linalg.sylvester import Factor, solve
+from ...linalg.sylvester import solve
+from ...linalg.symmetric import Factor
 from .closed_form import ClosedFormPeer, value_of
 
 _DIRECTIONS = ("feature-to-semantic", "semantic-to-feature")

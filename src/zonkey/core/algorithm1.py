@@ -1,0 +1,428 @@
+"""Algorithm 1 of the paper: competitive bidirectional projection learning (section 3.3).
+
+With gamma = alpha/(1-alpha) and nu = beta (1+gamma), Eq. 2 (erplobj) divided by 1 + gamma is
+
+    F(W) = (1-alpha) sum_s (||W'x - y||^2 + ||x - W y||^2) + 2 beta ||W||^2
+           + alpha sum_g (min_j f_ij - mu min_{j not in j(i)} f_ij),
+
+where f_ij is the loss of giving sample i to class j. The two errors may have different weights,
+a = 2 forward and b = 2 - a; both are 1 in the paper. Both minima are linearized at W^(t) as
+sum_j delta_ij f_ij with delta = eta - mu xi (Eqs. 5 to 7). The next W makes the gradient vanish
+(Eqs. 8 to 11), which is the Sylvester equation A-hat W + W B-hat = C-hat.
+
+`learn` is the loop. `Competition` solves one large equation per step; its subclass `Episodes`
+(core/episodes.py) solves many small ones together. Leading axes of arrays are separate problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from ..linalg.arrays import Array, epsilon, identity_like, namespace, one_hot, squared_norm
+from ..linalg.lowrank import UpdatedFactor
+from ..linalg.sylvester import Solution, Status, solve
+from ..linalg.symmetric import Factor
+from .projection import NormalEquations
+from .synthesis import Synthesized
+
+DECAY = 0.99  # alpha_t = 0.99^t alpha
+MAX_ITER = 5  # "converges very quickly (t <= 5)"
+_SMALLEST_MU = 1e-3  # share of mu below which the guard drops competition
+_SAFE_SHARE = 0.25  # share of the curvature without competition that the guard keeps
+
+# "second-best" is the paper's model; None drops the push from the second best (mu = 0);
+# "assigned" trusts the class that each sample was made for.
+Rule: TypeAlias = Literal["second-best", "assigned"] | None
+OnStep = Callable[[int, float, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """The projection found, and the steps that led to it.
+
+    Attributes
+    ----------
+    W : array of shape (d, k)
+        For episodes, the mean over the episodes of each task, shape (T, d, k).
+    changes : ndarray of shape (n_steps, ...)
+        Relative change of W per step; NaN after an episode has ended.
+    mu : ndarray of shape (n_steps, ...)
+        mu per step, smaller than requested if the guard lowered it.
+    objective : list of float
+        F at W^(0) and after every step, all with the requested alpha: values with different
+        alpha_t would not compare. Empty for episodes.
+    statuses : set of Status
+        Of all equations solved.
+    converged : bool
+        Whether the last change was at most `tol`.
+    """
+
+    W: Array
+    changes: np.ndarray
+    mu: np.ndarray
+    objective: list[float]
+    statuses: set[Status]
+    converged: bool
+
+
+def learn(
+    competition: Competition,
+    W: Array,
+    *,
+    alpha: float,
+    mu: float,
+    max_iter: int | None = None,
+    tol: float = 1e-4,
+    on_step: OnStep | None = None,
+) -> Course:
+    """Run Algorithm 1 from the initial projection W^(0) = W, by default for 5 steps.
+
+    `on_step(t, objective, change)` is called after every step.
+    """
+    alpha, mu = float(alpha), float(mu)
+    max_iter = MAX_ITER if max_iter is None else max_iter
+    state = competition.start(W)
+    active = np.full(competition.shape, True)
+    objective, changes, used = [], [], []
+    statuses: set[Status] = set()
+    while True:
+        done = len(changes) >= max_iter or not active.any()
+        if done and not competition.has_objective:
+            break
+        f, eta, xi = competition.weights(state)
+        if competition.has_objective:
+            objective.append(competition.objective(state.W, f, eta - mu * xi, alpha))
+            if changes and on_step is not None:
+                on_step(len(changes), objective[-1], float(changes[-1]))
+        if done:
+            break
+        alpha_t = DECAY ** len(changes) * alpha
+        mu_t = competition.safe_mu(eta, xi, alpha_t, mu)
+        state, change, solved = competition.solve(state, eta, xi, alpha_t, mu_t, active)
+        statuses |= solved
+        changes.append(np.where(active, change, np.nan))
+        used.append(np.where(active, mu_t, np.nan))
+        active = active & ~(change <= tol)
+    none = np.empty((0, *competition.shape))
+    return Course(
+        competition.result(state),
+        np.array(changes) if changes else none,
+        np.array(used) if used else none,
+        objective,
+        statuses,
+        converged=bool(changes) and not active.any(),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Iterate:
+    """W^(t), and the last move W^(t) - W^(t-1) from the second step on."""
+
+    W: Array
+    is_initial: bool = True
+    move: Array | None = None
+
+
+class Competition:
+    """Fixed data of one run of Algorithm 1: seen moments, X_g and Y_u.
+
+    Parameters
+    ----------
+    equations : NormalEquations
+        A0, B0, C0 of the seen samples.
+    synthesized : Synthesized
+        X_g (N_g x d) and the class each sample was made for.
+    Y_u : array of shape (q, k)
+    beta : float
+    tie_tol : float
+        epsilon of Eqs. 16 (subgrad01) and 17 (subgrad11).
+    rule : {"second-best", "assigned", None}
+    forward : float, default=0.5
+        Weight of the error from features to semantics, one half in the paper.
+    """
+
+    has_objective = True
+    shape: tuple[int, ...] = ()  # of the problems solved together
+
+    def __init__(
+        self,
+        equations: NormalEquations,
+        synthesized: Synthesized,
+        Y_u: Array,
+        *,
+        beta: float,
+        tie_tol: float = 1e-3,
+        rule: Rule = "second-best",
+        forward: float = 0.5,
+    ) -> None:
+        self.equations = equations
+        self.X = synthesized.features
+        self.targets = synthesized.targets
+        self.Y_u = Y_u
+        self.beta = float(beta)  # a NumPy scalar would turn float32 arrays into float64
+        self.tie_tol = tie_tol
+        self.rule: Rule = rule
+        self.forward = float(forward)
+        self._a, self._b = 2 * self.forward, 2 - 2 * self.forward
+
+    def start(self, W: Array) -> Any:
+        """Return the state of the loop at W^(0)."""
+        return _Iterate(W)
+
+    @cached_property
+    def _squared_norms(self) -> Array:
+        return _squared_rows(self.X)
+
+    @cached_property
+    def _A(self) -> UpdatedFactor:
+        F = namespace(self.X).matrix_transpose(self.X)
+        return UpdatedFactor(self.equations.A0, self.equations.factor, F)
+
+    def result(self, state: Any) -> Array:
+        """Return the projection of a state."""
+        return state.W
+
+    def weights(self, state: Any) -> tuple[Array, Array, Array]:
+        """Return f, eta and xi at the current W."""
+        f = losses(state.W, self.X, self.Y_u, self._squared_norms, forward=self.forward)
+        return f, *compete(f, self.targets, self.rule, self.tie_tol)
+
+    def A_terms(self, delta: Array, alpha: float) -> dict[str, Any]:
+        """Return scale, shift and weights of A-hat = scale A0 + shift I + X' diag(weights) X.
+
+        This is Eq. 12 (erplAt), and Eq. 20 (erplAt0) with support samples among X, with
+        sum_j delta_ij in place of the printed 1 - mu. They are equal if there is a second best.
+        If there is none, only the sum makes the gradient vanish.
+        """
+        a, of_samples = self._a, namespace(delta).sum(delta, axis=-1)
+        return {"scale": a * (1 - alpha), "shift": a * self.beta, "weights": a * alpha * of_samples}
+
+    def A_hat(self, delta: Array, alpha: float) -> Array:
+        """Eq. 12 (erplAt) as a matrix."""
+        if not self._a:
+            return namespace(delta).zeros_like(self.equations.A0)
+        return self._A.dense(**self.A_terms(delta, alpha))
+
+    def B_hat(self, delta: Array, alpha: float) -> Array:
+        """Eq. 13 (erplBt)."""
+        return self._B_hat(namespace(delta).sum(delta, axis=0), alpha)
+
+    def _B_hat(self, of_classes: Array, alpha: float) -> Array:
+        return B_hat_of(self.equations.B0, self.Y_u, of_classes, alpha, b=self._b, beta=self.beta)
+
+    def C_hat(self, delta: Array, alpha: float) -> Array:
+        """Eq. 14 (erplCt)."""
+        mT = namespace(delta).matrix_transpose
+        return mT(C_hat_rows(mT(self.equations.C0), self.Y_u, self.X, delta, alpha))
+
+    def objective(self, W: Array, f: Array, delta: Array, alpha: float) -> float:
+        """Return F(W), Eq. 2 (erplobj) over 1 + gamma, given f and delta = eta - mu xi at W.
+
+        The minima are relaxed as in Eqs. 16 (subgrad01) and 17 (subgrad11): the mean over tied
+        classes, which is what the algorithm linearizes.
+        """
+        competing = float(namespace(W).sum(delta * f))
+        seen = self.equations.loss(W, self.forward)
+        return (1 - alpha) * seen + 2 * self.beta * squared_norm(W) + alpha * competing
+
+    def solve(
+        self, state: Any, eta: Array, xi: Array, alpha: float, mu: Any, active: np.ndarray
+    ) -> tuple[Any, np.ndarray, set[Status]]:
+        """Solve Eq. 15 (erpllinear1); return the next state, the relative change and statuses."""
+        del active  # a single problem is active while the loop runs
+        # Once samples keep their classes, W moves only by alpha_t: DECAY times the last move.
+        start = state.W if state.move is None else state.W + DECAY * state.move
+        solution = self.solution(eta - mu * xi, alpha, start)
+        W = solution.value
+        following = _Iterate(W, False, None if state.is_initial else W - state.W)
+        return following, np.asarray(relative_change(state.W, W)), {solution.status}
+
+    def solution(self, delta: Array, alpha: float, start: Array | None = None) -> Solution:
+        """Solve Eq. 15 (erpllinear1) for given weights; an iterative solver begins at `start`."""
+        B, C = Factor.of(self.B_hat(delta, alpha)), self.C_hat(delta, alpha)
+        if not self._a:
+            return solve(Factor.zeros(C.shape[0], like=C), B, C)
+        return self._A.solve(B, C, **self.A_terms(delta, alpha), start=start)
+
+    def safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> Any:
+        """Return mu, or less if the equation would lose its curvature."""
+        if not self._b:  # without the reverse error no class enters the operator
+            return mu
+        xp = namespace(eta)
+        terms = self.A_terms(eta - mu * xi, alpha)
+        least = 0.0
+        if self._a:
+            least = terms["scale"] * float(self.equations.factor.values[0]) + terms["shift"]
+        return lowered_mu(
+            xp.sum(eta, axis=0),
+            xp.sum(xi, axis=0),
+            mu,
+            B_hat=lambda of_classes: self._B_hat(of_classes, alpha),
+            least_of_A=least,
+            A_is_at_least=lambda x: bool(self._a) and self._A.is_at_least(x, **terms),
+        )
+
+
+def B_hat_of(
+    B0: Array, Y_u: Array, of_classes: Array, alpha: float, *, b: float, beta: float
+) -> Array:
+    """Eqs. 13 (erplBt) and 21 (erplBt0), given the weights (..., q) of the classes Y_u (..., q, k).
+
+    `of_classes` sums delta over the samples; labeled support samples count 1 for their class.
+    """
+    weighted = namespace(Y_u).matrix_transpose(Y_u) @ (of_classes[..., None] * Y_u)
+    return b * ((1 - alpha) * B0 + alpha * weighted + beta * identity_like(B0))
+
+
+def C_hat_rows(C0_rows: Array, Y_u: Array, X: Array, delta: Array, alpha: float) -> Array:
+    """Eqs. 14 (erplCt) and 22 (erplCt0), transposed: one row per semantic dimension.
+
+    In this order the products are cheapest: there are fewer classes than dimensions.
+    """
+    mT = namespace(delta).matrix_transpose
+    return 2 * (1 - alpha) * C0_rows + 2 * alpha * (mT(Y_u) @ (mT(delta) @ X))
+
+
+def losses(
+    W: Array,
+    X_g: Array,
+    Y_u: Array,
+    of_X: Array | None = None,
+    of_XW: Array | None = None,
+    *,
+    forward: float = 0.5,
+) -> Array:
+    """Return f_ij = a ||W'x_i - y_j||^2 + b ||x_i - W y_j||^2, shape (..., N_g, q).
+
+    In Gram form, a (||W'x||^2 + ||y||^2) + b (||x||^2 + ||W y||^2) - 4 x'W y, clipped at zero.
+    `of_X` and `of_XW` are ||x_i||^2 and ||W'x_i||^2, if known; with the latter nothing is clipped.
+    """
+    xp = namespace(W)
+    a, b = 2 * forward, 2 - 2 * forward
+    centers = Y_u @ xp.matrix_transpose(W)  # q x d
+    squares = _squared_rows(X_g) if of_X is None else of_X
+    projected = _squared_rows(X_g @ W) if of_XW is None else of_XW
+    of_samples = a * projected + b * squares
+    of_classes = a * _squared_rows(Y_u) + b * _squared_rows(centers)
+    products = X_g @ xp.matrix_transpose(centers)
+    f = of_samples[..., :, None] + of_classes[..., None, :] - 4 * products
+    if of_XW is not None:  # it may be rounded: clipping could make different classes equal
+        return f
+    # Not `f > 0`: NaN would become 0, the best loss.
+    return xp.where(f < 0, xp.zeros_like(f), f)
+
+
+def compete(f: Array, targets: Array, rule: Rule, tie_tol: float) -> tuple[Array, Array]:
+    """Return eta and xi of samples with losses f (..., N_g, q), made for the classes `targets`."""
+    xp = namespace(f)
+    if rule == "assigned":
+        eta = xp.broadcast_to(one_hot(targets, f.shape[-1], like=f), f.shape)
+        return eta, xp.zeros_like(f)
+    eta, taken = best(f, tie_tol)
+    return eta, xp.zeros_like(f) if rule is None else second_best(f, taken, tie_tol)
+
+
+def best(f: Array, tie_tol: float) -> tuple[Array, Array]:
+    """Return eta, the gradient of min_j f_ij, and the mask of j(i), the tied best classes.
+
+    Eq. 3 (subgrad0), relaxed to ties within `tie_tol`: Eq. 16 (subgrad01).
+    """
+    return _share(f, namespace(f).ones_like(f, dtype=namespace(f).bool), tie_tol)
+
+
+def second_best(f: Array, taken: Array, tie_tol: float) -> Array:
+    """Return xi, the gradient of the minimum over classes outside j(i).
+
+    Eq. 4 (subgrad1), relaxed to ties within `tie_tol`: Eq. 17 (subgrad11). If j(i) holds every
+    class there is no second best, and the row is zero.
+    """
+    xi, _ = _share(f, ~taken, tie_tol)
+    return xi
+
+
+def lowered_mu(
+    pulled: Array,
+    pushed: Array,
+    mu: float,
+    *,
+    B_hat: Callable[[Any], Array],
+    least_of_A: float,
+    A_is_at_least: Callable[[float], bool],
+) -> float:
+    """Return mu, or the first of its halves that leaves enough curvature; 0 if none does.
+
+    Classes that are often second best get negative weight in B-hat. As the smallest eigenvalue of
+    the operator W -> A-hat W + W B-hat approaches zero the solution grows without bound; below
+    zero it is not a minimizer. So every step keeps a share of the curvature without competition.
+
+    Parameters
+    ----------
+    pulled, pushed : arrays of shape (q,)
+        Sums of eta and xi over the samples.
+    mu : float
+    B_hat : callable
+        From class weights to B-hat.
+    least_of_A : float
+        Lower bound of the eigenvalues of A-hat.
+    A_is_at_least : callable
+        Whether no eigenvalue of A-hat is below a number; asked if the bound does not decide.
+    """
+    if keeps_its_share(pulled, pushed, mu):
+        return mu
+    eigvalsh = namespace(pulled).linalg.eigvalsh
+    uncontested = eigvalsh(B_hat(pulled))
+    asked = mu
+    while mu > 0:
+        least_of_B = float(eigvalsh(B_hat(pulled - mu * pushed))[0])
+        needed = _needed_of_A(least_of_B, uncontested)
+        if least_of_A >= needed or A_is_at_least(needed):
+            break
+        mu = mu / 2 if mu > _SMALLEST_MU * asked else 0.0
+    return mu
+
+
+def keeps_its_share(pulled: Array, pushed: Array, mu: float) -> bool:
+    """Whether every class keeps enough of its samples for B-hat to keep its curvature."""
+    return not mu or bool(namespace(pulled).all(pulled - mu * pushed >= _SAFE_SHARE * pulled))
+
+
+def relative_change(before: Array, after: Array) -> float:
+    """Return ||after - before||_F / ||before||_F, or the numerator if `before` is 0."""
+    size = squared_norm(before)
+    return (squared_norm(after - before) / (size or 1.0)) ** 0.5
+
+
+def _needed_of_A(least_of_B: float, uncontested: Array) -> float:
+    """Return the smallest eigenvalue of A-hat that makes the sum with that of B-hat safe.
+
+    Safe means a share of the smallest eigenvalue of B-hat without competition (`uncontested`),
+    and more than rounding.
+    """
+    without = float(uncontested[0])
+    rounding = uncontested.shape[0] * epsilon(uncontested) * float(uncontested[-1])
+    share = (_SAFE_SHARE * without - least_of_B) / (1 - _SAFE_SHARE)
+    return max(share, rounding - least_of_B)
+
+
+def _squared_rows(M: Array) -> Array:
+    """Return the squared length of each row."""
+    return namespace(M).sum(M * M, axis=-1)
+
+
+def _share(f: Array, allowed: Array, tie_tol: float) -> tuple[Array, Array]:
+    """Split a weight of one among the smallest allowed entries of each row."""
+    xp = namespace(f)
+    infinite = xp.full_like(f, float("inf"))
+    smallest = xp.min(xp.where(allowed, f, infinite), axis=-1, keepdims=True)
+    # The printed ratio (f - min) / min < eps, multiplied out, survives min = 0. The minimum
+    # always belongs to the set.
+    finite = xp.where(allowed, smallest, xp.zeros_like(f))
+    tied = allowed & ((f - finite < tie_tol * finite) | (f == finite))
+    share = xp.astype(tied, f.dtype)
+    number = xp.sum(share, axis=-1, keepdims=True)
+    return share / xp.where(number > 0, number, xp.ones_like(number)), tied
