@@ -341,7 +341,7 @@ def second_best(f: Array, taken: Array, tie_tol: float) -> Array:
     Eq. 4 (subgrad1), relaxed to ties within `tie_tol`: Eq. 17 (subgrad11). If j(i) holds every
     class there is no second best, and the row is zero.
     """
-    xi, _ = _share(f, ~taken, tie_tol)
+    xi, _ = _share(f, namespace(f).logical_not(taken), tie_tol)
     return xi
 
 

@@ -168,7 +168,7 @@ class BaseClasses:
         weights = counts if self.per == "sample" else np.ones(len(counts))
         inside = Y @ span.T
         B = Factor.of((inside.T * weights) @ inside)
-        return span.T @ np.asarray(B.vectors), B.values
+        return to_numpy(span.T @ B.vectors), to_numpy(B.values)
 
     @cached_property
     def _C0(self) -> Array:
@@ -185,7 +185,7 @@ class BaseClasses:
     def samples(self) -> list[Array]:
         """Raw samples kept per class, in the coordinates of the frame."""
         labels = self.prototypes.labels.tolist()
-        U: Array = self.equations.factor.vectors
+        U: Any = self.equations.factor.vectors
         xp = namespace(U)
         return [xp.astype(self.moments.samples_of(label), U.dtype) @ U for label in labels]
 
@@ -208,7 +208,7 @@ class BaseClasses:
         V, omega = self._semantics
         new = Y_u
         for _ in range(2):  # orthogonalize twice: tiny residuals lose orthogonality
-            new = orthonormal_rows(new - (new @ V) @ V.T, like=new)
+            new = to_numpy(orthonormal_rows(new - (new @ V) @ V.T, like=new))
         wide = np.concatenate([V, new.T], axis=1)
         C0 = self._C0 if rotate else self.equations.C0 @ placed_like(V, self.equations.C0)
         B0 = placed_like(np.diag(np.concatenate([omega, np.zeros(len(new))])), C0)

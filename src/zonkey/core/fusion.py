@@ -94,7 +94,7 @@ def simulated_variances(
     counts = moments.counts[rows]
     means = moments.class_sums[rows] / counts[:, None]
     between = float(np.sum(counts[:, None] * means * means))
-    sigma2 = within_class_variance(float(np.trace(moments.A0)) - between, counts)
+    sigma2 = within_class_variance(float(np.trace(to_numpy(moments.A0))) - between, counts)
     if len(rows) < 2:
         return sigma2, float("nan")
     Y = moments.prototypes.matrix[rows].astype(np.float64)

@@ -13,18 +13,11 @@ from ..linalg.arrays import Array, is_device_array, namespace, placed_like, to_n
 def as_labels(labels: Any, name: str = "Labels", *, ndim: int = 1) -> np.ndarray:
     """Return labels as an array of strings or of numbers, never of objects.
 
-    Parameters
-    ----------
-    labels : array-like or set
-        List, array, pandas or polars Series; a set where their order has no meaning.
-    name : str
-        What to call them in an error message.
-    ndim : int
-        Required number of dimensions.
+    Accepts lists, arrays, pandas and polars Series, and sets. `name` is used in errors.
     """
     if isinstance(labels, Set):
-        labels = list(labels)  # NumPy would wrap a set as one single object
-    # As objects: NumPy would turn a list of both numbers and strings into strings.
+        labels = list(labels)  # NumPy would wrap a set as one object
+    # As objects: NumPy would turn a mix of numbers and strings into strings.
     array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
     if array.ndim != ndim:
         shape = "one-dimensional" if ndim == 1 else f"{ndim}-dimensional"
@@ -47,7 +40,7 @@ def as_labels(labels: Any, name: str = "Labels", *, ndim: int = 1) -> np.ndarray
 
 
 def require_same_kind(**arrays: np.ndarray) -> None:
-    """Refuse to compare text with numbers: "1" never equals 1, and the answer would mislead."""
+    """Refuse to compare text with numbers: "1" never equals 1."""
     given = {name: labels for name, labels in arrays.items() if labels.size}
     kinds = {labels.dtype.kind == "U" for labels in given.values()}
     if len(kinds) > 1:
@@ -58,11 +51,11 @@ def require_same_kind(**arrays: np.ndarray) -> None:
 
 
 def require_label_array(y: Array, name: str = "Labels", *, ndim: int = 1) -> None:
-    """Refuse what cannot be labels, of an array on a device, whose entries stay there."""
+    """Refuse a device array that cannot hold labels."""
     xp = namespace(y)
     if y.ndim != ndim:
         raise ValueError(
-            f"{name} must be {ndim}-dimensional; got shape {tuple(y.shape)}. Pass one a sample."
+            f"{name} must be {ndim}-dimensional; got shape {tuple(y.shape)}. Pass one per sample."
         )
     if xp.isdtype(y.dtype, "complex floating"):
         raise TypeError(f"{name} must be real numbers; got dtype {y.dtype}. Convert them.")
@@ -71,7 +64,7 @@ def require_label_array(y: Array, name: str = "Labels", *, ndim: int = 1) -> Non
 
 
 def distinct(y: Any, name: str = "Labels") -> np.ndarray:
-    """Return the labels that occur, sorted, on the host; of those on a device only these."""
+    """Return the distinct labels, sorted, as a NumPy array."""
     if not is_device_array(y):
         return np.unique(as_labels(y, name))
     require_label_array(y, name)
@@ -79,24 +72,24 @@ def distinct(y: Any, name: str = "Labels") -> np.ndarray:
 
 
 def comparable(*arrays: Array) -> tuple[Array, ...]:
-    """Return arrays of numbers on one device in one dtype, which the standard asks for."""
+    """Return arrays of numbers in one dtype, as the array API requires for comparison."""
     xp = namespace(*arrays)
     exact = all(xp.isdtype(array.dtype, ("bool", "integral")) for array in arrays)
     dtype = xp.int64 if exact else xp.float64
-    # Copied: torch warns where it has to search for a column of a table.
+    # Copy: torch warns if it searches a non-contiguous array.
     return tuple(xp.astype(array, dtype, copy=True) for array in arrays)
 
 
 def placed_labels(labels: np.ndarray, like: Array) -> Array:
-    """Return labels that are numbers on the device of `like`, and text as it is."""
+    """Return numeric labels on the device of `like`, and text unchanged."""
     if labels.dtype.kind == "U" or not is_device_array(like):
         return labels
-    # Not every library computes with unsigned numbers.
+    # Not every library supports unsigned integers.
     return placed_like(labels.astype(np.int64) if labels.dtype.kind == "u" else labels, like)
 
 
 def positions_among(known: np.ndarray, y: Array) -> Array:
-    """Return the position of each label on a device in `known`, sorted and on the host."""
+    """Return the position in the sorted NumPy array `known` of each label on a device."""
     require_label_array(y)
     if y.shape[0]:
         require_same_kind(labels=to_numpy(y[:1]), prototypes=known)
@@ -115,10 +108,7 @@ def positions_among(known: np.ndarray, y: Array) -> Array:
 
 
 def encoded(y: Any, like: Array) -> tuple[np.ndarray, Array]:
-    """Return the labels that occur, on the host, and the position in them of each label.
-
-    The positions are on the device of `like`.
-    """
+    """Return the distinct labels, and the position of each label on the device of `like`."""
     if is_device_array(y) and is_device_array(like):
         labels = distinct(y)
         return labels, positions_among(labels, placed_like(y, like))
@@ -128,13 +118,13 @@ def encoded(y: Any, like: Array) -> tuple[np.ndarray, Array]:
 
 
 def listed(labels: np.ndarray, most: int = 5) -> str:
-    """Write the first few labels for an error message."""
+    """Format the first few labels for an error message."""
     shown = ", ".join(repr(label) for label in labels[:most].tolist())
     return shown if len(labels) <= most else f"{shown}, ... ({len(labels)} in all)"
 
 
 def _without_objects(array: np.ndarray) -> np.ndarray:
-    """Give an array of objects the type of its entries where they are all text or all numbers."""
+    """Convert an object array whose entries are all text or all numbers."""
     entries = array.ravel().tolist()
     if all(isinstance(label, str) for label in entries):
         return np.asarray(entries, dtype=str).reshape(array.shape)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class NormalEquations:
         if self._twin is not None:
             return self._twin.A0
         A0: Any = self._A0
-        return A0() if callable(A0) else A0
+        return cast(Array, A0() if callable(A0) else A0)
 
     @cached_property
     def factor(self) -> Factor:

@@ -13,19 +13,25 @@ Label: TypeAlias = Any
 
 
 class Prototypes:
-    """The semantic vectors y_j of a set of classes, kept in sorted order of their labels.
+    """Semantic vectors of a set of classes, in sorted order of their labels.
 
-    Immutable: every method that changes something returns a new object.
+    Immutable: methods that change something return a new object.
 
     Parameters
     ----------
     labels : array-like of shape (m,)
         Class labels, all strings or all numbers, each once.
     matrix : array-like of shape (m, k)
-        One semantic vector a row: attributes, a word vector, a text embedding.
+        One semantic vector per row: attributes, a word vector or a text embedding.
+
+    See Also
+    --------
+    Moments : Sufficient statistics of labeled samples for given prototypes.
+    ZeroShotClassifier : Takes prototypes as its first parameter.
 
     Examples
     --------
+    >>> from zonkey import Prototypes
     >>> prototypes = Prototypes(["zebra", "horse"], [[1.0, 1.0], [0.0, 1.0]])
     >>> prototypes.labels.tolist(), prototypes["zebra"].tolist()
     (['horse', 'zebra'], [1.0, 1.0])
@@ -36,7 +42,7 @@ class Prototypes:
         matrix = _as_matrix(matrix)
         if len(labels) != len(matrix):
             raise ValueError(
-                f"Prototypes need one row a label; got {len(labels)} labels and {len(matrix)} "
+                f"Prototypes need one row per label; got {len(labels)} labels and {len(matrix)} "
                 "rows. Check that rows are classes (transpose the matrix if columns are)."
             )
         order = np.argsort(labels, kind="stable")
@@ -46,14 +52,26 @@ class Prototypes:
         if repeated.size:
             raise ValueError(
                 f"Prototype labels must be unique; {listed(np.unique(repeated))} came more than "
-                "once. Keep one row a class, for example the mean of the repeated rows."
+                "once. Keep one row per class, for example the mean of the repeated rows."
             )
         self._labels.flags.writeable = False
         self._matrix.flags.writeable = False
 
     @classmethod
     def coerce(cls, prototypes: Any) -> Prototypes:
-        """Accept a mapping {label: vector}, a DataFrame indexed by label, or a `Prototypes`."""
+        """Convert to `Prototypes`.
+
+        Parameters
+        ----------
+        prototypes : mapping, DataFrame or Prototypes
+            A mapping ``{label: vector}``, a pandas DataFrame indexed by label, or prototypes,
+            which are returned unchanged.
+
+        Returns
+        -------
+        Prototypes
+            The same classes and vectors.
+        """
         if isinstance(prototypes, Prototypes):
             return prototypes
         if isinstance(prototypes, Mapping):
@@ -70,14 +88,36 @@ class Prototypes:
 
     @staticmethod
     def is_labeled(prototypes: Any) -> bool:
-        """Say whether `coerce` accepts this; a bare matrix does not say which row is whose."""
-        # A list has an attribute `index` too; a DataFrame alone has both.
+        """Whether an object has labels, so that `coerce` accepts it.
+
+        Parameters
+        ----------
+        prototypes : object
+            Any object. A bare matrix has no labels.
+
+        Returns
+        -------
+        bool
+            Whether it is a mapping, a DataFrame or `Prototypes`.
+        """
+        # A list also has an attribute `index`; only a DataFrame has both.
         is_frame = hasattr(prototypes, "index") and hasattr(prototypes, "to_numpy")
         return isinstance(prototypes, Prototypes | Mapping) or is_frame
 
     @classmethod
     def one_hot(cls, labels: Any) -> Prototypes:
-        """Give each distinct label its own axis: classes with nothing in common."""
+        """Return prototypes in which every class has its own axis.
+
+        Parameters
+        ----------
+        labels : array-like
+            Labels; repetitions are ignored.
+
+        Returns
+        -------
+        Prototypes
+            The identity matrix, one row per distinct label.
+        """
         labels = np.unique(as_labels(labels))
         return cls(labels, np.eye(len(labels)))
 
@@ -97,7 +137,18 @@ class Prototypes:
         return self._matrix.shape[1]
 
     def positions(self, labels: Any) -> np.ndarray:
-        """Return the row of each label; a label without a prototype is an error."""
+        """Return the row of each label.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n,)
+            Labels, each of which must have a prototype.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positions in `labels` and `matrix`.
+        """
         labels = as_labels(labels)
         require_same_kind(labels=labels, prototypes=self._labels)
         found = np.searchsorted(self._labels, labels)
@@ -112,12 +163,34 @@ class Prototypes:
         return found
 
     def subset(self, labels: Any) -> Prototypes:
-        """Return the prototypes of these labels only."""
+        """Return the prototypes of some labels.
+
+        Parameters
+        ----------
+        labels : array-like
+            Labels to keep.
+
+        Returns
+        -------
+        Prototypes
+            The prototypes of these labels.
+        """
         rows = np.unique(self.positions(labels))
         return Prototypes(self._labels[rows], self._matrix[rows])
 
     def extended(self, other: Any) -> Prototypes:
-        """Return the prototypes of both; a class in both is an error."""
+        """Add prototypes of new classes.
+
+        Parameters
+        ----------
+        other : mapping, DataFrame or Prototypes
+            Prototypes of classes that are not known yet.
+
+        Returns
+        -------
+        Prototypes
+            The prototypes of both.
+        """
         other = Prototypes.coerce(other)
         if other.n_dimensions != self.n_dimensions:
             raise ValueError(
@@ -137,7 +210,13 @@ class Prototypes:
         )
 
     def normalized(self) -> Prototypes:
-        """Return the prototypes with rows of unit length; a zero row stays zero."""
+        """Scale rows to unit length; zero rows stay zero.
+
+        Returns
+        -------
+        Prototypes
+            The scaled prototypes.
+        """
         norms = np.linalg.norm(self._matrix, axis=1, keepdims=True)
         return Prototypes(self._labels, self._matrix / np.where(norms == 0, 1, norms))
 
@@ -164,10 +243,10 @@ class Prototypes:
             self._matrix, other._matrix
         )
 
-    __hash__ = None  # type: ignore[assignment]  # compared by value, like an array
+    __hash__ = None  # type: ignore[assignment]  # compared by value, like arrays
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Copies and pickles go through __init__: a copied array forgets that it is read-only.
+        # Copies and pickles go through __init__: a copied array would be writable.
         return type(self), (self._labels, self._matrix)
 
     def __repr__(self) -> str:
@@ -175,7 +254,7 @@ class Prototypes:
 
 
 def _key_array(mapping: Mapping[Any, Any]) -> np.ndarray:
-    # As objects, one by one: NumPy would turn tuples into rows, and a mix into strings.
+    # As objects: NumPy would turn tuples into rows, and a mix into strings.
     return np.fromiter(mapping, dtype=object, count=len(mapping))
 
 
@@ -187,7 +266,7 @@ def _stack_vectors(mapping: Mapping[Any, Any]) -> np.ndarray:
         odd = next(label for label, vector in vectors.items() if vector.shape != first)
         raise ValueError(
             f"Prototypes must all have the same dimension; {odd!r} has shape {vectors[odd].shape} "
-            f"where the first has {first}. Rebuild that vector in the same semantic space."
+            f"and the first has {first}. Rebuild that vector in the same semantic space."
         )
     return np.stack(list(vectors.values())) if vectors else np.empty((0, 0))
 
@@ -210,7 +289,7 @@ def _as_matrix(matrix: Any) -> np.ndarray:
         matrix = matrix.astype(np.float64)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(
-            f"Prototypes must form a matrix (classes x dimensions), neither of them 0; got shape "
+            f"Prototypes must form a nonempty matrix (classes x dimensions); got shape "
             f"{matrix.shape}. Pass at least one vector of at least one number."
         )
     bad = ~np.isfinite(matrix).all(axis=1)

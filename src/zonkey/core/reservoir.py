@@ -230,18 +230,18 @@ def _mix(h: np.ndarray) -> np.ndarray:
     return h ^ (h >> np.uint64(_LAST_SHIFT))
 
 
-def _mix_signed(h: Array) -> Array:
+def _mix_signed(h: Any) -> Any:
     for shift, factor in _MIXERS:
         h = (h ^ _shifted(h, shift)) * (factor - 2**64)
     return h ^ _shifted(h, _LAST_SHIFT)
 
 
-def _shifted(h: Array, shift: int) -> Array:
+def _shifted(h: Any, shift: int) -> Array:
     # A signed shift repeats the sign bit; the mask makes it an unsigned shift.
     return (h >> shift) & (2 ** (64 - shift) - 1)
 
 
-def _bits_of(values: Array) -> Array:
+def _bits_of(values: Any) -> Array:
     """Return the bits of nonnegative float64 numbers as int64."""
     xp = namespace(values)
     if hasattr(values, "view"):

@@ -110,7 +110,7 @@ def raw_material(
     neighbors = nearest(Y_u, Y_s, min(n_neighbors, len(Y_s)))
     counts = samples_per_neighbor(n_synthetic, neighbors.shape[1], per)
     rows, targets, sources = [], [], []
-    for j, own in enumerate(neighbors.tolist()):
+    for j, own in enumerate(to_numpy(neighbors).tolist()):
         for source, count in zip(own, counts, strict=True):
             drawn = draw(samples[source].shape[0], count, rng)
             rows.append(xp.take(samples[source], placed_like(drawn, like), axis=0))

@@ -206,8 +206,8 @@ class Operator:
     def in_single(self) -> Operator:
         """Return the same operator in float32."""
         xp = namespace(self.G)
-        parts = (self.diagonal, self.G, self.w, self.Y, self.e)
-        return Operator(*(None if M is None else xp.astype(M, xp.float32) for M in parts))
+        given = {name: M for name, M in vars(self).items() if M is not None}
+        return Operator(**{name: xp.astype(M, xp.float32) for name, M in given.items()})
 
 
 def conjugate_gradients(
@@ -236,33 +236,31 @@ def conjugate_gradients(
     # Scale systems to size 1, so that no square overflows or vanishes.
     size = _sizes(R / operator.diagonal, coupled=operator.e is not None)
     residual = R / size
-    if Z is None:
-        Z = xp.zeros_like(R)
-    else:
-        Z = Z / size
-        residual -= operator.apply(Z)
+    found: Array = xp.zeros_like(R) if Z is None else Z / size
+    if Z is not None:
+        residual -= operator.apply(found)
     least = 0.0 if enough is None else enough / (size * size)
 
-    def is_small(M: Array, Z: Array) -> bool:
-        """Whether M, an estimate of the error of Z, is negligible in every system."""
-        allowed = tol**2 * inner(Z, Z) + least
+    def is_small(M: Array) -> bool:
+        """Whether M, an estimate of the error, is negligible in every system."""
+        allowed = tol**2 * inner(found, found) + least
         return bool(xp.all(inner(M, M) <= allowed))
 
     M = inverse(residual)
     P = M
     rho = inner(residual, M)
     for step in range(_MAX_STEPS):
-        if is_small(M, Z):
-            return size * Z, step, True
+        if is_small(M):
+            return size * found, step, True
         Q = operator.apply(P)
         length = _ratio(rho, inner(P, Q))
-        Z = Z + length * P
+        found = found + length * P
         Q *= length
         residual -= Q
         M = inverse(residual)
         rho, previous = inner(residual, M), rho
         P = M + _ratio(rho, previous) * P
-    return size * Z, _MAX_STEPS, is_small(M, Z)
+    return size * found, _MAX_STEPS, is_small(M)
 
 
 def refine_in_single(

@@ -169,9 +169,10 @@ def solve(
         path = _cheapest_path_for(A, values, C, prod(batch))
     if not isinstance(B, Factor):
         B = Factor(*eigh(B)) if path == "tridiagonal" else Factor.of(B)
-    if path == "tridiagonal":
-        return _solve_tridiagonal(A if isinstance(A, Tridiagonal) else Tridiagonal.of(A), B, C)
-    A = A if isinstance(A, Factor) else Factor.of(A)
+    if not isinstance(A, Factor | Tridiagonal):
+        A = Tridiagonal.of(A) if path == "tridiagonal" else Factor.of(A)
+    if isinstance(A, Tridiagonal):
+        return _solve_tridiagonal(A, B, C)
     status, stats = _measured(A, B)
     return Solution(from_bases(A, B, _quotient(A, B, _to_bases(A, B, C))), status, stats)
 
@@ -220,7 +221,7 @@ def _solve_tridiagonal(A: Tridiagonal, B: Factor, C: Array) -> Solution:
     R, omega = np.asarray(C), np.asarray(B.values)
     V = None if B.vectors is None else np.asarray(B.vectors)
     W = A.from_basis(A.shifted_solve(A.to_basis(R if V is None else product(R, V)), omega))
-    return Solution(W if V is None else product(W, transposed(V)), status, stats)
+    return Solution(W if V is None else product(W, np.matrix_transpose(V)), status, stats)
 
 
 def _to_bases(A: Factor, B: Factor, C: Array) -> Array:

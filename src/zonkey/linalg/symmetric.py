@@ -193,8 +193,8 @@ class Tridiagonal:
         if len(self.diagonal) == 1:
             return self.diagonal
         # In float32 the values lose digits: 85 rounding units at d = 2048.
-        wide = (M.astype(np.float64) for M in (self.diagonal, self.off_diagonal))
-        return np.asarray(eigvalsh_tridiagonal(*wide), dtype=self.diagonal.dtype)
+        diagonal, off_diagonal = (M.astype(float) for M in (self.diagonal, self.off_diagonal))
+        return np.asarray(eigvalsh_tridiagonal(diagonal, off_diagonal), self.diagonal.dtype)
 
     def transformed(self, *, scale: float = 1.0, shift: float = 0.0) -> Tridiagonal:
         """Return the factor of ``scale * A + shift * I`` (scale >= 0) at no cost."""
@@ -335,7 +335,8 @@ def _lower_half(M: np.ndarray) -> np.ndarray:
     return half.T
 
 
-def _eigenvalue(diagonal: np.ndarray, off_diagonal: np.ndarray, i: int) -> np.floating:
+def _eigenvalue(diagonal: np.ndarray, off_diagonal: np.ndarray, i: int) -> float:
     if len(diagonal) == 1:
         return diagonal[0]
-    return eigvalsh_tridiagonal(diagonal, off_diagonal, select="i", select_range=(i, i))[0]
+    values = eigvalsh_tridiagonal(diagonal, off_diagonal, select="i", select_range=(i, i))
+    return np.asarray(values)[0]
