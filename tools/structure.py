@@ -3,8 +3,8 @@
     python tools/structure.py
 
 "before" holds the figures of the first release, "wanted" the goals of the refactoring after
-it. "now" is measured on the package that Python imports. The original count of docstrings covered fewer
-objects: the rules of `check_docstrings.py` give 220 of 295 for the same release.
+it. "now" is measured on the package that Python imports. The original count of docstrings covered
+fewer objects: the rules of `check_docstrings.py` give 220 of 295 for the same release.
 """
 
 from __future__ import annotations
