@@ -1,29 +1,33 @@
-# Every target sets up .venv by itself; nothing but Python 3.11+, make and a package index is needed.
+# Every target creates .venv if needed; requirements: Python 3.11+, make and a package index.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check format bench results constraints clean
+.PHONY: demo test check format structure bench results constraints clean
 
-demo: $(VENV)/.runtime ## the main job on the embedded data: a table and a picture
+demo: $(VENV)/.runtime ## classify emoji of unseen classes: a table and a page
 	$(BIN)/zonkey demo
 
-test: $(VENV)/.dev ## the test suite, and the coverage that the maths must keep
+test: $(VENV)/.dev ## tests, and minimum coverage of the mathematics
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=
 	$(BIN)/python -m coverage report --include='*/zonkey/linalg/*,*/zonkey/core/*' --fail-under=95
 
-check: $(VENV)/.dev ## linters, types, import direction
+check: $(VENV)/.dev ## linters, types, import direction, docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_docstrings.py
 
-format: $(VENV)/.dev
+format: $(VENV)/.dev ## automatic fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## tables of speed and accuracy, a page of them; long, not part of the tests
+structure: $(VENV)/.dev ## size of the code base, length of call paths, docstring failures
+	$(BIN)/python tools/structure.py
+
+bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not part of the tests
 	$(BIN)/python benchmarks/fit_speed.py
 	$(BIN)/python benchmarks/sylvester_speed.py
 	$(BIN)/python benchmarks/search_speed.py
@@ -37,11 +41,11 @@ bench: $(VENV)/.dev ## tables of speed and accuracy, a page of them; long, not p
 	$(BIN)/zonkey bench all
 	$(BIN)/zonkey report
 
-results: $(VENV)/.runtime ## docs/results.md, from the runs on the embedded data that lie beside it
+results: $(VENV)/.runtime ## docs/results.md, from the records in docs/runs
 	$(BIN)/zonkey bench all --data emoji --quick --runs docs/runs
 	$(BIN)/zonkey report --runs docs/runs --markdown docs/results.md
 
-constraints: ## pin what the newest releases resolve to
+constraints: ## pin the newest releases
 	$(PYTHON) -m venv .venv-pins
 	.venv-pins/bin/python -m pip install --quiet -e ".[dev]" hatchling editables
 	(head -1 constraints.txt; .venv-pins/bin/python -m pip freeze --exclude-editable | sed 's/+.*//') > constraints.tmp

@@ -1,9 +1,9 @@
-"""Fit time and accuracy beside what one would run instead: scipy, NumPy and scikit-learn.
+"""Compare fit time and accuracy with SciPy, NumPy and scikit-learn.
 
-All methods get the same unit-length features and prototypes, in one run on one thread, timed by the
-clock of the processor, so that other work on the machine does not count. They keep their default
-parameters: those of the constructor for zonkey and scikit-learn, and for the formulas of SAE and
-ESZSL the defaults of the peers. No parameter is chosen on test classes.
+All methods get the same unit-length features and prototypes, in one run on one thread. Times are
+processor times, which exclude other work on the machine. Parameters are defaults: those of the
+constructors for zonkey and scikit-learn, those of the peers for the formulas of SAE and ESZSL. No
+parameter is chosen on test classes.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from zonkey.preprocessing import FeatureNormalizer
 N, D, K, SEEN, UNSEEN, TEST_PER_CLASS, NOISE = 19_832, 2_048, 85, 40, 10, 50, 4.0
 LAM, GAMMA, ESZSL_LAM = 1.0, 1.0, 0.1  # defaults of zonkey.peers.zsl
 MAX_ITER, REPEATS = 100, 2
-SHORT = {"param_grid": {"whiten__shrinkage": [0.25, 4.0]}, "cv": 2}  # the search of the README
+SHORT = {"param_grid": {"whiten__shrinkage": [0.25, 4.0]}, "cv": 2}  # as in the README
 
-# Scores of samples for classes that are given by their prototypes, the higher the better.
+# Scores of samples X for classes with prototypes Y; higher is better.
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Training samples of seen classes, test samples of seen and of unseen ones."""
+    """Training samples of seen classes, and test samples of seen and unseen classes."""
 
     name: str
     X: np.ndarray
@@ -51,23 +51,23 @@ class Data:
     search: dict[str, Any] = field(default_factory=dict)  # options of presets.recommended
 
     def classes(self, part: str) -> np.ndarray:
-        """Return the labels that a sample of the part may have."""
+        """Return the candidate classes of "seen" or "unseen" test samples."""
         labels = np.unique(self.y)
         return labels if part == "seen" else np.setdiff1d(self.prototypes.labels, labels)
 
     @property
     def codes(self) -> np.ndarray:
-        """Position of the class of each training sample among the seen ones."""
+        """Index of the class of each training sample among the seen classes."""
         return np.unique(self.y, return_inverse=True)[1]
 
     @property
     def Y_s(self) -> np.ndarray:
-        """Prototypes of the seen classes, one a row."""
+        """Prototypes of the seen classes, one per row."""
         return self.prototypes.subset(self.classes("seen")).matrix.astype(np.float64)
 
 
 def generated() -> Data:
-    """Generate rectified, unit-length features around projected attributes, as large as AwA."""
+    """Generate rectified, unit-length features around projected attributes, in the size of AwA."""
     rng = np.random.default_rng(0)
     Y = rng.random((SEEN + UNSEEN, K))
     Y /= np.linalg.norm(Y, axis=1, keepdims=True)
@@ -87,7 +87,7 @@ def generated() -> Data:
 
 
 def cub() -> Data | None:
-    """Load CUB with attributes, where it is there."""
+    """Load CUB with attributes; return None if it is absent."""
     path = folder().parent / "xlsa17" / "data" / "CUB"
     if not path.exists():
         return None
@@ -105,7 +105,7 @@ def cub() -> Data | None:
 
 
 def sae_by_scipy(data: Data) -> Scores:
-    """Solve S S' W + lambda W X X' = (1 + lambda) S X'; compare W x and s by the cosine."""
+    """Solve S S' W + lambda W X X' = (1 + lambda) S X'; scores are cosines of W x and s."""
     X, S = data.X.T, data.Y_s[data.codes].T
     W = solve_sylvester(S @ S.T, LAM * (X @ X.T), (1 + LAM) * (S @ X.T))
     return lambda X, Y: (X @ W.T) @ (Y / np.linalg.norm(Y, axis=1, keepdims=True)).T
@@ -123,13 +123,13 @@ def eszsl_by_scipy(data: Data) -> Scores:
 
 
 def ridge_to_semantics(data: Data) -> Scores:
-    """Regress prototypes on features; the nearest prototype wins."""
+    """Regress prototypes on features; predict the nearest prototype."""
     model = Ridge().fit(data.X, data.Y_s[data.codes])
     return lambda X, Y: nearness(model.predict(X), Y)
 
 
 def ridge_to_features(data: Data) -> Scores:
-    """Regress features on prototypes; the nearest predicted center wins."""
+    """Regress features on prototypes; predict the nearest regressed center."""
     model = Ridge().fit(data.Y_s[data.codes], data.X)
     return lambda X, Y: nearness(X, model.predict(Y))
 
@@ -153,7 +153,7 @@ OURS = {
 
 
 def best_of(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the seconds of the best attempt; every method gets as many."""
+    """Return the shortest of `REPEATS` times, and the last result."""
     seconds, result = [], None
     for _ in range(REPEATS):
         start = time.process_time()
@@ -180,7 +180,7 @@ def own_accuracies(data: Data, model: Any, prepare: Callable = lambda X: X) -> d
 
 def logistic(data: Data) -> tuple[float, dict[str, float]]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the limit is in the name of the row
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the row states max_iter
         fit = LogisticRegression(max_iter=MAX_ITER).fit
         seconds, model = best_of(lambda: fit(data.X, data.y))
     X, y = data.seen
@@ -188,7 +188,7 @@ def logistic(data: Data) -> tuple[float, dict[str, float]]:
 
 
 def recommended(data: Data) -> tuple[float, float, dict[str, float]]:
-    """Return the seconds of the search and of one fit of what it chose, and accuracies."""
+    """Return the times of the search and of one fit of its choice, and accuracies."""
     start = time.process_time()
     search = presets.recommended(data.prototypes, random_state=0, **data.search)
     search.fit(data.X, data.y)
@@ -223,18 +223,18 @@ def compare(data: Data) -> list[dict[str, Any]]:
 
 
 NOTES = f"""
-Seconds are of processor time on one thread, the best of {REPEATS} fits on the same float64 matrix;
-"ratio" is to zonkey's `ZeroShotClassifier`, which also synthesizes samples and solves up to five
-more equations. Accuracy is the mean over classes: "unseen" among the unseen classes, "seen" of
-held-out samples among the seen classes. Logistic regression knows no prototypes and cannot name an
-unseen class.
+Times are processor times on one thread, the best of {REPEATS} fits on the same float64 matrix.
+"ratio" is relative to zonkey's `ZeroShotClassifier`, which also synthesizes samples and solves up
+to five more equations. Accuracy is the mean over classes: "unseen" for unseen classes among the
+unseen ones, "seen" for held-out samples among the seen classes. Logistic regression uses no
+prototypes and cannot predict an unseen class.
 
-Parameters are defaults: SAE lambda = {LAM:g}, ESZSL gamma = {GAMMA:g} and lambda = {ESZSL_LAM:g} in
-both forms, `Ridge(alpha=1)`, `LogisticRegression(C=1)`, the paper's for `ZeroShotClassifier`;
-`presets.recommended` chooses its own on held-out training classes, here by the short search of the
-README. The data are generated, with the noise set by hand after a few trials on smaller data, so
-that methods differ at all. That equal methods agree says that they are implemented alike; which
-is best, these data cannot tell.
+Parameters are defaults: SAE lambda = {LAM:g}, ESZSL gamma = {GAMMA:g} and lambda = {ESZSL_LAM:g}
+in both implementations, `Ridge(alpha=1)`, `LogisticRegression(C=1)`, the paper's for
+`ZeroShotClassifier`. `presets.recommended` chooses its own on held-out training classes, here by
+the short search of the README. The data are generated. Their noise was set by hand after a few
+trials on smaller data, so that methods differ. Equal accuracies of the same method show that its
+implementations agree; these data do not tell which method is best.
 """
 
 
@@ -242,7 +242,7 @@ def main() -> None:
     threadpool_limits(1)
     data = generated()
     rows = compare(data)
-    title = f"zonkey beside the alternatives: {data.name}"
+    title = f"zonkey and alternatives: {data.name}"
     show(title, rows)
     save("alternatives", {"rows": rows})
     save_markdown("alternatives", title, "python benchmarks/alternatives.py", rows, below=NOTES)
@@ -251,7 +251,7 @@ def main() -> None:
         print(f"No CUB features in {folder().parent}; set ZONKEY_DATA.")
         return
     rows = compare(real)
-    show(f"zonkey beside the alternatives: {real.name}", rows)
+    show(f"zonkey and alternatives: {real.name}", rows)
     print(f"Record: {save('alternatives_cub', {'data': real.name, 'rows': rows})}")
 
 

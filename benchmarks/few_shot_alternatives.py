@@ -1,8 +1,8 @@
-"""Accuracy and time of 5-way tasks beside easyfsl's PT-MAP and prototypical heads.
+"""Compare accuracy and time of 5-way tasks with the PT-MAP and prototypical heads of easyfsl.
 
-All methods get the same unit-length features and the same tasks, those that
-`zonkey.evaluation.n_way_k_shot` draws, one after the other on one thread. The rows of easyfsl are
-left out where it is not installed.
+All methods get the same unit-length features and the same tasks as
+`zonkey.evaluation.n_way_k_shot`, one after the other on one thread. The rows of easyfsl are
+omitted if it is not installed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from zonkey.preprocessing import FeatureNormalizer
 
 WAYS, TASKS = 5, 100
 BASE, NOVEL, PER_CLASS, D, K, LATENT, NOISE = 80, 20, 100, 640, 384, 40, 4.0
-MISSING = "No rows of easyfsl: pip install --no-deps easyfsl (it needs torch, too)."
+MISSING = "No rows for easyfsl. Install it: pip install --no-deps easyfsl (requires torch)."
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Base classes, samples of novel classes, and how large a task is."""
+    """Base classes, samples of novel classes, and the size of a task."""
 
     name: str
     X_base: np.ndarray
@@ -46,11 +46,11 @@ class Problem:
     shots: tuple[int, ...]
     n_query: int
     queries: np.ndarray | None = None  # samples that are never shots
-    worth: Any = "auto"  # of a prototype, in shots, to the recommended model
-    plain_worth: Any = "auto"  # the same without its preprocessing and kernel
+    worth: Any = "auto"  # `fusion` of the recommended model
+    plain_worth: Any = "auto"  # `fusion` without preprocessing and kernel
 
     def tasks(self, n_shot: int) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-        """Yield support, queries and a seed for each task, as `n_way_k_shot` draws them."""
+        """Yield support set, queries and seed per task, as `n_way_k_shot` draws them."""
         sizes = {"n_way": WAYS, "n_shot": n_shot, "n_query": self.n_query}
         for number in range(TASKS):
             rng = np.random.default_rng([0, number])
@@ -63,7 +63,7 @@ def unit(X: np.ndarray) -> np.ndarray:
 
 
 def generated() -> Problem:
-    """Generate rectified features around a latent code that the prototypes show, too."""
+    """Generate rectified features and prototypes from a shared latent code."""
     rng = np.random.default_rng(0)
     latent = rng.standard_normal((BASE + NOVEL, LATENT))
     Y = latent @ rng.standard_normal((LATENT, K))
@@ -77,14 +77,14 @@ def generated() -> Problem:
 
 
 def emoji() -> Problem:
-    """Take the embedded emoji: four pictures a class may be shots, the fifth is the query."""
+    """Load the embedded emoji: four pictures per class may be shots, the fifth is the query."""
     data = load_emoji(split="few-shot")
     queries = np.flatnonzero(np.isin(data.split.novel, data.split.query))
     return Problem("emoji", **parts(data), shots=(1, 4), n_query=1, queries=queries)
 
 
 def mini_imagenet() -> Problem | None:
-    """Load mini-ImageNet features; the worth of a prototype is that on validation classes."""
+    """Load mini-ImageNet features; estimate the worth of prototypes on validation classes."""
     if not folder().exists():
         return None
     early = load_mini_imagenet(folder() / "wrn28_10_train64.npz", novel="val")
@@ -117,13 +117,13 @@ def parts(data: Dataset) -> dict[str, Any]:
 
 
 class Head:
-    """A few-shot head of easyfsl under the contract of the estimators here."""
+    """A few-shot head of easyfsl with the interface of zonkey's estimators."""
 
     def __init__(self, head: Any, **options: Any) -> None:
         self.head, self.options = head, options
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        """Hand over the support set."""
+        """Process the support set."""
         import torch
 
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -132,7 +132,7 @@ class Head:
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Return the class of each query; a transductive head looks at all of them at once."""
+        """Predict the class of each query; a transductive head uses all queries together."""
         import torch
 
         with torch.inference_mode():
@@ -140,7 +140,7 @@ class Head:
 
 
 def easyfsl_heads(problem: Problem) -> dict[str, Head]:
-    """Return the heads of easyfsl, none where it is missing."""
+    """Return the heads of easyfsl, or an empty dictionary if it is not installed."""
     try:
         import torch
 
@@ -149,7 +149,7 @@ def easyfsl_heads(problem: Problem) -> dict[str, Head]:
         print(MISSING)
         return {}
     torch.set_num_threads(1)
-    # Its package of methods also imports backbones, and with them torchvision; the heads do not.
+    # Importing the package of methods would also import backbones, which require torchvision.
     methods = ModuleType("easyfsl.methods")
     methods.__path__ = [f"{package.__path__[0]}/methods"]
     sys.modules["easyfsl.methods"] = methods
@@ -206,7 +206,7 @@ def compare(problem: Problem) -> list[dict[str, Any]]:
                     "shots": n_shot,
                     "method": name,
                     "accuracy (%)": f"{100 * interval.mean:.1f} +- {100 * interval.half_width:.1f}",
-                    "ms a task": float(f"{1000 * np.median(seconds):.3g}"),
+                    "ms per task": float(f"{1000 * np.median(seconds):.3g}"),
                 }
             )
     return rows
@@ -218,26 +218,28 @@ def notes() -> str:
     except ImportError:
         heads = "easyfsl"
     return f"""
-{TASKS} tasks of {WAYS} classes; 15 queries a class for generated data, 1 for emoji, of which there
-are five pictures a class. Accuracy with its 95 % interval over tasks; time is the median, by the
-clock of the processor, of support set and prediction together, on one thread, base classes prepared
-before. {heads} on float64 features of unit length, with its own power transform in PT-MAP; without
-unit length, or in float32, the exponentials of PT-MAP can vanish. Parameters are defaults.
+{TASKS} tasks of {WAYS} classes; 15 queries per class for generated data, 1 for emoji, which have
+five pictures per class. Accuracy with its 95 % confidence interval over tasks. Time is the median
+processor time of support set and prediction together, on one thread; base classes are prepared
+before. {heads} on float64 features of unit length, with its own power transform in PT-MAP.
+Without unit length, or in float32, the exponentials of PT-MAP can underflow. Parameters are
+defaults.
 
-PT-MAP is transductive: it uses all queries of a task together, and that each class has as many; the
-others answer each query alone, and do not compare with it. Its power transform cuts off what is
-negative, which suits rectified features; those of emoji are principal components. zonkey's models
-also use a prototype of each class, which the heads of easyfsl and `NearestSupport` do not.
+PT-MAP is transductive: it uses all queries of a task together, and assumes that classes have
+equally many. The other methods classify each query alone and are not comparable with it. Its
+power transform clips negative values, which suits rectified features; the features of emoji are
+principal components. zonkey's models also use a prototype per class, unlike the heads of easyfsl
+and `NearestSupport`.
 
-The noise of the generated features and prototypes was set by hand after a few trials: with less of
-it several methods were at 100 %. How much a prototype helps there is a choice, and no finding.
+The noise of the generated features and prototypes was set by hand after a few trials: with less
+noise several methods reached 100 %. How much a prototype helps there is a choice, not a finding.
 """
 
 
 def main() -> None:
     with threadpool_limits(1):
         rows = [row for problem in (generated(), emoji()) for row in compare(problem)]
-        title = f"{WAYS}-way tasks beside easyfsl"
+        title = f"{WAYS}-way tasks compared with easyfsl"
         show(title, rows)
         save("few_shot_alternatives", {"rows": rows})
         command = "python benchmarks/few_shot_alternatives.py"
@@ -247,7 +249,7 @@ def main() -> None:
             print(f"No features in {folder()}; set ZONKEY_DATA.")
             return
         rows = compare(real)
-        show(f"{WAYS}-way tasks beside easyfsl: {real.name}", rows)
+        show(f"{WAYS}-way tasks compared with easyfsl: {real.name}", rows)
         record = {"rows": rows, "tasks": TASKS, "worths": [real.worth, real.plain_worth]}
         print(f"Record: {save('few_shot_alternatives_mini_imagenet', record)}")
 

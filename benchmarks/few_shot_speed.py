@@ -1,8 +1,8 @@
-"""Time of 600 5-way 5-shot trials, against two fresh eigendecompositions for every solve.
+"""Time of 600 5-way 5-shot trials, relative to two eigendecompositions per solve.
 
-Both sides run the same trials, episodes and steps with the same random numbers. The baseline works
-in the original coordinates and diagonalizes A-hat and B-hat anew at each of the 50 solves of a
-trial; it is measured on a few trials and scaled.
+Both implementations run the same trials, episodes and steps with the same random numbers. The
+baseline works in the original coordinates and diagonalizes A-hat and B-hat at each of the 50 solves
+of a trial. It is measured on a few trials and scaled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARAMETERS = {"rho": 0.5, "alpha": 0.1, "mu": 0.1, "beta": 0.01, "noise": 0.1}
 
 
 def naive_fit(data, equations, W0, X, y, seed) -> np.ndarray:
-    """Fit one support set the naive way."""
+    """Fit one support set with the baseline."""
     known = data.base.moments.prototypes
     novel, codes = np.unique(y, return_inverse=True)
     Y_u = known.subset(novel).matrix
@@ -52,7 +52,7 @@ def naive_fit(data, equations, W0, X, y, seed) -> np.ndarray:
 
 
 def printed_matrices(equations, X, Y_u, delta, alpha) -> tuple[np.ndarray, ...]:
-    """Return A-hat, B-hat and C-hat (Eqs. erplAt0 to erplCt0) of all samples and their delta."""
+    """Return A-hat, B-hat and C-hat, Eqs. 20 (erplAt0) to 22 (erplCt0)."""
     A0, B0, C0, beta = equations.A0, equations.B0, equations.C0, PARAMETERS["beta"]
     A = (1 - alpha) * A0 + alpha * (X.T * delta.sum(axis=1)) @ X + beta * np.eye(len(A0))
     B = (1 - alpha) * B0 + alpha * (Y_u.T * delta.sum(axis=0)) @ Y_u + beta * np.eye(len(B0))
@@ -60,7 +60,7 @@ def printed_matrices(equations, X, Y_u, delta, alpha) -> tuple[np.ndarray, ...]:
 
 
 def naive_seconds(data, model, n_threads: int) -> tuple[float, float]:
-    """Return the seconds of a trial the naive way, and the largest difference from `model`."""
+    """Return the time of a baseline trial, and its largest difference from `model`."""
     equations = NormalEquations.of(data.base.moments)
     W0 = bidirectional_projection(equations, PARAMETERS["beta"]).value
     seconds, errors = [], []
@@ -84,10 +84,10 @@ def main() -> None:
     data = mini_imagenet.load("novel")
     model = FewShotClassifier(base=data.base, n_episodes=EPISODES, tol=0.0, **PARAMETERS)
     rows = []
-    for cores, n_trials in ((1, TRIALS // 10), (2, TRIALS)):  # on one core scaled too
+    for cores, n_trials in ((1, TRIALS // 10), (2, TRIALS)):  # scaled on one core too
         naive, error = naive_seconds(data, model, cores)
         if error > 1e-6:
-            raise SystemExit(f"The two ways differ by {error:.1e} relative in W.")
+            raise SystemExit(f"Baseline and zonkey differ by {error:.1e} relative in W.")
         options = {"n_shot": SHOTS, "n_trials": n_trials, "n_jobs": cores, "progress": True}
         start = time.perf_counter()
         n_way_k_shot({"BPL": model}, data.X, data.y, data.classes, **options)

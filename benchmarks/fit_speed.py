@@ -1,7 +1,7 @@
-"""Time of one fit on AwA-shaped data, against the same algorithm with scipy's solver.
+"""Time of one fit on AwA-shaped data, relative to the same algorithm with SciPy's solver.
 
-Both sides gather the same moments, synthesize the same samples and take the same five steps of
-Algorithm 1; the baseline solves each Sylvester equation with scipy.linalg.solve_sylvester.
+Both implementations compute the same moments, synthesize the same samples and take the same five
+steps of Algorithm 1. The baseline solves each equation with scipy.linalg.solve_sylvester.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def awa_shaped(seed: int) -> tuple[np.ndarray, np.ndarray, Prototypes]:
 
 
 def fit_with_scipy(X: np.ndarray, y: np.ndarray, prototypes: Prototypes) -> np.ndarray:
-    """Run the printed algorithm with a fresh Bartels-Stewart solve at every step."""
+    """Run the printed algorithm with one Bartels-Stewart solve per step."""
     model = ZeroShotClassifier(prototypes, random_state=SEED)
     moments: Moments = model.gather(X, y)
     A0, B0, C0 = moments.A0, moments.B0, moments.C0
@@ -57,13 +57,13 @@ def fit_with_scipy(X: np.ndarray, y: np.ndarray, prototypes: Prototypes) -> np.n
 
 
 class _WithoutFactor(NormalEquations):
-    """Normal equations whose factorization the baseline must not pay for."""
+    """Normal equations without the factorization, which the baseline does not need."""
 
     factor = None  # type: ignore[assignment]
 
 
 def timed(work: Callable[[], Any]) -> tuple[list[float], Any]:
-    """Run a piece of work several times; both sides get the same number of attempts."""
+    """Return the times of `REPEATS` runs, and the last result."""
     times, result = [], None
     for _ in range(REPEATS):
         start = time.perf_counter()
@@ -92,16 +92,16 @@ def main() -> None:
         for name, times in (
             ("with scipy.linalg.solve_sylvester (baseline)", baseline),
             ("zonkey", ours),
-            ("of which gathering the moments", gathering),
-            ("of which A0, one product X'X: the floor", product),
+            ("of which moments", gathering),
+            ("of which A0, one product X'X (lower bound)", product),
         )
     ]
     beyond = float(np.median(ours)) - floor
-    print(f"Beyond A0: {beyond:.2f} s, {beyond / floor:.2f} times the product.")
+    print(f"Time beyond A0: {beyond:.2f} s, {beyond / floor:.2f} times the product.")
     title = (
         f"One fit, paper preset, {STEPS} steps: n={N}, d={D}, k={K}, {SEEN}/{UNSEEN} seen/unseen; "
-        f"{REPEATS} repetitions; relative difference of W {error:.1e}; beyond A0 "
-        f"{beyond / floor:.2f} times the product that forms it"
+        f"{REPEATS} repetitions; relative difference of W {error:.1e}; time "
+        f"beyond A0 {beyond / floor:.2f} times the product that forms it"
     )
     show(title, rows)
     save("fit_speed", {"rows": rows, "relative_difference": float(error), "seed": SEED})

@@ -1,7 +1,7 @@
-"""One GPU against all CPU cores of the same machine, on generated data, in one run.
+"""Compare one GPU with all CPU cores of the same machine, on generated data.
 
-`python benchmarks/gpu.py` needs torch and a CUDA device; `--small` runs the same work on small
-problems and on the CPU alone, to see that it works.
+`python benchmarks/gpu.py` requires torch and a CUDA device. `--small` runs small problems on the
+CPU only, as a test of the script.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zonkey.estimators.nearest_prototype import _BLOCK_SCORES
 from zonkey.evaluation import n_way_k_shot
 from zonkey.linalg import solve
 
-# TFLOP/s of an H200 (SXM) by its data sheet, dense: float64 and TF32 on tensor cores.
+# TFLOP/s of an H200 (SXM) from its data sheet, dense: float64 and TF32 on tensor cores.
 PEAK = {"float64": 67.0, "float32": 67.0, "tf32": 494.5}
 FULL: dict[str, Any] = {
     "moments": [(254_000, 1_024, 1_000), (1_280_000, 2_048, 1_000)],
@@ -43,7 +43,7 @@ SMALL: dict[str, Any] = {
 
 
 class Bench:
-    """The device, the sizes, and how time is taken there."""
+    """Device, problem sizes and timing."""
 
     def __init__(self, small: bool) -> None:
         self.sizes = SMALL if small else FULL
@@ -51,7 +51,7 @@ class Bench:
         self.name = "CPU" if small else torch.cuda.get_device_name()
 
     def seconds(self, work: Callable[[], Any], repeats: int = 3) -> float:
-        """Return the least time of some runs, after one that is not counted."""
+        """Return the shortest time of several runs, after one warm-up run."""
         work()
         return min(self.once(work) for _ in range(repeats))
 
@@ -83,7 +83,7 @@ def figure(value: float, digits: int = 3) -> float:
 
 
 def moments(bench: Bench) -> list[dict[str, Any]]:
-    """Gather A0 and class sums in one pass; on the CPU from an eighth of the samples."""
+    """Compute A0 and class sums in one pass; on the CPU from an eighth of the samples."""
     rows = []
     for n, d, m in bench.sizes["moments"]:
         X = bench.normal(n, d).abs_()
@@ -152,7 +152,7 @@ def sylvester(bench: Bench) -> list[dict[str, Any]]:
 
 
 def generated(bench: Bench, n: int, d: int, k: int, seen: int, unseen: int) -> tuple[Any, ...]:
-    """Rectified features around projected prototypes, as in benchmarks/fit_speed.py."""
+    """Generate rectified features around projected prototypes, as in benchmarks/fit_speed.py."""
     rng = np.random.default_rng(0)
     Y = rng.random((seen + unseen, k))
     Y /= np.linalg.norm(Y, axis=1, keepdims=True)
@@ -189,17 +189,17 @@ def fits(bench: Bench) -> list[dict[str, Any]]:
 
 
 def operations(shots: int, d: int, base: int) -> float:
-    """Count those of one trial, 10 episodes of 5 steps.
+    """Return the number of operations of one trial, 10 episodes of 5 steps.
 
-    Scores of synthesized samples, two products with the update each for a residual and for a step
-    of conjugate gradients, and one turn of W.
+    Counted are the scores of synthesized samples, two products with the update each for a residual
+    and for a conjugate-gradient iteration, and one rotation of W.
     """
     k, made, rank = base + 5, 25 * shots, 5 * shots + 5
     return 10 * 5 * (2 * made * d * k + 4 * 2 * d * rank * k + 2 * d * k * k)
 
 
 def trials(bench: Bench) -> list[dict[str, Any]]:
-    """5-way trials of the shape of mini-ImageNet: 80 base classes, 640 features."""
+    """Run 5-way trials in the shape of mini-ImageNet: 80 base classes, 640 features."""
     rng = np.random.default_rng(0)
     base, novel, d, k = 80, 20, 640, 384
     Y = rng.standard_normal((base + novel, k))
@@ -224,7 +224,7 @@ def trials(bench: Bench) -> list[dict[str, Any]]:
         run(on_device, labels, inside)
         results: dict[str, np.ndarray] = {}
         taken = bench.once(lambda: results.update(gpu=run(on_device, labels, inside)))  # noqa: B023
-        # Threads of one process share its lock: all cores are not always the best number.
+        # Threads share the interpreter lock: using all cores is not always fastest.
         of_host = min(
             bench.once(lambda: results.update(cpu=run(X, y, is_base, n_jobs=jobs)))  # noqa: B023
             for jobs in (os.cpu_count(), (os.cpu_count() or 2) // 2)
@@ -274,7 +274,7 @@ def predictions(bench: Bench) -> list[dict[str, Any]]:
                 "predict (s)": figure(taken),
                 "ratio": figure(taken / floor),
                 "predict_top, k = 5 (s)": figure(top),
-                "ratio of that": figure(top / floor),
+                "ratio of predict_top": figure(top / floor),
             }
         )
     allow_tf32(False)
@@ -286,12 +286,12 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="small problems, on the CPU")
     small = parser.parse_args().small
     if not small and not torch.cuda.is_available():
-        print("No CUDA device here: benchmarks/results/gpu.md is left as it is.")
+        print("No CUDA device: benchmarks/results/gpu.md is unchanged.")
         return
     bench = Bench(small)
     tables = {}
     for heading, work in {
-        "Moments of the samples: A0 and class sums": moments,
+        "Moments: A0 and class sums": moments,
         "One Sylvester equation": sylvester,
         "One fit, paper preset": fits,
         "Few-shot trials, 5-way, 10 episodes x 5 steps": trials,
@@ -302,16 +302,17 @@ def main() -> None:
     record = {"rows": tables, "device": bench.name, "torch": torch.__version__}
     save("gpu", record)
     if bench.device.type == "cuda":
-        title = f"{bench.name} against {os.cpu_count()} CPU cores of the same machine"
+        title = f"{bench.name} compared with {os.cpu_count()} CPU cores of the same machine"
         notes = [
-            "Peaks by the data sheet (dense, TFLOP/s): float64 and float32 67, TF32 494.5.",
-            "Moments on the CPU: an eighth of the samples, times 8. Their sums are float64 in all "
-            "rows; what the rows name is the type of the products of blocks.",
-            "Errors of A0 are relative to its largest entry in float64.",
-            "Shares of peak of the solver count 9 d^3 + 9 k^3 for two eigendecompositions and "
-            "4 d k (d + k) for products; those of the trials count what `operations` does, and "
-            "their time includes drawing noise on the host and predicting.",
-            "Trials on the CPU: the better of as many and half as many threads as cores.",
+            "Peaks from the data sheet (dense, TFLOP/s): float64 and float32 67, TF32 494.5.",
+            "Moments on the CPU: an eighth of the samples, times 8. Sums are float64 in all rows; "
+            "the rows name the type of the block products.",
+            "Errors of A0 are relative to its largest entry.",
+            "Operations of the solver: 9 d^3 + 9 k^3 for two eigendecompositions and 4 d k (d + k) "
+            "for products; those of trials are counted by `operations`, and their time includes "
+            "drawing noise on the host and prediction.",
+            "Trials on the CPU: the better of two runs, with one thread per core and with half as "
+            "many.",
         ]
         machine = f"{bench.name}, torch {torch.__version__}"
         below = "\n" + "".join(f"- {note}\n" for note in notes)

@@ -1,11 +1,10 @@
-"""Time and peak memory of a fit and of a prediction, against n, d, k and q, one at a time.
+"""Time and peak memory of fit and predict against n, d, k and q, varied one at a time.
 
-Every point is measured in a process of its own, on one thread and by the clock of the processor, so
-that slopes are those of the work: not of what threads gain, nor of what else is running. Memory is
-the peak of the resident set during the work less the resident set before it, as the system counts
-it: the workspace of LAPACK is in it, which tracemalloc does not see, and the samples, which are
-there before, are not. Only where moments are gathered from chunks is there no matrix of samples,
-and a chunk counts.
+Every point runs in its own process on one thread. Processor time excludes other work and gains from
+threads, so that slopes reflect the algorithm. Memory is the peak resident set during the work minus
+the resident set before it. It includes the workspace of LAPACK, which tracemalloc does not see, but
+not the samples, which exist before. When moments are computed from chunks, there is no matrix of
+samples, and one chunk is included.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from zonkey import Moments, Prototypes, ZeroShotClassifier
 from zonkey.bench.memory import peak_memory_mb, reset_peak_memory
 
 REPEATS, AT_LEAST_S, CHUNK = 3, 0.3, 2_048
-LEAST_MB = 5.0  # below, what is measured is where the system happens to put pages
+LEAST_MB = 5.0  # smaller values depend on the page allocation of the system
 
 
 @dataclass(frozen=True)
@@ -56,14 +55,14 @@ WHAT = ("fit", "fit from chunks", "predict")
 
 
 class Measured(NamedTuple):
-    """Best time, and peak memory beyond what was there before."""
+    """Best time and additional peak memory."""
 
     seconds: float
     megabytes: float
 
 
 class Source:
-    """Rectified, unit-length features around projected attributes, made a few rows at a time."""
+    """Rectified, unit-length features around projected attributes, generated in chunks."""
 
     def __init__(self, size: Size) -> None:
         rng = np.random.default_rng(0)
@@ -75,11 +74,11 @@ class Source:
 
     @property
     def prototypes(self) -> Prototypes:
-        """Of seen and unseen classes."""
+        """Prototypes of seen and unseen classes."""
         return Prototypes(np.arange(len(self.Y)), self.Y)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Return some samples; the same ones whenever they begin at the same place."""
+        """Return a chunk of samples; deterministic for a given `start`."""
         rng = np.random.default_rng([1, start])
         X = self.centers[self.y[start:stop]]
         X += rng.standard_normal(X.shape)
@@ -88,7 +87,7 @@ class Source:
         return X
 
     def everything(self) -> np.ndarray:
-        """Return all samples, made in place, so that nothing but them stays in memory."""
+        """Return all samples, generated in place to keep peak memory low."""
         X = np.empty((self.size.n, self.size.d))
         for start in range(0, len(X), CHUNK):
             X[start : start + CHUNK] = self.rows(start, min(start + CHUNK, len(X)))
@@ -96,7 +95,7 @@ class Source:
 
 
 def measured(work: Callable[[], float]) -> Measured:
-    """Run work, which returns its seconds, once for its memory and then for its time."""
+    """Measure work that returns its own time: first run for memory, further runs for time."""
     reset_peak_memory()
     before = peak_memory_mb() or 0.0
     work()
@@ -114,7 +113,7 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 def from_chunks(source: Source) -> float:
-    """Gather moments and fit; return the seconds without those that made the samples."""
+    """Compute moments and fit; return the time without generating samples."""
     moments, seconds = Moments(source.prototypes), 0.0
     for start in range(0, source.size.n, CHUNK):
         stop = min(start + CHUNK, source.size.n)
@@ -124,7 +123,7 @@ def from_chunks(source: Source) -> float:
 
 
 def point(what: str, size: Size, model: ZeroShotClassifier | None) -> tuple[Measured, Any]:
-    """Measure one point; runs in a new process. A fit returns its model, to predict with."""
+    """Measure one point in a new process; also return the model if it is a fit."""
     threadpool_limits(1)
     small = Source(Size(n=200, d=16, k=8, p=4, q=2))
     ZeroShotClassifier(small.prototypes).fit(small.everything(), small.y).predict(small.rows(0, 2))
@@ -149,7 +148,7 @@ def measure(size: Size) -> dict[str, Measured]:
 
 
 def slope(values: tuple[int, ...], figures: list[float], least: float = 0.0) -> str:
-    """Return the exponent of growth over the upper half of the values, or a dash if too small."""
+    """Return the exponent of growth over the upper half, or a dash if figures are too small."""
     half = len(values) // 2
     if min(figures[half:]) < least:
         return "-"
@@ -206,22 +205,20 @@ def draw(results: dict[str, list[dict[str, Measured]]]) -> None:
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     fixed = ", ".join(f"{name} = {value:,}" for name, value in asdict(Size()).items())
     figure.suptitle(
-        "Growth of time and peak memory, with slopes of the upper half; "
-        f"what is not varied: {fixed}"
+        f"Growth of time and peak memory, with slopes of the upper half; fixed values: {fixed}"
     )
     (HERE / "results" / "growth.png").write_bytes(file_bytes(figure)["png"])
 
 
 NOTES = f"""
-What is not varied is {", ".join(f"{name} = {value:,}" for name, value in asdict(Size()).items())};
+Fixed values are {", ".join(f"{name} = {value:,}" for name, value in asdict(Size()).items())};
 features are float64. "slope" is the exponent of growth over the upper half of the values: 1 is
-linear, a dash stands where less than {LEAST_MB:g} MB leave nothing to say. "fit" is
-`ZeroShotClassifier().fit` with the paper's defaults, synthesis and competition on; "fit from
+linear; a dash marks memory below {LEAST_MB:g} MB, which is too small to tell. "fit" is
+`ZeroShotClassifier().fit` with the paper's defaults, including synthesis and competition. "fit from
 chunks" is `Moments.update` over chunks of {CHUNK:,} samples, then `fit_moments`, without the time
-that makes the chunks; "predict" is that of n samples among q classes. Seconds are of processor
-time on one thread, the best of {REPEATS} or more. MB are the peak of the resident set during the
-work less the resident set before, in a process of its own: beyond the samples themselves, where
-these are one matrix.
+to generate chunks. "predict" predicts n samples among q classes. Times are processor times on one
+thread, the best of at least {REPEATS}. MB are the peak resident set during the work minus the
+resident set before, in a separate process. They exclude the matrix of samples, if there is one.
 
 ![Time and peak memory, log-log](growth.png)
 """

@@ -1,4 +1,4 @@
-"""mini-ImageNet features for the few-shot benchmarks: unit length, with class prototypes."""
+"""Load unit-length mini-ImageNet features and prototypes for the few-shot benchmarks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zonkey.preprocessing import FeatureNormalizer
 
 @dataclass(frozen=True, eq=False)
 class MiniImageNet:
-    """Samples of the classes to test on, and the base classes."""
+    """Samples of the test classes, and the base classes."""
 
     X: np.ndarray
     y: np.ndarray
@@ -31,7 +31,7 @@ def folder() -> Path:
 
 
 def load(part: str) -> MiniImageNet:
-    """Return 20 novel classes, or 16 validation classes of a backbone that never saw them."""
+    """Return the 20 novel classes, or 16 validation classes unknown to their backbone."""
     path = folder() / ("wrn28_10.npz" if part == "novel" else "wrn28_10_train64.npz")
     data = load_mini_imagenet(path, novel="test" if part == "novel" else "val")
     X = FeatureNormalizer().fit_transform(data.X.astype(np.float64))

@@ -1,7 +1,7 @@
-"""Time of a prediction among many classes, against the bare matrix product of its scores.
+"""Time of a prediction among many classes, relative to the matrix product of its scores.
 
-The product runs over the same blocks of samples and keeps nothing; a prediction also subtracts
-what depends on the class and finds the best, and checks its input.
+The product uses the same blocks of samples and discards its results. A prediction also subtracts a
+constant per class, finds the best class, and validates its input.
 """
 
 from __future__ import annotations

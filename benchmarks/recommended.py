@@ -1,9 +1,10 @@
-"""The recommended presets on CUB and mini-ImageNet, all parameters chosen away from the test.
+"""Accuracy of the recommended presets on CUB and mini-ImageNet.
 
-Zero-shot: `presets.recommended` on the training classes of CUB, with attributes and with sentences;
-accuracy among unseen classes, and the harmonic mean with the penalty chosen on held-out classes.
-Few-shot: `presets.recommended_few_shot` chooses on the 16 validation classes of the backbone that
-was trained on 64 classes; what it chose is carried over to the one trained on 80.
+Zero-shot: `presets.recommended` on the training classes of CUB, with attributes and with sentences.
+Reported are the accuracy among unseen classes, and the harmonic mean with the penalty chosen on
+held-out classes. Few-shot: `presets.recommended_few_shot` chooses on the 16 validation classes with
+a backbone trained on 64 classes; the choice is applied to the backbone trained on 80. No parameter
+is chosen on test classes.
 """
 
 from __future__ import annotations

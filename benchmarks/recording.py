@@ -1,4 +1,4 @@
-"""Where benchmark figures go: a table on the terminal and one JSON record a run."""
+"""Show benchmark results as a table, and store one JSON record per run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
 
 
 def environment() -> dict[str, Any]:
-    """Describe software and machine."""
+    """Return versions, date and machine."""
     names = ("zonkey", "numpy", "scipy", "scikit-learn")
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -40,7 +40,7 @@ def environment() -> dict[str, Any]:
 
 
 def save(name: str, record: dict[str, Any]) -> Path:
-    """Write a record; the file appears whole or not at all."""
+    """Write a record atomically."""
     path = HERE / "records" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     part = path.with_suffix(".part")
@@ -52,7 +52,7 @@ def save(name: str, record: dict[str, Any]) -> Path:
 def save_markdown(
     name: str, title: str, command: str, rows: list[dict[str, Any]], *, below: str = ""
 ) -> Path:
-    """Write a table to benchmarks/results, for figures computed from generated data only."""
+    """Write one table to benchmarks/results; only for generated or embedded data."""
     return save_page(name, title, command, {"": rows}, below=below)
 
 
@@ -65,7 +65,7 @@ def save_page(
     machine: str = "",
     below: str = "",
 ) -> Path:
-    """Write several tables under their headings, and a text below; likewise."""
+    """Write tables with headings, then a text, to benchmarks/results; see `save_markdown`."""
     described = environment()
     versions = ", ".join(f"{key} {value}" for key, value in described["versions"].items())
     host = f"{described['machine']['processor']}, {described['machine']['cpus']} CPUs"

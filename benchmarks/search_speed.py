@@ -1,8 +1,8 @@
-"""Cost of a grid search over rho, alpha and mu on AwA-shaped data, in single fits, in one run.
+"""Cost of a grid search over rho, alpha and mu on AwA-shaped data, in units of single fits.
 
-`ZeroShotSearchCV` over 5 x 5 x 5 points and 3 class-wise folds, against the time of one fit from
-raw samples; some of the points are fitted and scored on raw folds as well, the naive way, and must
-have the same score.
+`ZeroShotSearchCV` over 5 x 5 x 5 points and 3 class-wise folds is compared with the time of one
+fit from raw samples. Some points are also fitted and scored by a naive loop over raw folds and
+must have the same score.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLDS, REPEATS, CHECKED, SEED = 3, 3, 5, 0
 
 
 def naive_scores(model, X, y, seen, points) -> np.ndarray:
-    """Fit and score points the naive way, on the raw samples of every fold."""
+    """Fit and score points on the raw samples of every fold."""
     scores = []
     for train, test in ClassKFold(FOLDS).split(X, y):
         own = model.set_params(prototypes=model.prototypes.subset(seen))
@@ -37,9 +37,9 @@ def naive_scores(model, X, y, seen, points) -> np.ndarray:
 
 
 def main() -> None:
-    warnings.simplefilter("ignore")  # the guard on mu speaks up for every strong competition
+    warnings.simplefilter("ignore")  # the guard on mu warns at every strong competition
     X, y, prototypes = awa_shaped(SEED)
-    # Harder than for a comparison of speed alone: scores that are all 1 would agree too easily.
+    # Additional noise: scores that are all 1 would agree trivially.
     X = X + np.random.default_rng(1).normal(scale=0.05, size=X.shape)
     model = ZeroShotClassifier(prototypes, random_state=SEED)
     single = []
@@ -53,7 +53,7 @@ def main() -> None:
     results = search.cv_results_
     chosen = np.random.default_rng(SEED).choice(len(results["params"]), CHECKED, replace=False)
     points = [results["params"][i] for i in chosen]
-    # The search draws one seed for all of its fits.
+    # The search draws one seed for all fits.
     seed = np.random.RandomState(SEED).randint(2**31 - 1)
     naive = ZeroShotClassifier(prototypes, random_state=seed)
     expected = naive_scores(naive, X, y, np.unique(y), points)

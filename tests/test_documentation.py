@@ -1,4 +1,4 @@
-"""The examples that users read are run as they stand."""
+"""Documents are correct: examples run, links lead somewhere, named files and equations exist."""
 
 import doctest
 import importlib
@@ -98,6 +98,39 @@ def test_functions_named_in_the_notation_exist():
     for package, file, function, method in named:
         found = getattr(importlib.import_module(f"zonkey.{package}.{file}"), function)
         assert not method or hasattr(found, method), (file, function, method)
+
+
+def test_every_equation_is_cited_by_number_and_label():
+    text = (ROOT / "docs" / "notation.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d+) \| (\w*) ?\|", text, re.M)
+    assert [int(number) for number, _ in rows] == list(range(1, 24))
+    files = (ROOT / "src").rglob("*.py")
+    code = " ".join(re.sub(r"\s+", " ", path.read_text("utf-8")) for path in files)
+    cited = cited_equations(code)
+    missing = [row for row in rows if row not in cited]
+    assert not missing, "not cited in src as 'Eq. NUMBER (LABEL)'"
+    assert not [pair for pair in cited if pair[1] and pair not in rows], "not in docs/notation.md"
+
+
+def cited_equations(code):
+    """Return (number, label) of "Eq. 1 (generate)", "Eqs. 3 (a) and 16 (b)" and "Eqs. 5 to 7"."""
+    found = set()
+    one = r"\d+(?: \(\w+\))?"
+    for citation in re.findall(rf"Eqs?\. ({one}(?:(?:,| and|, and| to) {one})*)", code):
+        numbers = re.findall(r"(\d+)(?: \((\w+)\))?", citation)
+        found.update(numbers)
+        if " to " in citation:
+            first, last = int(numbers[0][0]), int(numbers[-1][0])
+            found.update((str(number), "") for number in range(first, last + 1))
+    return found
+
+
+def test_citations_of_equations_are_read():
+    code = "Eq. 1 (generate) and Eqs. 3 (subgrad0) and 16 (subgrad01); Eqs. 5 to 7. Eq. 8."
+    assert cited_equations(code) == {
+        *{("1", "generate"), ("3", "subgrad0"), ("16", "subgrad01")},
+        *{("5", ""), ("6", ""), ("7", ""), ("8", "")},
+    }
 
 
 def test_the_results_page_is_made_of_the_runs_beside_it():

@@ -3,9 +3,10 @@
     pip install --group emoji     # see pyproject.toml
     python tools/build_emoji.py
 
-fetches the packages (npm), draws every emoji in every style, computes features and embeddings,
-and writes src/zonkey/datasets/data/emoji.npz and emoji.webp. `--check` compares with the files that
-are there instead. The instruction set is fixed, so that rounding is the same on any x86-64 machine.
+This downloads the packages with npm, renders every emoji in every style, computes features and
+embeddings, and writes emoji.npz and emoji.webp to src/zonkey/datasets/data. With `--check` it
+compares with the existing files instead. The instruction set is fixed: rounding is the same on any
+x86-64 machine.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ for _name, _value in {
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }.items():
-    os.environ[_name] = _value  # before the libraries that read them
+    os.environ[_name] = _value  # must precede the imports that read them
 
 import numpy as np  # noqa: E402
 from PIL import Image  # noqa: E402
@@ -56,7 +57,7 @@ TOOLS = (
 
 
 def split_classes(groups: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Draw unseen classes, and among the seen ones those to validate on, from every group."""
+    """Draw unseen classes and, among the seen ones, validation classes from every group."""
     rng = np.random.default_rng(SEED)
     unseen, val = np.zeros(len(groups), bool), np.zeros(len(groups), bool)
     for group in sorted(set(groups)):
@@ -69,7 +70,7 @@ def split_classes(groups: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def reduce(X: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Project on the leading directions of the training samples: test samples have no say."""
+    """Project onto the principal components of the training samples."""
     X = X.astype(np.float64)
     mean = X[train].mean(axis=0)
     centered = X[train] - mean
@@ -80,13 +81,13 @@ def reduce(X: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def build(cache: Path) -> tuple[bytes, bytes]:
-    """Return the two files."""
+    """Return the contents of emoji.npz and emoji.webp."""
     classes = choose(unpack(cache))
     unseen, val = split_classes([emoji.group for emoji in classes])
     n, styles = len(classes), list(STYLES)
     codes = np.repeat(np.arange(n), len(styles))
     style = np.tile(np.arange(len(styles)), n)
-    # One picture of every seen class is held out, in a style that changes from class to class.
+    # One picture per seen class is held out, in a style that varies between classes.
     held_out = np.random.default_rng(SEED + 1).integers(len(styles), size=n)
     train = ~unseen[codes] & (style != held_out[codes])
     X = features([emoji.pictures[name] for emoji in classes for name in styles])
@@ -113,21 +114,21 @@ def build(cache: Path) -> tuple[bytes, bytes]:
 
 
 def release(tool: str) -> str:
-    """Return the version of a tool without the label of its build."""
+    """Return the version of a tool without its local build label."""
     return version(tool).split("+")[0]
 
 
 def describe(emoji: Emoji) -> str:
-    """Return the short name and the keywords as one text, worded as MiniLM likes it best.
+    """Return short name and keywords as one text.
 
-    The wording was chosen on validation classes: against "name: keywords" it gains a little.
+    The wording was chosen on validation classes; it is slightly better than "name: keywords".
     """
     keywords = f" ({', '.join(emoji.keywords)})" if emoji.keywords else ""
     return f"a picture of {emoji.name}{keywords}"
 
 
 def sheet(classes: list[Emoji]) -> bytes:
-    """Draw every class once, in the flat style, on one picture of COLUMNS thumbnails a row."""
+    """Draw one thumbnail per class, in the flat style, with COLUMNS thumbnails per row."""
     rows = -(-len(classes) // COLUMNS)
     canvas = Image.new("RGB", (COLUMNS * THUMBNAIL, rows * THUMBNAIL), "white")
     for i, emoji in enumerate(classes):
@@ -154,7 +155,9 @@ def main() -> None:
             part.write_bytes(data)
             part.replace(path)
     if arguments.check and different:
-        raise SystemExit("The embedded files differ from what the packages give.")
+        raise SystemExit(
+            "The embedded files differ from a rebuild. Run this script without --check."
+        )
 
 
 if __name__ == "__main__":

