@@ -221,6 +221,29 @@ def finite_differences(function, W, step=1e-4):
     return gradient
 
 
+def weights_at(competition, W):
+    """f, eta and xi at W."""
+    return competition.weights(competition.start(W))
+
+
+def solved(competition, eta, xi, alpha, mu, start=None):
+    """The solution of Eq. erpllinear1, with less mu where the guard asks for it, and that mu."""
+    used = competition.safe_mu(eta, xi, alpha, mu)
+    return competition.solution(eta - used * xi, alpha, start), used
+
+
+def alphas_of(competition):
+    """Return a list that, from now on, gets the alpha of every step."""
+    alphas, solve = [], competition.solve
+
+    def noted(state, eta, xi, alpha, mu, active):
+        alphas.append(alpha)
+        return solve(state, eta, xi, alpha, mu, active)
+
+    competition.solve = noted
+    return alphas
+
+
 def smallest(M):
     """The smallest eigenvalue of a symmetric matrix."""
     return np.linalg.eigvalsh(M)[0]

@@ -43,7 +43,7 @@ def test_projections_agree_with_numpy(library, model):
     np.testing.assert_allclose(library.numpy(solution.value), expected.value, rtol=1e-9)
 
 
-@pytest.mark.parametrize("rule", ["second-best", "best", "assigned"])
+@pytest.mark.parametrize("rule", ["second-best", None, "assigned"])
 @pytest.mark.parametrize("n_g", [3, 20])  # an iterative and a direct solve
 @pytest.mark.parametrize("mu", [0.2, 0.9])  # the second may need the guard
 def test_learn_agrees_with_numpy(library, rule, n_g, mu):
@@ -118,7 +118,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("rule", ["second-best", "best", "assigned"])
+@pytest.mark.parametrize("rule", ["second-best", None, "assigned"])
 @pytest.mark.parametrize("forward", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_episodes_agree_with_numpy(library, rule, forward, shape):
@@ -134,8 +134,8 @@ def test_episodes_agree_with_numpy(library, rule, forward, shape):
         **(EXACT | options),
     )
     learning = {"alpha": 0.6, "mu": 0.9, "max_iter": 4, "tol": 1e-4}  # mu may need the guard
-    course = there.learn(library(turned.U.T @ W), **learning)
-    expected = turned.episodes.learn(turned.U.T @ W, **learning)
+    course = learn(there, library(turned.U.T @ W), **learning)
+    expected = learn(turned.episodes, turned.U.T @ W, **learning)
     assert_close(library.numpy(course.W), expected.W)
     np.testing.assert_array_equal(course.mu, expected.mu)
     np.testing.assert_allclose(course.changes, expected.changes, rtol=1e-6, atol=1e-10)

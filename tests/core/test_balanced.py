@@ -186,7 +186,7 @@ def test_moments_are_left_untouched():
 @pytest.mark.parametrize("per", WEIGHTS)
 def test_moments_without_samples_are_refused(per):
     empty = Moments(Prototypes(NAMES, np.eye(4)))
-    with pytest.raises(ValueError, match="seen no sample"):
+    with pytest.raises(ValueError, match="have no samples yet"):
         NormalEquations.of(empty, per)
 
 

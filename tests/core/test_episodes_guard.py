@@ -77,8 +77,8 @@ def test_episodes_with_the_same_counts_share_one_look(monkeypatch):
     turned = Turned(problems, W, beta=0.05, rho=0.8)
     eta, xi = turned.weights(W)
     counts = np.concatenate([eta.sum(axis=2), xi.sum(axis=2)], axis=-1)[0]
-    looks, safe_mu = [], module.safe_mu
-    monkeypatch.setattr(module, "safe_mu", lambda *a, **b: looks.append(1) or safe_mu(*a, **b))
+    looks, lowered = [], module.lowered_mu
+    monkeypatch.setattr(module, "lowered_mu", lambda *a, **b: looks.append(1) or lowered(*a, **b))
     _, course = turned.learn(W, alpha=0.7, mu=0.95, max_iter=1, tol=0.0)
     assert len(looks) == len(np.unique(counts, axis=0)) < 4
     assert course.mu[0, 0, 1] == course.mu[0, 0, 2]
@@ -89,7 +89,7 @@ def test_nothing_is_looked_at_where_classes_have_no_part_in_the_curvature(monkey
     problems = several(1, 1, 2, noise=0.3, shots=1, m=5)
     W = initial_projection(problems[0][0], 0.05)
     turned = Turned(problems, W, beta=0.05, forward=forward)
-    monkeypatch.setattr(module, "safe_mu", None)
+    monkeypatch.setattr(module, "lowered_mu", None)
     monkeypatch.setattr(module, "keeps_its_share", None)
     _, course = turned.learn(W, alpha=0.7, mu=mu, max_iter=2, tol=0.0)
     np.testing.assert_array_equal(course.mu, np.full((2, 1, 2), mu))

@@ -15,6 +15,7 @@ from reference_few_shot import (
 from turned import EXACT, Turned, several
 
 from zonkey.core import episodes
+from zonkey.core.algorithm1 import learn
 from zonkey.core.episodes import Episodes
 from zonkey.core.projection import NormalEquations
 from zonkey.core.synthesis import Synthesized
@@ -33,9 +34,9 @@ SHAPES = [
 @pytest.fixture
 def direct(monkeypatch):
     """A list with an entry for every time that equations were solved one by one."""
-    calls, solve_directly = [], Episodes._solve_directly
+    calls, one_by_one = [], Episodes._solve_one_by_one
     monkeypatch.setattr(
-        Episodes, "_solve_directly", lambda *args: calls.append(1) or solve_directly(*args)
+        Episodes, "_solve_one_by_one", lambda *args: calls.append(1) or one_by_one(*args)
     )
     return calls
 
@@ -112,7 +113,7 @@ def test_the_tolerance_is_never_below_rounding(dtype):
 @pytest.mark.parametrize("shape", [*SHAPES, {"shots": 2, "m": 3}])
 def test_float32_is_kept_and_close(shape):
     W, turned = start(several(5, 2, 2, **shape))
-    expected = turned.episodes.learn(turned.U.T @ W, **LEARNING)
+    expected = learn(turned.episodes, turned.U.T @ W, **LEARNING)
     equations, made = turned.equations, turned.synthesized
     single = [
         M.astype(np.float32)
@@ -126,18 +127,18 @@ def test_float32_is_kept_and_close(shape):
         **(EXACT | {"beta": np.float64(0.3)}),
         forward=np.float64(0.5),
     )
-    course = there.learn((turned.U.T @ W).astype(np.float32), **LEARNING)
+    course = learn(there, (turned.U.T @ W).astype(np.float32), **LEARNING)
     assert course.W.dtype == np.float32
     assert relative_error(course.W, expected.W) < 1e-4
 
 
-@pytest.mark.parametrize("limit", ["MAX_STEPS", "_MAX_REFINEMENTS"])
+@pytest.mark.parametrize("limit", ["_MAX_STEPS", "_MAX_REFINEMENTS"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_direct_solve_stands_in_where_the_iteration_does_not_converge(
     monkeypatch, direct, limit, shape
 ):
     W, turned = start(several(6, 2, 2, **shape))
-    monkeypatch.setattr(conjugate, limit, 0)
+    monkeypatch.setattr(lowrank, limit, 0)
     found, course = turned.learn(W, **LEARNING)
     assert len(direct) == 4
     assert course.statuses == {Status.SOLVED}

@@ -7,6 +7,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import weights_at
 from reference_few_shot import (
     algorithm_1,
     episode,
@@ -18,12 +19,13 @@ from reference_few_shot import (
     sums,
 )
 
+from zonkey.core.algorithm1 import learn
 from zonkey.core.episodes import Episodes
 from zonkey.core.frame import BaseClasses, frame_without_base, orthonormal_rows
 from zonkey.core.projection import NormalEquations, bidirectional_projection, directed_projection
 from zonkey.core.synthesis import Synthesized, synthesize_from_support
 
-RULES = ["second-best", "best", "assigned"]
+RULES = ["second-best", None, "assigned"]
 # Weights that never need the guard on mu, which alone may differ (see its own test below).
 OPTIONS = {"alpha": 0.3, "mu": 0.1, "max_iter": 4, "tol": 0.0}
 BETA = 0.3
@@ -84,7 +86,7 @@ def run(problem, frame, *, rule="second-best", initial=None, forward=0.5):
     made = synthesize_from_support(W, *parts, epsilon[None, None], rho=0.6)
     options = {"beta": BETA, "rule": rule, "solver_tol": 1e-13, "forward": forward}
     episodes = Episodes(frame.equations, made, parts[0], parts[1:], **options)
-    return W, episodes, episodes.learn(W, **OPTIONS)
+    return W, episodes, learn(episodes, W, **OPTIONS)
 
 
 def naive(problem, W, rule):
@@ -199,7 +201,7 @@ def test_weights_and_norms_are_the_same(problem):
     assert_close(episodes.X_g[0, 0] @ frame.U.T, X_g, 1e-9)
     lifted = frame.lift(there)
     assert np.linalg.norm(lifted) == pytest.approx(np.linalg.norm(there), rel=1e-12)
-    got = episodes.weights(there.T[None, None], episodes.Y_u)
+    _, *got = weights_at(episodes, there)
     wanted = query_weights(problem, lifted, X_g, targets, 1e-3, "second-best")
     for M, expected in zip(got, wanted, strict=True):
         np.testing.assert_array_equal(M[0, 0, : len(X_g)], expected)
@@ -277,8 +279,8 @@ def test_the_guard_gives_up_no_less_competition_there_than_here():
             beta=BETA,
         )
         options = {"alpha": 0.6, "mu": 0.95, "max_iter": 1, "tol": 0.0}
-        used_there = episodes.learn(W, **options).mu.item()
-        used_here = original.learn(W @ frame.V.T, **options).mu.item()
+        used_there = learn(episodes, W, **options).mu.item()
+        used_here = learn(original, W @ frame.V.T, **options).mu.item()
         assert used_there <= used_here
         given_up += used_there < 0.95
     assert given_up
@@ -378,4 +380,4 @@ def test_any_shape_gives_the_same_projection(seed, n, d, k, p, q, shots, m):
     frame = frame_of(problem)
     assert frame.V.shape[1] == min(k, p + q)
     W, _, course = run(problem, frame, rule=None)  # it never needs the guard
-    assert_close(frame.lift(course.W[0]), naive(problem, frame.lift(W), "best")[-1], 1e-8)
+    assert_close(frame.lift(course.W[0]), naive(problem, frame.lift(W), None)[-1], 1e-8)

@@ -271,7 +271,8 @@ def test_rows_of_another_length_are_refused_in_one_line(kind):
     columns = 6 if kind == "precomputed" else 4
     for shape in ((2, columns - 1), (columns,)):
         with pytest.raises(
-            ValueError, match=rf"have {columns} columns.*got shape \({shape[0]},"
+            ValueError,
+            match=rf"must have the {columns} columns of the seen classes; got shape \({shape[0]},",
         ) as error:
             lift.transform(np.ones(shape))
         assert "\n" not in str(error.value)

@@ -410,8 +410,11 @@ def test_the_data_are_neither_changed_nor_shared():
 INCOMPATIBLE = {
     "prototypes": (Moments({"a": [1.0]}), "same prototypes"),
     "vectors": (Moments(Prototypes(LABELS, np.ones((4, 3)))), "same prototypes"),
-    "n_reserve": (Moments(PROTOTYPES, n_reserve=63), r"\(64, 0\) and \(63, 0\)"),
-    "seed": (Moments(PROTOTYPES, seed=1), r"`seed`; got \(64, 0\) and \(64, 1\)"),
+    "n_reserve": (Moments(PROTOTYPES, n_reserve=63), r"\[64, 0, True\] and \[63, 0, True\]"),
+    "seed": (
+        Moments(PROTOTYPES, seed=1),
+        r"`seed` and `scatter`; got \[64, 0, True\] and \[64, 1, True\]",
+    ),
     "features": (gathered(*drawn(0, 5, d=2)), "3 and 2 dimensions"),
 }
 
@@ -432,7 +435,7 @@ def test_incompatible_moments_are_not_combined(case, method):
 def test_more_than_was_added_cannot_be_subtracted():
     moments = gathered(np.eye(3), ["ass", "ass", "mule"])
     other, before = gathered(np.eye(3), ["ass", "mule", "mule"]), state(moments)
-    with pytest.raises(ValueError, match=r"'mule'.* has 1 and 2 are to go.*part of the same"):
+    with pytest.raises(ValueError, match=r"'mule'.* has 1, got 2 to subtract.*part of the same"):
         moments.subtract(other)
     assert state(moments) == before
 
@@ -445,7 +448,7 @@ def test_moments_that_have_seen_nothing_say_so(tmp_path):
         lambda: fresh.samples_of("ass"),
         lambda: fresh.save(tmp_path / "fresh.npz"),
     ):
-        with pytest.raises(ValueError, match=r"no sample yet; call `update"):
+        with pytest.raises(ValueError, match=r"no samples yet; call `update"):
             ask()
     assert list(tmp_path.iterdir()) == []
     assert (fresh.n_samples, fresh.seen_labels.tolist()) == (0, [])

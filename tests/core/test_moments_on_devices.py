@@ -261,7 +261,7 @@ def test_labels_on_the_device_serve_samples_of_the_host(library):
         (X[0], NUMBERS[CODES], "must be a matrix"),
         (np.where(np.arange(D) == 4, np.nan, X), NUMBERS[CODES], "must be finite"),
         (X > 0, NUMBERS[CODES], "must be finite numbers; got dtype"),
-        (X, NUMBERS[CODES][1:], f"one row a sample; got {N} and {N - 1}"),
+        (X, NUMBERS[CODES][1:], f"one row per sample; got {N} and {N - 1}"),
         (X, NUMBERS[CODES] + 1, r"No prototype for the class -3, 0, .*Add the missing"),
         (X, np.where(CODES == 3, np.nan, CODES), "must not be missing"),
         (X, NUMBERS[CODES][:, None], "1-dimensional; got shape"),
@@ -272,7 +272,7 @@ def test_bad_data_is_refused_and_changes_nothing(library, rows, y, message):
     with pytest.raises(ValueError, match=message):
         moments.update(library(rows), library(y))
     assert moments.n_samples == 0
-    with pytest.raises(ValueError, match="no sample yet"):
+    with pytest.raises(ValueError, match="no samples yet"):
         _ = moments.A0
 
 

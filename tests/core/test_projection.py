@@ -220,3 +220,32 @@ def test_zeros_give_the_zero_projection(name, beta, what):
     Y = np.zeros((5, 2)) if what != "features" else np.ones((5, 2))
     W = MODELS[name](NormalEquations(X.T @ X, Y.T @ Y, X.T @ Y), beta).value
     np.testing.assert_array_equal(W, np.zeros((4, 2)))
+
+
+class TestLazyScatter:
+    def equations(self):
+        """Return equations whose A0 is a function, and a list with an entry for every call."""
+        plain, calls = random_problem(20).equations(), []
+        return (
+            NormalEquations(lambda: calls.append(1) or plain.A0, plain.B0, plain.C0),
+            plain,
+            calls,
+        )
+
+    def test_is_not_formed_where_it_is_not_needed(self):
+        equations, plain, calls = self.equations()
+        W = reverse_projection(equations, 0.3).value
+        np.testing.assert_array_equal(W, reverse_projection(plain, 0.3).value)
+        assert calls == []
+
+    @pytest.mark.parametrize("name", ["FPL", "BPL0"])
+    def test_is_formed_once_and_serves_all(self, name):
+        equations, plain, calls = self.equations()
+        twin = NormalEquations(None, plain.B0, plain.C0, twin=equations)
+        for each in (equations, twin, equations):
+            W = MODELS[name](each, 0.3).value
+            np.testing.assert_array_equal(W, MODELS[name](plain, 0.3).value)
+            assert each.loss(W) == plain.loss(W)
+        assert twin.A0 is equations.A0 is plain.A0
+        assert twin.factor is equations.factor
+        assert calls == [1]

@@ -173,7 +173,12 @@ REFUSED = {
     "infinity": (LABELS, [[np.inf], [-np.inf], [1.0]], ValueError, r"finite; 2 of 3.*row 0"),
     "one-dimensional": (LABELS, [1.0, 2.0, 3.0], ValueError, r"matrix.*shape \(3,\)"),
     "three-dimensional": (LABELS, np.ones((3, 1, 1)), ValueError, r"shape \(3, 1, 1\)"),
-    "no class": ([], np.empty((0, 2)), ValueError, r"neither of them 0; got shape \(0, 2\)"),
+    "no class": (
+        [],
+        np.empty((0, 2)),
+        ValueError,
+        r"nonempty matrix .classes x dimensions.; got shape \(0, 2\)",
+    ),
     "no dimension": (["a"], np.empty((1, 0)), ValueError, r"shape \(1, 0\)"),
     "text": (["a"], [["x"]], TypeError, "must be numbers; got dtype <U1"),
     "complex": (["a"], [[1j]], TypeError, "must be numbers; got dtype complex128"),
@@ -229,8 +234,8 @@ def test_what_makes_no_mapping_of_prototypes_is_refused(mapping, error, message)
         (pd.DataFrame([[np.nan]], index=["a"]), ValueError, "finite"),
         (pd.DataFrame([[1.0], [2.0]], index=["a", 1]), TypeError, "got int, str"),
         (pd.DataFrame([[1.0]], index=pd.MultiIndex.from_tuples([(1, 2)])), TypeError, "tuple"),
-        (pd.DataFrame({"a": [], "b": []}), ValueError, "neither of them 0"),
-        (pd.Series([1.0, 2.0], index=["a", "b"]), ValueError, "must form a matrix"),
+        (pd.DataFrame({"a": [], "b": []}), ValueError, "nonempty matrix"),
+        (pd.Series([1.0, 2.0], index=["a", "b"]), ValueError, "must form a nonempty matrix"),
     ],
 )
 def test_what_makes_no_frame_of_prototypes_is_refused(frame, error, message):

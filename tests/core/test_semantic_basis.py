@@ -24,7 +24,7 @@ def printed(B0, Y, weights, alpha):
 
 
 def bases_of(B0, Y_u):
-    return SemanticBases(B0, Y_u, weight=WEIGHT, beta=BETA)
+    return SemanticBases(B0, Y_u, b=WEIGHT, beta=BETA)
 
 
 def assert_basis(basis, B0, Y_u, counts, alpha, take=np.asarray):

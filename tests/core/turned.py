@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from reference_few_shot import query_set, random_few_shot, sums
 
+from zonkey.core.algorithm1 import learn
 from zonkey.core.episodes import Episodes
 from zonkey.core.projection import NormalEquations
 from zonkey.core.synthesis import Synthesized
@@ -53,10 +54,10 @@ class Turned:
 
     def weights(self, W):
         """Return eta and xi at W, in the original coordinates, the same for all episodes."""
-        Z = (self.U.T @ W).T
-        return self.episodes.weights(np.broadcast_to(Z, (*self.episodes.shape, *Z.shape)), self.Y_u)
+        _, eta, xi = self.episodes.weights(self.episodes.start(self.U.T @ W))
+        return eta, xi
 
     def learn(self, W, **options):
         """Return the mean W (T x d x k), in the original coordinates, and the course."""
-        course = self.episodes.learn(self.U.T @ W, **options)
+        course = learn(self.episodes, self.U.T @ W, **options)
         return self.U @ course.W, course

@@ -23,7 +23,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..linalg.arrays import Array, epsilon, identity_like, namespace, one_hot, squared_norm
+from ..linalg.arrays import (
+    Array,
+    epsilon,
+    full_single_precision,
+    identity_like,
+    namespace,
+    one_hot,
+    squared_norm,
+)
 from ..linalg.lowrank import UpdatedFactor
 from ..linalg.sylvester import Solution, Status, solve
 from ..linalg.symmetric import Factor
@@ -86,31 +94,33 @@ def learn(
     """
     alpha, mu = float(alpha), float(mu)
     max_iter = MAX_ITER if max_iter is None else max_iter
-    state = competition.start(W)
     active = np.full(competition.shape, True)
     objective, changes, used = [], [], []
     statuses: set[Status] = set()
-    while True:
-        done = len(changes) >= max_iter or not active.any()
-        if done and not competition.has_objective:
-            break
-        f, eta, xi = competition.weights(state)
-        if competition.has_objective:
-            objective.append(competition.objective(state.W, f, eta - mu * xi, alpha))
-            if changes and on_step is not None:
-                on_step(len(changes), objective[-1], float(changes[-1]))
-        if done:
-            break
-        alpha_t = DECAY ** len(changes) * alpha
-        mu_t = competition.safe_mu(eta, xi, alpha_t, mu)
-        state, change, solved = competition.solve(state, eta, xi, alpha_t, mu_t, active)
-        statuses |= solved
-        changes.append(np.where(active, change, np.nan))
-        used.append(np.where(active, mu_t, np.nan))
-        active = active & ~(change <= tol)
+    with full_single_precision(W):
+        state = competition.start(W)
+        while True:
+            done = len(changes) >= max_iter or not active.any()
+            if done and not competition.has_objective:
+                break
+            f, eta, xi = competition.weights(state)
+            if competition.has_objective:
+                objective.append(competition.objective(state.W, f, eta - mu * xi, alpha))
+                if changes and on_step is not None:
+                    on_step(len(changes), objective[-1], float(changes[-1]))
+            if done:
+                break
+            alpha_t = DECAY ** len(changes) * alpha
+            mu_t = competition.safe_mu(eta, xi, alpha_t, mu)
+            state, change, solved = competition.solve(state, eta, xi, alpha_t, mu_t, active)
+            statuses |= solved
+            changes.append(np.where(active, change, np.nan))
+            used.append(np.where(active, mu_t, np.nan))
+            active = active & ~(change <= tol)
+        W = competition.result(state)
     none = np.empty((0, *competition.shape))
     return Course(
-        competition.result(state),
+        W,
         np.array(changes) if changes else none,
         np.array(used) if used else none,
         objective,

@@ -26,7 +26,6 @@ from ..linalg.arrays import (
     Array,
     available_cores,
     epsilon,
-    full_single_precision,
     is_device_array,
     namespace,
     one_hot,
@@ -158,8 +157,7 @@ class Episodes(Competition):
         if state.basis is None or basis.V is not state.basis.V:
             turn = mT(basis.V) if state.basis is None else mT(basis.V) @ state.basis.V
             Z, Y = turn[:, None, :, :] @ Z, self.Y_u @ basis.V
-        with full_single_precision(Z):
-            found, statuses = self._solve_together(state.span, basis, delta, alpha, Z)
+        found, statuses = self._solve_together(state.span, basis, delta, alpha, Z)
         change = _relative_changes(Z, found)
         if not active.all():
             found = xp.where(placed_like(active, Z)[:, :, None, None], found, Z)

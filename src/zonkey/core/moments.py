@@ -67,8 +67,8 @@ class Moments:
         the blocks in float64. This is several times faster in TF32 on a GPU, with an error of
         about 1e-6 (TF32: 1e-4) of the largest entry of A0. Other dtypes are not affected.
     scatter : bool, default=True
-        Whether to form A0, the most expensive part. Models without a forward error
-        (``direction="reverse"``) do not need it.
+        Whether to form A0, the most expensive part. A model with ``direction="reverse"`` does
+        not need it.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class Moments:
             j = int(np.argmax(other.counts > self.counts))
             raise ValueError(
                 "Only samples that were added can be subtracted; class "
-                f"{self.prototypes.labels[j]!r} has {self.counts[j]}, got {other.counts[j]} to "
+                f"{self.prototypes.labels.tolist()[j]!r} has {self.counts[j]}, got {other.counts[j]} to "
                 "subtract. Subtract moments of a part of the same data."
             )
         self.counts -= other.counts
@@ -407,7 +407,7 @@ class Moments:
                 arrays = dict(file)
             header = json.loads(str(arrays.pop("header")))
             written = header.pop("format")
-        except (ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
             raise ValueError(
                 f"{path} does not hold moments; pass a file that `save` wrote."
             ) from error

@@ -5,7 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
-from reference import eta_and_xi, initial_projection, linearized, random_problem
+from reference import (
+    eta_and_xi,
+    initial_projection,
+    linearized,
+    random_problem,
+    solved,
+    weights_at,
+)
 from scipy.linalg import solve_sylvester
 from scipy.optimize import brentq
 
@@ -37,7 +44,7 @@ def test_the_guard_turns_a_saddle_into_a_minimum():
     problem, alpha, mu, beta = one_sided_problem(), 0.9, 0.9, 0.01
     W0 = initial_projection(problem, beta)
     competition = compete(problem, beta=beta)
-    _, eta, xi = competition.weights(W0)
+    _, eta, xi = weights_at(competition, W0)
     assert xi[:, 1].mean() > 0.9
 
     W, smallest, direction = unguarded(problem, W0, alpha, mu, beta)
@@ -46,7 +53,7 @@ def test_the_guard_turns_a_saddle_into_a_minimum():
     lower = linearized(problem, W + 10 * direction, delta, alpha, beta)
     assert lower < linearized(problem, W, delta, alpha, beta)
 
-    solution, used = competition.solve(eta, xi, alpha, mu)
+    solution, used = solved(competition, eta, xi, alpha, mu)
     assert 0 < used < mu
     assert solution.stats.smallest >= beta
     delta = eta - used * xi
@@ -74,8 +81,8 @@ def test_the_guard_asks_for_a_share_of_the_curvature(beta, share, kept):
     floor = 0.25 * uncontested
     mu = mu_with_smallest(share * floor, problem, W0, alpha, beta)
     competition = compete(problem, beta=beta)
-    _, eta, xi = competition.weights(W0)
-    solution, used = competition.solve(eta, xi, alpha, mu)
+    _, eta, xi = weights_at(competition, W0)
+    solution, used = solved(competition, eta, xi, alpha, mu)
     assert used == (mu if kept else mu / 2)
     if kept:
         assert solution.stats.smallest == pytest.approx(share * floor, rel=1e-6)
@@ -99,11 +106,14 @@ def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes()
 
     competition = compete(problem, beta=beta)
     path = learn(competition, W0, alpha=alpha, mu=mu, max_iter=1)
-    (step,) = path.steps
-    _, eta, xi = competition.weights(W0)
-    C = competition.C_hat(eta - step.mu * xi, alpha)
-    assert step.mu == mu / 2
-    assert step.solution.stats.smallest >= beta
+    (used,) = path.mu
+    _, eta, xi = weights_at(competition, W0)
+    C = competition.C_hat(eta - used * xi, alpha)
+    assert used == mu / 2
+    solution, again = solved(competition, eta, xi, alpha, mu, start=W0)
+    assert again == used
+    assert solution.stats.smallest >= beta
+    np.testing.assert_array_equal(solution.value, path.W)
     assert np.linalg.norm(path.W) <= np.linalg.norm(C) / beta
     assert np.linalg.norm(path.W) < 10 * np.linalg.norm(W0)
 
@@ -122,8 +132,8 @@ def test_the_guard_gives_up_competition_where_nothing_else_helps():
     problem = replace(problem, Y_u=Y_u, X_g=np.zeros_like(problem.X_g))
     W0 = initial_projection(problem, 1e-6)
     competition = compete(problem, beta=1e-6)
-    _, eta, xi = competition.weights(W0)
-    solution, used = competition.solve(eta, xi, 0.9999, 0.9)
+    _, eta, xi = weights_at(competition, W0)
+    solution, used = solved(competition, eta, xi, 0.9999, 0.9)
     assert used == 0.0
     assert solution.stats.smallest >= 1e-6
     assert np.isfinite(solution.value).all()
@@ -151,7 +161,7 @@ def test_a_step_whose_classes_keep_their_samples_takes_mu_as_it_is(monkeypatch):
     monkeypatch.setattr(algorithm1, "_needed_of_A", None)
     eta = np.eye(3)[problem.targets]
     xi = np.roll(eta, 1, axis=1)
-    solution, mu = competition.solve(eta, xi, 0.6, 0.7)
+    solution, mu = solved(competition, eta, xi, 0.6, 0.7)
     assert mu == 0.7
     expected = solve_sylvester(
         competition.A_hat(eta - 0.7 * xi, 0.6),
