@@ -221,10 +221,11 @@ class Moments:
         self._require_compatible(other)
         if (other.counts > self.counts).any():
             j = int(np.argmax(other.counts > self.counts))
+            label = self.prototypes.labels.tolist()[j]
             raise ValueError(
-                "Only samples that were added can be subtracted; class "
-                f"{self.prototypes.labels.tolist()[j]!r} has {self.counts[j]}, got {other.counts[j]} to "
-                "subtract. Subtract moments of a part of the same data."
+                f"Only samples that were added can be subtracted; class {label!r} has "
+                f"{self.counts[j]}, got {other.counts[j]} to subtract. Subtract moments of a part "
+                "of the same data."
             )
         self.counts -= other.counts
         emptied = self.counts == 0
