@@ -26,7 +26,7 @@ from recording import save, save_markdown, show
 from zonkey import Prototypes, ZeroShotClassifier, presets
 from zonkey.datasets import load_xlsa17
 from zonkey.metrics import per_class_accuracy
-from zonkey.peers.zsl import ESZSL, RPL, SAE
+from zonkey.peers.zsl import ESZSL, SAE
 from zonkey.preprocessing import FeatureNormalizer
 
 N, D, K, SEEN, UNSEEN, TEST_PER_CLASS, NOISE = 19_832, 2_048, 85, 40, 10, 50, 4.0
@@ -148,7 +148,7 @@ OURS = {
     "zonkey ZeroShotClassifier (paper)": lambda known: ZeroShotClassifier(known, random_state=0),
     "zonkey peers SAE": SAE,
     "zonkey peers ESZSL": ESZSL,
-    "zonkey peers RPL": RPL,
+    "zonkey presets.rpl": presets.rpl,
 }
 
 

@@ -15,8 +15,7 @@ from mini_imagenet import folder
 from recording import save, show
 from zonkey import presets
 from zonkey.datasets import load_mini_imagenet, load_xlsa17
-from zonkey.evaluation import n_way_k_shot
-from zonkey.evaluation.zero_shot import seen_unseen_scores, zero_shot_scores
+from zonkey.evaluation import n_way_k_shot, seen_unseen_scores, zero_shot_scores
 from zonkey.metrics import mean_confidence_interval
 from zonkey.presets.few_shot import FewShotData
 

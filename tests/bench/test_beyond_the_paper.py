@@ -23,8 +23,9 @@ from zonkey.core.prototypes import Prototypes
 from zonkey.datasets import DataError
 from zonkey.metrics import generalized_scores
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
-from zonkey.peers.zsl import ESZSL, ExemplarRegression
+from zonkey.peers.zsl import ESZSL
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
+from zonkey.presets import exemplars
 
 PAPERS = [name for name, m in ZERO_SHOT.items() if (m.preset, m.classifier.__name__) == (
     "paper", "ZeroShotClassifier")]  # fmt: skip
@@ -135,7 +136,7 @@ def test_a_classifier_that_transforms_prototypes_gets_them_as_they_are(data):
     assert pipeline[-1].kernel == "linear"
 
 
-@pytest.mark.parametrize("name", ["ESZSL, recommended features", "exemplars, recommended features"])
+@pytest.mark.parametrize("name", ["ESZSL, recommended features"])
 def test_prototypes_of_peers_are_transformed_by_what_seen_classes_say(data, name):
     given = ZERO_SHOT[name].build(data.prototypes, 0, seen=data.seen_classes)[-1].prototypes
     expected = transformed(data.prototypes, data.seen_classes)
@@ -159,7 +160,7 @@ def test_prototypes_of_peers_are_transformed_by_what_seen_classes_say(data, name
     [
         ("ESZSL", {"gamma": 10.0, "lam": 0.1}),
         ("ESZSL, recommended features", {"gamma": 10.0, "lam": 0.1}),
-        ("exemplars, recommended features", {"gamma": 0.5, "ridge": 0.1}),
+        ("exemplars, recommended features", {"gamma": 0.5, "beta": 0.1}),
     ],
 )
 def test_the_record_of_a_peer_can_be_repeated_by_hand(data, name, chosen):
@@ -171,7 +172,7 @@ def test_the_record_of_a_peer_can_be_repeated_by_hand(data, name, chosen):
             FeatureNormalizer().fit_transform(A) for A in (data.X_train, data.X_test_unseen)
         )
         prototypes = data.prototypes.normalized()
-    kind = ESZSL if "ESZSL" in name else ExemplarRegression
+    kind = ESZSL if "ESZSL" in name else exemplars
     peer = kind(prototypes, **chosen).fit(X, data.y_train)
     results = protocols.zero_shot(data, name, chosen, 0)
     predicted = np.array(results["classes"])[unpack(results["predicted"])]
@@ -198,7 +199,7 @@ def test_every_fold_learns_its_own_preprocessing(data):
             X_train, X_test = by_hand(X[train], y[train], X[test])
             prototypes = transformed(known, np.unique(y[train]))
             # The regression of class means on prototypes is that of exemplars.
-            peer = ExemplarRegression(prototypes, gamma=0.5, ridge=beta).fit(X_train, y[train])
+            peer = exemplars(prototypes, gamma=0.5, beta=beta).fit(X_train, y[train])
             scores.append(peer.score(X_test, y[test]))
         assert point["scores"] == pytest.approx(scores)
 
@@ -238,7 +239,8 @@ def test_only_models_of_the_experiment_calibrate_and_no_peer_does():
     calibrating = {name for name, model in ZERO_SHOT.items() if model.calibrates}
     assert calibrating <= set(EXPERIMENTS["beyond"].models) - set(PEERS)
     assert "recommended" in calibrating
-    assert set(EXPERIMENTS["beyond"].models) <= calibrating | set(PEERS)
+    regressions = {"exemplars", "exemplars, recommended features"}
+    assert set(EXPERIMENTS["beyond"].models) <= calibrating | set(PEERS) | regressions
 
 
 # Inductive models only

@@ -29,13 +29,11 @@ from sklearn.base import clone
 
 from zonkey import Moments, Prototypes, ZeroShotClassifier
 from zonkey.estimators.check_problem import linear_problem
-from zonkey.peers.zsl import ExemplarRegression
 from zonkey.preprocessing import FeatureNormalizer
 
 # More attributes than classes: unseen prototypes lie outside the span of seen ones.
 WIDE = linear_problem(noise=1.0, n_attributes=20)
 CENTRED = FeatureNormalizer(power=0.5, center=True)
-OF_PEER = [kernel for kernel in KERNELS if kernel["kernel"] != "arccos"]
 
 
 # The dual problem, which knows no lift
@@ -55,16 +53,6 @@ def test_reverse_is_kernel_ridge_regression_of_the_class_means(kernel, weight_pe
         [[np.sum((x - c) ** 2) for c in exemplars] for x in X_ALL]
     )
     assert_allclose(model.decision_function(X_ALL), scores, rtol=1e-8, atol=1e-7)
-
-
-@pytest.mark.parametrize("kernel", OF_PEER, ids=str)
-def test_reverse_with_equal_classes_is_exemplar_regression(kernel):
-    peer = UNEVEN.fitted(ExemplarRegression(ridge=0.3, candidates="all", **kernel))
-    for parameters in ({"direction": "reverse"}, {"forward_weight": 0.0, "synthesis": None}):
-        model = fitted(UNEVEN, beta=0.3, weight_per="class", **parameters, **kernel)
-        assert_same_scores(model, peer)
-        assert_allclose(model.project(P.prototypes), peer.project(P.prototypes), rtol=1e-7)
-        assert_array_equal(model.predict(X_ALL), peer.predict(X_ALL))
 
 
 @each_kernel

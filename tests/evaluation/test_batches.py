@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from libraries import in_every_library
 from zonkey import FewShotClassifier, Moments, NearestSupport
 from zonkey.estimators.check_problem import linear_problem
-from zonkey.evaluation import any_shot, large_scale, n_way_k_shot, protocols
+from zonkey.evaluation import large_scale, n_way_k_shot, protocols
 from zonkey.preprocessing import FeatureNormalizer
 
 P = linear_problem(n_classes=20, noise=2.5)
@@ -135,11 +135,15 @@ def test_all_classes_at_once_on_a_device(library):
         for convert in (library, np.array)
     )
     assert_same_figures(found, expected)
-    curve, expected = (
-        any_shot(few_shot(convert), convert(P.X_new), Y_NEW, NOVEL, **options | {"shots": (0, 1)})
+    from_zero, expected = (
+        large_scale(
+            {"BPL": few_shot(convert)},
+            *(convert(P.X_new), Y_NEW, NOVEL),
+            **options | {"shots": (0, 1)},
+        )
         for convert in (library, np.array)
     )
-    assert_array_equal(curve, expected)
+    assert_array_equal(from_zero["BPL"], expected["BPL"])
 
 
 @in_every_library

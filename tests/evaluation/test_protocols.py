@@ -6,7 +6,7 @@ from sklearn.pipeline import make_pipeline
 
 from zonkey import Moments, Prototypes
 from zonkey.estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier
-from zonkey.evaluation import any_shot, draw_trial, large_scale, n_way_k_shot, protocols
+from zonkey.evaluation import draw_trial, large_scale, n_way_k_shot, protocols
 from zonkey.metrics import hit_at_k, per_class_accuracy
 from zonkey.preprocessing import FeatureNormalizer
 
@@ -123,9 +123,10 @@ def test_all_classes_at_once_by_hand(world):
     assert (results["BPL"][..., 1] >= results["BPL"][..., 0]).all()
 
 
-def test_any_shot_starts_with_zero_shot(world):
+def test_no_shot_is_zero_shot(world):
     X, y, novel, model = world
-    curve = any_shot(model, X, y, novel, shots=(0, 1, 5), n_repeats=2, top=(1, 2))
+    options = {"n_repeats": 2, "top": (1, 2)}
+    curve = large_scale({"model": model}, X, y, novel, shots=(0, 1, 5), **options)["model"]
     assert curve.shape == (2, 3, 2)
     labels = np.concatenate([model.base.seen_labels, novel])
     for repeat in range(2):
@@ -139,10 +140,10 @@ def test_any_shot_starts_with_zero_shot(world):
         members = np.isin(y, novel)
         top = zero.predict_top(X[members], 2)
         assert curve[repeat, 0].tolist() == [hit_at_k(y[members], top, k) for k in (1, 2)]
-    few = large_scale({"model": model}, X, y, novel, shots=(1, 5), n_repeats=2, top=(1, 2))
+    few = large_scale({"model": model}, X, y, novel, shots=(1, 5), **options)
     np.testing.assert_array_equal(curve[:, 1:], few["model"])
-    turned = any_shot(model, X, y, novel, shots=(5, 0), n_repeats=2, top=(1, 2))
-    np.testing.assert_array_equal(turned, curve[:, [2, 0]])
+    turned = large_scale({"model": model}, X, y, novel, shots=(5, 0), **options)
+    np.testing.assert_array_equal(turned["model"], curve[:, [2, 0]])
 
 
 def test_what_a_model_holds_counts_when_a_run_is_resumed(world, tmp_path):
@@ -194,7 +195,7 @@ def test_numpy_integers_are_integers(world):
         ({"n_trials": 2.5}, "`n_trials` must be an integer of at least 1; got 2.5"),
         ({"classes": ["c13", "okapi"]}, "'okapi' has none in y"),
         ({"models": NearestSupport()}, "must be a mapping of names to estimators"),
-        ({"X": np.ones((3, 15))}, "one row a sample; got 3 and 300"),
+        ({"X": np.ones((3, 15))}, "one row per sample; got 3 and 300"),
     ],
 )
 def test_bad_input_is_named(world, changes, message):
@@ -207,5 +208,5 @@ def test_bad_input_is_named(world, changes, message):
 def test_what_cannot_be_compared_cannot_be_resumed(world, tmp_path):
     X, y, novel, model = world
     strange = clone(model).set_params(random_state=np.random.RandomState(0))
-    with pytest.raises(TypeError, match=r"resumed only where.*RandomState.*plain values"):
+    with pytest.raises(TypeError, match=r"resumed only if.*RandomState.*plain values"):
         n_way_k_shot({"BPL": strange}, X, y, novel, checkpoint=tmp_path / "run", **OPTIONS)

@@ -177,13 +177,13 @@ def test_curve_runs_from_all_seen_to_all_unseen(seed, integer):
 def test_area_and_best_harmonic_mean_are_the_limits_of_a_dense_grid(seed):
     y_true, scores, classes, seen = make_problem(seed, n_samples=25)
     curve = seen_unseen_curve(y_true, scores, classes, seen)
-    grid = np.linspace(curve.penalties[1] - 0.1, curve.penalties[-2] + 0.1, 4000)
+    grid = np.linspace(curve.penalties[1] - 0.1, curve.penalties[-2] + 0.1, 1000)
     points = np.array(
         [generalized_scores(y_true, penalized_argmax(scores, classes, seen, p), seen) for p in grid]
     )
     s, u, hm = points.T
     by_grid = float(np.sum((u[1:] - u[:-1]) * (s[1:] + s[:-1]) / 2))
-    assert curve.area == pytest.approx(by_grid, abs=2e-3)
+    assert curve.area == pytest.approx(by_grid, abs=8e-3)
     assert 0.05 < curve.area < 0.95
     assert curve.best_harmonic_mean == pytest.approx(hm.max(), abs=1e-12)
 

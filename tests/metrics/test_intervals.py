@@ -1,8 +1,16 @@
+"""Intervals of a mean against the t-test; the paired bootstrap against plain loops."""
+
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from zonkey.metrics import mean_confidence_interval
+from zonkey.metrics import (
+    mean_confidence_interval,
+    paired_bootstrap_interval,
+    per_class_accuracy,
+)
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
@@ -27,3 +35,156 @@ def test_too_few_or_not_finite(values):
 def test_confidence_out_of_range(confidence):
     with pytest.raises(ValueError, match=f"between 0 and 1; got {confidence}"):
         mean_confidence_interval([0.1, 0.2], confidence)
+
+
+def case(n=60, n_classes=4, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(n_classes, size=n)
+    guesses = [
+        np.where(rng.random(n) < p, truth, rng.integers(n_classes, size=n)) for p in (0.6, 0.4)
+    ]
+    return truth, *guesses
+
+
+def wider(values):
+    """Return how far from a mean to the mean of n drawn values, undone for the loss of variance."""
+    return np.sqrt(len(values) / (len(values) - 1))
+
+
+def plain_loop(truth, a, b, rng, n_resamples=4000):
+    """Draw samples class by class and runs model by model, one resample after the other."""
+    right_a, right_b = a == truth, b == truth
+    gains = right_a.mean(axis=0) - right_b.mean(axis=0)
+    classes = [gains[truth == label] for label in np.unique(truth)]
+    sides = [
+        [np.mean([np.mean(run[truth == label]) for label in np.unique(truth)]) for run in right]
+        for right in (right_a, right_b)
+    ]
+    found = []
+    for _ in range(n_resamples):
+        value = np.mean(
+            [c.mean() + wider(c) * (rng.choice(c, len(c)).mean() - c.mean()) for c in classes]
+        )
+        for side, sign in zip(sides, (1, -1), strict=True):
+            if len(side) > 1:
+                drawn = rng.choice(side, len(side)).mean() - np.mean(side)
+                value += sign * wider(side) * drawn
+        found.append(value)
+    return np.percentile(found, [2.5, 97.5])
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(1, 1), (5, 1), (4, 3)])
+def test_interval_is_that_of_drawing_samples_and_runs_themselves(n_a, n_b):
+    truth, *_ = case()
+    rng = np.random.default_rng(5)
+    sides = []
+    for n_runs, skill in ((n_a, 0.6), (n_b, 0.4)):
+        skills = skill + 0.1 * rng.normal(size=(n_runs, 1))
+        hits = rng.random((n_runs, len(truth))) < skills
+        sides.append(np.where(hits, truth, -1))
+    difference, low, high = paired_bootstrap_interval(truth, *sides, n_resamples=20_000)
+    means = [np.mean([per_class_accuracy(truth, run) for run in side]) for side in sides]
+    assert difference == pytest.approx(means[0] - means[1])
+    assert (low, high) == pytest.approx(plain_loop(truth, *sides, rng), abs=0.015)
+
+
+def test_interval_of_a_few_samples_is_that_of_all_resamples():
+    truth = np.array([0, 0, 0, 1, 1])
+    a, b = np.array([0, 1, 0, 1, 1]), np.array([1, 1, 0, 1, 0])
+    gains = (a == truth).astype(int) - (b == truth).astype(int)
+    parts = gains[:3], gains[3:]
+    values = sorted(
+        sum(
+            part.mean() + wider(part) * (part[list(rows)].mean() - part.mean())
+            for part, rows in zip(parts, drawn, strict=True)
+        )
+        / 2
+        for drawn in product(product(range(3), repeat=3), product(range(2), repeat=2))
+    )  # all of the 27 x 4 equally likely resamples
+    steps = {round(value, 9) for value in values}
+    _, low, high = paired_bootstrap_interval(truth, a, b, n_resamples=50_000, confidence=0.8)
+    assert {round(low, 9), round(high, 9)} <= steps
+    assert (low, high) == pytest.approx(np.quantile(values, [0.1, 0.9], method="inverted_cdf"))
+
+
+@pytest.mark.parametrize("sizes", [[5] * 40, [2] * 80, [3, 2] * 40, [1] * 80, [1, 4] * 30])
+def test_equal_models_are_told_apart_in_a_twentieth_of_all_tries(sizes):
+    truth = np.repeat(np.arange(len(sizes)), sizes)
+    rng = np.random.default_rng(0)
+    n_tries, n_apart = 300, 0
+    for _ in range(n_tries):
+        a, b = np.where(rng.random((2, len(truth))) < 0.4, truth, -1)
+        _, low, high = paired_bootstrap_interval(truth, a, b, n_resamples=300)
+        n_apart += not low <= 0 <= high
+    assert 0.02 <= n_apart / n_tries <= 0.085  # 5 %, give or take three standard deviations
+
+
+def test_runs_that_differ_widen_the_interval():
+    truth = np.array([0, 0, 1, 1])
+    wrong, half = np.full(4, 9), np.stack([truth, np.full(4, 9)])
+    alone = paired_bootstrap_interval(truth, truth, wrong)
+    assert alone == (1, 1, 1)
+    # All samples are alike: only which of the two runs is drawn, by a half each, moves the mean.
+    difference, low, high = paired_bootstrap_interval(truth, half, wrong)
+    assert (difference, low, high) == pytest.approx((0.5, 0.5 - np.sqrt(0.5), 0.5 + np.sqrt(0.5)))
+
+
+def test_one_run_is_the_same_with_and_without_its_axis():
+    truth, a, b = case()
+    assert paired_bootstrap_interval(truth, a[None], [b]) == paired_bootstrap_interval(truth, a, b)
+
+
+def test_a_lone_class_of_one_sample_is_drawn_with_the_smallest_other():
+    truth = np.array([0, 0, 0, 1, 1, 2])
+    a = np.where(truth == 2, 2, -1)
+    difference, low, high = paired_bootstrap_interval(truth, a, np.full(6, -1))
+    assert difference == pytest.approx(1 / 3)
+    assert low < 1 / 3 < high
+    # Gains 0, 0 and 1, drawn three times: none of the 1 at the least, three at the most.
+    assert (low, high) == pytest.approx((1 / 3 - np.sqrt(1.5) / 3, 1 / 3 + np.sqrt(1.5) * 2 / 3))
+
+
+def test_swapping_the_models_turns_the_sign():
+    truth, a, b = case(n=300)
+    forth = paired_bootstrap_interval(truth, a, b)
+    back = paired_bootstrap_interval(truth, b, a)
+    assert back.difference == -forth.difference
+    assert (-back.high, -back.low) == pytest.approx((forth.low, forth.high), abs=0.02)
+    assert forth.low > 0
+
+
+def test_a_model_does_not_differ_from_itself():
+    truth, a, _ = case()
+    assert paired_bootstrap_interval(truth, a, a) == (0, 0, 0)
+
+
+def test_the_seed_and_nothing_else_decides():
+    truth, a, b = case()
+    names = np.array(["a", "b", "c", "d"])
+    first = paired_bootstrap_interval(truth, a, b)
+    assert first == paired_bootstrap_interval(names[truth], names[a].tolist(), names[b])
+    assert first != paired_bootstrap_interval(truth, a, b, random_state=1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"y_true": [1], "predicted_a": [1], "predicted_b": [1]},
+            r"y_true must have at least 2 samples to resample; got 1\.",
+        ),
+        ({"predicted_a": [[1, 2, 1], [1, 1, 1]]}, r"predicted_a must have one .* got 3\."),
+        ({"y_true": []}, r"y_true must hold at least one label, got none\."),
+        ({"predicted_a": [1]}, r"predicted_a must have one label for each of the 2 .* got 1\."),
+        ({"predicted_b": [1, 2, 3]}, r"predicted_b must have one label .* got 3\."),
+        ({"predicted_b": ["1", "2"]}, r"one kind to be compared; .* Convert them to one type\."),
+        ({"n_resamples": 0}, r"n_resamples must be a positive integer; got 0\. Use 2000\."),
+        ({"n_resamples": True}, r"n_resamples must be a positive integer; got True\."),
+        ({"n_resamples": 10.0}, r"n_resamples must be a positive integer; got 10\.0\."),
+        ({"confidence": 95}, r"confidence must be between 0 and 1; got 95\. Use 0\.95\."),
+    ],
+)
+def test_refusals_name_the_rule_and_what_was_given(changed, message):
+    given = {"y_true": [1, 2], "predicted_a": [1, 2], "predicted_b": [1, 1], **changed}
+    with pytest.raises(ValueError, match=message):
+        paired_bootstrap_interval(**given)

@@ -1,4 +1,4 @@
-"""The closed forms of the peers, against the printed equations evaluated naively."""
+"""Peers, and presets that are one-way regressions, against naively evaluated equations."""
 
 import math
 
@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from zonkey import presets
+from zonkey.datasets import load_emoji
 from zonkey.peers import zsl
+from zonkey.preprocessing import FeatureNormalizer
 
 RNG = np.random.default_rng(3)
 D, K = 6, 4
@@ -127,24 +130,24 @@ def test_eszsl_minimizes_its_regularized_error(gamma, lam):
     assert_flat(objective, fitted(zsl.ESZSL, gamma=gamma, lam=lam).projection_)
 
 
-@pytest.mark.parametrize("ridge", [0.2, 6.0])
-def test_rpl_is_ridge_regression_of_each_feature(ridge):
+@pytest.mark.parametrize("beta", [0.2, 6.0])
+def test_rpl_is_ridge_regression_of_each_feature(beta):
     S = np.stack([PROTOTYPES[label] for label in LABELS])
-    rows = [np.linalg.solve(S.T @ S + ridge * np.eye(K), S.T @ X[:, i]) for i in range(D)]
-    model = fitted(zsl.RPL, ridge=ridge)
+    rows = [np.linalg.solve(S.T @ S + beta * np.eye(K), S.T @ X[:, i]) for i in range(D)]
+    model = fitted(presets.rpl, beta=beta)
     W = model.projection_
     assert_allclose(W, np.stack(rows), rtol=1e-9)
     assert_allclose(model.project(PROTOTYPES), [W @ s for s in PROTOTYPES.values()], rtol=1e-9)
     assert_scores(model, lambda x, s: closeness(x, W @ s))
 
 
-@pytest.mark.parametrize("ridge", [0.2, 6.0])
-def test_rpl_minimizes_the_error_of_samples(ridge):
+@pytest.mark.parametrize("beta", [0.2, 6.0])
+def test_rpl_minimizes_the_error_of_samples(beta):
     def objective(W):
         errors = [x - W @ PROTOTYPES[label] for x, label in zip(X, LABELS, strict=True)]
-        return np.sum(np.square(errors)) + ridge * np.sum(W**2)
+        return np.sum(np.square(errors)) + beta * np.sum(W**2)
 
-    assert_flat(objective, fitted(zsl.RPL, ridge=ridge).projection_)
+    assert_flat(objective, fitted(presets.rpl, beta=beta).projection_)
 
 
 def median_squared_distance():
@@ -166,7 +169,7 @@ KERNELS = {
         lambda a, b: (1.7 * (a @ b) / mean_squared_length() + 0.6) ** 2,
     ),
     "linear": ({}, lambda a, b: a @ b),
-    "cosine": ({}, cosine),
+    "cosine": ({"kernel": "linear", "prototype_transformer": FeatureNormalizer()}, cosine),
 }
 
 
@@ -174,43 +177,64 @@ def class_means():
     return np.stack([X[label == LABELS].mean(axis=0) for label in SEEN])
 
 
-@pytest.mark.parametrize("ridge", [0.02, 1.5])
+@pytest.mark.parametrize("beta", [0.02, 1.5])
 @pytest.mark.parametrize("name", KERNELS)
-def test_exemplars_are_kernel_ridge_regression_on_class_means(name, ridge):
+def test_exemplars_are_kernel_ridge_regression_on_class_means(name, beta):
     parameters, kernel = KERNELS[name]
     seen = [PROTOTYPES[label] for label in SEEN]
     gram = np.array([[kernel(a, b) for b in seen] for a in seen])
-    dual = np.linalg.solve(gram + ridge * np.eye(len(seen)), class_means())
+    dual = np.linalg.solve(gram + beta * np.eye(len(seen)), class_means())
 
     def exemplar(y):
         return np.array([kernel(y, b) for b in seen]) @ dual
 
-    model = fitted(zsl.ExemplarRegression, kernel=name, ridge=ridge, **parameters)
+    model = fitted(presets.exemplars, **{"kernel": name, "beta": beta} | parameters)
     expected = [exemplar(y) for y in PROTOTYPES.values()]
     assert_allclose(model.project(PROTOTYPES), expected, rtol=1e-8)
     assert_scores(model, lambda x, y: closeness(x, exemplar(y)))
 
-    def objective(alpha):
-        return np.sum((class_means() - gram @ alpha) ** 2) + ridge * np.sum(alpha * (gram @ alpha))
-
-    assert_flat(objective, model.inverse_ @ model.projection_.T)
-
 
 def test_linear_exemplars_are_ridge_regression_with_equal_classes():
-    ridge, S = 0.7, np.stack([PROTOTYPES[label] for label in SEEN])
-    W = class_means().T @ S @ np.linalg.inv(S.T @ S + ridge * np.eye(K))
-    model = fitted(zsl.ExemplarRegression, kernel="linear", ridge=ridge)
+    beta, S = 0.7, np.stack([PROTOTYPES[label] for label in SEEN])
+    W = class_means().T @ S @ np.linalg.inv(S.T @ S + beta * np.eye(K))
+    model = fitted(presets.exemplars, kernel="linear", beta=beta)
     assert_allclose(model.project(PROTOTYPES), [W @ y for y in PROTOTYPES.values()], rtol=1e-9)
 
 
 def test_without_a_ridge_the_exemplars_of_seen_classes_are_their_means():
-    model = fitted(zsl.ExemplarRegression, ridge=0.0)
+    model = fitted(presets.exemplars, beta=0.0)
     seen = {label: PROTOTYPES[label] for label in SEEN}
     assert_allclose(model.project(seen), class_means(), rtol=1e-9)
-    assert_array_equal(model.projection_, class_means().T)
 
 
-@pytest.mark.parametrize(("peer", "ridge"), [(zsl.RPL, "ridge"), (zsl.ESZSL, "lam")])
+def test_presets_predict_like_the_formulas_on_emoji():
+    data = load_emoji()
+    seen, unseen = np.unique(data.y_train)[::8], np.sort(data.unseen_classes)[::8]
+    train, test = np.isin(data.y_train, seen), np.isin(data.y_test_unseen, unseen)
+    X, X_new = data.X_train[train].astype(float), data.X_test_unseen[test].astype(float)
+    y = data.y_train[train]
+    code = np.searchsorted(seen, y)
+    known = data.prototypes.normalized().subset([*seen, *unseen])
+    Y_s, Y_u = (known.subset(labels).matrix for labels in (seen, unseen))
+    means = np.stack([X[code == j].mean(axis=0) for j in range(len(seen))])
+
+    def predicted(centers):
+        distances = [np.sum((centers - x) ** 2, axis=1) for x in X_new]
+        return unseen[np.argmin(distances, axis=1)]
+
+    S = Y_s[code]
+    W = np.linalg.solve(S.T @ S + 3 * np.eye(S.shape[1]), S.T @ X)
+    model = presets.rpl(known, beta=3.0).fit(X, y)
+    assert_array_equal(model.predict(X_new), predicted(Y_u @ W))
+    squared = np.array([np.sum((Y_s - y) ** 2, axis=1) for y in np.concatenate([Y_s, Y_u])])
+    gamma = 0.5 / np.median(squared[: len(seen)][np.triu_indices(len(seen), k=1)])
+    kernel = np.exp(-gamma * squared)
+    weights = np.linalg.solve(kernel[: len(seen)] + 0.1 * np.eye(len(seen)), means)
+    model = presets.exemplars(known, gamma=0.5, beta=0.1).fit(X, y)
+    assert_array_equal(model.predict(X_new), predicted(kernel[len(seen) :] @ weights))
+
+
+@pytest.mark.parametrize(("peer", "ridge"), [(presets.rpl, "beta"), (zsl.ESZSL, "lam")])
 def test_a_singular_equation_gives_the_limit_of_a_vanishing_ridge(peer, ridge):
     longer = {label: np.append(vector, vector[0]) for label, vector in PROTOTYPES.items()}
     limit = fitted(peer, prototypes=longer, **{ridge: 1e-7}).projection_

@@ -1,7 +1,5 @@
 """Presets: what they are made of, what they choose, and what they leave as it was given."""
 
-import sys
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -17,7 +15,7 @@ from zonkey.evaluation import n_way_k_shot
 from zonkey.metrics import generalized_scores
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
-from zonkey.presets import few_shot
+from zonkey.presets import few_shot, zero_shot
 
 P = linear_problem(noise=1.0, n_classes=18)  # 12 seen, 6 unseen
 REGRESSION = {"forward_weight": 0.0, "weight_per": "class", "synthesis": None}
@@ -166,7 +164,8 @@ def test_candidates_may_be_all_classes(chosen):
     ids=str,
 )
 def test_parameters_pass_through(parameters):
-    last = recommended(**parameters).best_estimator_[-1]
+    model = recommended(param_grid={"whiten__shrinkage": [4.0]}, **parameters)
+    last = model.best_estimator_[-1]
     assert {name: getattr(last, name) for name in parameters} == parameters
 
 
@@ -203,19 +202,19 @@ SMALL = {
         "prototype_transformer__norm": ["l2", None],
     },
     "_TRIALS": 1,
+    "_TEMPERATURE_TRIALS": 2,
 }
 
 
 @pytest.fixture(autouse=True)
 def _little_to_try(monkeypatch):
-    for name in ("STEPS", "_TRIALS"):
+    for name in ("STEPS", "_TRIALS", "_TEMPERATURE_TRIALS"):
         monkeypatch.setattr(few_shot, name, SMALL[name])
 
     def open_grids(given, original=few_shot.open_grids):
-        module = sys.modules["zonkey.presets.recommended"]
         with pytest.MonkeyPatch.context() as patch:
             for name in ("KERNELS", "PROTOTYPES"):
-                patch.setattr(module, name, SMALL[name])
+                patch.setattr(zero_shot, name, SMALL[name])
             return original(given)
 
     monkeypatch.setattr(few_shot, "open_grids", open_grids)

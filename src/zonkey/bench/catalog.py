@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..peers.zsl import ESZSL, SAE, ExemplarRegression
-from ..presets.recommended import REGRESSION
+from ..peers.zsl import ESZSL, SAE
+from ..presets.zero_shot import REGRESSION
 from .models import FewShotModel, Grid, ZeroShotModel
 
 _RIDGES: Grid = {"beta": [0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]}
@@ -16,7 +16,8 @@ _SHOT_WEIGHTS: Grid = {"rho": [0.5, 0.9], "alpha": [0.1, 0.5, 0.9], "mu": [0.1, 
 # Quick runs take the first and the middle value: hence the order of some of these.
 _SAE: Grid = {"lam": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0]}
 _ESZSL: Grid = {"gamma": [0.1, 10.0, 1.0], "lam": [0.1, 1.0], "negative": [0.0, -1.0]}
-_EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "ridge": [0.01, 0.03, 0.1, 0.3]}
+_EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "beta": [0.01, 0.03, 0.1, 0.3]}
+_EXEMPLAR_FORM = {"direction": "reverse", "weight_per": "class", "kernel": "rbf"}
 _SEMANTICS: dict[str, list[Any]] = {
     "beta": [0.01, 0.03, 0.1, 0.3],
     "prototype_transformer__power": [0.5, 0.7, 1.0],
@@ -63,7 +64,7 @@ ZERO_SHOT: dict[str, ZeroShotModel] = {
     "SAE (F to S)": ZeroShotModel({"direction": "feature-to-semantic"}, _SAE, classifier=SAE),
     "SAE (S to F)": ZeroShotModel({"direction": "semantic-to-feature"}, _SAE, classifier=SAE),
     "ESZSL": ZeroShotModel({}, _ESZSL, classifier=ESZSL),
-    "exemplars": ZeroShotModel({"kernel": "rbf"}, _EXEMPLARS, classifier=ExemplarRegression),
+    "exemplars": ZeroShotModel(_EXEMPLAR_FORM, _EXEMPLARS),
     "RPL, recommended features": ZeroShotModel(
         {"direction": "reverse"}, _RIDGES, preset="recommended", calibrates=True
     ),
@@ -74,7 +75,7 @@ ZERO_SHOT: dict[str, ZeroShotModel] = {
         {}, _ESZSL, preset="recommended", classifier=ESZSL
     ),
     "exemplars, recommended features": ZeroShotModel(
-        {"kernel": "rbf"}, _EXEMPLARS, preset="recommended", classifier=ExemplarRegression
+        _EXEMPLAR_FORM, _EXEMPLARS, preset="recommended"
     ),
     "recommended": ZeroShotModel(
         dict(REGRESSION), _RECOMMENDED, preset="recommended", calibrates=True

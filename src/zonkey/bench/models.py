@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from ..core.frame import BaseClasses
 from ..core.prototypes import Prototypes
 from ..estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier
-from ..presets.recommended import prototype_transformer
+from ..presets.zero_shot import prototype_transformer
 from .preparation import Preset, feature_steps, prepared_prototypes
 
 Grid = dict[str, list[Any]] | list[dict[str, list[Any]]]

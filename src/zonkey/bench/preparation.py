@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from ..core.prototypes import Prototypes
 from ..preprocessing import FeatureNormalizer
-from ..presets.recommended import preprocessing, prototype_transformer
+from ..presets.zero_shot import preprocessing, prototype_transformer
 
 Preset = Literal["paper", "recommended"]
 

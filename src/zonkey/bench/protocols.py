@@ -10,8 +10,13 @@ from sklearn.manifold import TSNE
 
 from ..datasets import Dataset
 from ..estimators.calibration import calibrate
-from ..evaluation import draw_trial, large_scale, n_way_k_shot
-from ..evaluation.zero_shot import seen_unseen_scores, zero_shot_scores
+from ..evaluation import (
+    draw_trial,
+    large_scale,
+    n_way_k_shot,
+    seen_unseen_scores,
+    zero_shot_scores,
+)
 from ..preprocessing import FeatureNormalizer
 from .catalog import FEW_SHOT, ZERO_SHOT
 from .models import CLASSIFY

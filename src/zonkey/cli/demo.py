@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from ..bench.records import surroundings
 from ..datasets import EmojiDataset, load_emoji
 from ..estimators import ZeroShotClassifier
-from ..evaluation.zero_shot import seen_unseen_scores, zero_shot_scores
+from ..evaluation import seen_unseen_scores, zero_shot_scores
 from ..metrics import SeenUnseenCurve
 from ..model_selection import ZeroShotSearchCV
 from ..presets import paper, recommended

@@ -34,7 +34,7 @@ from ..linalg.arrays import (
     squared_norm,
     to_numpy,
 )
-from ..linalg.sylvester import Factor
+from ..linalg.symmetric import Factor
 from .moments import Moments
 from .projection import NormalEquations, WeightPer
 from .prototypes import Prototypes

@@ -24,7 +24,8 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from ..linalg.arrays import Array, identity_like, namespace, placed_like
-from ..linalg.sylvester import Factor, Solution, solve
+from ..linalg.sylvester import Solution, solve
+from ..linalg.symmetric import Factor
 from .moments import Moments
 
 WeightPer = Literal["sample", "class"]  # which of them has equal weight

@@ -1,6 +1,13 @@
-"""Protocols of few-shot learning: how trials are drawn, run, resumed and summed up."""
+"""Evaluation protocols: zero-shot and generalized scores, few-shot trials that can be resumed."""
 
-from .protocols import any_shot, large_scale, n_way_k_shot
+from .protocols import large_scale, n_way_k_shot, seen_unseen_scores, zero_shot_scores
 from .trials import Trial, draw_trial
 
-__all__ = ["Trial", "any_shot", "draw_trial", "large_scale", "n_way_k_shot"]
+__all__ = [
+    "Trial",
+    "draw_trial",
+    "large_scale",
+    "n_way_k_shot",
+    "seen_unseen_scores",
+    "zero_shot_scores",
+]

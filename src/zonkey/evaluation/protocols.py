@@ -1,13 +1,12 @@
-"""The few-shot protocols of the paper: N-way K-shot trials, all classes at once, K = 0, 1, 2, ...
+"""Evaluation protocols of the paper: zero-shot, generalized, N-way K-shot, and all classes at once.
 
-Every trial has a generator of its own, seeded by the seed of the run and its number, so that
-results depend neither on the number of workers nor on where a run was interrupted. All models
-see the same trials, which makes differences between them paired.
+Every few-shot trial has its own generator, seeded by the seed of the run and the number of the
+trial. Results depend neither on the number of workers nor on interruptions. All models see the
+same trials, so differences between models are paired.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,14 +16,82 @@ from sklearn.base import clone
 from ..core.frame import BaseClasses
 from ..core.moments import Moments
 from ..linalg.arrays import is_device_array, to_numpy
-from ..metrics import hit_at_k, per_class_accuracy
-from .fingerprint import fingerprint
-from .runner import Run, run_trials
-from .trials import Trial, draw_trial
+from ..metrics import (
+    SeenUnseenCurve,
+    generalized_scores,
+    hit_at_k,
+    per_class_accuracy,
+    seen_unseen_curve,
+)
+from .trials import PathLike, Run, Trial, content_hash, draw_trial, run_trials
 
-_ON_DEVICE = 256  # trials learned together there
-PathLike = str | os.PathLike[str]
+_ON_DEVICE = 256  # trials learned together on a device
+_TOP = 5
 Models = Mapping[str, Any]
+
+
+def zero_shot_scores(model: Any, X_unseen: Any, y_unseen: Any) -> dict[str, float]:
+    """Return the accuracy and hit@5 of a zero-shot classifier among its candidates.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier or peer
+        Fitted classifier.
+    X_unseen : array-like of shape (n_samples, n_features)
+        Test samples of unseen classes.
+    y_unseen : array-like of shape (n_samples,)
+        Labels of these samples.
+
+    Returns
+    -------
+    dict
+        ``"zsl"``, the per-class accuracy, and ``"hit@5"``. With fewer than five candidates all of
+        them count for the latter.
+    """
+    top = model.predict_top(X_unseen, min(_TOP, len(model.classes_)))
+    return {
+        "zsl": model.score(X_unseen, y_unseen),
+        f"hit@{_TOP}": hit_at_k(y_unseen, top, top.shape[1]),
+    }
+
+
+def seen_unseen_scores(
+    model: Any, X_seen: Any, y_seen: Any, X_unseen: Any, y_unseen: Any
+) -> tuple[dict[str, float], SeenUnseenCurve]:
+    """Return the generalized scores of a zero-shot classifier among all classes.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier or peer
+        Fitted classifier.
+    X_seen : array-like of shape (n_seen, n_features)
+        Test samples of seen classes.
+    y_seen : array-like of shape (n_seen,)
+        Labels of these samples.
+    X_unseen : array-like of shape (n_unseen, n_features)
+        Test samples of unseen classes.
+    y_unseen : array-like of shape (n_unseen,)
+        Labels of these samples.
+
+    Returns
+    -------
+    scores : dict
+        ``"acc_s"`` and ``"acc_u"``, the per-class accuracies on seen and unseen classes,
+        ``"hm"``, their harmonic mean, and ``"ausuc"``, the area under the curve.
+    curve : SeenUnseenCurve
+        Accuracies at every penalty of the seen classes.
+    """
+    X, y = np.concatenate([X_seen, X_unseen]), np.concatenate([y_seen, y_unseen])
+    among_all = model.with_candidates("all")
+    scores = generalized_scores(y, among_all.predict(X), model.seen_classes_)
+    decisions = among_all.decision_function(X)
+    curve = seen_unseen_curve(y, decisions, among_all.classes_, model.seen_classes_)
+    return {
+        "acc_s": scores.seen,
+        "acc_u": scores.unseen,
+        "hm": scores.harmonic_mean,
+        "ausuc": curve.area,
+    }, curve
 
 
 def n_way_k_shot(
@@ -44,66 +111,77 @@ def n_way_k_shot(
     checkpoint: PathLike | None = None,
     progress: bool = False,
 ) -> dict[str, np.ndarray]:
-    """Return the accuracy of every model on every one of many small tasks.
+    """Return the accuracy of every model on many random few-shot tasks.
 
     Parameters
     ----------
-    models : mapping of name to estimator
+    models : mapping of str to estimator
         Few-shot classifiers with ``fit(X_support, y_support)`` and ``predict``. Every parameter
-        `random_state` in them gets a seed of each trial.
-    X, y : array-like of shape (n, d) and (n,)
+        named `random_state` is set to the seed of the trial.
+    X : array-like of shape (n_samples, n_features)
         Samples of (at least) the novel classes.
+    y : array-like of shape (n_samples,)
+        Labels.
     classes : array-like
-        The novel classes.
-    n_way, n_shot, n_query : int
-        Classes a trial; support and query samples a class.
+        Novel classes.
+    n_way : int, default=5
+        Number of classes per trial.
+    n_shot : int, default=1
+        Number of support samples per class.
+    n_query : int, default=15
+        Number of query samples per class.
     n_trials : int, default=600
+        Number of trials.
     queries : array-like of int, default=None
-        Positions of samples that are queries and never shots, all others being shots; for example
-        pictures of another style. None: any sample may be either.
+        Positions of samples that are only used as queries; all others are only used as shots.
+        None: any sample may be either.
     random_state : int, default=0
+        Seed of the run.
     n_jobs : int, default=None
-        Trials run at a time, in threads; batches of them where there are any.
+        Number of trials, or batches of trials, to run at the same time, in threads.
     batch_size : int, default=None
-        Trials learned together by models with ``fit_tasks``, such as `FewShotClassifier`. None: one
-        on the host, where a trial fits the cache, and 256 where X is an array on a device.
-    checkpoint : path, default=None
-        File of finished trials, to go on from after an interruption.
+        Number of trials learned together by models with ``fit_tasks``, such as
+        `FewShotClassifier`. None: 1 on the host, where a trial fits into the cache, and 256 if X
+        is on a device.
+    checkpoint : path-like, default=None
+        File of finished trials, to resume from after an interruption.
     progress : bool, default=False
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Returns
     -------
-    dict of name to ndarray of shape (n_trials,)
+    dict of str to ndarray of shape (n_trials,)
+        Per-class accuracy of each model in each trial.
     """
     run = Run(models, X, y, classes, random_state)
     sizes = run.checked(n_way=n_way, n_shot=n_shot, n_query=n_query)
-    models = prepared(run.models)
-
+    n_trials = run.checked(n_trials=n_trials)["n_trials"]
     if batch_size is None:
         batch_size = _ON_DEVICE if is_device_array(run.X) else 1
-    at_once = run.checked(batch_size=batch_size)["batch_size"]
+    batch_size = run.checked(batch_size=batch_size)["batch_size"]
+    models = with_shared_bases(run.models)
 
-    def some(numbers: list[int]) -> list[dict[str, float]]:
+    def run_batch(numbers: list[int]) -> list[dict[str, float]]:
         generators = [run.generator(number) for number in numbers]
         trials = [
             draw_trial(run.y, run.classes, **sizes, queries=queries, rng=rng) for rng in generators
         ]
         seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-        of_models = {name: all_fitted(model, run, trials, seeds) for name, model in models.items()}
+        fits = {name: all_fitted(model, run, trials, seeds) for name, model in models.items()}
         return [
             {
                 name: per_class_accuracy(
                     run.y[trial.query], copies[i].predict(run.samples(trial.query))
                 )
-                for name, copies in of_models.items()
+                for name, copies in fits.items()
             }
             for i, trial in enumerate(trials)
         ]
 
-    numbers = range(run.checked(n_trials=n_trials)["n_trials"])
-    saved = run.checkpoint(checkpoint, protocol="n_way_k_shot", **sizes, **apart(queries))
-    results = run_trials(some, numbers, saved, n_jobs, "trials" if progress else None, at_once)
+    saved = run.checkpoint(checkpoint, protocol="n_way_k_shot", **sizes, **_settings_of(queries))
+    results = run_trials(
+        run_batch, n_trials, saved, n_jobs=n_jobs, progress=progress, batch_size=batch_size
+    )
     return {name: np.array([result[name] for result in results]) for name in models}
 
 
@@ -124,33 +202,52 @@ def large_scale(
 ) -> dict[str, np.ndarray]:
     """Return hit@k among all novel classes at once, for each number of shots.
 
-    In each repetition the support sets are nested: the two shots are the one shot and another.
-    All other samples of the novel classes are queries. Without a shot (0 among `shots`) all
-    samples are, and the model is the one that ``model.zero_shot(classes)`` returns.
+    Within a repetition the support sets are nested: two shots are the one shot plus another. All
+    remaining samples of the novel classes are queries. With 0 shots the classes are known by their
+    prototypes only: all samples are queries, and ``model.zero_shot(classes)`` predicts them.
 
     Parameters
     ----------
-    models, X, y, classes, queries, random_state, n_jobs, checkpoint, progress
-        As for `n_way_k_shot`; models need ``predict_top``.
-    shots : sequence of int
-        Numbers of support samples a class.
-    n_repeats : int
-        Random choices of the support sets.
-    top : sequence of int
-        The k of hit@k.
+    models : mapping of str to estimator
+        Few-shot classifiers with ``fit(X_support, y_support)`` and ``predict_top``. Every
+        parameter named `random_state` is set to the seed of the trial.
+    X : array-like of shape (n_samples, n_features)
+        Samples of (at least) the novel classes.
+    y : array-like of shape (n_samples,)
+        Labels.
+    classes : array-like
+        Novel classes.
+    shots : sequence of int, default=(1, 2, 3, 4, 5)
+        Numbers of support samples per class.
+    n_repeats : int, default=5
+        Number of random choices of the support sets.
+    top : sequence of int, default=(1, 5)
+        Values of k in hit@k.
+    queries : array-like of int, default=None
+        Positions of samples that are only used as queries; all others are only used as shots.
+        None: any sample may be either.
+    random_state : int, default=0
+        Seed of the run.
+    n_jobs : int, default=None
+        Number of trials to run at the same time, in threads.
+    checkpoint : path-like, default=None
+        File of finished trials, to resume from after an interruption.
+    progress : bool, default=False
+        Whether to show a progress bar.
 
     Returns
     -------
-    dict of name to ndarray of shape (n_repeats, len(shots), len(top))
+    dict of str to ndarray of shape (n_repeats, len(shots), len(top))
+        Hit@k of each model.
     """
     run = Run(models, X, y, classes, random_state)
-    models = prepared(run.models)
+    models = with_shared_bases(run.models)
     shots = [run.checked(minimum=0, shots=K)["shots"] for K in shots]
     top = [run.checked(top=k)["top"] for k in top]
-    grid = [(repeat, K) for repeat in range(n_repeats) for K in shots]
+    trials = [(repeat, K) for repeat in range(n_repeats) for K in shots]
 
-    def one(number: int) -> dict[str, list[float]]:
-        repeat, K = grid[number]
+    def run_one(number: int) -> dict[str, list[float]]:
+        repeat, K = trials[number]
         rng = run.generator(repeat)
         sizes = {"n_way": None, "n_shot": K, "n_query": None}
         trial = draw_trial(run.y, run.classes, **sizes, queries=queries, rng=rng)
@@ -162,67 +259,43 @@ def large_scale(
             results[name] = [hit_at_k(run.y[trial.query], best, k) for k in top]
         return results
 
-    settings = {"shots": shots, "top": top, **apart(queries)}
+    settings = {"shots": shots, "top": top, **_settings_of(queries)}
     saved = run.checkpoint(checkpoint, protocol="large_scale", **settings)
-    what = "repetitions" if progress else None
-    results = run_trials(lambda some: [one(i) for i in some], range(len(grid)), saved, n_jobs, what)
+    results = run_trials(
+        lambda numbers: [run_one(i) for i in numbers],
+        len(trials),
+        saved,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
     shape = (n_repeats, len(shots), len(top))
     return {name: np.array([result[name] for result in results]).reshape(shape) for name in models}
 
 
-def any_shot(
-    model: Any,
-    X: Any,
-    y: Any,
-    classes: Any,
-    *,
-    shots: Sequence[int] = (0, 1, 2, 3, 4, 5),
-    **options: Any,
-) -> np.ndarray:
-    """Return hit@k of one model from no shot at all to several.
-
-    Without a shot the novel classes are unseen ones, known by their prototypes: the point K = 0
-    is zero-shot learning from the same base classes.
-
-    Parameters
-    ----------
-    model : FewShotClassifier
-        With base classes.
-    X, y, classes, shots, **options
-        As for `large_scale`.
-
-    Returns
-    -------
-    ndarray of shape (n_repeats, len(shots), len(top))
-    """
-    return large_scale({"model": model}, X, y, classes, shots=shots, **options)["model"]
+def _settings_of(queries: Any) -> dict[str, str]:
+    return {} if queries is None else {"queries": content_hash(np.asarray(queries))}
 
 
-def apart(queries: Any) -> dict[str, str]:
-    """Return what a checkpoint must know of samples that are queries only."""
-    return {} if queries is None else {"queries": fingerprint(np.asarray(queries))}
-
-
-def prepared(models: Models) -> dict[str, Any]:
-    """Return copies of the models, whose base classes are diagonalized once for all trials."""
+def with_shared_bases(models: Models) -> dict[str, Any]:
+    """Return copies of the models whose base classes are diagonalized once for all trials."""
     copies = {}
     for name, model in models.items():
+        copy: Any = clone(model)
         bases = {
             key: BaseClasses(value)
             for key, value in model.get_params().items()
             if isinstance(value, Moments)
         }
-        copy: Any = clone(model)
         copies[name] = copy.set_params(**bases)
         for base in copies[name].get_params().values():
             if isinstance(base, BaseClasses):
-                _ = base.equations.factor  # here, not by several threads at the same time
+                _ = base.equations.factor  # computed here, not by several threads at once
     return copies
 
 
 def all_fitted(model: Any, run: Run, trials: list[Trial], seeds: list[int]) -> list[Any]:
-    """Return a fitted copy of the model for each trial, learned together where it can do that."""
-    # Seeds of parts, such as a transformer, are set for each trial by a fit of its own.
+    """Return a fitted copy of the model per trial, learned together if the model supports it."""
+    # `fit_tasks` seeds the model itself, not its parts (such as a transformer).
     if len(trials) > 1 and hasattr(model, "fit_tasks") and seeds_of(model) == ["random_state"]:
         tasks = [(run.samples(trial.support), run.y[trial.support]) for trial in trials]
         return model.fit_tasks(tasks, random_states=seeds)
@@ -230,7 +303,7 @@ def all_fitted(model: Any, run: Run, trials: list[Trial], seeds: list[int]) -> l
 
 
 def fitted(model: Any, run: Run, trial: Trial, seed: int) -> Any:
-    """Return a copy of the model fitted on the support set of a trial, or on none at all."""
+    """Return a copy of the model fitted on the support set of a trial, or zero-shot if empty."""
     if not len(trial.support):
         return model.zero_shot(run.classes, random_state=seed)
     model = clone(model)
@@ -239,5 +312,5 @@ def fitted(model: Any, run: Run, trial: Trial, seed: int) -> Any:
 
 
 def seeds_of(model: Any) -> list[str]:
-    """Return the names of all parameters that are seeds."""
+    """Return the names of all parameters that are seeds, including those of parts."""
     return [key for key in model.get_params() if key.split("__")[-1] == "random_state"]

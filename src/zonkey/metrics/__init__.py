@@ -1,16 +1,25 @@
-"""How good the predictions are, by the measures of the zero-shot literature."""
+"""Metrics of zero-shot and few-shot learning."""
 
 from .accuracy import hit_at_k, per_class_accuracy
-from .bootstrap import PairedInterval, paired_bootstrap_interval
-from .calibration import best_penalty, best_temperature
-from .confidence import SelectiveAccuracy, expected_calibration_error, selective_accuracy
+from .calibration import (
+    SelectiveAccuracy,
+    best_penalty,
+    best_temperature,
+    expected_calibration_error,
+    selective_accuracy,
+)
 from .generalized import (
     GeneralizedScores,
     SeenUnseenCurve,
     generalized_scores,
     seen_unseen_curve,
 )
-from .intervals import MeanInterval, mean_confidence_interval
+from .intervals import (
+    MeanInterval,
+    PairedInterval,
+    mean_confidence_interval,
+    paired_bootstrap_interval,
+)
 
 __all__ = [
     "GeneralizedScores",

@@ -1,4 +1,4 @@
-"""Accuracy of one label, or of k ranked labels, for each sample."""
+"""Accuracy of one predicted label, or of k ranked labels, per sample."""
 
 from numbers import Integral
 from typing import Any
@@ -16,7 +16,7 @@ from ..core.labels import (
 )
 from ..linalg.arrays import Array, is_device_array, namespace, placed_like, sums_by_code, to_numpy
 
-__all__ = ["filled_labels", "hit_at_k", "per_class_accuracy"]
+__all__ = ["hit_at_k", "per_class_accuracy"]
 
 
 def per_class_accuracy(
@@ -26,34 +26,34 @@ def per_class_accuracy(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Average per-class top-1 accuracy: the mean over classes of the accuracy within a class.
+    """Return the mean over classes of the accuracy within each class.
 
-    Every class counts the same, however many samples it has.
+    Every class has the same weight, regardless of its number of samples.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         True labels, all text or all numbers.
     y_pred : array-like of shape (n_samples,)
-        Predicted labels. They may name classes that `y_true` does not have.
-    labels : array-like or set, optional
-        Classes to average over; each must have a sample in `y_true`. Default: all classes of
+        Predicted labels. They may contain classes that are absent from `y_true`.
+    labels : array-like or set, default=None
+        Classes to average over; each must have a sample in `y_true`. None uses all classes of
         `y_true`.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the samples within their class, not negative.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Non-negative weights of the samples within their class.
 
     Returns
     -------
     float
-        Between 0 and 1.
+        Accuracy between 0 and 1.
 
     Notes
     -----
-    Predictions on a device, such as torch tensors, are counted there.
+    Predictions on a device, such as torch tensors, are counted on that device.
 
-    With `labels=None` this is :func:`sklearn.metrics.balanced_accuracy_score`, except that a
-    predicted class without a true sample is no cause for a warning: in generalized zero-shot
-    learning it is the rule.
+    With ``labels=None`` this equals :func:`sklearn.metrics.balanced_accuracy_score`, without its
+    warning for predicted classes that have no true sample. Such predictions are normal in
+    generalized zero-shot learning.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def per_class_accuracy(
 def _counted_on_device(
     y_true: Any, predicted: Array, sample_weight: Any
 ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the classes of y_true, their weight, and the weight of what is right in each."""
+    """Return the classes of y_true, their total weights, and the weights predicted correctly."""
     xp = namespace(predicted)
     classes, codes = encoded(y_true, predicted)
     require_same_kind(y_true=classes, y_pred=to_numpy(predicted[:1]))
@@ -101,9 +101,9 @@ def _counted_on_device(
 
 
 def hit_at_k(y_true: ArrayLike, y_top: ArrayLike, k: int | None = None) -> float:
-    """Flat hit@k: the share of samples whose true label is among the k best predictions.
+    """Return the share of samples whose true label is among the k best predictions (hit@k).
 
-    "Flat" means over all samples: a class weighs as much as it has samples.
+    Every sample has the same weight, so large classes count more than small ones.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ def hit_at_k(y_true: ArrayLike, y_top: ArrayLike, k: int | None = None) -> float
         True labels.
     y_top : array-like of shape (n_samples, n_ranked)
         Predicted labels, best first, as `predict_top` returns them.
-    k : int, optional
-        How many columns of `y_top` count, from 1 to `n_ranked`. Default: all.
+    k : int, default=None
+        Number of leading columns of `y_top` that count, from 1 to `n_ranked`. None uses all.
 
     Returns
     -------
     float
-        Between 0 and 1.
+        Share between 0 and 1.
 
     Examples
     --------
@@ -134,13 +134,13 @@ def hit_at_k(y_true: ArrayLike, y_top: ArrayLike, k: int | None = None) -> float
     if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= n_ranked:
         raise ValueError(
             f"k must be an integer from 1 to the {n_ranked} columns of y_top, got {k!r}. "
-            "Lower k, or ask predict_top for more labels a sample."
+            "Lower k, or ask predict_top for more labels per sample."
         )
     return float(np.mean((true[:, None] == top[:, :k]).any(axis=1)))
 
 
 def filled_labels(values: Any, name: str, *, ndim: int = 1) -> NDArray[Any]:
-    """Return labels as an array, of which there must be some: no mean is taken over nothing."""
+    """Return labels as a non-empty array."""
     labels = as_labels(values, name, ndim=ndim)
     if labels.size == 0:
         raise ValueError(f"{name} must hold at least one label, got none. Pass a non-empty array.")
@@ -164,7 +164,7 @@ def _as_weights(sample_weight: Any, n_samples: int) -> Array:
     if weight.shape != (n_samples,):
         raise ValueError(
             f"sample_weight must have shape ({n_samples},) as y_true, got {tuple(weight.shape)}. "
-            "Pass one weight for each sample."
+            "Pass one weight per sample."
         )
     if not bool(xp.all(xp.isfinite(weight) & (weight >= 0))):
         raise ValueError(
@@ -175,7 +175,7 @@ def _as_weights(sample_weight: Any, n_samples: int) -> Array:
 
 
 def _find_classes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mask of the classes (those of y_true) that `labels` names."""
+    """Return the mask of the classes of y_true that are in `labels`."""
     require_same_kind(y_true=classes, labels=labels)
     absent = np.setdiff1d(labels, classes)
     if absent.size:

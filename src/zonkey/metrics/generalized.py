@@ -1,4 +1,4 @@
-"""Generalized zero-shot scores: seen against unseen classes, at one penalty and at all of them."""
+"""Generalized zero-shot scores: seen against unseen classes, at one penalty or at all of them."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,34 +14,54 @@ __all__ = ["GeneralizedScores", "SeenUnseenCurve", "generalized_scores", "seen_u
 
 
 class GeneralizedScores(NamedTuple):
-    """The three figures of generalized zero-shot learning, each between 0 and 1."""
+    """Accuracies on seen and unseen classes and their harmonic mean.
+
+    All samples are predicted among all classes, seen and unseen. Each value is between 0 and 1.
+
+    Parameters
+    ----------
+    seen : float
+        Per-class accuracy of the test samples of seen classes (acc_s).
+    unseen : float
+        Per-class accuracy of the test samples of unseen classes (acc_u).
+    harmonic_mean : float
+        Harmonic mean 2 acc_s acc_u / (acc_s + acc_u), or 0 if both are 0 (HM).
+
+    See Also
+    --------
+    generalized_scores : Computes these scores from predictions.
+    SeenUnseenCurve : The scores at every penalty of seen classes.
+
+    Examples
+    --------
+    >>> from zonkey.metrics import generalized_scores
+    >>> generalized_scores(["cat", "owl", "owl"], ["cat", "owl", "cat"], ["cat"])
+    GeneralizedScores(seen=1.0, unseen=0.5, harmonic_mean=0.6666666666666666)
+    """
 
     seen: float
-    """acc_s: per-class accuracy of the test samples of seen classes, predicted over all classes."""
     unseen: float
-    """acc_u: per-class accuracy of the test samples of unseen classes, over all classes."""
     harmonic_mean: float
-    """HM = 2 acc_s acc_u / (acc_s + acc_u), and 0 when both are 0."""
 
 
 def generalized_scores(
     y_true: ArrayLike, y_pred: ArrayLike, seen_classes: ArrayLike
 ) -> GeneralizedScores:
-    """Per-class accuracy on seen and on unseen classes, and their harmonic mean.
+    """Return the per-class accuracy on seen and on unseen classes, and their harmonic mean.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels; some of seen classes, some of unseen ones.
+        True labels, of both seen and unseen classes.
     y_pred : array-like of shape (n_samples,)
         Labels predicted among all classes, seen and unseen.
     seen_classes : array-like or set
-        The classes that had training samples. Every other class is unseen.
+        Classes with training samples. All other classes are unseen.
 
     Returns
     -------
     GeneralizedScores
-        `seen` (acc_s), `unseen` (acc_u) and `harmonic_mean` (HM).
+        Named tuple of `seen` (acc_s), `unseen` (acc_u) and `harmonic_mean` (HM).
 
     Examples
     --------
@@ -64,19 +84,31 @@ def generalized_scores(
 
 @dataclass(frozen=True, eq=False)
 class SeenUnseenCurve:
-    """Accuracy on seen classes against accuracy on unseen ones, as the seen classes are penalized.
+    """Accuracy on seen and on unseen classes as a function of the penalty of seen classes.
 
-    Entry `i` holds for every penalty above `penalties[i - 1]` and up to `penalties[i]`, both
-    arrays of accuracies being constant in between: nothing is lost by listing these alone.
+    Both accuracies are piecewise constant. Entry `i` holds for every penalty above
+    ``penalties[i - 1]`` and up to ``penalties[i]``, so the curve is exact.
 
-    Attributes
+    Parameters
     ----------
     penalties : ndarray of shape (n_points,)
         Increasing, from -inf (all samples go to seen classes) to +inf (all go to unseen ones).
     seen : ndarray of shape (n_points,)
-        acc_s; never increasing, 0 at the end.
+        Accuracy on seen classes (acc_s); non-increasing, 0 at the end.
     unseen : ndarray of shape (n_points,)
-        acc_u; never decreasing, 0 at the start.
+        Accuracy on unseen classes (acc_u); non-decreasing, 0 at the start.
+
+    See Also
+    --------
+    seen_unseen_curve : Computes the curve from scores.
+    best_penalty : Penalty with the best mean harmonic mean over several curves.
+
+    Examples
+    --------
+    >>> from zonkey.metrics import seen_unseen_curve
+    >>> curve = seen_unseen_curve(["cat", "owl"], [[5, 1], [2, 1]], ["cat", "owl"], ["cat"])
+    >>> curve.area, curve.at(2.5).harmonic_mean
+    (1.0, 1.0)
     """
 
     penalties: NDArray[np.float64]
@@ -85,26 +117,26 @@ class SeenUnseenCurve:
 
     @property
     def area(self) -> float:
-        """Area under the curve of acc_s over acc_u (AUSUC), by the trapezoid rule."""
+        """Area under the seen-unseen curve (AUSUC), by the trapezoid rule."""
         return float(np.trapezoid(self.seen, self.unseen))
 
     @property
     def best_harmonic_mean(self) -> float:
-        """The highest harmonic mean that any penalty reaches."""
+        """Highest harmonic mean over all penalties."""
         return float(np.max(_harmonic_mean(self.seen, self.unseen)))
 
     def at(self, penalty: float) -> GeneralizedScores:
-        """Scores when `penalty` is subtracted from the scores of seen classes.
+        """Return the scores if `penalty` is subtracted from the scores of seen classes.
 
         Parameters
         ----------
         penalty : float
-            Any number, -inf and +inf included.
+            Any number, including -inf and +inf.
 
         Returns
         -------
         GeneralizedScores
-            As :func:`generalized_scores` of the predictions under this penalty.
+            Same as :func:`generalized_scores` of the predictions under this penalty.
         """
         if np.isnan(penalty):
             raise ValueError("penalty must be a number, got NaN. Pass 0.0 for no penalty.")
@@ -115,39 +147,41 @@ class SeenUnseenCurve:
 def seen_unseen_curve(
     y_true: ArrayLike, scores: ArrayLike, classes: ArrayLike, seen_classes: ArrayLike
 ) -> SeenUnseenCurve:
-    """Trade-off between seen and unseen classes over all penalties of the seen classes.
+    """Return the accuracies on seen and unseen classes at every penalty of the seen classes.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels; some of seen classes, some of unseen ones.
+        True labels, of both seen and unseen classes.
     scores : array-like of shape (n_samples, n_classes)
-        Score of each sample for each class, higher is better, without any penalty, as
-        `decision_function` returns with all classes as candidates and `seen_penalty=0`. With
-        two classes also (n_samples,), the second score less the first.
+        Score of each sample for each class, higher is better, without penalty: the output of
+        `decision_function` with all classes as candidates and ``seen_penalty=0``. For two classes
+        the shape (n_samples,) is accepted too: the second score minus the first.
     classes : array-like of shape (n_classes,)
-        The class of each column of `scores`.
+        Class of each column of `scores`.
     seen_classes : array-like or set
-        The classes that had training samples. Every other class is unseen.
+        Classes with training samples. All other classes are unseen.
 
     Returns
     -------
     SeenUnseenCurve
-        The exact curve: no grid of penalties is involved.
+        The exact curve; no grid of penalties is involved.
 
     Notes
     -----
-    A penalty moves all seen scores of a sample alike, so that only the best seen and the best
-    unseen class of a sample can be its prediction. The sample goes to the unseen one when ::
+    A penalty shifts all seen scores of a sample equally. Only the best seen and the best unseen
+    class of a sample can be its prediction, and the unseen one wins if and only if ::
 
-        penalty > (best seen score) - (best unseen score)
+        penalty > (best seen score) - (best unseen score).
 
-    strictly: on equal scores the seen class wins, and within either group the first column does.
-    Sorting these differences once gives every change of the curve, in O(n log n).
+    On ties the seen class wins, and within each group the first column. Sorting the differences
+    once gives every change of the curve in O(n log n). Samples that change sides at the same
+    penalty form one straight segment.
 
-    The area is the AUSUC of Chao, Changpinyo, Gong and Sha, "An Empirical Study and Analysis of
-    Generalized Zero-Shot Learning for Object Recognition in the Wild", ECCV 2016. Samples that
-    change sides at the same penalty make one straight segment.
+    References
+    ----------
+    W.-L. Chao, S. Changpinyo, B. Gong, F. Sha. An empirical study and analysis of generalized
+    zero-shot learning for object recognition in the wild. ECCV 2016.
     """
     true, columns = filled_labels(y_true, "y_true"), filled_labels(classes, "classes")
     seen_labels = filled_labels(seen_classes, "seen_classes")
@@ -160,8 +194,8 @@ def seen_unseen_curve(
     best_unseen, unseen_pick = _best_of(S, np.flatnonzero(~seen_column))
     thresholds, step = np.unique(best_seen - best_unseen, return_inverse=True)
 
-    # What each sample adds to its accuracy while it is predicted right: a seen sample until it
-    # goes to the unseen classes, an unseen one from then on.
+    # A seen sample adds its share to acc_s until it moves to the unseen classes; an unseen sample
+    # adds its share to acc_u from then on.
     seen_gain, unseen_gain = np.zeros(true.size), np.zeros(true.size)
     seen_gain[is_seen] = _class_shares(true[is_seen])
     unseen_gain[~is_seen] = _class_shares(true[~is_seen])
@@ -169,14 +203,14 @@ def seen_unseen_curve(
     won = np.bincount(step, weights=unseen_gain * (columns[unseen_pick] == true))
 
     kept = np.cumsum(lost[::-1])[::-1]  # seen samples with a difference of at least thresholds[i]
-    # rounding in the sums of 1 / count may pass 1 by an ulp
+    # The sums of 1 / count may exceed 1 by rounding.
     seen = np.minimum(np.concatenate([kept[:1], kept, [0.0]]), 1.0)
     unseen = np.minimum(np.concatenate([[0.0, 0.0], np.cumsum(won)]), 1.0)
     return SeenUnseenCurve(np.concatenate([[-np.inf], thresholds, [np.inf]]), seen, unseen)
 
 
 def _harmonic_mean(seen: Any, unseen: Any) -> Any:
-    """2 s u / (s + u) of numbers or of arrays, 0 where both are 0."""
+    """Return 2 s u / (s + u) of numbers or of arrays, 0 where both are 0."""
     total = seen + unseen
     return 2.0 * seen * unseen / np.where(total > 0, total, 1.0)
 
@@ -186,7 +220,7 @@ def _with_harmonic_mean(seen: float, unseen: float) -> GeneralizedScores:
 
 
 def _seen_mask(true: NDArray[Any], seen_classes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which samples are of seen classes; there must be samples of both sorts."""
+    """Return which samples are of seen classes; both kinds must be present."""
     require_same_kind(y_true=true, seen_classes=seen_classes)
     is_seen = np.isin(true, seen_classes)
     if is_seen.all() or not is_seen.any():
@@ -200,7 +234,7 @@ def _seen_mask(true: NDArray[Any], seen_classes: NDArray[Any]) -> NDArray[np.boo
 
 
 def _score_matrix(scores: Any, n_classes: int) -> NDArray[Any]:
-    """Return scores as a matrix; of two classes scikit-learn gives the difference alone."""
+    """Return scores as a matrix; for two classes scikit-learn returns only the difference."""
     if n_classes == 2 and np.ndim(scores) == 1:
         difference = np.asarray(scores)
         scores = np.stack([np.zeros_like(difference), difference], axis=1)
@@ -231,7 +265,7 @@ def _check_columns(true: NDArray[Any], scores: NDArray[Any], columns: NDArray[An
 def _best_of(
     scores: NDArray[Any], group: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Best score of each row among the columns of `group`, and that column."""
+    """Return the best score of each row among the columns of `group`, and that column."""
     within = scores[:, group]
     pick = within.argmax(axis=1)
     best = np.take_along_axis(within, pick[:, None], axis=1)[:, 0]
@@ -239,6 +273,6 @@ def _best_of(
 
 
 def _class_shares(labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Weight of each sample in the per-class accuracy of `labels`; the weights sum to 1."""
+    """Return the weight of each sample in the per-class accuracy; the weights sum to 1."""
     classes, class_of, counts = np.unique(labels, return_inverse=True, return_counts=True)
     return 1.0 / (counts[class_of] * classes.size)

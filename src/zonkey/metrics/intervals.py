@@ -1,35 +1,64 @@
-"""How sure a mean over repeated trials is."""
+"""Confidence intervals: of a mean over trials, and of the difference of two models."""
 
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-__all__ = ["MeanInterval", "mean_confidence_interval"]
+from ..core.labels import require_same_kind
+from .accuracy import filled_labels
+
+__all__ = [
+    "MeanInterval",
+    "PairedInterval",
+    "mean_confidence_interval",
+    "paired_bootstrap_interval",
+]
 
 
 class MeanInterval(NamedTuple):
-    """A mean and the half width of its confidence interval."""
+    """Mean and half width of its confidence interval.
+
+    The interval is mean ± half_width.
+
+    Parameters
+    ----------
+    mean : float
+        Mean over trials.
+    half_width : float
+        Half the width of the confidence interval.
+
+    See Also
+    --------
+    mean_confidence_interval : Computes the interval.
+
+    Examples
+    --------
+    >>> from zonkey.metrics import mean_confidence_interval
+    >>> mean_confidence_interval([0.5, 0.5, 0.5])
+    MeanInterval(mean=0.5, half_width=0.0)
+    """
 
     mean: float
     half_width: float
 
 
 def mean_confidence_interval(values: ArrayLike, confidence: float = 0.95) -> MeanInterval:
-    """Mean over trials with its Student confidence interval.
+    """Return the mean over trials and its Student t confidence interval.
 
     Parameters
     ----------
     values : array-like of shape (n_trials,)
-        One figure a trial, at least two.
+        One value per trial, at least two.
     confidence : float, default=0.95
-        Between 0 and 1.
+        Confidence level between 0 and 1.
 
     Returns
     -------
     MeanInterval
-        `mean` and `half_width`: the interval is mean ± half_width.
+        Named tuple of `mean` and `half_width`.
 
     Examples
     --------
@@ -41,7 +70,7 @@ def mean_confidence_interval(values: ArrayLike, confidence: float = 0.95) -> Mea
     figures = np.asarray(values, dtype=np.float64)
     if figures.ndim != 1 or figures.size < 2 or not np.isfinite(figures).all():
         raise ValueError(
-            "values must be at least two finite figures, one a trial; got shape "
+            "values must be at least two finite figures, one per trial; got shape "
             f"{figures.shape}. Run more trials."
         )
     if not 0 < confidence < 1:
@@ -49,3 +78,145 @@ def mean_confidence_interval(values: ArrayLike, confidence: float = 0.95) -> Mea
     deviation = figures.std(ddof=1) / np.sqrt(figures.size)
     quantile = student.ppf((1 + confidence) / 2, figures.size - 1)
     return MeanInterval(float(figures.mean()), float(quantile * deviation))
+
+
+class PairedInterval(NamedTuple):
+    """Difference of two accuracies and its confidence interval.
+
+    If the interval contains 0, the samples do not show which model is better. All values are
+    between -1 and 1, up to the widening of small samples.
+
+    Parameters
+    ----------
+    difference : float
+        Accuracy of the first model minus accuracy of the second.
+    low : float
+        Lower end of the interval.
+    high : float
+        Upper end of the interval.
+
+    See Also
+    --------
+    paired_bootstrap_interval : Computes the interval.
+
+    Examples
+    --------
+    >>> from zonkey.metrics import paired_bootstrap_interval
+    >>> paired_bootstrap_interval(["cat", "owl"], ["cat", "owl"], ["cat", "owl"])
+    PairedInterval(difference=0.0, low=0.0, high=0.0)
+    """
+
+    difference: float
+    low: float
+    high: float
+
+
+def paired_bootstrap_interval(
+    y_true: ArrayLike,
+    predicted_a: ArrayLike,
+    predicted_b: ArrayLike,
+    *,
+    n_resamples: int = 2000,
+    confidence: float = 0.95,
+    random_state: int = 0,
+) -> PairedInterval:
+    """Return the difference of per-class accuracy of two models with its bootstrap interval.
+
+    Samples are resampled within each class, and both models are evaluated on the same resamples
+    (paired bootstrap). If a model was run several times, for example with several seeds, a sample
+    counts by the share of runs that predict it correctly, and runs are resampled too.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels of at least two samples, all text or all numbers.
+    predicted_a, predicted_b : array-like of shape (n_samples,) or (n_runs, n_samples)
+        Labels that the two models predict for these samples, one row per run if there are
+        several. The models may have different numbers of runs.
+    n_resamples : int, default=2000
+        Number of bootstrap resamples.
+    confidence : float, default=0.95
+        Confidence level between 0 and 1.
+    random_state : int, default=0
+        Seed of the resamples.
+
+    Returns
+    -------
+    PairedInterval
+        Named tuple of `difference` (a - b), `low` and `high`: the percentile interval.
+
+    Notes
+    -----
+    The bootstrap underestimates the variance of the mean of n values by the factor (n - 1) / n,
+    which matters for small classes. Deviations are therefore scaled by sqrt(n / (n - 1)), per
+    class and per set of runs. Classes of one sample are resampled together; a single such class
+    is resampled together with the smallest other class. A single run adds no variance.
+
+    Examples
+    --------
+    >>> from zonkey.metrics import paired_bootstrap_interval
+    >>> truth = ["cat"] * 50 + ["owl"] * 50
+    >>> better = paired_bootstrap_interval(truth, truth, ["cat"] * 100)
+    >>> round(better.difference, 6), better.low > 0
+    (0.5, True)
+    """
+    true = filled_labels(y_true, "y_true")
+    correct_a = _correct(true, predicted_a, "predicted_a")
+    correct_b = _correct(true, predicted_b, "predicted_b")
+    if true.size < 2:
+        raise ValueError("y_true must have at least 2 samples to resample; got 1. Pass more.")
+    if isinstance(n_resamples, bool) or not isinstance(n_resamples, Integral) or n_resamples < 1:
+        raise ValueError(f"n_resamples must be a positive integer; got {n_resamples!r}. Use 2000.")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1; got {confidence}. Use 0.95.")
+    _, class_of = np.unique(true, return_inverse=True)
+    sizes = np.bincount(class_of)
+    weights = 1 / (len(sizes) * sizes[class_of])  # all classes have the same weight
+    gains = weights * (correct_a.mean(axis=0) - correct_b.mean(axis=0))
+    rng = np.random.default_rng(random_state)
+    deviations = np.zeros(int(n_resamples))
+    strata = _strata(class_of, sizes)
+    for stratum in np.unique(strata):
+        deviations += _deviations(gains[strata == stratum], int(n_resamples), rng)
+    for correct, sign in ((correct_a, 1), (correct_b, -1)):
+        accuracies = correct @ weights
+        deviations += sign * _deviations(accuracies / len(accuracies), int(n_resamples), rng)
+    difference = float(gains.sum())
+    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+    low, high = difference + np.quantile(deviations, tails)
+    return PairedInterval(difference, float(low), float(high))
+
+
+def _strata(class_of: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the group that each sample is resampled in: its class, or all singleton classes."""
+    strata = np.arange(len(sizes))
+    singles = np.flatnonzero(sizes == 1)
+    if len(singles) == 1:  # resampled alone, it would have no variance
+        singles = np.argsort(sizes, kind="stable")[:2]
+    if len(singles):
+        strata[singles] = singles[0]
+    return strata[class_of]
+
+
+def _deviations(values: np.ndarray, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the deviations of the sum of resampled values, corrected for small samples."""
+    n = len(values)
+    # Drawing n values is drawing the multinomial counts of the distinct ones.
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) == 1:
+        return np.zeros(n_resamples)
+    draws = rng.multinomial(n, counts / n, size=n_resamples)
+    return np.sqrt(n / (n - 1)) * ((draws - counts) @ distinct)
+
+
+def _correct(true: np.ndarray, predicted: ArrayLike, name: str) -> np.ndarray:
+    """Return one row per run: 1.0 for correct labels, else 0.0."""
+    ndim = 2 if np.ndim(predicted) == 2 else 1
+    labels = np.atleast_2d(filled_labels(predicted, name, ndim=ndim))
+    require_same_kind(**{"y_true": true, name: labels})
+    if true.size != labels.shape[1]:
+        raise ValueError(
+            f"{name} must have one label for each of the {true.size} samples of y_true, got "
+            f"{labels.shape[1]}. Pass the predictions of the same samples."
+        )
+    return (true == labels).astype(float)

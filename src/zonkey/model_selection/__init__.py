@@ -1,4 +1,4 @@
-"""Choosing parameters when the classes to predict are not those to learn from."""
+"""Folds that hold out whole classes, and a grid search over them."""
 
 from .search import ZeroShotSearchCV
 from .splits import ClassKFold

@@ -1,84 +1,119 @@
-"""Choose the parameters of a zero-shot classifier by class-wise cross-validation, fast.
+"""Fast grid search for zero-shot classifiers over folds that hold out whole classes.
 
-Whole classes are held out and play the unseen ones, as in the paper: the model is chosen for
-what it will be asked to do, on training classes alone. A generic grid search would gather and
-factorize the same data for every point of the grid; here the steps before the classifier are
-learned once a fold for all points that agree on them, the moments of a fold are those of all data
-less those of the held-out classes where nothing comes before, and one factorization a fold
-serves all points.
+Held-out classes play the unseen ones, as in the paper. A generic grid search would summarize and
+factorize the same data for every point of the grid. Here the points share this work:
+
+- Steps before the classifier are fitted once per fold and setting of their parameters.
+- Without such steps, the moments of a fold are those of all data minus those of the held-out part.
+- One factorization per fold serves all points.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from pickle import PicklingError
 from typing import Any, Self, cast
 
+import joblib
 import numpy as np
-from joblib import Parallel, delayed
-from joblib import hash as fingerprint
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..core.frame import BaseClasses
 from ..core.labels import as_labels
 from ..core.moments import Moments
 from ..estimators import FewShotClassifier, ZeroShotClassifier
-from ..estimators.calibration import calibrate, needs_calibration
+from ..estimators.calibration import calibrate, held_out_setting, needs_calibration
 from ..estimators.nearest_prototype import NearestPrototypeMixin
+from ..estimators.validation import check_count
 from ..linalg.arrays import is_device_array, place_of
+from ..metrics import per_class_accuracy
 from .splits import ClassKFold
-from .subject import FIXED, FoldData, Point, Subject, gathered, scorer, with_parameters
+
+__all__ = ["ZeroShotSearchCV"]
+
+Point = dict[str, Any]
+Fold = tuple[np.ndarray, np.ndarray]
+
+# Decided by the folds: the held-out classes are the candidates, none of them is seen, and the
+# estimator's own prototypes describe them.
+_FIXED = ("prototypes", "candidates", "seen_penalty", "seen_prior", "temperature", "reject_below")
 
 
 class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Grid search for zero-shot classifiers over folds that hold out whole classes.
 
-    Only classes with training samples take part: the prototypes of truly unseen classes, and
-    so the test classes, have no influence on the choice. The score is the mean of the
-    per-class accuracies among the held-out classes.
+    Only classes with training samples take part. Prototypes of unseen classes, and so the test
+    classes, have no influence on the choice. The score of a point is its mean per-class accuracy
+    among the held-out classes.
 
     Parameters
     ----------
     estimator : ZeroShotClassifier, peer, or Pipeline that ends in one
-        Parameters not in the grid are taken from it. Steps before the classifier are learned anew
-        in every fold, from the classes that stay. Where `seen_penalty` or `temperature` is
-        "auto", they are chosen for the best point, on folds of the whole pipeline.
+        Estimator with the parameters that are not in the grid. Steps before the classifier are
+        refitted in every fold, without the held-out classes. If `seen_penalty` or `temperature`
+        is "auto", it is chosen for the best point, on folds of the whole pipeline.
     param_grid : dict, list of dicts, or tuple of these
-        As in scikit-learn: ``{"alpha": [0.1, 0.5], "mu": [0.1, 0.3]}``, with the names of steps
-        in a pipeline: ``{"zeroshotclassifier__alpha": [0.1, 0.5]}``. The grids of a tuple are
-        searched one after the other, each with the best of those before: many parameters for
-        the price of a few, where they hardly depend on each other.
+        Same as in scikit-learn: ``{"alpha": [0.1, 0.5], "mu": [0.1, 0.3]}``, with step names in a
+        pipeline: ``{"zeroshotclassifier__alpha": [0.1, 0.5]}``. The grids of a tuple are searched
+        one after the other, each starting from the best point so far. This is cheaper than
+        one large grid if the parameters hardly interact.
     cv : int or splitter, default=5
-        Number of folds, or a splitter such as ``ClassKFold(3, shuffle=True, random_state=0)``.
-        Every class must be wholly in or wholly out of a fold.
+        Number of folds, or a splitter such as ``ClassKFold(3, shuffle=True, random_state=0)``. A
+        fold must contain each class entirely in training or entirely in test.
     refit : bool, default=True
-        Fit the best parameters on all the data, with all the prototypes.
+        Whether to fit the best point on all data, with all prototypes.
     n_jobs : int, default=None
-        Points of the grid fitted at a time, in threads that share the data.
+        Number of points to fit at the same time, in threads that share the data.
     verbose : int, default=0
-        Passed to joblib.
+        Verbosity of joblib.
 
     Attributes
     ----------
     best_params_ : dict
+        Parameters of the best point. Ties: the first best point of the latest grid.
     best_score_ : float
         Mean score of the best point over the folds.
     best_index_ : int
+        Index of the best point in `cv_results_`.
     best_estimator_ : estimator
-        Fitted on everything; only with ``refit=True``.
+        Best point, fitted on all data; only if ``refit=True``.
     calibration_ : dict
-        `seen_penalty` and `temperature` of the best estimator where they were "auto".
+        Chosen `seen_penalty` and `temperature`; only if one of them was "auto".
     cv_results_ : dict of arrays
-        In the layout of scikit-learn's ``GridSearchCV``.
-    classes_, n_features_in_ :
-        Of the best estimator.
+        Scores in the layout of scikit-learn's ``GridSearchCV``.
+    classes_ : ndarray
+        Candidates of the best estimator.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    ClassKFold : Folds that hold out whole classes.
+    sklearn.model_selection.GridSearchCV : Generic grid search; use it with ``cv=ClassKFold()``
+        for other estimators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey import ZeroShotClassifier
+    >>> from zonkey.model_selection import ZeroShotSearchCV
+    >>> rng = np.random.default_rng(0)
+    >>> prototypes = {label: rng.normal(size=3) for label in "abcdefgh"}
+    >>> y = np.repeat(list("abcdef"), 10)  # "g" and "h" are unseen
+    >>> X = np.array([prototypes[label] for label in y]) @ rng.normal(size=(3, 8))
+    >>> model = ZeroShotClassifier(prototypes, synthesis=None)
+    >>> search = ZeroShotSearchCV(model, {"beta": [0.01, 1000.0]}, cv=3).fit(X, y)
+    >>> search.best_params_, search.best_score_
+    ({'beta': 0.01}, 1.0)
     """
 
     def __init__(
@@ -99,41 +134,79 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Score every point of the grid on every fold, then refit the best."""
-        subject, stages = self._checked()
-        vars(self).pop("calibration_", None)  # of an earlier fit
+        """Score every point of the grid on every fold, then refit the best.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples of seen classes.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self
+            Fitted search.
+        """
+        subject = _Subject(self.estimator)
+        stages = self._checked_stages(subject)
+        vars(self).pop("calibration_", None)  # left by an earlier fit
         given = X
         X, y = self._validated(subject, X, y)
         labels = as_labels(y)
         judged = subject.judged(labels)
-        everything = self._moments(judged, [p for points in stages for p in points], X, labels)
+        data = _Data(X, labels, judged, [point for stage in stages for point in stage])
         folds = list(self._folds(X, labels))
         tried: list[Point] = []
         scores: list[np.ndarray] = []
         best: Point = {}
         for stage in stages:
             points = [{**best, **point} for point in stage]
-            found = np.column_stack(
-                [
-                    self._score_fold(judged, points, X, labels, train, test, everything)
-                    for train, test in folds
-                ]
+            scores.append(
+                np.column_stack([self._fold_scores(data, points, fold) for fold in folds])
             )
             tried += points
-            scores.append(found)
-            best = tried[_best(scores)]
+            best = tried[_best_index(scores)]
         self._record(tried, scores)
         if self.refit:
             self.best_estimator_ = self._calibrated(subject, X, labels).fit(given, y)
             self.classes_ = self.best_estimator_.classes_
         return self
 
-    def _validated(self, subject: Subject, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return arrays, or what came where the first step of a pipeline is to look at it."""
+    def _checked_stages(self, subject: _Subject) -> list[list[Point]]:
+        """Return the points of each grid."""
+        last = subject.classifier
+        if not isinstance(last, NearestPrototypeMixin) or isinstance(last, FewShotClassifier):
+            raise TypeError(
+                "`estimator` must be a ZeroShotClassifier, one of zonkey.peers.zsl, or a Pipeline "
+                f"that ends in one; got {type(last).__name__}. For others use "
+                "GridSearchCV with cv=ClassKFold()."
+            )
+        grids = self.param_grid if isinstance(self.param_grid, tuple) else (self.param_grid,)
+        stages = [list(ParameterGrid(grid)) for grid in grids]
+        names = {name for stage in stages for point in stage for name in point}
+        whole = {"steps", subject.prefix.removesuffix("__")} & names
+        if isinstance(self.estimator, Pipeline) and whole:
+            raise ValueError(
+                f"`param_grid` must name parameters of the classifier, not {min(whole)!r} as a "
+                "whole. Search over one classifier at a time."
+            )
+        if not any(stages):
+            raise ValueError("`param_grid` must have at least one point; got none. Pass {}.")
+        for name in (*_FIXED, "random_state"):
+            if f"{subject.prefix}{name}" in names:
+                raise ValueError(
+                    f"`param_grid` must leave `{name}` alone: the folds decide it. Set it on the "
+                    'estimator; "auto" chooses a penalty or a temperature on held-out classes.'
+                )
+        return stages
+
+    def _validated(self, subject: _Subject, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return validated arrays; the first step of a pipeline gets X unchanged."""
         if is_device_array(X):
             raise TypeError(
                 f"A search works on the host; got samples in {place_of(X)}. Search on NumPy "
-                "arrays, and fit an estimator with `best_params_` where the samples are."
+                "arrays, then fit an estimator with `best_params_` on the device."
             )
         if not subject.has_steps:
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
@@ -142,30 +215,8 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X, y = indexable(X, column_or_1d(y))
         return X, y
 
-    def _moments(
-        self, judged: Subject, points: list[Point], X: np.ndarray, labels: np.ndarray
-    ) -> Moments | None:
-        """Return the moments of all data, where folds can be had from them by subtraction."""
-        last = judged.classifier
-        if judged.has_steps or not isinstance(last, ZeroShotClassifier):
-            return None
-        models = [with_parameters(last, judged.divided(point)[1]) for point in points]
-        return gathered(models, last, X, labels)
-
-    def _calibrated(self, subject: Subject, X: np.ndarray, labels: np.ndarray) -> Any:
-        """Return the best point, with numbers for what is to be chosen on held-out classes."""
-        best = subject.configured(self.best_params_)
-        last = Subject(best).classifier
-        if not needs_calibration(last):
-            return best
-        has = last.get_params(deep=False)
-        chosen = calibrate(best, X, labels)
-        self.calibration_ = {name: value for name, value in chosen.items() if name in has}
-        chosen = {f"{subject.prefix}{name}": v for name, v in self.calibration_.items()}
-        return best.set_params(**chosen)
-
-    def _folds(self, X: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield training and test samples of each fold, the latter being whole classes."""
+    def _folds(self, X: np.ndarray, labels: np.ndarray) -> Iterator[Fold]:
+        """Yield training and test samples of each fold; the latter are whole classes."""
         by_class = isinstance(self.cv, Integral)
         splitter: Any = ClassKFold(int(self.cv)) if by_class else check_cv(self.cv)
         for train, test in splitter.split(X, labels):
@@ -182,67 +233,42 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 )
             if len(np.unique(labels[test])) < 2:
                 warnings.warn(
-                    "A fold holds out a single class, among which every guess is right: its score "
-                    "of 1 tells nothing. Use fewer folds or more classes.",
+                    "A fold holds out a single class, so its score is always 1. Use fewer folds or "
+                    "more classes.",
                     UserWarning,
                     stacklevel=3,
                 )
             yield train, test
 
-    def _score_fold(
-        self,
-        judged: Subject,
-        points: list[Point],
-        X: np.ndarray,
-        labels: np.ndarray,
-        train: np.ndarray,
-        test: np.ndarray,
-        everything: Moments | None,
-    ) -> list[float]:
-        """Score every point with the classes of the test samples held out."""
+    def _fold_scores(self, data: _Data, points: list[Point], fold: Fold) -> np.ndarray:
+        """Return the score of every point on one fold."""
         groups: dict[Any, list[int]] = {}
-        divided = [judged.divided(point) for point in points]
+        divided = [data.judged.divided(point) for point in points]
         for i, (of_steps, _) in enumerate(divided):
-            groups.setdefault(_key(of_steps, i), []).append(i)
+            groups.setdefault(_group_key(of_steps, i), []).append(i)
         scores = np.empty(len(points))
         for members in groups.values():
-            fold = _prepared(judged, divided[members[0]][0], X, labels, train, test, everything)
             own = [divided[i][1] for i in members]
-            score = scorer(judged, own, fold)
-            jobs = (delayed(score)(point) for point in own)
-            pool = Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)
+            score = data.prepared(divided[members[0]][0], fold).scorer(data.judged.classifier, own)
+            jobs = (joblib.delayed(score)(point) for point in own)
+            pool = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)
             scores[members] = cast(list[float], pool(jobs))
-        return scores.tolist()
+        return scores
 
-    def _checked(self) -> tuple[Subject, list[list[Point]]]:
-        subject = Subject(self.estimator)
-        last = subject.classifier
-        if not isinstance(last, NearestPrototypeMixin) or isinstance(last, FewShotClassifier):
-            raise TypeError(
-                "`estimator` must be a ZeroShotClassifier, one of zonkey.peers.zsl, or a Pipeline "
-                f"that ends in one; got {type(last).__name__}. For others use "
-                "GridSearchCV with cv=ClassKFold()."
-            )
-        grids = self.param_grid if isinstance(self.param_grid, tuple) else (self.param_grid,)
-        stages = [list(ParameterGrid(grid)) for grid in grids]
-        points = [point for stage in stages for point in stage]
-        whole = {"steps", subject.prefix.removesuffix("__")} & {n for p in points for n in p}
-        if isinstance(self.estimator, Pipeline) and whole:
-            raise ValueError(
-                f"`param_grid` must name parameters of the classifier, not {min(whole)!r} as a "
-                "whole. Search over one classifier at a time."
-            )
-        if not points:
-            raise ValueError("`param_grid` must have at least one point; got none. Pass {}.")
-        for name in (*FIXED, "random_state"):
-            if any(name in subject.divided(point)[1] for point in points):
-                raise ValueError(
-                    f"`param_grid` must leave `{name}` alone: the folds decide it. Set it on the "
-                    'estimator; "auto" chooses a penalty or a temperature on held-out classes.'
-                )
-        return subject, stages
+    def _calibrated(self, subject: _Subject, X: np.ndarray, labels: np.ndarray) -> Any:
+        """Return the best point, unfitted, with numbers in place of "auto"."""
+        best = _with_parameters(subject.model, self.best_params_)
+        last = _Subject(best).classifier
+        if not needs_calibration(last):
+            return best
+        has = last.get_params(deep=False)
+        chosen = calibrate(best, X, labels)
+        self.calibration_ = {name: value for name, value in chosen.items() if name in has}
+        chosen = {f"{subject.prefix}{name}": v for name, v in self.calibration_.items()}
+        return best.set_params(**chosen)
 
     def _record(self, points: list[Point], stages: list[np.ndarray]) -> None:
+        """Set the fitted attributes, except those of the refit."""
         scores = np.concatenate(stages)
         mean = scores.mean(axis=1)
         names = sorted({name for point in points for name in point})
@@ -254,36 +280,97 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             "std_test_score": scores.std(axis=1),
             "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
         }
-        self.best_index_ = _best(stages)
+        self.best_index_ = _best_index(stages)
         self.best_params_ = points[self.best_index_]
         self.best_score_ = float(mean[self.best_index_])
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict with the best estimator."""
-        return self._best().predict(X)
+        """Predict classes with the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted class of each sample.
+        """
+        return self._refitted().predict(X)
 
     def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
-        """Return the k best candidates of the best estimator."""
-        best = self._best()
-        if isinstance(best, Pipeline):  # which hands on scikit-learn's own methods only
+        """Return the k best candidates of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        k : int, default=None
+            Number of candidates. None: five, or all if there are fewer.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, k)
+            Candidates, best first.
+        """
+        best = self._refitted()
+        if isinstance(best, Pipeline):  # which forwards only scikit-learn's own methods
             last: Any = best[-1]
             return last.predict_top(best[:-1].transform(X) if len(best) > 1 else X, k)
         return best.predict_top(X, k)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores of the best estimator."""
-        return self._best().decision_function(X)
+        """Return the scores of the best estimator.
 
-    @available_if(lambda self: hasattr(Subject(self.estimator).classifier, "predict_proba"))
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_candidates) or (n_samples,)
+            Score of each candidate; for two candidates the second score minus the first.
+        """
+        return self._refitted().decision_function(X)
+
+    @available_if(lambda self: hasattr(_Subject(self.estimator).classifier, "predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the best estimator."""
-        return self._best().predict_proba(X)
+        """Return the class probabilities of the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_candidates)
+            Probability of each candidate.
+        """
+        return self._refitted().predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the per-class accuracy of the best estimator."""
-        return self._best().score(X, y, sample_weight)
+        """Return the per-class accuracy of the best estimator.
 
-    def _best(self) -> Any:
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples within their class.
+
+        Returns
+        -------
+        float
+            Mean of the accuracies within the classes.
+        """
+        return self._refitted().score(X, y, sample_weight)
+
+    def _refitted(self) -> Any:
         check_is_fitted(self, "cv_results_")
         if not self.refit:
             raise AttributeError(
@@ -293,51 +380,160 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self.best_estimator_
 
 
-def _key(of_steps: Point, number: int) -> Any:
-    """Return what tells settings of the steps apart; those that cannot be told stand alone."""
+@dataclass(frozen=True, eq=False)
+class _Subject:
+    """A zero-shot classifier, alone or at the end of a pipeline."""
+
+    model: Any
+
+    @property
+    def classifier(self) -> Any:
+        return self.model[-1] if isinstance(self.model, Pipeline) else self.model
+
+    @property
+    def prefix(self) -> str:
+        """What precedes the names of the classifier's parameters."""
+        return f"{self.model.steps[-1][0]}__" if isinstance(self.model, Pipeline) else ""
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether there are steps before the classifier."""
+        return isinstance(self.model, Pipeline) and len(self.model.steps) > 1
+
+    def divided(self, point: Point) -> tuple[Point, Point]:
+        """Return the parameters of the steps, and those of the classifier without prefix."""
+        of_steps, own = {}, {}
+        for name, value in point.items():
+            part = own if name.startswith(self.prefix) else of_steps
+            part[name.removeprefix(self.prefix) if part is own else name] = value
+        return of_steps, own
+
+    def judged(self, labels: np.ndarray) -> _Subject:
+        """Return the subject that all points start from.
+
+        It knows only classes with training samples. All points share one seed, so they differ only
+        in their parameters.
+        """
+        last = self.classifier
+        setting = held_out_setting(last, labels, candidates="unseen")
+        if hasattr(last, "random_state"):
+            setting["random_state"] = check_random_state(last.random_state).randint(2**31 - 1)
+        changed = {f"{self.prefix}{name}": value for name, value in setting.items()}
+        return _Subject(_with_parameters(self.model, changed))
+
+
+class _Data:
+    """Training data of the search, with their moments if folds can use them."""
+
+    def __init__(self, X: Any, labels: np.ndarray, judged: _Subject, points: list[Point]) -> None:
+        self.X, self.labels, self.judged = X, labels, judged
+        self.moments: Moments | None = None
+        last = judged.classifier
+        if not judged.has_steps and isinstance(last, ZeroShotClassifier):
+            self.moments = _gathered(
+                last, [judged.divided(point)[1] for point in points], X, labels
+            )
+
+    def prepared(self, of_steps: Point, fold: Fold) -> _FoldData:
+        """Return the samples of a fold after the steps before the classifier."""
+        X_train, X_test = (_safe_indexing(self.X, part) for part in fold)
+        y_train, y_test = (self.labels[part] for part in fold)
+        moments = None
+        if self.judged.has_steps:
+            steps = _with_parameters(self.judged.model, of_steps)[:-1]
+            X_train = steps.fit_transform(X_train, y_train)
+            X_test = steps.transform(X_test)
+        elif self.moments is not None:
+            options = {"n_reserve": self.moments.n_reserve, "seed": self.moments.seed}
+            held_out: Any = Moments.from_arrays(X_test, y_test, self.moments.prototypes, **options)
+            moments = self.moments - held_out
+        return _FoldData(X_train, y_train, X_test, y_test, moments)
+
+
+@dataclass(frozen=True, eq=False)
+class _FoldData:
+    """Samples of one fold as the classifier gets them."""
+
+    X_train: Any
+    y_train: np.ndarray
+    X_test: Any
+    y_test: np.ndarray
+    moments: Moments | None  # of the training samples, if already known
+
+    def scorer(self, classifier: Any, points: list[Point]) -> Callable[[Point], float]:
+        """Return a function from a point to its score; what points share is computed here."""
+        if isinstance(classifier, ZeroShotClassifier):
+            return self._shared_scorer(classifier, points)
+
+        def score(point: Point) -> float:
+            model = _with_parameters(classifier, point).fit(self.X_train, self.y_train)
+            return model.score(self.X_test, self.y_test)
+
+        return score
+
+    def _shared_scorer(
+        self, classifier: ZeroShotClassifier, points: list[Point]
+    ) -> Callable[[Point], float]:
+        moments = self.moments
+        if moments is None:
+            moments = _gathered(classifier, points, self.X_train, self.y_train)
+        models = [_with_parameters(classifier, point) for point in points]
+        shared: dict[str, BaseClasses] = {}
+        for per in ("sample", "class"):
+            weighted = [model for model in models if model.weight_per == per]
+            if weighted:
+                shared[per] = BaseClasses(moments, per)
+            if any(model.uses_scatter for model in weighted):
+                _ = shared[per].equations.factor  # computed here, not by several threads at once
+        X_test = np.asarray(self.X_test)  # moments know no feature names
+
+        def score(point: Point) -> float:
+            model = _with_parameters(classifier, point)
+            model.fit_moments(shared.get(model.weight_per, moments))
+            return per_class_accuracy(self.y_test, model.predict(X_test))
+
+        return score
+
+
+def _with_parameters(model: Any, parameters: Mapping[str, Any]) -> Any:
+    """Return an unfitted copy with these parameters."""
+    copy: Any = clone(model)
+    # Cloned values: models must neither change nor share a transformer of the grid.
+    return copy.set_params(**{name: clone(v, safe=False) for name, v in parameters.items()})
+
+
+def _gathered(
+    classifier: ZeroShotClassifier, points: list[Point], X: Any, labels: np.ndarray
+) -> Moments:
+    """Return moments that keep enough raw samples for the classifier at every point."""
+    models = [_with_parameters(classifier, point) for point in points]
+    counts = [m.n_synthetic for m in models if m.direction == "both" and m.synthesis]
+    for n_synthetic in counts:
+        check_count("n_synthetic", n_synthetic, 1)
+    most: Point = {}
+    if counts:
+        most = {"direction": "both", "synthesis": "perturb", "n_synthetic": max(counts)}
+    return _with_parameters(classifier, most).gather(X, labels)
+
+
+def _group_key(of_steps: Point, number: int) -> Any:
+    """Return a key that is equal for equal parameters of the steps."""
     try:
-        return fingerprint(of_steps)
-    except PicklingError:  # such as a lambda
+        return joblib.hash(of_steps)
+    except PicklingError:  # such as a lambda: not comparable, so in a group of its own
         return number
 
 
-def _best(stages: list[np.ndarray]) -> int:
-    """Return the number of the best point; of equals the first of the last stage, all settled."""
+def _best_index(stages: list[np.ndarray]) -> int:
+    """Return the index of the best point. Ties: first point of the latest stage."""
     means = [scores.mean(axis=1) for scores in stages]
     highest = max(mean.max() for mean in means)
     last = max(i for i, mean in enumerate(means) if mean.max() == highest)
     return sum(len(mean) for mean in means[:last]) + int(np.argmax(means[last]))
 
 
-def _prepared(
-    judged: Subject,
-    of_steps: Point,
-    X: np.ndarray,
-    labels: np.ndarray,
-    train: np.ndarray,
-    test: np.ndarray,
-    everything: Moments | None,
-) -> FoldData:
-    """Return the samples of a fold as the classifier will see them."""
-    parts: Any = (
-        _safe_indexing(X, train),
-        labels[train],
-        _safe_indexing(X, test),
-        labels[test],
-    )
-    steps = judged.steps(of_steps)
-    if steps is not None:
-        X_train = steps.fit_transform(parts[0], parts[1])
-        return FoldData(X_train, parts[1], steps.transform(parts[2]), parts[3])
-    if everything is None:
-        return FoldData(*parts)
-    reserve = {"n_reserve": everything.n_reserve, "seed": everything.seed}
-    held_out = Moments.from_arrays(parts[2], parts[3], everything.prototypes, **reserve)
-    return FoldData(*parts, moments=everything - held_out)
-
-
-def _column(points: list[dict[str, Any]], name: str) -> np.ma.MaskedArray:
-    """Return one parameter over all points, masked where a point does not set it."""
+def _column(points: list[Point], name: str) -> np.ma.MaskedArray:
+    """Return one parameter over all points, masked if a point does not set it."""
     column = np.ma.MaskedArray(np.empty(len(points), dtype=object), mask=True)
     for i, point in enumerate(points):
         if name in point:

@@ -1,4 +1,4 @@
-"""Cross-validation folds that hold out whole classes, as zero-shot learning will meet them."""
+"""Cross-validation folds that hold out whole classes, for zero-shot learning."""
 
 from collections.abc import Generator
 from typing import Any
@@ -15,25 +15,25 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 class ClassKFold(BaseCrossValidator):
-    """K folds over the classes: the test samples of a fold are of classes absent from training.
+    """K-fold cross-validation over classes: test classes are absent from training.
 
-    Every class is in exactly one test fold, and the numbers of classes in two test folds differ
-    by at most one; the numbers of samples may differ more. Which classes go together does not
-    depend on the order of the samples.
+    Every class is in exactly one test fold. The numbers of classes in two test folds differ by at
+    most one; the numbers of samples may differ more. Folds are invariant to sample order.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds, at least 2 and at most the number of classes.
     shuffle : bool, default=False
-        Draw the classes of a fold at random. False: neighbors in sorted order go together.
+        Whether to assign classes to folds at random. False keeps their sorted order.
     random_state : int, RandomState instance or None, default=None
-        Seed of the draw with `shuffle=True`; an int gives the same folds at every call.
+        Seed of the random assignment; an int gives the same folds on every call.
 
     See Also
     --------
-    sklearn.model_selection.GroupKFold : With `groups=y` it balances the numbers of samples
-        instead, so that the numbers of held-out classes may differ.
+    ZeroShotSearchCV : Fast grid search over such folds.
+    sklearn.model_selection.GroupKFold : With ``groups=y`` it balances the numbers of samples
+        instead of the numbers of classes.
 
     Examples
     --------
@@ -59,26 +59,26 @@ class ClassKFold(BaseCrossValidator):
     def split(
         self, X: ArrayLike, y: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Generator[Split, None, None]:
-        """Give the indices of the training and test samples of each fold.
+        """Return an iterator over the training and test indices of each fold.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features; only their number is used.
-        y : array-like of shape (n_samples,)
+            Samples; only their number is used.
+        y : array-like of shape (n_samples,), default=None
             Labels. Required.
-        groups : array-like of shape (n_samples,), optional
+        groups : object, default=None
             Ignored; present for compatibility.
 
         Returns
         -------
         iterator of (train, test)
-            Sorted indices, `n_splits` times. Bad input fails here, not at the first step.
+            Sorted indices, `n_splits` times. Invalid input is rejected at once, not on iteration.
         """
         folds = KFold(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
         if y is None:
             raise ValueError(
-                "ClassKFold.split needs y, as its folds are made of classes, got None. "
+                "ClassKFold.split needs y, since its folds are made of classes; got None. "
                 "Call split(X, y)."
             )
         _, y, _ = indexable(X, y, groups)
@@ -100,19 +100,19 @@ class ClassKFold(BaseCrossValidator):
 
         Parameters
         ----------
-        X, y, groups : object
+        X, y, groups : object, default=None
             Ignored; present for compatibility.
 
         Returns
         -------
         int
-            `n_splits`.
+            Value of `n_splits`.
         """
         return self.n_splits
 
 
 def _classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Sorted classes, and the place of each sample's class among them."""
+    """Return the sorted classes and the position of each sample's class among them."""
     labels = column_or_1d(y)
     assert_all_finite(labels, input_name="y")
     try:

@@ -1,4 +1,4 @@
-"""Systems that the paper compares with, as estimators of the same contract."""
+"""Systems to compare with, under the contract of `ZeroShotClassifier`."""
 
 from . import zsl
 

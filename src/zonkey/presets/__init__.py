@@ -1,7 +1,6 @@
-"""Whole recipes, from raw features to predictions, under a name that reports can cite."""
+"""Complete models by name, from raw features to predictions."""
 
 from .few_shot import recommended_few_shot
-from .paper import paper
-from .recommended import recommended
+from .zero_shot import exemplars, paper, recommended, rpl
 
-__all__ = ["paper", "recommended", "recommended_few_shot"]
+__all__ = ["exemplars", "paper", "recommended", "recommended_few_shot", "rpl"]

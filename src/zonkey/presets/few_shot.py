@@ -1,4 +1,4 @@
-"""The recommended few-shot model: projected prototypes and shots, weighed by what each is worth."""
+"""The recommended few-shot model: projected prototypes fused with the shots."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..core.prototypes import Prototypes
 from ..estimators import FewShotClassifier
 from ..evaluation import draw_trial, n_way_k_shot
 from ..metrics import best_temperature
-from .recommended import REGRESSION, STEPS, open_grids, preprocessing, prototype_transformer
+from .zero_shot import REGRESSION, STEPS, open_grids, preprocessing, prototype_transformer
 
-_TRIALS = 100  # one-shot trials that parameters are chosen on
+_TRIALS = 100  # one-shot trials per tried parameter setting
 _TEMPERATURE_TRIALS = 20
 
 
@@ -33,43 +33,51 @@ def recommended_few_shot(
     candidates: Any = "novel",
     **parameters: Any,
 ) -> Pipeline:
-    """Return the recommended few-shot model for these base classes, to be fitted on shots.
+    """Return the recommended few-shot model for given base classes, to be fitted on shots.
 
-    Prototypes are projected by the regression of `recommended`, learned from the base classes, and
-    weighed against the mean of the shots by how many shots a prototype is worth.
+    Prototypes are projected by the regression of `recommended`, learned from the base classes. The
+    center of a novel class is the weighted mean of its projected prototype and its shots.
 
     Parameters
     ----------
-    X_base, y_base : array-like of shape (n, d) and (n,)
-        Samples of base classes; preprocessing is learned from them, and stays as it is.
+    X_base : array-like of shape (n_samples, n_features)
+        Samples of base classes. Preprocessing is learned from them only.
+    y_base : array-like of shape (n_samples,)
+        Labels of base classes.
     prototypes : mapping, DataFrame or Prototypes
-        Of base, validation and novel classes.
-    validation : tuple (X, y), default=None
+        Semantic vector of every base, validation and novel class.
+    validation : tuple of (X, y), default=None
         Samples of further classes, neither base nor novel. Preprocessing, kernel and ridge are
-        those that do best in one-shot trials among them; the worth of a prototype and the
-        temperature of probabilities are measured on them.
-        Do pass some where the features were trained on the base classes, whose samples lie
-        closer together then than those of any new class. None: fixed values, and a worth
-        measured on shots or base classes.
+        chosen by one-shot trials on them; the weight of prototypes and the temperature of
+        probabilities are estimated on them. Pass validation classes if the features were trained
+        on the base classes: base samples then cluster more tightly than those of new classes.
+        None uses fixed parameters and estimates the weight on shots or base classes.
     candidates : {"novel", "all"} or list of labels, default="novel"
-    **parameters
-        Further parameters of `FewShotClassifier`.
+        Classes that `predict` chooses from.
+    **parameters : dict
+        Further parameters of `FewShotClassifier`. They are fixed and not chosen.
+
+    Returns
+    -------
+    Pipeline
+        Frozen preprocessing and an unfitted `FewShotClassifier`.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from zonkey import presets
     >>> rng = np.random.default_rng(0)
     >>> prototypes = {label: rng.normal(size=4) for label in "abcdef"}
     >>> hidden = rng.normal(size=(4, 8))
     >>> y = np.repeat(list("abcd"), 10)
     >>> X = np.array([prototypes[label] for label in y]) @ hidden + rng.normal(size=(40, 8)) / 3
-    >>> model = recommended_few_shot(X, y, prototypes)
+    >>> model = presets.recommended_few_shot(X, y, prototypes)
     >>> shots = np.array([prototypes[label] for label in "ef"]) @ hidden
     >>> model.fit(shots, ["e", "f"]).predict(shots).tolist()
     ['e', 'f']
     """
     if "base" in parameters:
-        raise TypeError("`base` is gathered from X_base and y_base; leave it out.")
+        raise TypeError("`base` is computed from X_base and y_base; got both. Leave it out.")
     prototypes = Prototypes.coerce(prototypes)
     fixed = {
         **REGRESSION,
@@ -99,7 +107,7 @@ def recommended_few_shot(
 
 @dataclass(frozen=True, eq=False)
 class FewShotData:
-    """Base classes to learn from, and validation classes to choose on."""
+    """Base classes to learn from, and validation classes to choose parameters on."""
 
     X_base: Any
     y_base: Any
@@ -107,13 +115,13 @@ class FewShotData:
     validation: tuple[Any, Any] | None = None
 
     def prepared(self, of_steps: dict[str, Any]) -> tuple[Pipeline, BaseClasses]:
-        """Return preprocessing learned from the base classes, and their moments after it."""
+        """Return preprocessing fitted on the base classes, and the preprocessed base classes."""
         steps = preprocessing().set_params(**of_steps).fit(self.X_base, self.y_base)
         moments = Moments(self.prototypes).update(steps.transform(self.X_base), self.y_base)
         return steps, BaseClasses(moments)
 
     def temperature(self, steps: Pipeline, model: Any) -> float:
-        """Return the temperature of the likeliest probabilities in one-shot trials."""
+        """Return the temperature of highest likelihood in one-shot trials."""
         assert self.validation is not None
         X, y = steps.transform(self.validation[0]), as_labels(self.validation[1])
         sizes = _trial_sizes(y)
@@ -130,7 +138,7 @@ class FewShotData:
     def best(
         self, points: list[dict[str, Any]], all_steps: list[dict[str, Any]], model: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parameters that do best in one-shot trials of validation classes."""
+        """Return the parameters with the best accuracy in one-shot trials on validation classes."""
         assert self.validation is not None
         scores = []
         for of_steps in all_steps:
@@ -146,7 +154,7 @@ class FewShotData:
 
 
 def _accuracy(model: FewShotClassifier, X: np.ndarray, y: np.ndarray) -> float:
-    """Return the mean accuracy in one-shot trials, the same for every model."""
+    """Return the mean accuracy over one-shot trials, which are the same for every model."""
     sizes = _trial_sizes(y)
     found = n_way_k_shot({"model": model}, X, y, np.unique(y), n_trials=_TRIALS, **sizes)
     return float(found["model"].mean())

@@ -1,8 +1,6 @@
-"""Zero-shot peers that are learned in closed form."""
+"""Zero-shot systems to compare with, learned in closed form."""
 
 from .eszsl import ESZSL
-from .exemplar import ExemplarRegression
-from .rpl import RPL
 from .sae import SAE
 
-__all__ = ["ESZSL", "RPL", "SAE", "ExemplarRegression"]
+__all__ = ["ESZSL", "SAE"]

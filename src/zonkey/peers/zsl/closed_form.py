@@ -1,4 +1,4 @@
-"""The base of peers that are learned in closed form from the moments of the classes."""
+"""The base class of peers that are learned in closed form from class moments."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ from ...estimators.nearest_prototype import NearestPrototypeMixin
 from ...estimators.validation import check_classes, check_interval, is_auto
 from ...linalg.sylvester import Solution, Status
 
-_DTYPES: Any = [np.float64, np.float32]
-# From `warnings.warn` up to the line that called `fit`.
-_STACK = 4
+_STACK = 4  # from `warnings.warn` up to the line that called `fit`
 
 
 class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
-    """All of a peer but its equation.
+    """Everything of a peer except its equation.
 
-    A peer adds its parameters in `__init__`, names in `_at_least_zero` those that are numbers of
-    at least 0, and returns from `_solve` what it learns. It compares with the nearest W y, unless
-    `_coordinates` or `_linear_scores` say otherwise, and takes `project` or `embed` away by
-    `not_offered` where they mean nothing.
+    A subclass adds its parameters in `__init__`, lists those that must be numbers >= 0 in
+    `_non_negative`, and returns its fitted attributes from `_solve`. It predicts the class with
+    the nearest W y; override `_linear_scores` to compare differently. Set `project` or `embed` to
+    `not_offered(reason)` if the method is meaningless for the peer.
     """
 
-    _at_least_zero: ClassVar[tuple[str, ...]] = ()
+    _non_negative: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
@@ -42,9 +40,23 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         self.seen_penalty = seen_penalty
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from the samples X (n x d) of seen classes and their labels y."""
+        """Learn from labeled samples of the seen classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels. Classes that have a prototype but no sample are the unseen ones.
+
+        Returns
+        -------
+        self
+            Fitted estimator.
+        """
         self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=_DTYPES)
+        dtypes: Any = [np.float64, np.float32]
+        X, y = validate_data(self, X, y, dtype=dtypes)
         labels = as_labels(y)  # scikit-learn rejects integers in an object array
         check_classes(labels)
         one_hot = self.prototypes is None
@@ -61,7 +73,7 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         return self
 
     def _penalty(self) -> float:
-        return self.seen_penalty_ if is_auto(self.seen_penalty) else self.seen_penalty
+        return self.seen_penalty_
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         """Return the fitted attributes by name, `projection_` in the dtype of the samples."""
@@ -69,26 +81,21 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_interval("seen_penalty", self.seen_penalty, float("-inf"), or_auto=True)
-        for name in self._at_least_zero:
+        for name in self._non_negative:
             check_interval(name, getattr(self, name), 0)
 
 
-def seen_prototypes(moments: Moments) -> np.ndarray:
-    """Return the prototypes of the classes with samples, one a row, in float64."""
-    return moments.prototypes.matrix[moments.counts > 0].astype(np.float64)
-
-
 def value_of(solution: Solution, remedy: str) -> np.ndarray:
-    """Return the value, with a warning where rounding decides about part of it.
+    """Return the value of a solution; warn if it is dominated by rounding errors.
 
-    A singular equation is no reason to warn: its solution of least norm is the limit of a
-    vanishing ridge, and is exact.
+    An exactly singular equation is no reason to warn: its minimum-norm solution is the limit of
+    a vanishing ridge.
     """
     if solution.status is Status.NEAR_SINGULAR:
         warnings.warn(
             f"The model is not well determined: its equation is within "
-            f"{solution.stats.gap / solution.stats.scale:.0e} of a singular one, so that most "
-            f"digits are lost. {remedy}",
+            f"{solution.stats.gap / solution.stats.scale:.0e} of a singular one, so most digits "
+            f"are lost. {remedy}",
             LinAlgWarning,
             stacklevel=_STACK,
         )
@@ -96,7 +103,7 @@ def value_of(solution: Solution, remedy: str) -> np.ndarray:
 
 
 def not_offered(reason: str) -> Any:
-    """Return what stands for an inherited method that means nothing here: `hasattr` is False."""
+    """Return a replacement for an inherited method that a peer lacks: `hasattr` is False."""
 
     def missing(_: object) -> Any:
         raise AttributeError(reason)

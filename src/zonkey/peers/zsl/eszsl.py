@@ -1,4 +1,4 @@
-"""ESZSL: an embarrassingly simple approach to zero-shot learning."""
+"""ESZSL: the embarrassingly simple approach of Romera-Paredes and Torr."""
 
 from __future__ import annotations
 
@@ -13,39 +13,56 @@ from ...estimators.nearest_prototype import LinearScores
 from ...estimators.validation import check_interval
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
-from .closed_form import ClosedFormPeer, not_offered, seen_prototypes, value_of
+from .closed_form import ClosedFormPeer, not_offered, value_of
 
 
 class ESZSL(ClosedFormPeer):
     """Bilinear compatibility x'V s of features and prototypes, by regularized least squares.
 
     With the samples as columns of X, the prototypes of the seen classes as columns of S, and
-    Y_ij = 1 where sample i is of class j and -1 (`negative`) elsewhere, V minimizes
+    Y_ij = 1 if sample i is of class j, else -1 (`negative`), V minimizes
 
         ||X'V S - Y||^2 + gamma ||V S||^2 + lam ||X'V||^2 + gamma lam ||V||^2,
 
-    so that V = (X X' + gamma I)^-1 X Y S' (S S' + lam I)^-1. A sample is given the class of the
-    largest x'V s, which is also what `decision_function` returns. Long prototypes have large
-    scores: the method expects them to be of one length.
+    so V = (X X' + gamma I)^-1 X Y S' (S S' + lam I)^-1. The class with the largest x'V s is
+    predicted; `decision_function` returns these values. Scores grow with the length of a
+    prototype, so prototypes should have the same length.
 
     Parameters
     ----------
-    prototypes, candidates, seen_penalty :
-        As of `ZeroShotClassifier`.
-    gamma : float >= 0, default=1.0
-        Penalty in the feature space (gamma in the paper), against a sum over samples.
-    lam : float >= 0, default=0.1
-        Penalty in the semantic space (lambda in the paper), against a sum over classes.
-    negative : float < 1, default=-1.0
-        Target of the classes that a sample is not of. With -1, as printed, the many of them
-        outweigh the one; 0 leaves the one alone, and is often better.
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        Semantic vector of every class, seen and unseen. None: one-hot vectors.
+    gamma : float, default=1.0
+        Penalty >= 0 in the feature space (gamma in the paper), relative to a sum over samples.
+    lam : float, default=0.1
+        Penalty >= 0 in the semantic space (lambda in the paper), relative to a sum over classes.
+    negative : float, default=-1.0
+        Target < 1 of the other classes. -1 is printed in the paper; 0 is often better, since the
+        many other classes then do not outweigh the one class of a sample.
+    candidates : {"unseen", "all"} or list of labels, default="unseen"
+        Classes that `predict` chooses from.
+    seen_penalty : float or "auto", default=0.0
+        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
-        The matrix V.
-    classes_, seen_classes_, unseen_classes_, prototypes_, n_features_in_ :
-        As of `ZeroShotClassifier`.
+        Matrix V.
+    classes_ : ndarray
+        Candidates, in the order of the columns of `decision_function`.
+    seen_classes_, unseen_classes_ : ndarray
+        Classes with and without training samples.
+    prototypes_ : Prototypes
+        Prototypes of all classes.
+    seen_penalty_ : float
+        Penalty in use.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    SAE : Semantic autoencoder, also in closed form.
+    zonkey.ZeroShotClassifier : The paper's model.
 
     References
     ----------
@@ -62,8 +79,8 @@ class ESZSL(ClosedFormPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    _at_least_zero = ("gamma", "lam")
-    project = not_offered("V s is no point of the feature space; ESZSL compares by x'V s.")
+    _non_negative = ("gamma", "lam")
+    project = not_offered("V s is not a point in the feature space; ESZSL compares by x'V s.")
 
     def __init__(
         self,
@@ -85,17 +102,18 @@ class ESZSL(ClosedFormPeer):
         check_interval("negative", self.negative, -math.inf, 1, open_above=True)
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
-        S = seen_prototypes(moments).T
-        sums = moments.class_sums[moments.counts > 0].T
+        seen = moments.counts > 0
+        S = moments.prototypes.matrix[seen].T.astype(np.float64)
+        sums = moments.class_sums[seen].T
         others = sums.sum(axis=1, keepdims=True) - sums
-        XY = sums + self.negative * others  # 1 for the own class, `negative` for the others
+        XY = sums + self.negative * others  # targets: 1 for the own class, `negative` for others
         A = Factor.of(moments.A0).transformed(shift=self.gamma)
         B = Factor.of(S @ S.T).transformed(shift=self.lam)
-        # Both inverses are Sylvester equations that lack one term.
+        # Each inverse is a Sylvester equation without one of its terms.
         half = solve(A, Factor.zeros(len(S), like=A.values), XY @ S.T)
-        V = value_of(half, "Use a larger `gamma`.")
+        V = value_of(half, "Increase `gamma`.")
         whole = solve(Factor.zeros(len(V), like=B.values), B, V)
-        return {"projection_": value_of(whole, "Use a larger `lam`.").astype(dtype)}
+        return {"projection_": value_of(whole, "Increase `lam`.").astype(dtype)}
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         V = self.projection_.astype(dtype, copy=False)

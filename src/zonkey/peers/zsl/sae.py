@@ -1,4 +1,4 @@
-"""SAE: the semantic autoencoder."""
+"""SAE: the semantic autoencoder of Kodirov, Xiang and Gong."""
 
 from __future__ import annotations
 
@@ -22,32 +22,48 @@ class SAE(ClosedFormPeer):
     """Semantic autoencoder: a linear encoder to the semantic space whose transpose decodes.
 
     With the samples as columns of X and the prototypes of their classes as columns of S, the
-    encoder W (k x d) minimizes ||X - W'S||^2 + lam ||W X - S||^2, which is the Sylvester equation
-    (S S') W + lam W (X X') = (1 + lam) S X'. Where it leaves part of W open, that part is zero.
+    encoder W (k x d) minimizes ||X - W'S||^2 + lam ||W X - S||^2. This leads to the Sylvester
+    equation (S S') W + lam W (X X') = (1 + lam) S X', whose minimum-norm solution is taken.
 
-    A sample is compared with a class by the cosine, either of W x and s or of x and W's, as in the
-    authors' programs; `decision_function` returns it. The regression shrinks W x and W's of
-    unseen classes, some more than others, and the cosine does not depend on lengths. What the
-    programs add for single data sets is left out: rows of W scaled to unit length, and scores
-    standardized over all test samples, by which a prediction would depend on the others.
+    `decision_function` returns the cosine of W x and s, or of x and W's, as in the authors' code.
+    The cosine is invariant to length, which the regression shrinks unevenly for unseen classes.
+    Two steps that the authors' code applies to single data sets are omitted: scaling rows of W to
+    unit length, and standardizing scores over all test samples.
 
     Parameters
     ----------
-    prototypes, candidates, seen_penalty :
-        As of `ZeroShotClassifier`.
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     direction : {"feature-to-semantic", "semantic-to-feature"}, default="feature-to-semantic"
-        Where samples and classes meet: W x and s (F to S in the paper), or x and W's (S to F).
-        The learned W is the same.
-    lam : float >= 0, default=1.0
-        Weight of the encoder against the decoder (lambda in the paper). 1 is balanced where
+        Space of the comparison: W x and s (F to S in the paper), or x and W's (S to F). W is
+        the same.
+    lam : float, default=1.0
+        Weight >= 0 of the encoder relative to the decoder (lambda in the paper). 1 is balanced if
         features and prototypes have the same length.
+    candidates : {"unseen", "all"} or list of labels, default="unseen"
+        Classes that `predict` chooses from.
+    seen_penalty : float or "auto", default=0.0
+        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
-        The decoder W'.
-    classes_, seen_classes_, unseen_classes_, prototypes_, n_features_in_ :
-        As of `ZeroShotClassifier`.
+        Decoder W'.
+    classes_ : ndarray
+        Candidates, in the order of the columns of `decision_function`.
+    seen_classes_, unseen_classes_ : ndarray
+        Classes with and without training samples.
+    prototypes_ : Prototypes
+        Prototypes of all classes.
+    seen_penalty_ : float
+        Penalty in use.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    ESZSL : Bilinear compatibility, also in closed form.
+    zonkey.ZeroShotClassifier : The paper's model, which minimizes both errors too.
 
     References
     ----------
@@ -62,7 +78,7 @@ class SAE(ClosedFormPeer):
     array([[0.6, 0.8, 1. ]])
     """
 
-    _at_least_zero = ("lam",)
+    _non_negative = ("lam",)
 
     def __init__(
         self,
@@ -84,7 +100,7 @@ class SAE(ClosedFormPeer):
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         A = Factor.of(moments.A0).transformed(scale=self.lam)
         solution = solve(A, Factor.of(moments.B0), (1 + self.lam) * moments.C0)
-        decoder = value_of(solution, "Leave out features that hardly vary, or change `lam`.")
+        decoder = value_of(solution, "Remove features that hardly vary, or change `lam`.")
         return {"projection_": decoder.astype(dtype)}
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
@@ -94,13 +110,13 @@ class SAE(ClosedFormPeer):
         return LinearScores(_unit_rows(centers) / 2, np.zeros(len(centers), dtype))
 
     def _score_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield cosines, so that a penalty weighs the same for every sample."""
+        """Yield cosines, so that a penalty has the same effect on every sample."""
         semantic = self.direction == "feature-to-semantic"
         Z = X @ self.projection_.astype(X.dtype, copy=False) if semantic else X
         return super()._score_blocks(_unit_rows(Z))
 
 
 def _unit_rows(Z: np.ndarray) -> np.ndarray:
-    """Scale rows to length 1; a zero row stays, and has the cosine 0 with everything."""
+    """Scale rows to length 1; zero rows stay zero, so their cosines are 0."""
     norms = np.linalg.norm(Z, axis=1, keepdims=True)
     return Z / np.where(norms > 0, norms, 1)
