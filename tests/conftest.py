@@ -1,11 +1,11 @@
-"""What tests of several packages share, because it takes long or needs a browser."""
+"""Fixtures of several packages: what takes long or needs a browser."""
 
 import shutil
 import subprocess
 
 import pytest
 
-from zonkey.cli.demo import run_demo
+from zonkey.paper.demo.run import run_demo
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 OPTIONS = (
@@ -27,9 +27,17 @@ def demo():
     return run_demo(seed=0)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Run all tests of the demonstration on one worker, so that it is computed once."""
+    for item in items:
+        if "demo" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("demo"))
+
+
 @pytest.fixture
 def open_in_browser(tmp_path_factory):
-    """Open a page in Chromium, see that nothing is amiss, return what became of it."""
+    """Open a page in Chromium, check for errors, return the resulting document."""
     if CHROMIUM is None:
         pytest.skip("no Chromium to open the page in")
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import zonkey
-from zonkey.bench import Records
 from zonkey.datasets import load_emoji
-from zonkey.report.collection import read_collection
-from zonkey.report.markdown import markdown_text
-from zonkey.report.sections import build_report
+from zonkey.paper.records import Records
+from zonkey.paper.report.blocks import markdown_text
+from zonkey.paper.report.collection import read_collection
+from zonkey.paper.report.sections import build_report
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(
