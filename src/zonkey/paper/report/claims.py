@@ -59,110 +59,81 @@ class Finding:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-Test = Callable[[Collection, str], Finding | None]
-
-
 def decide(comparison: Comparison, margin: float = 0.0) -> str:
     """Decide whether the first model is better, or not worse by more than a margin."""
     return {1: REPRODUCES, 0: UNDECIDED, -1: FAILS}[comparison.sign(margin)]
 
 
-def better_zero_shot(first: str, second: str) -> Test:
-    """Return the test that a model beats another on unseen classes."""
-
-    def test(collection: Collection, data: str) -> Finding | None:
-        runs = [collection.runs("zero-shot", data, model) for model in (first, second)]
-        comparison = compare_predictions(*runs)
-        a, b = (over_seeds(found, "zsl") for found in runs)
-        if comparison is None or a is None or b is None:
-            return None
-        text = f"{first} {a.percent()}, {second} {b.percent()}"
-        return _found(comparison, text)
-
-    return test
+def _found(comparison: Comparison, text: str, margin: float = 0.0, **facts: Any) -> Finding:
+    evidence = rounded(lambda digits: f"{text}; difference {comparison.full_text(digits)}")
+    return Finding(decide(comparison, margin), evidence, facts)
 
 
-def better_in_trials(first: str, second: str, n_shot: int) -> Test:
-    """Return the test that a model beats another in trials of `n_shot` shots.
+def better_zero_shot(collection: Collection, data: str, first: str, second: str) -> Finding | None:
+    """Test that a model beats another on unseen classes."""
+    runs = [collection.runs("zero-shot", data, model) for model in (first, second)]
+    comparison = compare_predictions(*runs)
+    a, b = (over_seeds(found, "zsl") for found in runs)
+    if comparison is None or a is None or b is None:
+        return None
+    return _found(comparison, f"{first} {a.percent()}, {second} {b.percent()}")
+
+
+def better_in_trials(
+    collection: Collection, data: str, first: str, second: str, n_shot: int
+) -> Finding | None:
+    """Test that a model beats another in trials of `n_shot` shots.
 
     Small data sets give fewer shots, about which the paper claims nothing.
     """
-
-    def test(collection: Collection, data: str) -> Finding | None:
-        runs = [collection.first(f"trials-{n_shot}", data, name) for name in (first, second)]
-        comparison = compare_trials(*runs)
-        if comparison is None or runs[0] is None or runs[0]["results"]["n_shot"] != n_shot:
-            return None
-        a, b = (over_trials(run) for run in runs if run is not None)
-        text = f"{first} {a.percent()}, {second} {b.percent()}"
-        facts = {key: runs[0]["results"][key] for key in ("n_way", "n_shot")}
-        return _found(comparison, text, **facts)
-
-    return test
+    runs = [collection.first(f"trials-{n_shot}", data, name) for name in (first, second)]
+    comparison = compare_trials(*runs)
+    if comparison is None or runs[0] is None or runs[0]["results"]["n_shot"] != n_shot:
+        return None
+    a, b = (over_trials(run) for run in runs if run is not None)
+    facts = {key: runs[0]["results"][key] for key in ("n_way", "n_shot")}
+    return _found(comparison, f"{first} {a.percent()}, {second} {b.percent()}", **facts)
 
 
-def better_with_shots(first: str, second: str, margin: float = 0.0) -> Test:
-    """Return the test that a model beats another, up to a margin, among all novel classes."""
-
-    def test(collection: Collection, data: str) -> Finding | None:
-        a, b = (collection.first("all-classes", data, model) for model in (first, second))
-        comparison = compare_shots(a, b, "hit@1")
-        if comparison is None:
-            return None
-        return _found(comparison, "hit@1, mean over K", margin=margin)
-
-    return test
+def better_with_shots(
+    collection: Collection, data: str, first: str, second: str, margin: float = 0.0
+) -> Finding | None:
+    """Test that a model beats another, up to a margin, among all novel classes."""
+    a, b = (collection.first("all-classes", data, model) for model in (first, second))
+    comparison = compare_shots(a, b, "hit@1")
+    return _found(comparison, "hit@1, mean over K", margin=margin) if comparison else None
 
 
-def _found(comparison: Comparison, text: str, margin: float = 0.0, **facts: Any) -> Finding:
+def one_shot_helps(collection: Collection, data: str, model: str) -> Finding | None:
+    """Test that one shot is better than none."""
+    run = collection.first("all-classes", data, model)
+    comparison = compare_numbers_of_shots(run, "hit@5", 1, 0) if run else None
+    return _found(comparison, "hit@5 from K = 0 to 1") if comparison else None
+
+
+def grows_with_shots(collection: Collection, data: str, model: str) -> Finding | None:
+    """Test that every further shot helps."""
+    run = collection.first("all-classes", data, model)
+    shots = [] if run is None else [number for number in run["results"]["shots"] if number]
+    if run is None or len(shots) < 2:
+        return None
+    steps = [compare_numbers_of_shots(run, "hit@1", b, a) for a, b in pairwise(shots)]
+    whole = compare_numbers_of_shots(run, "hit@1", shots[-1], shots[0])
+    found = [step for step in steps if step is not None]
+    if whole is None or len(found) < len(steps):
+        return None
+    verdict = decide(whole)
+    least = min(step.difference for step in found)
+    if verdict == REPRODUCES and least <= 0:
+        verdict = UNDECIDED
+    if any(decide(step) == FAILS for step in found):
+        verdict = FAILS
+
     def evidence(digits: int) -> str:
-        return f"{text}; difference {comparison.full_text(digits)}"
+        text = f"hit@1 from K = {shots[0]} to {shots[-1]}: {whole.full_text(digits)}"
+        return f"{text}; least step {points(least, digits)}"
 
-    return Finding(decide(comparison, margin), rounded(evidence), facts)
-
-
-def grows_with_shots(model: str) -> Test:
-    """Return the test that every further shot helps."""
-
-    def test(collection: Collection, data: str) -> Finding | None:
-        run = collection.first("all-classes", data, model)
-        shots = [] if run is None else [number for number in run["results"]["shots"] if number]
-        if run is None or len(shots) < 2:
-            return None
-        steps = [
-            compare_numbers_of_shots(run, "hit@1", more, fewer) for fewer, more in pairwise(shots)
-        ]
-        whole = compare_numbers_of_shots(run, "hit@1", shots[-1], shots[0])
-        found = [step for step in steps if step is not None]
-        if whole is None or len(found) < len(steps):
-            return None
-        verdict = decide(whole)
-        least = min(step.difference for step in found)
-        if verdict == REPRODUCES and least <= 0:
-            verdict = UNDECIDED
-        if any(decide(step) == FAILS for step in found):
-            verdict = FAILS
-
-        def evidence(digits: int) -> str:
-            text = f"hit@1 from K = {shots[0]} to {shots[-1]}: {whole.full_text(digits)}"
-            return f"{text}; least step {points(least, digits)}"
-
-        return Finding(verdict, rounded(evidence))
-
-    return test
-
-
-def one_shot_helps(model: str) -> Test:
-    """Return the test that one shot is better than none."""
-
-    def test(collection: Collection, data: str) -> Finding | None:
-        run = collection.first("all-classes", data, model)
-        comparison = None if run is None else compare_numbers_of_shots(run, "hit@5", 1, 0)
-        if comparison is None:
-            return None
-        return _found(comparison, "hit@5 from K = 0 to 1")
-
-    return test
+    return Finding(verdict, rounded(evidence))
 
 
 def converges(collection: Collection, data: str) -> Finding | None:
@@ -183,23 +154,21 @@ def converges(collection: Collection, data: str) -> Finding | None:
     )
 
 
-def near_the_printed_figure(metric: str, experiment: str) -> Test:
-    """Return the test that BPL is within a point of its printed figure, on the same features."""
-
-    def test(collection: Collection, data: str) -> Finding | None:
-        runs = collection.runs("zero-shot", data, "BPL")
-        figure = printed(EXPERIMENTS[experiment].source, data, metric).get("BPL")
-        value = over_seeds(runs, metric)
-        if figure is None or value is None or not compares(runs[0], figure):
-            return None
-        text = f"paper {figure.value:.1f}, measured {value.percent()}"
-        half_width, doubt = _doubt([run["results"][metric] for run in runs])
-        verdict = REPRODUCES if abs(value.mean - figure.value / 100) <= _TOLERANCE else FAILS
-        if half_width is None or half_width > _TOLERANCE:
-            verdict = UNDECIDED
-        return Finding(verdict, f"{text} ({doubt}); {split_note(runs[0])}")
-
-    return test
+def near_the_printed_figure(
+    collection: Collection, data: str, metric: str, experiment: str
+) -> Finding | None:
+    """Test that BPL is within a point of its printed figure, on the same features."""
+    runs = collection.runs("zero-shot", data, "BPL")
+    figure = printed(EXPERIMENTS[experiment].source, data, metric).get("BPL")
+    value = over_seeds(runs, metric)
+    if figure is None or value is None or not compares(runs[0], figure):
+        return None
+    text = f"paper {figure.value:.1f}, measured {value.percent()}"
+    half_width, doubt = _doubt([run["results"][metric] for run in runs])
+    verdict = REPRODUCES if abs(value.mean - figure.value / 100) <= _TOLERANCE else FAILS
+    if half_width is None or half_width > _TOLERANCE:
+        verdict = UNDECIDED
+    return Finding(verdict, f"{text} ({doubt}); {split_note(runs[0])}")
 
 
 def _doubt(values: list[float]) -> tuple[float | None, str]:
@@ -211,94 +180,56 @@ def _doubt(values: list[float]) -> tuple[float | None, str]:
     return half_width, f"95 % interval of the mean over {len(values)} seeds: {width}"
 
 
-@dataclass(frozen=True)
 class Claim:
-    """A claim of the paper, its table or figure, and the test that decides it.
+    """A claim of the paper, its table or figure, and the rule that decides it.
 
-    The text has fields in braces for `Finding.facts`. The test takes the records and a data set,
-    and returns None if there are no records for it.
+    The text has fields in braces for `Finding.facts`.
     """
 
-    text: str
-    source: str
-    test: Test
+    def __init__(
+        self, text: str, source: str, rule: Callable[..., Finding | None], *arguments: Any
+    ) -> None:
+        self.text, self.source, self._rule, self._arguments = text, source, rule, arguments
+
+    def test(self, collection: Collection, data: str) -> Finding | None:
+        """Return the verdict on a data set; None if there are no records for it."""
+        return self._rule(collection, data, *self._arguments)
 
 
+_COMP, _SHOTS = "Fig. comp", "Fig. metafsl1"
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        "Competition contributes: BPL is better than BPL1",
-        "Fig. comp",
-        better_zero_shot("BPL", "BPL1"),
-    ),
-    Claim(
-        "Synthesis contributes: BPL1 is better than BPL0",
-        "Fig. comp",
-        better_zero_shot("BPL1", "BPL0"),
-    ),
-    Claim(
-        "Both directions contribute: BPL0 is better than RPL",
-        "Fig. comp",
-        better_zero_shot("BPL0", "RPL"),
-    ),
-    Claim(
-        "Both directions contribute: BPL0 is better than FPL",
-        "Fig. comp",
-        better_zero_shot("BPL0", "FPL"),
-    ),
-    Claim(
-        "All components together: BPL is better than BPL0",
-        "Fig. comp",
-        better_zero_shot("BPL", "BPL0"),
-    ),
-    Claim(
-        "Competition is better than no handling of ambiguity",
-        "Table gradopt",
-        better_zero_shot("BPL", "without ambiguity handling"),
-    ),
-    Claim(
-        "Competition is better than minimum entropy",
-        "Table gradopt",
-        better_zero_shot("BPL", "minimum entropy"),
-    ),
-    Claim(
-        "Accuracy of BPL, to a point",
-        "Table pzsl",
-        near_the_printed_figure("zsl", "pure-zsl"),
-    ),
-    Claim(
-        "Harmonic mean of BPL, to a point",
-        "Table gsrl",
-        near_the_printed_figure("hm", "generalized-zsl"),
-    ),
-    Claim(
-        "Synthesis from shots (SFSP1) is not worse than from base samples (SFSP2), to half a point",
-        "Table datagen",
-        better_with_shots(_OURS, "BPL (SFSP2)", _MARGIN),
-    ),
-    Claim(
-        "BPL is better than nearest neighbor, all novel classes at once",
-        "Fig. metafsl1",
-        better_with_shots(_OURS, "NN"),
-    ),
-    Claim(
-        "Base classes help: BPL is better than BPL (novel), all novel classes at once",
-        "Fig. metafsl1",
-        better_with_shots(_OURS, "BPL (novel)"),
-    ),
-    Claim("More shots give better results", "Fig. metafsl1", grows_with_shots(_OURS)),
-    Claim("One shot is better than none", "Fig. metafsl1", one_shot_helps(_OURS)),
+    Claim("Competition contributes: BPL is better than BPL1", _COMP,
+          better_zero_shot, "BPL", "BPL1"),
+    Claim("Synthesis contributes: BPL1 is better than BPL0", _COMP,
+          better_zero_shot, "BPL1", "BPL0"),
+    Claim("Both directions contribute: BPL0 is better than RPL", _COMP,
+          better_zero_shot, "BPL0", "RPL"),
+    Claim("Both directions contribute: BPL0 is better than FPL", _COMP,
+          better_zero_shot, "BPL0", "FPL"),
+    Claim("All components together: BPL is better than BPL0", _COMP,
+          better_zero_shot, "BPL", "BPL0"),
+    Claim("Competition is better than no handling of ambiguity", "Table gradopt",
+          better_zero_shot, "BPL", "without ambiguity handling"),
+    Claim("Competition is better than minimum entropy", "Table gradopt",
+          better_zero_shot, "BPL", "minimum entropy"),
+    Claim("Accuracy of BPL, to a point", "Table pzsl",
+          near_the_printed_figure, "zsl", "pure-zsl"),
+    Claim("Harmonic mean of BPL, to a point", "Table gsrl",
+          near_the_printed_figure, "hm", "generalized-zsl"),
+    Claim("Synthesis from shots (SFSP1) is not worse than from base samples (SFSP2), to half a "
+          "point", "Table datagen", better_with_shots, _OURS, "BPL (SFSP2)", _MARGIN),
+    Claim("BPL is better than nearest neighbor, all novel classes at once", _SHOTS,
+          better_with_shots, _OURS, "NN"),
+    Claim("Base classes help: BPL is better than BPL (novel), all novel classes at once", _SHOTS,
+          better_with_shots, _OURS, "BPL (novel)"),
+    Claim("More shots give better results", _SHOTS, grows_with_shots, _OURS),
+    Claim("One shot is better than none", _SHOTS, one_shot_helps, _OURS),
     *(
-        Claim(
-            f"BPL is better than {name} in {{n_way}}-way trials, {{n_shot}}-shot",
-            "Table metafsl",
-            better_in_trials(_OURS, model, n_shot),
-        )
+        Claim(f"BPL is better than {name} in {{n_way}}-way trials, {{n_shot}}-shot",
+              "Table metafsl", better_in_trials, _OURS, model, n_shot)
         for n_shot in (1, 5)
         for model, name in (("NN", "nearest neighbor"), ("BPL (novel)", "BPL (novel)"))
     ),
-    Claim(
-        "Algorithm 1 converges within 5 steps (W changes by less than 1 %)",
-        "Algorithm 1",
-        converges,
-    ),
-)
+    Claim("Algorithm 1 converges within 5 steps (W changes by less than 1 %)", "Algorithm 1",
+          converges),
+)  # fmt: skip
