@@ -27,30 +27,14 @@ _MOST_QUICK_POINTS = 8
 
 @dataclass(frozen=True)
 class ZeroShotModel:
-    """A zero-shot classifier behind the preprocessing of a preset.
-
-    Attributes
-    ----------
-    fixed : dict
-        Parameters of the classifier.
-    grid : dict or list of dicts
-        Parameters of the classifier to choose on training classes.
-    preset : {"paper", "recommended"}
-        Preprocessing: unit length, or that of `recommended`.
-    classifier : type
-        `ZeroShotClassifier` or a peer.
-    calibrates : bool
-        Whether the penalty of seen classes is also chosen, on held-out training classes.
-    is_peer : bool
-        Whether prototypes are transformed once, before all folds, and not by the classifier.
-    """
+    """A zero-shot classifier behind the preprocessing of a preset."""
 
     fixed: dict[str, Any]
-    grid: Grid
+    grid: Grid  # to choose from, on training classes
     preset: Preset = "paper"
     classifier: type[Any] = ZeroShotClassifier
-    calibrates: bool = False
-    is_peer: bool = False
+    calibrates: bool = False  # whether held-out training classes choose the penalty of seen ones
+    is_peer: bool = False  # whether prototypes are transformed once, before all folds
 
     def build(
         self, prototypes: Prototypes, seed: int, *, seen: np.ndarray | None = None, **chosen: Any
@@ -84,21 +68,12 @@ class ZeroShotModel:
 class FewShotModel:
     """A few-shot classifier on features and prototypes that a preset has transformed.
 
-    Attributes
-    ----------
-    fixed : dict
-        Parameters of `FewShotClassifier`, or of `NearestSupport` for a baseline. If `fusion` is
-        "auto", the worth of a prototype is measured on validation classes.
-    grid : dict or list of dicts
-        Parameters to choose on validation classes.
-    is_baseline : bool
-        Whether it uses neither prototypes nor base classes.
-    preset : {"paper", "recommended"}
+    If `fusion` is "auto", the worth of a prototype is measured on validation classes.
     """
 
     fixed: dict[str, Any]
-    grid: Grid
-    is_baseline: bool = False
+    grid: Grid  # to choose from, on validation classes
+    is_baseline: bool = False  # whether it uses neither prototypes nor base classes
     preset: Preset = "paper"
 
     @property

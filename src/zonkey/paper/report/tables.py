@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -79,55 +80,46 @@ def column_groups(
     experiment: Experiment, data: str, collection: Collection
 ) -> dict[str, list[Column]]:
     """Return the columns of a table, by number of shots (as text) if they depend on it."""
+
+    def of_first(
+        protocol: str, label: str, metric: str, measure: Callable[[Record], Measurement | None]
+    ) -> Column:
+        def measured(model: str) -> Measurement | None:
+            run = collection.first(protocol, data, model)
+            return None if run is None else measure(run)
+
+        return Column(label, metric, measured)
+
+    def of_all(metric: str) -> Column:
+        def measured(model: str) -> Measurement | None:
+            return over_seeds(collection.runs("zero-shot", data, model), metric)
+
+        return Column(LABELS.get(metric, metric), metric, measured)
+
+    found = collection.of(experiment, data)
     if experiment.protocol == "zero-shot":
-        return {"": [_over_seeds(metric, data, collection) for metric in experiment.metrics]}
+        return {"": [of_all(metric) for metric in experiment.metrics]}
     if experiment.protocol == "trials":
-        protocols = collection.protocols(experiment, data)
-        return {"": [_over_trials(name, experiment, data, collection) for name in protocols]}
+        labels = {run["protocol"]: shots_label(run) for runs in found.values() for run in runs}
+        return {
+            "": [of_first(key, label, label, over_trials) for key, label in sorted(labels.items())]
+        }
     if experiment.protocol == "all-classes":
         least = 0 if experiment.name == "any-shot" else 1
-        shots = sorted(
-            {
-                n_shot
-                for runs in collection.of(experiment, data).values()
-                for n_shot in runs[0]["results"]["shots"]
-                if n_shot >= least
-            }
-        )
+        shots = {K for runs in found.values() for K in runs[0]["results"]["shots"] if least <= K}
         return {
-            str(n_shot): [
-                _over_repetitions(metric, n_shot, data, collection) for metric in experiment.metrics
+            str(K): [
+                of_first(
+                    "all-classes",
+                    metric,
+                    f"{metric}, K={K}",
+                    partial(over_repetitions, metric=metric, n_shot=K),
+                )
+                for metric in experiment.metrics
             ]
-            for n_shot in shots
+            for K in sorted(shots)
         }
     return {}
-
-
-def _over_seeds(metric: str, data: str, collection: Collection) -> Column:
-    def measure(model: str) -> Measurement | None:
-        return over_seeds(collection.runs("zero-shot", data, model), metric)
-
-    return Column(LABELS.get(metric, metric), metric, measure)
-
-
-def _over_trials(
-    protocol: str, experiment: Experiment, data: str, collection: Collection
-) -> Column:
-    def measure(model: str) -> Measurement | None:
-        run = collection.first(protocol, data, model)
-        return None if run is None else over_trials(run)
-
-    runs = [collection.first(protocol, data, model) for model in experiment.models]
-    label = next(shots_label(run) for run in runs if run is not None)
-    return Column(label, label, measure)
-
-
-def _over_repetitions(metric: str, n_shot: int, data: str, collection: Collection) -> Column:
-    def measure(model: str) -> Measurement | None:
-        run = collection.first("all-classes", data, model)
-        return None if run is None else over_repetitions(run, metric, n_shot)
-
-    return Column(metric, f"{metric}, K={n_shot}", measure)
 
 
 def models_and_printed(experiment: Experiment, data: str, asked: Container[str]) -> list[str]:
