@@ -1,11 +1,9 @@
-"""Fixtures of several packages: what takes long or needs a browser."""
+"""What tests of several packages share: a browser, and the order on several workers."""
 
 import shutil
 import subprocess
 
 import pytest
-
-from zonkey.paper.demo.run import run_demo
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 OPTIONS = (
@@ -21,18 +19,17 @@ OPTIONS = (
 )
 
 
-@pytest.fixture(scope="session")
-def demo():
-    """Return the demonstration, run once."""
-    return run_demo(seed=0)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Run the tests of the demonstration on one worker: it takes a minute, and runs once."""
+    from xdist.scheduler import LoadScopeScheduling
 
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.split("::")[0]
+            return file if file.endswith("test_demo.py") else nodeid
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Run all tests of the demonstration on one worker, so that it is computed once."""
-    for item in items:
-        if "demo" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("demo"))
+    return Scheduling(config, log)
 
 
 @pytest.fixture

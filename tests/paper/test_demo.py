@@ -4,6 +4,7 @@ import json
 import re
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +14,16 @@ import zonkey
 from zonkey.cli import app
 from zonkey.paper.demo import page as demo_module
 from zonkey.paper.demo.page import MAPPED_GROUPS, write_demo
-from zonkey.paper.demo.run import GRIDS, synthesize_a_zebra
+from zonkey.paper.demo.run import GRIDS, run_demo, synthesize_a_zebra
 from zonkey.paper.drawing import new_figure
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def demo():
+    """Return the demonstration, run once."""
+    return run_demo(seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +91,16 @@ def test_the_recommended_model_is_ahead_of_the_paper(demo):
     fused = curves["recommended"]["hit@1"]
     assert fused == sorted(fused)
     assert all(a > b for a, b in zip(fused[1:], curves["nearest shot"]["hit@1"], strict=True))
+
+
+def test_readme_table_is_what_the_demonstration_gives(demo):
+    text = (ROOT / "README.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([\d. |]+) \|$", text, re.M))
+    for row in demo.record["models"]:
+        keys = ("unseen_only", "hit@5", "acc_s", "acc_u", "hm", "ausuc")
+        printed = [float(figure) for figure in rows[row["model"]].split("|")]
+        # Another BLAS may tip a sample, or a tie between parameters.
+        assert printed == pytest.approx([100 * row[key] for key in keys], abs=1.0), row["model"]
 
 
 def test_a_zebra_made_of_a_horse_comes_out_as_something_else():

@@ -8,7 +8,16 @@ from html.parser import HTMLParser
 import pytest
 
 from zonkey.paper.pages import data_address, render, write_page
-from zonkey.paper.report.blocks import Code, Drawing, Part, Report, Section, Table, Text, html_text
+from zonkey.paper.report.blocks import (
+    Code,
+    Document,
+    Drawing,
+    Part,
+    Section,
+    TableBlock,
+    Text,
+    html_text,
+)
 
 NASTY = "<script>alert('1 & 2')</script> \"x\" > y"
 VOID = {"meta", "link", "img"}
@@ -45,18 +54,18 @@ class Elements(HTMLParser):
 
 
 def page_of(*blocks, title="T"):
-    return html_text(Report(title, [Section("S", [Part("P", blocks)])]), {"picture": PNG})
+    return html_text(Document(title, [Section("S", [Part("P", blocks)])]), {"picture": PNG})
 
 
 def full_page():
-    table = Table(["model", NASTY], [[NASTY, "1.5"]], NASTY, {1})
-    folded = Table([NASTY], [[NASTY]], NASTY, is_folded=True)
+    table = TableBlock(["model", NASTY], [[NASTY, "1.5"]], NASTY, {1})
+    folded = TableBlock([NASTY], [[NASTY]], NASTY, is_folded=True)
     drawing = Drawing("picture", NASTY, lambda: None)
     sections = [
         Section("Table & text", [Part(NASTY, [Text(NASTY), Code(NASTY), table])], NASTY),
         Section(f"Figure {NASTY}", [Part("P", [drawing, folded, Text("plain", is_dim=True)])]),
     ]
-    return html_text(Report(NASTY, sections), {"picture": PNG})
+    return html_text(Document(NASTY, sections), {"picture": PNG})
 
 
 def test_text_is_escaped_everywhere():
@@ -76,7 +85,7 @@ def test_text_is_escaped_everywhere():
 
 @pytest.mark.parametrize("character", "<>&\"'")
 def test_every_special_character_is_escaped(character):
-    html = page_of(Text(character), Table(["x"], [[character]]), title=character)
+    html = page_of(Text(character), TableBlock(["x"], [[character]]), title=character)
     for start, end in (("<p>", "</p>"), ("<td>", "</td>"), ("<title>", "</title>")):
         (written,) = re.findall(f"{start}(.*){end}", html)
         assert written != character
@@ -107,12 +116,12 @@ def test_navigation_leads_to_every_section_once():
 
 
 def test_sections_of_one_heading_have_ids_of_their_own():
-    page = Elements(html_text(Report("x", [Section("Same", []), Section("Same", [])]), {}))
+    page = Elements(html_text(Document("x", [Section("Same", []), Section("Same", [])]), {}))
     assert len({element["id"] for element in page.of("h2")}) == 2
 
 
 def test_a_page_without_sections_is_a_page():
-    html = html_text(Report("Empty", []), {})
+    html = html_text(Document("Empty", []), {})
     assert html.startswith("<!doctype html>")
     page = Elements(html)
     assert page.of("html")[0]["lang"] == "en"
@@ -121,7 +130,7 @@ def test_a_page_without_sections_is_a_page():
 
 
 def test_numbers_are_right_aligned():
-    page = Elements(page_of(Table([*"abcd"], [[*"1234"], [*"5678"]], numbers={1, 3})))
+    page = Elements(page_of(TableBlock([*"abcd"], [[*"1234"], [*"5678"]], numbers={1, 3})))
     expected = [None, "number", None, "number"]
     assert [cell.get("class") for cell in page.of("th")] == expected
     assert [cell.get("class") for cell in page.of("td")] == expected * 2
@@ -130,7 +139,7 @@ def test_numbers_are_right_aligned():
 
 
 def test_a_table_without_rows_has_its_headings():
-    page = Elements(page_of(Table(["a"], [])))
+    page = Elements(page_of(TableBlock(["a"], [])))
     assert (page.texts("th"), page.texts("td")) == (["a"], [])
 
 

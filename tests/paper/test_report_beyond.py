@@ -11,7 +11,7 @@ from zonkey.paper.report.collection import read_collection
 from zonkey.paper.report.comparisons import (
     HELPS,
     NO_HELP,
-    UNTOLD,
+    UNCLEAR,
     Comparison,
     comparison_table,
     on_top_blocks,
@@ -106,9 +106,9 @@ def test_what_is_on_top_is_compared_with_the_recommended_model(made, collection)
     [
         (0.001, 0.002, HELPS),
         (0.02, 0.08, HELPS),
-        (0.0, 0.02, UNTOLD),
-        (-0.02, 0.02, UNTOLD),
-        (-0.001, 0.0051, UNTOLD),
+        (0.0, 0.02, UNCLEAR),
+        (-0.02, 0.02, UNCLEAR),
+        (-0.001, 0.0051, UNCLEAR),
         (-0.001, 0.0049, NO_HELP),  # half a point is what would be worth it
         (0.0, 0.0, NO_HELP),
         (-0.08, -0.02, NO_HELP),
@@ -136,7 +136,7 @@ def test_what_cannot_be_told_is_said(tmp_path):
     other = np.roll(made.results["zero-shot", "recommended", 0]["predicted"].reshape(5, 40), 20, 1)
     made.zero_shot("recommended + BPL", 0.5, predicted=other.reshape(-1), truth=truth)
     sentence, _ = on_top_blocks("cub", read_collection(tmp_path))
-    assert sentence.text.endswith(": recommended + BPL cannot be told to help.")
+    assert sentence.text.endswith(": recommended + BPL is undecided.")
     assert on_top_blocks("sun", read_collection(tmp_path)) == []
 
 

@@ -12,11 +12,11 @@ from zonkey.paper import drawing
 from zonkey.paper.experiments import EXPERIMENTS
 from zonkey.paper.report.blocks import (
     Code,
+    Document,
     Part,
-    Report,
     Rounded,
     Section,
-    Table,
+    TableBlock,
     Text,
     html_text,
     markdown_text,
@@ -180,10 +180,10 @@ def test_tables_of_markdown_have_equally_many_cells_in_each_row(markdown):
 
 
 def test_markdown_escapes_what_would_be_markup():
-    table = Table(["a|b", "n"], [["*x* <b>_y_", "1"]], "Caption", range(1, 2))
+    table = TableBlock(["a|b", "n"], [["*x* <b>_y_", "1"]], "Caption", range(1, 2))
     blocks = [Text("[a](b) `c`\n# d"), Code("<x> | *"), table]
-    hidden = Table(["t"], [["9 s"]], is_page_only=True)
-    report = Report("T", [Section("S", [Part("P", [*blocks, hidden])], "note")])
+    hidden = TableBlock(["t"], [["9 s"]], is_page_only=True)
+    report = Document("T", [Section("S", [Part("P", [*blocks, hidden])], "note")])
     assert markdown_text(report) == (
         "# T\n\n## S\n\nnote\n\n### P\n\n"
         "\\[a\\](b) \\`c\\` \\# d\n\n"
@@ -209,12 +209,12 @@ def test_markdown_escapes_what_would_be_markup():
     ],
 )
 def test_text_is_neither_list_nor_formula_nor_entity_in_markdown(text, written):
-    report = Report("T", [Section("S", [Part("P", [Text(text)])])])
+    report = Document("T", [Section("S", [Part("P", [Text(text)])])])
     assert markdown_text(report) == f"# T\n\n## S\n\n### P\n\n{written}\n"
 
 
 def test_a_cell_of_two_texts_shows_each_in_its_place():
-    table = Table(["a"], [[Rounded("0.25", "0.3")]])
-    report = Report("T", [Section("S", [Part("P", [table])])])
+    table = TableBlock(["a"], [[Rounded("0.25", "0.3")]])
+    report = Document("T", [Section("S", [Part("P", [table])])])
     assert "| 0.3 |" in markdown_text(report)
     assert "<td>0.25</td>" in html_text(report, {})

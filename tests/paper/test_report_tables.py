@@ -67,7 +67,7 @@ def test_the_paper_stands_beside_and_other_systems_below(collection, name, metri
         if model not in EXPERIMENTS[name].models:
             assert row[f"{label}, measured"] == row["features used"] == "-"
             assert row["note"] == "as printed, on ResNet101 features"
-    assert found["BPL"]["note"] == f"{OTHER}; split of a release not told; {FIRST}"
+    assert found["BPL"]["note"] == f"{OTHER}; split of an unknown release; {FIRST}"
     if "BPL0" in found:
         assert found["BPL0"]["note"] == ""
 

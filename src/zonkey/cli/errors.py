@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from ..datasets.errors import DataError
+from ..datasets import DataError
 from ..paper.records import RecordError
 
 

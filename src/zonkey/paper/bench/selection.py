@@ -43,7 +43,7 @@ def quiet() -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False)
-class Shots:
+class NovelData:
     """Preprocessed samples of novel classes, and the moments of the base classes.
 
     `queries` are the positions in X of samples used as queries only; `prototypes` are those of
@@ -74,7 +74,7 @@ class Shots:
         return {"n_way": n_way, "n_shot": n_shot, "n_query": n_query, "queries": self.queries}
 
 
-def prepared_shots(data: Dataset, preset: Preset = "paper") -> Shots:
+def prepared_shots(data: Dataset, preset: Preset = "paper") -> NovelData:
     """Return novel samples and base moments; preprocessing is learned from the base classes.
 
     The paper's preset brings prototypes to unit length. With the recommended one the model
@@ -85,7 +85,7 @@ def prepared_shots(data: Dataset, preset: Preset = "paper") -> Shots:
     moments = Moments(prototypes).update(steps.transform(data.X_train), data.y_train)
     novel = data.split.novel
     asked = np.flatnonzero(np.isin(novel, data.split.query))
-    return Shots(
+    return NovelData(
         X=steps.transform(data.X[novel]),
         y=data.y[novel],
         classes=data.unseen_classes,
@@ -215,7 +215,7 @@ def _without_validation(model: FewShotModel, test: Dataset) -> dict[str, Any]:
 
 
 def _scores(
-    models: dict[str, Any], shots: Shots, n_shot: int, n_trials: int | None
+    models: dict[str, Any], shots: NovelData, n_shot: int, n_trials: int | None
 ) -> dict[str, np.ndarray]:
     """Return the accuracies of every model."""
     samples = (shots.X, shots.y, shots.classes)

@@ -56,7 +56,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """A table of plain text; `numbers` are the columns of numbers.
 
     A table that `is_page_only` is replaced by `in_markdown` in Markdown: it holds times, which
@@ -83,7 +83,7 @@ class Drawing:
     draw: Callable[[], Figure]
 
 
-Block = Text | Code | Table | Drawing
+Block = Text | Code | TableBlock | Drawing
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Report:
+class Document:
     """A title and sections."""
 
     title: str
@@ -117,7 +117,7 @@ class Report:
                 yield from (block for block in part.blocks if isinstance(block, Drawing))
 
 
-def write_report(report: Report, folder: Path) -> Path:
+def write_report(report: Document, folder: Path) -> Path:
     """Write index.html, tables.md and figures/*.png, *.svg into a folder; return the page."""
     pictures = {drawing.name: file_bytes(drawing.draw()) for drawing in report.drawings()}
     (folder / "figures").mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def write_report(report: Report, folder: Path) -> Path:
     return write_page(folder / "index.html", html_text(report, pngs))
 
 
-def html_text(report: Report, pictures: dict[str, bytes]) -> str:
+def html_text(report: Document, pictures: dict[str, bytes]) -> str:
     """Return the page, given its pictures (PNG) by name of the drawing."""
     addresses = {name: data_address("image/png", png) for name, png in pictures.items()}
     headings = [section.title for section in report.sections]
@@ -142,12 +142,12 @@ _SPECIAL = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_<>|#&~$[]"})
 _LIST = re.compile(r"^(\d*)([-+=.)])(?=\s|[-=]|$)")
 
 
-def markdown_text(report: Report) -> str:
+def markdown_text(report: Document) -> str:
     """Return the report as Markdown, without figures and without what differs between runs."""
     return "\n\n".join(_chunks(report)) + "\n"
 
 
-def _chunks(report: Report) -> Iterator[str]:
+def _chunks(report: Document) -> Iterator[str]:
     yield f"# {_escaped(report.title)}"
     for section in report.sections:
         yield f"## {_escaped(section.title)}"
@@ -165,13 +165,13 @@ def _block(block: Block) -> str:
             return f"**{text}**" if block.is_banner else text
         case Code():
             return f"```\n{block.text}\n```"
-        case Table():
+        case TableBlock():
             return _paragraph(block.in_markdown) if block.is_page_only else _table(block)
         case Drawing():
             return ""
 
 
-def _table(table: Table) -> str:
+def _table(table: TableBlock) -> str:
     marks = ["---:" if i in table.numbers else "---" for i in range(len(table.headings))]
     lines = [_line(table.headings), f"| {' | '.join(marks)} |", *map(_line, table.rows)]
     caption = [f"{_paragraph(table.caption)}:", ""] if table.caption else []

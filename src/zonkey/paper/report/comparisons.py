@@ -11,12 +11,12 @@ import numpy as np
 from ...metrics import mean_confidence_interval, paired_bootstrap_interval
 from ..experiments import EXPERIMENTS, RANDOM, Experiment
 from ..records import Record, unpack
-from .blocks import Block, Cell, Table, Text, rounded
+from .blocks import Block, Cell, TableBlock, Text, rounded
 from .collection import Collection
 from .measures import NOTHING, points, repetitions, shots_label, trial_accuracies
 
 NO_DIFFERENCE = "no visible difference"
-HELPS, NO_HELP, UNTOLD = "helps", "does not help", "cannot be told"
+HELPS, NO_HELP, UNCLEAR = "helps", "does not help", "undecided"
 _WORTHWHILE = 0.005  # half a point: a smaller gain does not justify synthesis
 _RULE = Text(
     "Helps: the interval of the paired difference lies above 0. Does not help: it excludes a gain "
@@ -29,17 +29,16 @@ _PARTS_OF_FUSION = (("recommended", "shots alone"), ("recommended", "prototype a
 _HOW = {
     "zero-shot": (
         "Differences of accuracy in points, averaged over all seeds, with the 95 % interval of a "
-        "paired bootstrap: unseen classes are held fixed, their test samples and the seeds are "
-        "redrawn"
+        "paired bootstrap that resamples test samples and seeds, with unseen classes fixed"
     ),
     "trials": "Differences in points, with the 95 % interval over trials that the models share",
     "all-classes": (
         "Differences in points, averaged over K, with the 95 % interval over draws of shots that "
-        "the models share; queries are held fixed"
+        "the models share; queries are fixed"
     ),
     "any-shot": (
-        "What one more shot adds in points, with the 95 % interval over draws of shots; queries "
-        "are held fixed"
+        "Gain by one more shot in points, with the 95 % interval over draws of shots; queries are "
+        "fixed"
     ),
 }
 
@@ -167,7 +166,7 @@ def verdict_of(comparison: Comparison) -> str:
     """Return whether the first model improves on the second, if the interval decides."""
     if comparison.sign() > 0:
         return HELPS
-    return NO_HELP if comparison.sign(-_WORTHWHILE) < 0 else UNTOLD
+    return NO_HELP if comparison.sign(-_WORTHWHILE) < 0 else UNCLEAR
 
 
 def on_top_comparisons(data: str, collection: Collection) -> dict[str, Comparison]:
@@ -187,7 +186,7 @@ def on_top_blocks(data: str, collection: Collection) -> list[Block]:
     found = on_top_comparisons(data, collection)
     if not found:
         return []
-    verdicts = [f"{model} {_told(verdict_of(found[model]))}" for model in found]
+    verdicts = [f"{model} {_phrase(verdict_of(found[model]))}" for model in found]
     text = "Synthesis on top of the recommended model, its kernel and ridge as chosen without it: "
     return [Text(f"{text}{'; '.join(verdicts)}."), _RULE]
 
@@ -200,18 +199,20 @@ def on_top_summary(collection: Collection, data: str) -> Cell | None:
 
     def written(digits: int) -> str:
         return "; ".join(
-            f"{model} {_told(verdict_of(comparison))} ({comparison.full_text(digits)})"
+            f"{model} {_phrase(verdict_of(comparison))} ({comparison.full_text(digits)})"
             for model, comparison in found.items()
         )
 
     return rounded(written)
 
 
-def _told(verdict: str) -> str:
-    return "cannot be told to help" if verdict == UNTOLD else verdict
+def _phrase(verdict: str) -> str:
+    return "is undecided" if verdict == UNCLEAR else verdict
 
 
-def comparison_table(experiment: Experiment, data: str, collection: Collection) -> Table | None:
+def comparison_table(
+    experiment: Experiment, data: str, collection: Collection
+) -> TableBlock | None:
     """Return differences on the same samples, trials or shots; None if nothing can be paired."""
     rows = [
         [
@@ -227,7 +228,7 @@ def comparison_table(experiment: Experiment, data: str, collection: Collection) 
         return None
     how = _HOW[experiment.name if experiment.name in _HOW else experiment.protocol]
     headings = ["of", "models", "difference [95 % interval]", "verdict"]
-    return Table(headings, rows, how)
+    return TableBlock(headings, rows, how)
 
 
 def _comparisons(

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from ..records import Record, unpack
-from .blocks import Table
+from .blocks import TableBlock
 from .measures import Measurement, accuracies_by_step, over_values
 from .tables import features_used
 
@@ -33,7 +33,7 @@ def sensitivity_profiles(selection: Record) -> dict[str, dict[Any, Measurement]]
     return profiles
 
 
-def sensitivity_table(selection: Record) -> Table:
+def sensitivity_table(selection: Record) -> TableBlock:
     """Return the scores on held-out training classes at every value of every parameter."""
     chosen = selection["results"]["chosen"]
     rows = [
@@ -49,10 +49,10 @@ def sensitivity_table(selection: Record) -> Table:
     ]
     headings = ["parameter", "value", "paper", "measured", "features used"]
     caption = "Score (%) on held-out training classes, the other parameters as chosen"
-    return Table(headings, rows, caption, range(1, 4))
+    return TableBlock(headings, rows, caption, range(1, 4))
 
 
-def convergence_table(run: Record) -> Table:
+def convergence_table(run: Record) -> TableBlock:
     """Return objective, change and accuracy after each step."""
     results = run["results"]
     objective, changes = results["objective"], results["change"]
@@ -70,10 +70,10 @@ def convergence_table(run: Record) -> Table:
         )
     caption = "After each step of Algorithm 1 (the paper: at most 5)"
     headings = ["step", "objective", "change of W", "accuracy, measured", "features used"]
-    return Table(headings, rows, caption, range(4))
+    return TableBlock(headings, rows, caption, range(4))
 
 
-def map_table(runs: Mapping[str, Record]) -> Table:
+def map_table(runs: Mapping[str, Record]) -> TableBlock:
     """Return the share of mapped samples that each model classifies correctly."""
     rows = []
     for model, run in runs.items():
@@ -82,9 +82,9 @@ def map_table(runs: Mapping[str, Record]) -> Table:
         classes, samples = str(len(results["classes"])), str(len(right))
         share = f"{100 * right.mean():.1f}"
         rows.append([model, classes, samples, "-", share, features_used(run)])
-    headings = ["model", "classes", "samples", "paper", "right (%), measured", "features used"]
-    caption = "Samples on the maps, told apart among the mapped classes"
-    return Table(headings, rows, caption, range(1, 5))
+    headings = ["model", "classes", "samples", "paper", "correct (%), measured", "features used"]
+    caption = "Accuracy on the mapped samples, among the mapped classes"
+    return TableBlock(headings, rows, caption, range(1, 5))
 
 
 def most_confused(matrix: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ def confusions(run: Record) -> tuple[list[str], np.ndarray]:
     return names, confusion_matrix(truth, predicted, labels=np.arange(len(names)))
 
 
-def extreme_classes(names: list[str], matrix: np.ndarray, who: str) -> Table:
+def extreme_classes(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
     """Return the best and the worst classes, side by side."""
     sizes = matrix.sum(axis=1)
     tested = np.flatnonzero(sizes)
@@ -121,10 +121,10 @@ def extreme_classes(names: list[str], matrix: np.ndarray, who: str) -> Table:
                 row += ["", "", ""]
         rows.append(row)
     headings = ["best class", "%", "samples", "worst class", "%", "samples"]
-    return Table(headings, rows, f"Accuracy by class ({who})", {1, 2, 4, 5})
+    return TableBlock(headings, rows, f"Accuracy by class ({who})", {1, 2, 4, 5})
 
 
-def all_classes_table(names: list[str], matrix: np.ndarray, who: str) -> Table:
+def all_classes_table(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
     """Return the accuracy of every class."""
     rows = [
         [name, f"{100 * matrix[j, j] / size:.0f}" if size else "-", str(size)]
@@ -132,10 +132,10 @@ def all_classes_table(names: list[str], matrix: np.ndarray, who: str) -> Table:
     ]
     caption = f"Accuracy of all {len(names)} classes ({who})"
     headings = ["class", "%", "samples"]
-    return Table(headings, rows, caption, {1, 2}, is_page_only=True, is_folded=True)
+    return TableBlock(headings, rows, caption, {1, 2}, is_page_only=True, is_folded=True)
 
 
-def frequent_confusions(names: list[str], matrix: np.ndarray, who: str) -> Table:
+def frequent_confusions(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
     """Return the most frequent confusions."""
     wrong = matrix - np.diag(np.diag(matrix))
     order = np.argsort(-wrong, axis=None, kind="stable")[:_N_CONFUSIONS]
@@ -144,4 +144,4 @@ def frequent_confusions(names: list[str], matrix: np.ndarray, who: str) -> Table
         if wrong[i, j]:
             rows.append([names[i], names[j], f"{wrong[i, j]} of {matrix[i].sum()}"])
     caption = f"The most frequent confusions ({who})"
-    return Table(["class", "taken for", "samples"], rows, caption, range(2, 3))
+    return TableBlock(["class", "taken for", "samples"], rows, caption, range(2, 3))

@@ -277,7 +277,7 @@ def draw_maps(runs: Mapping[str, Record]) -> Figure:
     for axis, (model, run) in zip(panels, runs.items(), strict=False):
         _draw_map(axis, run["results"])
         right = np.mean(np.equal(run["results"]["truth"], run["results"]["predicted"]))
-        axis.set_title(plain(f"{model} ({100 * right:.0f} % right)"), fontsize=10)
+        axis.set_title(plain(f"{model} ({100 * right:.0f} % correct)"), fontsize=10)
         classes = classes or [str(name) for name in run["results"]["classes"]]
     for axis in panels[len(runs) :]:
         axis.set_axis_off()

@@ -10,7 +10,7 @@ import numpy as np
 from ..experiments import EXPERIMENTS, Experiment
 from ..printed import printed
 from ..records import Record
-from .blocks import Block, Cell, Code, Drawing, Part, Report, Section, Table, Text, rounded
+from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
 from .claims import CLAIMS, FAILS, REPRODUCES, RULES, UNDECIDED
 from .collection import Collection, parameters_of
 from .comparisons import compare_predictions, comparison_table, on_top_blocks, on_top_summary
@@ -48,7 +48,7 @@ _HEADINGS = ("claim of the paper", "source", "data", "evidence")
 _MOST_CLASSES = 50  # that a confusion matrix can show
 
 
-def build_report(collection: Collection) -> Report:
+def build_report(collection: Collection) -> Document:
     """Return a summary, and one section per experiment with records."""
     sections = [summary_section(collection)]
     for experiment, names in collection.experiments():
@@ -56,7 +56,7 @@ def build_report(collection: Collection) -> Report:
         parts = [Part(name, experiment_blocks(experiment, name, collection)) for name in names]
         note = f"{source}; zonkey bench {experiment.name}."
         sections.append(Section(experiment.title, parts, note))
-    return Report(TITLE, sections)
+    return Document(TITLE, sections)
 
 
 def experiment_blocks(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
@@ -147,7 +147,9 @@ def about_data(run: Record) -> Text:
     )
 
 
-def chosen_parameters(experiment: Experiment, data: str, collection: Collection) -> Table | None:
+def chosen_parameters(
+    experiment: Experiment, data: str, collection: Collection
+) -> TableBlock | None:
     """Return preset and parameters of every model, and the classes they were chosen on."""
     rows = []
     several = len(collection.protocols(experiment, data)) > 1
@@ -162,7 +164,7 @@ def chosen_parameters(experiment: Experiment, data: str, collection: Collection)
                 name = f"{run['model']}, K = 0, as for zero-shot learning"
                 rows.append([name, run["settings"]["preset"], *where])
     headings = ["model", "preset", "chosen", "chosen on"]
-    return Table(headings, rows, "Chosen parameters") if rows else None
+    return TableBlock(headings, rows, "Chosen parameters") if rows else None
 
 
 def preset_note(runs: Iterable[Record]) -> Text | None:
@@ -196,7 +198,7 @@ def how_to_repeat(experiment: Experiment, data: str, collection: Collection) -> 
     return [*blocks, _cost(runs)]
 
 
-def _cost(runs: list[Record]) -> Table:
+def _cost(runs: list[Record]) -> TableBlock:
     seconds = [run["seconds"] for run in runs]
     memory = [run["peak_memory_mb"] for run in runs if run.get("peak_memory_mb")]
     versions = sorted({_versions(run) for run in runs})
@@ -211,7 +213,7 @@ def _cost(runs: list[Record]) -> Table:
         "; ".join(versions),
     ]
     headings = ["runs", "total wall time", "peak memory", "machine", "versions"]
-    return Table(headings, [row], is_page_only=True)
+    return TableBlock(headings, [row], is_page_only=True)
 
 
 def _versions(run: Record) -> str:
@@ -277,10 +279,10 @@ def summary_section(collection: Collection) -> Section:
     parts = [Part("In short", opening)]
     for verdict, title in titles.items():
         rows = found[verdict]
-        block = Table(_HEADINGS, rows) if rows else Text("Nothing.")
+        block = TableBlock(_HEADINGS, rows) if rows else Text("Nothing.")
         parts.append(Part(title, [block]))
     added = additions(collection)
-    block = Table(("addition", "data", "result"), added) if added else Text("Nothing.")
+    block = TableBlock(("addition", "data", "result"), added) if added else Text("Nothing.")
     return Section("Summary", [*parts, Part("What we add", [block])])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..experiments import Experiment
 from ..printed import PRINTED, Printed, printed
 from ..records import Record
-from .blocks import Table
+from .blocks import TableBlock
 from .collection import Collection
 from .measures import (
     Measurement,
@@ -46,7 +46,9 @@ class Column:
     measure: Callable[[str], Measurement | None]
 
 
-def experiment_table(experiment: Experiment, data: str, collection: Collection) -> Table | None:
+def experiment_table(
+    experiment: Experiment, data: str, collection: Collection
+) -> TableBlock | None:
     """Return printed and measured figures, features, and whether they are comparable.
 
     Without columns of the paper if it has no such experiment; None if there are no figures.
@@ -73,7 +75,7 @@ def experiment_table(experiment: Experiment, data: str, collection: Collection) 
         paper = [f"{column.label}, paper"] if experiment.paper else []
         headings += [*paper, f"{column.label}, measured"]
     numbers = range(first, len(headings))
-    return Table([*headings, "features used", "note"], rows, numbers=numbers)
+    return TableBlock([*headings, "features used", "note"], rows, numbers=numbers)
 
 
 def column_groups(
@@ -169,7 +171,7 @@ def split_note(run: Record) -> str:
     about = run["data"]
     if about.get("split_version") == "v1":
         return f"split: {_PAPERS_SPLIT}, as the paper's"
-    split = about["split"] if "split_version" in about else "of a release not told"
+    split = about["split"] if "split_version" in about else "of an unknown release"
     return f"split {split}; the paper's is {_PAPERS_SPLIT}"
 
 
@@ -177,7 +179,7 @@ def features_used(run: Record) -> str:
     """Return the features of the data set, as it describes them."""
     about = run["data"]
     names = (about.get(key) for key in ("features", "features_file", "backbone_file"))
-    return str(next((name for name in names if name), "not told"))
+    return str(next((name for name in names if name), "unknown"))
 
 
 def _printed_text(figure: Printed | None) -> str:
@@ -202,7 +204,7 @@ def seconds_by_shots(runs: list[Record]) -> dict[int, float]:
     return {n_shot: float(np.mean(values)) for n_shot, values in sorted(found.items())}
 
 
-def runtime_table(experiment: Experiment, data: str, collection: Collection) -> Table:
+def runtime_table(experiment: Experiment, data: str, collection: Collection) -> TableBlock:
     """Return seconds of a fit by model and number of shots, next to the paper's minutes."""
     runs = collection.of(experiment, data)
     times = {model: seconds_by_shots(found) for model, found in runs.items()}
@@ -219,7 +221,7 @@ def runtime_table(experiment: Experiment, data: str, collection: Collection) -> 
         about = features_and_note(run, [figure] if figure else [])
         rows.append([model, paper, *cells, *about])
     headings = ["model", "paper", *(f"K = {K}, measured" for K in shots)]
-    return Table(
+    return TableBlock(
         [*headings, "features used", "note"],
         rows,
         "Time of a fit alone, on the machine named below",
