@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from recording import HERE, save, save_markdown, show
 from zonkey import Moments, Prototypes, ZeroShotClassifier
-from zonkey.bench.memory import peak_memory_mb, reset_peak_memory
+from zonkey.paper.bench.runner import peak_memory_mb, reset_peak_memory
 
 REPEATS, AT_LEAST_S, CHUNK = 3, 0.3, 2_048
 LEAST_MB = 5.0  # smaller values depend on the page allocation of the system
@@ -180,7 +180,7 @@ def table(results: dict[str, list[dict[str, Measured]]]) -> list[dict[str, Any]]
 def draw(results: dict[str, list[dict[str, Measured]]]) -> None:
     from matplotlib.ticker import NullLocator
 
-    from zonkey.report.drawing import add_grid, file_bytes, line_style, new_figure
+    from zonkey.paper.drawing import add_grid, file_bytes, line_style, new_figure
 
     figure = new_figure(14, 7)
     axes = figure.subplots(2, len(GRIDS), sharex="col", sharey="row")

@@ -1,11 +1,9 @@
-"""What tests of several packages share, because it takes long or needs a browser."""
+"""What tests of several packages share: a browser, and the order on several workers."""
 
 import shutil
 import subprocess
 
 import pytest
-
-from zonkey.cli.demo import run_demo
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 OPTIONS = (
@@ -21,15 +19,22 @@ OPTIONS = (
 )
 
 
-@pytest.fixture(scope="session")
-def demo():
-    """Return the demonstration, run once."""
-    return run_demo(seed=0)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Run the tests of the demonstration on one worker: it takes a minute, and runs once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.split("::")[0]
+            return file if file.endswith("test_demo.py") else nodeid
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture
 def open_in_browser(tmp_path_factory):
-    """Open a page in Chromium, see that nothing is amiss, return what became of it."""
+    """Open a page in Chromium, check for errors, return the resulting document."""
     if CHROMIUM is None:
         pytest.skip("no Chromium to open the page in")
 

@@ -4,8 +4,10 @@ import pytest
 from small_data import small_source
 from typer.testing import CliRunner
 
-from zonkey.bench import Records, Scale, runner
-from zonkey.cli import app, bench_command
+from zonkey.cli import app, paper_commands
+from zonkey.paper.bench import runner
+from zonkey.paper.experiments import Scale
+from zonkey.paper.records import Records
 
 SMALL = Scale(n_seeds=2, n_folds=2, n_trials=2, n_selection_trials=2, n_repeats=1, quick=True)
 
@@ -14,8 +16,8 @@ SMALL = Scale(n_seeds=2, n_folds=2, n_trials=2, n_selection_trials=2, n_repeats=
 def bench(tmp_path, monkeypatch):
     """Call `zonkey bench` on a small data set."""
     monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
-    monkeypatch.setattr(bench_command, "available", lambda *_: {"small": small_source()})
-    monkeypatch.setattr(bench_command, "QUICK", SMALL)
+    monkeypatch.setattr(paper_commands, "available", lambda *_: {"small": small_source()})
+    monkeypatch.setattr(paper_commands, "QUICK", SMALL)
     runner._load_data.cache_clear()
     runs = ["--runs", str(tmp_path / "runs"), "--quick"]
     return lambda *arguments: CliRunner().invoke(app, ["bench", *arguments, *runs])

@@ -1,18 +1,14 @@
 """`zonkey report`: what it writes, and what it says where there is nothing to report."""
 
 import pytest
-import typer
 from made_up_records import MadeUp
 from typer.testing import CliRunner
 
-from zonkey.cli.report_command import report_command
-
-app = typer.Typer()
-app.command()(report_command)
+from zonkey.cli import app
 
 
 def call(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["report", *(str(argument) for argument in arguments)])
 
 
 @pytest.fixture

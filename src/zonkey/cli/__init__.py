@@ -1,5 +1,35 @@
-"""The command line."""
+"""The command line `zonkey`: parsers around functions of the library and of `zonkey.paper`."""
 
-from .commands import app
+from typing import Annotated
+
+import typer
+
+import zonkey
+
+from .data_check import data_check
+from .data_commands import data_app
+from .paper_commands import bench, demo, report
 
 __all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Zero-shot classification.")
+data_app.command("check")(data_check)
+app.add_typer(data_app, name="data")
+for command in (bench, report, demo):
+    app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"zonkey {zonkey.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Recognize classes that have a description and no example."""

@@ -1,0 +1,233 @@
+"""`zonkey bench`, `zonkey report` and `zonkey demo`: the paper's experiments."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from ..core.storage import write_whole
+from ..datasets import DataError
+from ..paper.bench.runner import Progress, run_experiments
+from ..paper.bench.sources import available
+from ..paper.demo.page import HEADINGS, model_rows, write_demo
+from ..paper.demo.run import SHOTS, run_demo
+from ..paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
+from ..paper.records import Record, Records
+from ..paper.report.blocks import markdown_text, write_report
+from ..paper.report.collection import read_collection
+from ..paper.report.sections import build_report
+from .errors import one_line_errors, writing_to
+
+_ALL = "all"
+_HEADLINES = ("zsl", "hm", "hit@1")  # the figure that a line of the table shows
+
+RunKey = tuple[str, str, str]
+
+
+def bench(
+    name: Annotated[
+        str, typer.Argument(help=f"One of: {', '.join(EXPERIMENTS)}; or {_ALL}.", metavar="NAME")
+    ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="Data set; may be given several times. All available by default."),
+    ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the records; runs or runs-quick by default.", show_default=False
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few seeds, folds and trials: a look, not a figure.")
+    ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Seeds of models with random synthesis.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=2, help="Few-shot trials.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder of data sets; by default $ZONKEY_DATA or the cache.")
+    ] = None,
+) -> None:
+    """Run an experiment of the paper; finished runs are kept, and a later call continues."""
+    place = None if folder is None else str(folder)
+    runs = runs or Path("runs-quick" if quick else "runs")  # quick runs replace no figures
+    with one_line_errors("finished runs are kept, the same command goes on"):
+        experiments = _experiments(name)
+        names = data or list(available(place))
+        changed = {"n_seeds": seeds, "n_trials": trials}
+        given = {key: value for key, value in changed.items() if value is not None}
+        scale = replace(QUICK if quick else FULL, **given)
+        steps = run_experiments(
+            experiments,
+            names,
+            Records(runs),
+            scale,
+            folder=place,
+            n_jobs=jobs,
+            command=_command(name, names, quick, seeds=seeds, trials=trials, folder=place),
+        )
+        n_done, failures = _watch(steps, Console(stderr=True))
+    for failure in failures:
+        typer.echo(failure, err=True)
+    typer.echo(f"{n_done} new runs in {runs}; `zonkey report --runs {runs}` makes a page of them.")
+    if failures:
+        raise typer.Exit(1)
+
+
+def _experiments(name: str) -> list[Experiment]:
+    if name == _ALL:
+        return list(EXPERIMENTS.values())
+    if name not in EXPERIMENTS:
+        near = get_close_matches(name, EXPERIMENTS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise DataError(
+            f"NAME must be one of {', '.join(EXPERIMENTS)} or {_ALL}; got {name!r}.{hint}"
+        )
+    return [EXPERIMENTS[name]]
+
+
+def _command(name: str, data: list[str], quick: bool, **options: Any) -> str:
+    """Return the command as it would be typed."""
+    words = ["zonkey", "bench", name]
+    for entry in data:
+        words += ["--data", entry]
+    for key, value in options.items():
+        if value is not None:
+            words += [f"--{key}", str(value)]
+    return shlex.join([*words, *(["--quick"] if quick else [])])
+
+
+def _watch(steps: Iterator[Progress], console: Console) -> tuple[int, list[str]]:
+    """Show finished runs and the time left; return the number of runs, and failures."""
+    rows: dict[RunKey, list[Record]] = {}
+    failures: list[str] = []
+    n_done = 0
+    with Live("Reading data, choosing parameters", console=console, refresh_per_second=4) as live:
+        for step in steps:
+            key = (step.key.protocol, step.key.data, step.key.model)
+            if step.record is None:
+                failures.append(f"{', '.join(key)} failed: {step.error}")
+                continue
+            n_done += 1
+            rows.setdefault(key, []).append(step.record)
+            live.update(_progress_table(rows, step, n_done))
+    return n_done, failures
+
+
+def _progress_table(rows: dict[RunKey, list[Record]], step: Progress, n_done: int) -> Table:
+    rest = step.seconds / n_done * (step.total - step.done)
+    title = f"{step.done} of {step.total} runs, about {rest / 60:.1f} min left"
+    table = Table("protocol", "data", "model", title=title)
+    for heading in ("runs", "result (%)", "s per run"):
+        table.add_column(heading, justify="right")
+    for key, records in rows.items():
+        seconds = sum(record["seconds"] for record in records) / len(records)
+        table.add_row(*key, str(len(records)), _headline(records), f"{seconds:.1f}")
+    return table
+
+
+def _headline(records: list[Record]) -> str:
+    """Return the mean over runs of the first figure that the results have."""
+    for name in _HEADLINES:
+        values = [record["results"].get(name) for record in records]
+        numbers = [value for value in values if isinstance(value, float)]
+        if numbers:
+            return f"{100 * sum(numbers) / len(numbers):.1f}"
+    return "-"
+
+
+def report(
+    runs: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="Folder for page, figures and tables.")] = Path(
+        "report"
+    ),
+    markdown: Annotated[
+        Path | None,
+        typer.Option(help="Write the tables into this file, and nothing else.", show_default=False),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="Data set to report on; repeat it. All by default.", show_default=False),
+    ] = None,
+) -> None:
+    """Turn records into a page with tables, figures and a summary of what reproduces."""
+    names = None if not data else [name.lower() for name in data]
+    with one_line_errors("nothing was written"):
+        found = build_report(read_collection(runs, names))
+    if markdown is None:
+        with writing_to("--out", out):
+            page = write_report(found, out)
+        typer.echo(f"Page:    {page}\nTables:  {out / 'tables.md'}\nFigures: {out / 'figures'}")
+    else:
+        with writing_to("--markdown", markdown, "a file"):
+            markdown.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))
+        typer.echo(f"Tables: {markdown}")
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the page and the record.")] = Path(
+        "zonkey-demo"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of synthesis and of what is shown.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the record instead of a table.")
+    ] = False,
+) -> None:
+    """Recognize emoji that the model has never seen, by their names."""
+    console = Console(stderr=as_json)
+    with writing_to("--out", out):
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):  # fails before the work, not after it
+            pass
+        # The matrices are small: more threads would wait for each other.
+        with threadpool_limits(1), console.status("Loading emoji") as status:
+            result = run_demo(seed, status.update)
+            status.update("Drawing the page")
+            page, record = write_demo(result, out)
+    if as_json:
+        typer.echo(json.dumps(result.record))
+    else:
+        _print_demo(result.record, console)
+        typer.echo(f"\nPage:   {page}\nRecord: {record}")  # not wrapped: paths get copied
+
+
+def _print_demo(record: dict[str, Any], console: Console) -> None:
+    data = record["data"]
+    console.print(
+        f"{data['n_samples']['train']} training pictures of {data['n_seen']} emoji; "
+        f"{data['n_unseen']} others are known by name and keywords only.\n"
+    )
+    table = Table(title="Accuracy (%, mean over classes)")
+    for i, heading in enumerate(("model", "chosen on validation classes", *HEADINGS.values())):
+        table.add_column(heading, justify="right" if i > 1 else "left")
+    for row in model_rows(record):
+        table.add_row(*row)
+    console.print(table)
+    console.print(
+        "unseen, hit@5: among unseen classes only. acc_s, acc_u, HM: among all classes. "
+        f"Chance: {100 / data['n_unseen']:.1f}.\n"
+    )
+    shots = record["any_shot"]
+    table = Table(title=f"Any-shot: hit@1 (%) among {shots['n_novel']} novel classes")
+    table.add_column("model")
+    for K in SHOTS:
+        table.add_column(f"K = {K}", justify="right")
+    for name, curve in shots["curves"].items():
+        hits = dict(zip(curve["shots"], curve["hit@1"], strict=True))
+        table.add_row(name, *(f"{100 * hits[K]:.1f}" if K in hits else "-" for K in SHOTS))
+    console.print(table)

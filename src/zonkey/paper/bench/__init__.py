@@ -1,0 +1,1 @@
+"""Run the experiments: models, data sources, parameter selection, protocols, runner."""

@@ -1,0 +1,220 @@
+"""The measurements of one run: from a model, a data set and a seed to results."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.manifold import TSNE
+
+from ...datasets import Dataset
+from ...estimators.calibration import calibrate
+from ...evaluation import (
+    draw_trial,
+    large_scale,
+    n_way_k_shot,
+    seen_unseen_scores,
+    zero_shot_scores,
+)
+from ...preprocessing import FeatureNormalizer
+from ..records import pack
+from .models import CLASSIFY, FEW_SHOT, ZERO_SHOT
+from .selection import prepared_shots, quiet
+
+_CURVE_POINTS = 60
+_MAP_CLASSES, _MAP_SAMPLES = 12, 60
+# Steps after which accuracy is measured; the paper stops at five.
+_STEPS = (0, 1, 2, 3, 4, 5, 7, 10, 15)
+_QUICK_STEPS = (0, 1, 3, 5, 8)
+
+
+def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return accuracy among unseen classes and among all classes, and every prediction.
+
+    Models that calibrate also report the harmonic mean at the chosen penalty of seen classes.
+    """
+    fitted, parts = _fitted(data, model, parameters, seed)
+    unseen = parts["test_unseen"]
+    labels = fitted.classes_
+    results: dict[str, Any] = {
+        **zero_shot_scores(fitted, unseen, data.y_test_unseen),
+        "classes": labels.tolist(),
+        "truth": pack(_codes(data.y_test_unseen, labels)),
+        "predicted": pack(_codes(fitted.predict(unseen), labels)),
+        "least_mu": min((float(mu) for mu in getattr(fitted, "mu_", ())), default=None),
+        "n_iter": int(getattr(fitted, "n_iter_", 0)),
+    }
+    if len(data.split.test_seen):
+        seen = (parts["test_seen"], data.y_test_seen)
+        scores, curve = seen_unseen_scores(fitted, *seen, unseen, data.y_test_unseen)
+        rows = np.unique(np.linspace(0, len(curve.seen) - 1, _CURVE_POINTS).astype(int))
+        shown = {"seen": curve.seen[rows].tolist(), "unseen": curve.unseen[rows].tolist()}
+        results |= {**scores, "curve": shown}
+        if ZERO_SHOT[model].calibrates:
+            penalty = _chosen_penalty(data, model, parameters, seed)
+            results["seen_penalty"] = penalty
+            results["hm_calibrated"] = curve.at(penalty).harmonic_mean
+    return results
+
+
+def projection_map(
+    data: Dataset, model: str, parameters: dict[str, Any], seed: int
+) -> dict[str, Any]:
+    """Return test samples of some unseen classes and projected prototypes, in two dimensions."""
+    fitted, parts = _fitted(data, model, parameters, seed)
+    rng = np.random.default_rng(0)  # the same classes and samples for every model
+    classes = rng.permutation(data.unseen_classes)[:_MAP_CLASSES]
+    rows = np.concatenate(
+        [
+            rng.permutation(np.flatnonzero(data.y_test_unseen == label))[:_MAP_SAMPLES]
+            for label in classes
+        ]
+    )
+    X = parts["test_unseen"][rows]
+    centers = fitted.project(fitted.prototypes_.subset(classes))
+    points = np.concatenate([X, FeatureNormalizer().fit_transform(centers)])
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    places = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
+    known = np.sort(classes)
+    among = fitted.with_candidates(known.tolist())
+    return {
+        "classes": known.tolist(),
+        "samples": np.round(places[: len(rows)], 2).tolist(),
+        "prototypes": np.round(places[len(rows) :], 2).tolist(),
+        "truth": _codes(data.y_test_unseen[rows], known).tolist(),
+        "predicted": _codes(among.predict(X), known).tolist(),
+    }
+
+
+def convergence(
+    data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, quick: bool = False
+) -> dict[str, Any]:
+    """Return objective and change of W after every step, and accuracy after some steps."""
+    numbers = _QUICK_STEPS if quick else _STEPS
+    accuracies, fitted = [], None
+    for number in numbers:
+        steps = {"max_iter": number, "tol": 0.0} if number else {"synthesis": None}
+        fitted, parts = _fitted(data, model, {**parameters, **steps}, seed)
+        accuracies.append(fitted.score(parts["test_unseen"], data.y_test_unseen))
+    assert fitted is not None
+    return {
+        "objective": [float(value) for value in fitted.objective_],
+        "change": [float(value) for value in fitted.changes_],
+        "steps": list(numbers),
+        "zsl": accuracies,
+    }
+
+
+def few_shot(
+    data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, n_shot: int, n_trials: int
+) -> dict[str, Any]:
+    """Return the accuracy of every trial."""
+    spec = FEW_SHOT[model]
+    shots = prepared_shots(data, spec.preset)
+    estimator = spec.build(shots.prototypes, shots.base, **parameters)
+    sizes = shots.trial_sizes(n_shot)
+    with quiet():
+        found = n_way_k_shot(
+            {model: estimator},
+            shots.X,
+            shots.y,
+            shots.classes,
+            **sizes,
+            n_trials=n_trials,
+            random_state=seed,
+        )
+    sizes.pop("queries")
+    return {"accuracies": pack(found[model]), **sizes, "n_trials": n_trials}
+
+
+def all_classes(
+    data: Dataset,
+    model: str,
+    parameters: dict[str, Any],
+    seed: int,
+    *,
+    zero_parameters: dict[str, Any] | None = None,
+    most_shots: int,
+    n_repeats: int,
+) -> dict[str, Any]:
+    """Return hit@1 and hit@5 among all novel classes, by number of shots.
+
+    Zero shots, for models that can do without any, use parameters chosen for zero-shot learning.
+    """
+    spec = FEW_SHOT[model]
+    shots = prepared_shots(data, spec.preset)
+    numbers = list(range(1, min(most_shots, shots.most_shots) + 1))
+    chosen = [(parameters, numbers)]
+    if spec.from_zero:
+        chosen.insert(0, (zero_parameters or parameters, [0]))
+    top = (1, min(5, len(shots.classes)))
+    parts = []
+    with quiet():
+        for point, part in chosen:
+            estimator = spec.build(shots.prototypes, shots.base, **point)
+            options = {"shots": part, "top": top, "n_repeats": n_repeats, "random_state": seed}
+            samples = (shots.X, shots.y, shots.classes)
+            hits = large_scale({model: estimator}, *samples, queries=shots.queries, **options)
+            parts.append(hits[model])
+    hits = np.concatenate(parts, axis=1)
+    return {
+        "shots": [K for _, part in chosen for K in part],
+        "hit@1": hits[:, :, 0].tolist(),
+        "hit@5": hits[:, :, 1].tolist(),
+        "n_novel": len(shots.classes),
+    }
+
+
+def runtime(
+    data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, most_shots: int
+) -> dict[str, Any]:
+    """Return the seconds of a fit to all novel classes, by number of shots."""
+    spec = FEW_SHOT[model]
+    shots = prepared_shots(data, spec.preset)
+    estimator: Any = spec.build(shots.prototypes, shots.base, **parameters)
+    estimator.set_params(random_state=seed)
+    numbers = list(range(1, min(most_shots, shots.most_shots) + 1))
+    seconds = []
+    for K in numbers:
+        rng = np.random.default_rng(seed)
+        sizes = {"n_way": None, "n_shot": K, "n_query": None, "queries": shots.queries}
+        trial = draw_trial(shots.y, shots.classes, **sizes, rng=rng)
+        with quiet():
+            start = time.perf_counter()
+            estimator.fit(shots.X[trial.support], shots.y[trial.support])
+            seconds.append(round(time.perf_counter() - start, 3))
+    return {"shots": numbers, "seconds": seconds}
+
+
+def _fitted(
+    data: Dataset, model: str, parameters: dict[str, Any], seed: int
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """Fit a zero-shot model; return its classifier and the preprocessed test samples."""
+    pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
+    with quiet():
+        pipeline.fit(data.X_train, data.y_train)
+    classifier = pipeline[-1]
+    if getattr(classifier, "is_transductive_", False):
+        raise ValueError(
+            f"Models here must learn from training samples alone; {model!r} has seen unlabeled "
+            "samples of unseen classes, so its figures do not compare. Measure it apart."
+        )
+    parts = {
+        part: pipeline[:-1].transform(data.X[getattr(data.split, part)])
+        for part in ("test_seen", "test_unseen")
+        if len(getattr(data.split, part))
+    }
+    return classifier, parts
+
+
+def _chosen_penalty(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> float:
+    """Return the penalty of seen classes chosen on held-out training classes."""
+    pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
+    pipeline.set_params(**{f"{CLASSIFY}__seen_penalty": "auto"})
+    with quiet():
+        return calibrate(pipeline, data.X_train, data.y_train)["seen_penalty"]
+
+
+def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    return np.searchsorted(classes, labels).astype(np.int16)

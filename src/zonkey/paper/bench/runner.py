@@ -1,0 +1,260 @@
+"""Run experiments: choose parameters, measure, write one record per run, resume."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed
+
+from ...datasets import Dataset
+from ..experiments import (
+    N_STAGES,
+    Experiment,
+    Scale,
+    is_selection,
+    is_zero_shot,
+    selection_of,
+    stage_of,
+    start_of,
+    wanted_runs,
+    zero_selection_of,
+)
+from ..records import Key, Records, versions
+from . import protocols
+from .models import FEW_SHOT, ZERO_SHOT, Grid, model_of, thinned
+from .selection import select_few_shot, select_zero_shot
+from .sources import NoValidationClasses, find_source
+
+PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
+    "zero-shot": protocols.zero_shot,
+    "map": protocols.projection_map,
+    "convergence": protocols.convergence,
+    "trials": protocols.few_shot,
+    "all-classes": protocols.all_classes,
+    "runtime": protocols.runtime,
+}
+PROTOCOL_VERSION = 2  # raise it if a protocol measures something else
+SHOTS_TO_CHOOSE_ON = 5  # with all classes at once, for any number of shots
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to do, and everything it depends on."""
+
+    key: Key
+    settings: dict[str, Any]
+    options: dict[str, Any]
+    folder: str | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Outcome of a run: its record, or an error; and how many runs are done."""
+
+    key: Key
+    record: dict[str, Any] | None
+    done: int
+    total: int
+    seconds: float
+    error: str | None = None
+
+
+def run_experiments(
+    experiments: Iterable[Experiment],
+    data_names: Iterable[str],
+    records: Records,
+    scale: Scale,
+    *,
+    folder: str | None = None,
+    n_jobs: int = 1,
+    command: str = "",
+) -> Iterator[Progress]:
+    """Do the runs without a record; yield after each, so an interruption loses no finished run.
+
+    Experiments share runs. A run that fails yields its error, and the others continue.
+    """
+    names = [find_source(name, folder).name for name in data_names]  # fails early
+    start = time.perf_counter()
+    wanted = list(wanted_runs(list(experiments), names, scale))
+    done = 0
+    for stage in range(N_STAGES):
+        jobs = []
+        for key, options in wanted:
+            if stage_of(key) != stage:
+                continue
+            settings = _settings(key, options, scale, folder, records)
+            if settings is None:
+                done += 1
+                error = "no parameters were chosen for it"
+                yield Progress(key, None, done, len(wanted), time.perf_counter() - start, error)
+            elif records.find(key, settings) is not None:
+                done += 1
+            else:
+                jobs.append(Job(key, settings, options, folder))
+        for job, content in _execute_all(jobs, n_jobs):
+            done += 1
+            record = None
+            if "error" not in content:
+                about = {"command": command, "quick": scale.quick}
+                record = records.write(job.key, job.settings, **about, **content)
+            seconds = time.perf_counter() - start
+            yield Progress(job.key, record, done, len(wanted), seconds, content.get("error"))
+
+
+def _settings(
+    key: Key, options: dict[str, Any], scale: Scale, folder: str | None, records: Records
+) -> dict[str, Any] | None:
+    """Return everything the result depends on; None if parameters could not be chosen.
+
+    A record with other settings is not reused.
+    """
+    settings = {
+        "data": _load(key, folder).sha256,
+        **model_of(key).record(),
+        "zonkey": versions()["zonkey"],
+        "protocol_version": PROTOCOL_VERSION,
+        **options,
+    }
+    if is_selection(key):
+        return _settings_of_selection(key, settings, scale, folder, records)
+    parameters = _chosen(records, selection_of(key))
+    zero = zero_selection_of(key)
+    if zero is not None:
+        settings["zero_parameters"] = _chosen(records, zero)
+    return None if parameters is None else {**settings, "parameters": parameters}
+
+
+def _settings_of_selection(
+    key: Key, settings: dict[str, Any], scale: Scale, folder: str | None, records: Records
+) -> dict[str, Any] | None:
+    settings = {**settings, "grid": _grid(key, scale)}
+    if is_zero_shot(key.protocol):
+        settings["n_folds"] = scale.n_folds
+        start = start_of(key)
+        if start is None:
+            return settings
+        chosen = _chosen(records, start)
+        about = {"start": chosen, "start_of": start.model}
+        return None if chosen is None else {**settings, **about}
+    trials = None if key.protocol.endswith("-all") else scale.n_selection_trials
+    validation = _load_validation(key.data, folder)
+    known = None if validation is None else validation.sha256
+    return {**settings, "n_trials": trials, "validation": known}
+
+
+def _chosen(records: Records, key: Key) -> dict[str, Any] | None:
+    record = records.read(key)
+    return None if record is None else record["results"]["chosen"]
+
+
+def _grid(key: Key, scale: Scale) -> Grid:
+    grid = model_of(key).grid
+    return thinned(grid) if scale.quick else grid
+
+
+def _execute_all(jobs: list[Job], n_jobs: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+    if n_jobs == 1 or len(jobs) < 2:
+        for job in jobs:
+            yield job, _execute(job)
+        return
+    tasks = (delayed(_numbered)(i, job) for i, job in enumerate(jobs))
+    found: Any = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
+    for i, content in found:
+        yield jobs[i], content
+
+
+def _numbered(number: int, job: Job) -> tuple[int, dict[str, Any]]:
+    return number, _execute(job)
+
+
+def _execute(job: Job) -> dict[str, Any]:
+    """Do one run; return results, time and memory, or an error."""
+    reset_peak_memory()
+    try:
+        data = _load(job.key, job.folder)
+        start = time.perf_counter()
+        results = _select(job, data) if is_selection(job.key) else _measure(job, data)
+    except ValueError as error:  # from the data, or from a model that does not suit them
+        return {"error": str(error)}
+    return {
+        "data": data.record(),
+        "results": results,
+        "seconds": round(time.perf_counter() - start, 3),
+        "peak_memory_mb": peak_memory_mb(),
+    }
+
+
+def _measure(job: Job, data: Dataset) -> dict[str, Any]:
+    protocol, options = job.key.protocol, dict(job.options)
+    if protocol.startswith("trials-"):
+        protocol, n_shot = protocol.split("-")
+        options["n_shot"] = int(n_shot)
+    if "zero_parameters" in job.settings:
+        options["zero_parameters"] = job.settings["zero_parameters"]
+    measure, parameters = PROTOCOLS[protocol], job.settings["parameters"]
+    return measure(data, job.key.model, parameters, job.key.seed, **options)
+
+
+def _select(job: Job, data: Dataset) -> dict[str, Any]:
+    settings, model = job.settings, job.key.model
+    if is_zero_shot(job.key.protocol):
+        names = ("grid", "n_folds", "start")
+        options = {name: settings[name] for name in names if name in settings}
+        return select_zero_shot(ZERO_SHOT[model], data, **options)
+    task = job.key.protocol.split("-")[1]
+    return select_few_shot(
+        FEW_SHOT[model],
+        _load_validation(job.key.data, job.folder),
+        data,
+        grid=settings["grid"],
+        n_shot=SHOTS_TO_CHOOSE_ON if task == "all" else int(task),
+        n_trials=settings["n_trials"],
+    )
+
+
+def _load(key: Key, folder: str | None) -> Dataset:
+    return _load_data(key.data, folder, is_zero_shot(key.protocol))
+
+
+@lru_cache(maxsize=4)
+def _load_data(name: str, folder: str | None, zero_shot: bool) -> Dataset:
+    source = find_source(name, folder)
+    return source.load() if zero_shot else source.load_shots()
+
+
+@lru_cache(maxsize=2)
+def _load_validation(name: str, folder: str | None) -> Dataset | None:
+    """Return the validation data; None if the data set has no validation classes."""
+    try:
+        return find_source(name, folder).load_validation()
+    except NoValidationClasses:
+        return None
+
+
+def reset_peak_memory() -> None:
+    """Reset the peak, if the system can."""
+    try:
+        _CLEAR.write_text("5")
+    except OSError:  # not Linux, or not allowed: the peak includes earlier runs
+        return
+
+
+def peak_memory_mb() -> float | None:
+    """Return the peak since the last reset in MB; without a reset, since the process started."""
+    if _STATUS.exists():
+        for line in _STATUS.read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return round(int(line.split()[1]) / 1024, 1)
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10), 1)

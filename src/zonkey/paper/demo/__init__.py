@@ -1,0 +1,1 @@
+"""The demonstration: emoji that the model never saw, recognized by their names."""

@@ -1,0 +1,211 @@
+"""The experiments of section 5 of the paper, and five more, as data: which runs they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .records import Key
+
+RECOMMENDED = "recommended"
+ABLATION = ("FPL", "RPL", "BPL0", "BPL1", "BPL")
+ON_TOP = (
+    "recommended + BPL1, unscaled", "recommended + BPL, unscaled", "recommended + BPL",
+    "recommended + assigned, unscaled",
+)  # fmt: skip
+SHOT_MODELS = (
+    "BPL (SFSP1)", "BPL (SFSP2)", "BPL (novel)", "NN", "nearest mean", "shots alone",
+    "prototype alone", RECOMMENDED,
+)  # fmt: skip
+BEYOND = (
+    "BPL", "BPL0", "RPL", "SAE (F to S)", "SAE (S to F)", "ESZSL", "exemplars",
+    "BPL0, recommended features", "RPL, recommended features", "ESZSL, recommended features",
+    "exemplars, recommended features", RECOMMENDED,
+)  # fmt: skip
+
+# Zero-shot models whose results depend on the seed.
+RANDOM = {
+    "BPL1", "BPL", "BPL, unscaled", "without ambiguity handling", "minimum entropy", *ON_TOP,
+}  # fmt: skip
+# Zero-shot models whose selection starts from the parameters chosen for another model.
+STARTS_FROM = dict.fromkeys(ON_TOP, RECOMMENDED)
+# Zero-shot models whose chosen parameters a few-shot model uses at K = 0.
+AT_ZERO_SHOTS = {"BPL (SFSP1)": "BPL", "BPL (SFSP2)": "BPL", RECOMMENDED: RECOMMENDED}
+
+N_STAGES = 3
+_ZERO_SHOT_PROTOCOLS = ("zero-shot", "map", "convergence", "selection")
+_TRIAL_SHOTS = (1, 5)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The runs behind one table or figure.
+
+    `paper` is the label of the table or figure in the paper, "" if it has none; `source` is the
+    table whose printed figures are shown beside. The other models are compared with `subject`,
+    without which nothing is reported; "" stands for the paper's own model.
+    """
+
+    name: str
+    title: str
+    paper: str
+    source: str
+    protocol: str
+    models: tuple[str, ...]
+    metrics: tuple[str, ...]
+    subject: str = ""
+
+
+_LIST = (
+    Experiment(
+        "pure-zsl", "Zero-shot learning", "Table pzsl", "pzsl", "zero-shot",
+        (*ABLATION, "BPL, unscaled"), ("zsl", "hit@5"),
+    ),
+    Experiment(
+        "generalized-zsl", "Generalized zero-shot learning", "Table gsrl", "gsrl", "zero-shot",
+        (*ABLATION, "BPL, unscaled"), ("acc_s", "acc_u", "hm", "ausuc"),
+    ),
+    Experiment("ablation", "Ablation", "Fig. comp", "", "zero-shot", ABLATION, ("zsl",)),
+    Experiment("tsne", "Maps of unseen classes", "Fig. vis", "", "map", ABLATION, ()),
+    Experiment(
+        "alternatives", "Alternatives to competition", "Table gradopt", "gradopt", "zero-shot",
+        ("without ambiguity handling", "minimum entropy", "BPL"), ("zsl",),
+    ),
+    Experiment(
+        "large-scale-fsl", "All novel classes at once", "Fig. metafsl1", "", "all-classes",
+        SHOT_MODELS, ("hit@1", "hit@5"),
+    ),
+    Experiment(
+        "synthesis", "Synthesis from shots or from base samples", "Table datagen", "datagen",
+        "all-classes", ("BPL (SFSP1)", "BPL (SFSP2)"), ("hit@1", "hit@5"),
+    ),
+    Experiment(
+        "runtime", "Time of a few-shot fit", "Table fsltime", "fsltime", "runtime",
+        ("BPL (SFSP1)", "BPL (SFSP2)"), ("seconds",),
+    ),
+    Experiment(
+        "mini-imagenet", "5-way trials", "Table metafsl", "metafsl", "trials",
+        SHOT_MODELS, ("accuracies",),
+    ),
+    Experiment("sensitivity", "Sensitivity to parameters", "", "", "selection", ("BPL",), ()),
+    Experiment("convergence", "Convergence of Algorithm 1", "", "", "convergence", ("BPL",), ()),
+    Experiment(
+        "any-shot", "From no shot to several", "", "", "all-classes",
+        ("BPL (SFSP1)", "BPL (SFSP2)", RECOMMENDED), ("hit@1", "hit@5"),
+    ),
+    Experiment(
+        "beyond", "Beyond the paper: the recommended model and its peers", "", "", "zero-shot",
+        BEYOND, ("zsl", "hm", "hm_calibrated", "ausuc"), subject=RECOMMENDED,
+    ),
+    Experiment(
+        "on-top", "Do synthesis and competition help on top?", "", "", "zero-shot",
+        (RECOMMENDED, *ON_TOP), ("zsl", "hm", "ausuc"), subject=RECOMMENDED,
+    ),
+)  # fmt: skip
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _LIST}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Number of seeds, folds, trials and repetitions: many for figures to cite, few for a look."""
+
+    n_seeds: int = 5
+    n_folds: int = 5
+    n_trials: int = 600
+    n_selection_trials: int = 60
+    n_repeats: int = 5
+    most_shots: int = 5
+    quick: bool = False
+
+    def options(self, protocol: str) -> dict[str, Any]:
+        """Return what a protocol takes besides model, data, parameters and seed."""
+        if protocol.startswith("trials"):
+            return {"n_trials": self.n_trials}
+        if protocol == "all-classes":
+            return {"most_shots": self.most_shots, "n_repeats": self.n_repeats}
+        if protocol == "runtime":
+            return {"most_shots": self.most_shots}
+        return {"quick": True} if protocol == "convergence" and self.quick else {}
+
+
+FULL = Scale()
+QUICK = Scale(
+    n_seeds=2,
+    n_folds=3,
+    n_trials=30,
+    n_selection_trials=10,
+    n_repeats=2,
+    most_shots=3,
+    quick=True,
+)
+
+
+def is_zero_shot(protocol: str) -> bool:
+    """Whether a protocol takes zero-shot models; the others take few-shot models."""
+    return protocol in _ZERO_SHOT_PROTOCOLS
+
+
+def is_selection(key: Key) -> bool:
+    """Whether a run chooses parameters for others."""
+    return key.protocol.startswith("selection")
+
+
+def selection_of(key: Key) -> Key:
+    """Return the run that chooses the parameters of this one, on the same task."""
+    if is_selection(key):
+        return key
+    if is_zero_shot(key.protocol):
+        return Key("selection", key.data, key.model)
+    task = key.protocol.split("-")[1] if key.protocol.startswith("trials-") else "all"
+    return Key(f"selection-{task}", key.data, key.model)
+
+
+def zero_selection_of(key: Key) -> Key | None:
+    """Return the run that chooses the parameters of a few-shot model at K = 0."""
+    if key.protocol != "all-classes" or key.model not in AT_ZERO_SHOTS:
+        return None
+    return Key("selection", key.data, AT_ZERO_SHOTS[key.model])
+
+
+def start_of(key: Key) -> Key | None:
+    """Return the selection that another selection starts from."""
+    if key.protocol != "selection" or key.model not in STARTS_FROM:
+        return None
+    return Key("selection", key.data, STARTS_FROM[key.model])
+
+
+def stage_of(key: Key) -> int:
+    """Return the stage of a run: selections, selections that start from those, measurements."""
+    if is_selection(key):
+        return 0 if start_of(key) is None else 1
+    return 2
+
+
+def wanted_runs(
+    experiments: list[Experiment], data_names: list[str], scale: Scale
+) -> Iterator[tuple[Key, dict[str, Any]]]:
+    """Yield every run once, with the options of its protocol."""
+    wanted: dict[Key, dict[str, Any]] = {}
+    for name in data_names:
+        for experiment in experiments:
+            for key in _keys(experiment, name, scale):
+                choice = selection_of(key)
+                for needed in (start_of(choice), choice, zero_selection_of(key)):
+                    if needed is not None:
+                        wanted[needed] = {}
+                if not is_selection(key):
+                    wanted[key] = scale.options(key.protocol)
+    yield from wanted.items()
+
+
+def _keys(experiment: Experiment, data: str, scale: Scale) -> Iterator[Key]:
+    for model in experiment.models:
+        if experiment.protocol == "trials":
+            for n_shot in _TRIAL_SHOTS:
+                yield Key(f"trials-{n_shot}", data, model)
+        elif experiment.protocol == "zero-shot" and model in RANDOM:
+            for seed in range(scale.n_seeds):
+                yield Key("zero-shot", data, model, seed)
+        else:
+            yield Key(experiment.protocol, data, model)

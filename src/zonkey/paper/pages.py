@@ -1,0 +1,35 @@
+"""Self-contained HTML pages from templates: pictures are inside, no network is needed."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from ..core.storage import write_whole
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("zonkey.paper"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+)
+
+
+def render(template: str, **content: Any) -> str:
+    """Return a page: a template of the package filled with content, which is escaped."""
+    return _TEMPLATES.get_template(template).render(content)
+
+
+def write_page(path: Path, html: str) -> Path:
+    """Write a page; the file is complete or absent."""
+    write_whole(path, html.encode("utf-8", "replace"))  # names of classes may hold anything
+    return path
+
+
+def data_address(kind: str, data: bytes) -> str:
+    """Return an address that contains the data."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"

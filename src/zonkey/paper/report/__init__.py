@@ -1,0 +1,1 @@
+"""Tables, figures and pages made of records; reads records and nothing else."""

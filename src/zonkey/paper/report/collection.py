@@ -1,0 +1,142 @@
+"""Records grouped by what was run, each group with the same settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from ..experiments import EXPERIMENTS, Experiment, selection_of, zero_selection_of
+from ..records import Key, Record, RecordError, Records
+
+_NEEDED = ("protocol", "data_name", "model", "seed", "settings", "results", "data")
+
+
+class Collection:
+    """Records by protocol, data set and model.
+
+    Runs of a model whose settings differ from those of its lowest seed are left out.
+    `quick_names` are the data sets with quick runs.
+    """
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._runs: dict[tuple[str, str, str], list[Record]] = {}
+        self.n_left_out = 0
+        self.quick_names: set[str] = set()
+        for record in sorted(records, key=lambda record: record["seed"]):
+            key = (record["protocol"], record["data_name"], record["model"])
+            runs = self._runs.setdefault(key, [])
+            if record.get("quick"):
+                self.quick_names.add(record["data_name"])
+            if runs and runs[0]["settings"] != record["settings"]:
+                self.n_left_out += 1
+            else:
+                runs.append(record)
+        self.data_names = sorted({data for _, data, _ in self._runs})
+
+    def runs(self, protocol: str, data: str, model: str) -> list[Record]:
+        """Return the runs of a model, sorted by seed."""
+        return self._runs.get((protocol, data, model), [])
+
+    def first(self, protocol: str, data: str, model: str) -> Record | None:
+        """Return the run of the lowest seed."""
+        return next(iter(self.runs(protocol, data, model)), None)
+
+    def protocols(self, experiment: Experiment, data: str) -> list[str]:
+        """Return the protocols with runs of an experiment on a data set."""
+        asked = experiment.protocol
+        return sorted(
+            {
+                protocol
+                for protocol, name, model in self._runs
+                if name == data
+                and model in experiment.models
+                and (protocol == asked or (asked == "trials" and protocol.startswith("trials-")))
+            }
+        )
+
+    def of(self, experiment: Experiment, data: str) -> dict[str, list[Record]]:
+        """Return the runs of an experiment on a data set, by model."""
+        protocols = self.protocols(experiment, data)
+        found = {
+            model: [run for protocol in protocols for run in self.runs(protocol, data, model)]
+            for model in experiment.models
+        }
+        return {model: runs for model, runs in found.items() if runs}
+
+    def experiments(self) -> list[tuple[Experiment, list[str]]]:
+        """Return the experiments that can be reported, with their data sets.
+
+        An experiment needs runs of its subject and of at least two models, if it has as many.
+        """
+        found = []
+        for experiment in EXPERIMENTS.values():
+            least = min(2, len(experiment.models))
+            found_on = {name: self.of(experiment, name) for name in self.data_names}
+            names = [
+                name
+                for name, runs in found_on.items()
+                if len(runs) >= least and (not experiment.subject or experiment.subject in runs)
+            ]
+            if names:
+                found.append((experiment, names))
+        return found
+
+    def selection_of(self, run: Record) -> Record | None:
+        """Return the record in which the parameters of a run were chosen, if there is one."""
+        key = selection_of(_key(run))
+        found = self.first(key.protocol, key.data, key.model)
+        chosen = None if found is None else found["results"]["chosen"]
+        return found if chosen == parameters_of(run) else None
+
+    def zero_selection_of(self, run: Record) -> Record | None:
+        """Return the record in which the parameters at K = 0 were chosen, if there is one."""
+        key = zero_selection_of(_key(run))
+        found = None if key is None else self.first(key.protocol, key.data, key.model)
+        chosen = None if found is None else found["results"]["chosen"]
+        return found if chosen == run["settings"]["zero_parameters"] else None
+
+
+def _key(run: Record) -> Key:
+    return Key(run["protocol"], run["data_name"], run["model"])
+
+
+def parameters_of(run: Record) -> dict[str, Any] | None:
+    """Return the parameters that a run used or chose."""
+    return run["settings"].get("parameters", run["results"].get("chosen"))
+
+
+def read_collection(
+    folder: str | os.PathLike[str], data_names: Iterable[str] | None = None
+) -> Collection:
+    """Read all records of a folder, or those of some data sets."""
+    records = []
+    for path, record in Records(folder).items():
+        problem = _problem(record)
+        if problem:
+            raise RecordError(
+                f"The record {path} must be one of `zonkey bench`; {problem}. Delete it, and run "
+                "the bench again."
+            )
+        records.append(record)
+    if not records:
+        raise RecordError(
+            f"There must be records to report on; {os.fspath(folder)} holds none. Make some with "
+            "`zonkey bench all`, or name their folder with --runs; quick ones are in runs-quick."
+        )
+    known = sorted({record["data_name"] for record in records})
+    wanted = set(known if data_names is None else data_names)
+    if wanted - set(known):
+        raise RecordError(
+            f"The data set must have records: {', '.join(known)}; got "
+            f"{sorted(wanted - set(known))[0]!r}. Run `zonkey bench` on it first."
+        )
+    return Collection(record for record in records if record["data_name"] in wanted)
+
+
+def _problem(record: Any) -> str:
+    """Return what is wrong with a record; "" if it is complete."""
+    if not isinstance(record, dict):
+        return "it is not a JSON object"
+    missing = [key for key in _NEEDED if key not in record]
+    return f"it has no `{missing[0]}`" if missing else ""

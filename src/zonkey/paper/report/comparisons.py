@@ -1,0 +1,271 @@
+"""Differences between models on the same samples, trials or shots, with 95 % intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ...metrics import mean_confidence_interval, paired_bootstrap_interval
+from ..experiments import EXPERIMENTS, RANDOM, Experiment
+from ..records import Record, unpack
+from .blocks import Block, Cell, TableBlock, Text, rounded
+from .collection import Collection
+from .measures import NOTHING, points, repetitions, shots_label, trial_accuracies
+
+NO_DIFFERENCE = "no visible difference"
+HELPS, NO_HELP, UNCLEAR = "helps", "does not help", "undecided"
+_WORTHWHILE = 0.005  # half a point: a smaller gain does not justify synthesis
+_RULE = Text(
+    "Helps: the interval of the paired difference lies above 0. Does not help: it excludes a gain "
+    "of half a point. Otherwise the records do not decide.",
+    is_dim=True,
+)
+_OURS = {"zero-shot": "BPL", "trials": "BPL (SFSP1)", "all-classes": "BPL (SFSP1)"}
+_STEPS_OF_ABLATION = (("BPL1", "BPL0"), ("BPL0", "RPL"), ("BPL0", "FPL"))
+_PARTS_OF_FUSION = (("recommended", "shots alone"), ("recommended", "prototype alone"))
+_HOW = {
+    "zero-shot": (
+        "Differences of accuracy in points, averaged over all seeds, with the 95 % interval of a "
+        "paired bootstrap that resamples test samples and seeds, with unseen classes fixed"
+    ),
+    "trials": "Differences in points, with the 95 % interval over trials that the models share",
+    "all-classes": (
+        "Differences in points, averaged over K, with the 95 % interval over draws of shots that "
+        "the models share; queries are fixed"
+    ),
+    "any-shot": (
+        "Gain by one more shot in points, with the 95 % interval over draws of shots; queries are "
+        "fixed"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference between two models (first minus second) and its 95 % interval, as shares.
+
+    `basis` says what the interval is based on.
+    """
+
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+    basis: str = ""
+
+    def sign(self, margin: float = 0.0) -> int:
+        """Return 1 if the first model is better, -1 if it is worse, 0 if the interval has 0.
+
+        With a margin: 1 if it is not worse by more than the margin, -1 if it is.
+        """
+        if self.low + margin > NOTHING:
+            return 1
+        return -1 if self.high + margin < -NOTHING else 0
+
+    @property
+    def verdict(self) -> str:
+        """Which model is better, if the interval decides."""
+        sign = self.sign()
+        return f"{self.first if sign > 0 else self.second} is better" if sign else NO_DIFFERENCE
+
+    def text(self, digits: int = 2) -> str:
+        """Return the difference and its interval."""
+        middle, low, high = (
+            points(value, digits) for value in (self.difference, self.low, self.high)
+        )
+        return f"{middle} [{low}, {high}]"
+
+    def full_text(self, digits: int = 2) -> str:
+        """Return the difference, its interval and its basis."""
+        return f"{self.text(digits)}{f' {self.basis}' if self.basis else ''}"
+
+
+def compare_predictions(first: Sequence[Record], second: Sequence[Record]) -> Comparison | None:
+    """Return the paired bootstrap of all seeds of two models on the same samples."""
+    if not first or not second:
+        return None
+    runs = [*first, *second]
+    truth = _labels(first[0], "truth")
+    if len({run["data"]["sha256"] for run in runs}) > 1 or len(truth) < 2:
+        return None
+    if not all(np.array_equal(truth, _labels(run, "truth")) for run in runs):
+        return None
+    sides = (np.stack([_labels(run, "predicted") for run in side]) for side in (first, second))
+    interval = paired_bootstrap_interval(truth, *sides)
+    alone = [
+        side[0]["model"]
+        for side in (first, second)
+        if len(side) == 1 and side[0]["model"] in RANDOM
+    ]
+    basis = f"(a single seed of {' and of '.join(alone)})" if alone else ""
+    return Comparison(first[0]["model"], second[0]["model"], *interval, basis)
+
+
+def compare_trials(first: Record | None, second: Record | None) -> Comparison | None:
+    """Return the interval over trials that two models share."""
+    if first is None or second is None or not _same_draws(first, second):
+        return None
+    a, b = trial_accuracies(first), trial_accuracies(second)
+    if len(a) != len(b):
+        return None
+    return _paired(first["model"], second["model"], a - b, f"over {len(a)} trials")
+
+
+def compare_shots(first: Record | None, second: Record | None, metric: str) -> Comparison | None:
+    """Return the interval over repetitions of hit@k, averaged over K >= 1."""
+    if first is None or second is None or not _same_draws(first, second):
+        return None
+    a, b = (_with_shots(run, metric) for run in (first, second))
+    if a.shape != b.shape or not a.size:
+        return None
+    return _paired(first["model"], second["model"], (a - b).mean(axis=1), _over_draws(a))
+
+
+def compare_numbers_of_shots(run: Record, metric: str, more: int, fewer: int) -> Comparison | None:
+    """Return the gain of one model with more shots, with the interval over repetitions."""
+    a, b = repetitions(run, metric, more), repetitions(run, metric, fewer)
+    if a is None or b is None:
+        return None
+    return _paired(f"K = {more}", f"K = {fewer}", a - b, _over_draws(a))
+
+
+def _over_draws(values: np.ndarray) -> str:
+    return f"over {len(values)} draws of shots, queries fixed"
+
+
+def _paired(first: str, second: str, differences: np.ndarray, basis: str) -> Comparison | None:
+    if len(differences) < 2:
+        return None
+    mean, half_width = mean_confidence_interval(differences)
+    return Comparison(first, second, mean, mean - half_width, mean + half_width, basis)
+
+
+def _labels(run: Record, key: str) -> np.ndarray:
+    return np.asarray(run["results"]["classes"])[unpack(run["results"][key])]
+
+
+def _with_shots(run: Record, metric: str) -> np.ndarray:
+    """Return hit@k by repetition and number of shots, without K = 0."""
+    shots = np.asarray(run["results"]["shots"])
+    return np.asarray(run["results"][metric], dtype=float)[:, shots > 0]
+
+
+def _same_draws(first: Record, second: Record) -> bool:
+    """Whether classes, shots and queries are the same."""
+    if first["data"]["sha256"] != second["data"]["sha256"] or first["seed"] != second["seed"]:
+        return False
+    sizes = ("n_way", "n_shot", "n_query")
+    return all(first["results"].get(key) == second["results"].get(key) for key in sizes)
+
+
+def verdict_of(comparison: Comparison) -> str:
+    """Return whether the first model improves on the second, if the interval decides."""
+    if comparison.sign() > 0:
+        return HELPS
+    return NO_HELP if comparison.sign(-_WORTHWHILE) < 0 else UNCLEAR
+
+
+def on_top_comparisons(data: str, collection: Collection) -> dict[str, Comparison]:
+    """Return what each model adds to the recommended one, by model."""
+    experiment = EXPERIMENTS["on-top"]
+    subject = collection.runs("zero-shot", data, experiment.subject)
+    found = {
+        model: compare_predictions(collection.runs("zero-shot", data, model), subject)
+        for model in experiment.models
+        if model != experiment.subject
+    }
+    return {model: comparison for model, comparison in found.items() if comparison is not None}
+
+
+def on_top_blocks(data: str, collection: Collection) -> list[Block]:
+    """Return one sentence about all models, and the rule behind it."""
+    found = on_top_comparisons(data, collection)
+    if not found:
+        return []
+    verdicts = [f"{model} {_phrase(verdict_of(found[model]))}" for model in found]
+    text = "Synthesis on top of the recommended model, its kernel and ridge as chosen without it: "
+    return [Text(f"{text}{'; '.join(verdicts)}."), _RULE]
+
+
+def on_top_summary(collection: Collection, data: str) -> Cell | None:
+    """Return verdicts and differences for the summary."""
+    found = on_top_comparisons(data, collection)
+    if not found:
+        return None
+
+    def written(digits: int) -> str:
+        return "; ".join(
+            f"{model} {_phrase(verdict_of(comparison))} ({comparison.full_text(digits)})"
+            for model, comparison in found.items()
+        )
+
+    return rounded(written)
+
+
+def _phrase(verdict: str) -> str:
+    return "is undecided" if verdict == UNCLEAR else verdict
+
+
+def comparison_table(
+    experiment: Experiment, data: str, collection: Collection
+) -> TableBlock | None:
+    """Return differences on the same samples, trials or shots; None if nothing can be paired."""
+    rows = [
+        [
+            label,
+            f"{found.first} - {found.second}",
+            rounded(found.full_text),
+            verdict_of(found) if experiment.name == "on-top" else found.verdict,
+        ]
+        for label, found in _comparisons(experiment, data, collection)
+        if found is not None
+    ]
+    if not rows:
+        return None
+    how = _HOW[experiment.name if experiment.name in _HOW else experiment.protocol]
+    headings = ["of", "models", "difference [95 % interval]", "verdict"]
+    return TableBlock(headings, rows, how)
+
+
+def _comparisons(
+    experiment: Experiment, data: str, collection: Collection
+) -> Iterator[tuple[str, Comparison | None]]:
+    if experiment.name == "generalized-zsl" or experiment.protocol not in _OURS:
+        return
+    ours = experiment.subject or _OURS[experiment.protocol]
+    if experiment.name == "on-top":
+        yield from (("accuracy", found) for found in on_top_comparisons(data, collection).values())
+        return
+    if experiment.name == "any-shot":
+        yield from _more_shots(experiment, data, collection)
+        return
+    pairs = [(ours, model) for model in experiment.models if model != ours]
+    if experiment.name == "ablation":
+        pairs += _STEPS_OF_ABLATION
+    pairs += [pair for pair in _PARTS_OF_FUSION if {*pair} <= {*experiment.models}]
+    for protocol in collection.protocols(experiment, data):
+        for names in pairs:
+            if protocol == "zero-shot":
+                runs = (collection.runs(protocol, data, name) for name in names)
+                yield "accuracy", compare_predictions(*runs)
+                continue
+            first, second = (collection.first(protocol, data, name) for name in names)
+            if protocol == "all-classes":
+                for metric in experiment.metrics:
+                    yield metric, compare_shots(first, second, metric)
+            elif first is not None:
+                yield shots_label(first), compare_trials(first, second)
+
+
+def _more_shots(
+    experiment: Experiment, data: str, collection: Collection
+) -> Iterator[tuple[str, Comparison | None]]:
+    for model, runs in collection.of(experiment, data).items():
+        shots = runs[0]["results"]["shots"]
+        for fewer, more in pairwise(shots):
+            label = f"{model}, hit@1"
+            yield label, compare_numbers_of_shots(runs[0], "hit@1", more, fewer)

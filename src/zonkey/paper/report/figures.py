@@ -1,0 +1,348 @@
+"""The figure of every experiment: bars, curves, maps and confusion matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..drawing import (
+    COLORS,
+    MARKERS,
+    add_grid,
+    bar_style,
+    draw_hits,
+    draw_trade_off,
+    line_style,
+    new_figure,
+    plain,
+)
+from ..experiments import Experiment
+from ..records import Record
+from .blocks import Drawing
+from .collection import Collection
+from .comparisons import Comparison, on_top_comparisons
+from .diagnostics import sensitivity_profiles
+from .measures import Measurement, accuracies_by_step, over_repetitions, over_seeds
+from .tables import column_groups, seconds_by_shots
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PAPERS_STEPS = 5
+_MOST_IN_A_ROW = 3
+_LONGEST_NAME = 28
+
+
+def experiment_drawing(experiment: Experiment, data: str, collection: Collection) -> Drawing | None:
+    """Return the figure of an experiment on a data set; None if there is nothing to draw."""
+    found = _caption_and_figure(experiment, data, collection)
+    if found is None:
+        return None
+    caption, draw = found
+    title = f"{experiment.title}, {data}: {caption}"
+    return Drawing(f"{experiment.name}-{data}", title, draw)
+
+
+def _caption_and_figure(
+    experiment: Experiment, data: str, collection: Collection
+) -> tuple[str, Callable[[], Figure]] | None:
+    runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
+    first = next(iter(runs.values()))
+    draws = "mean and standard deviation over draws of shots."
+    match experiment.name, experiment.protocol:
+        case "generalized-zsl", _:
+            curves = _trade_offs(runs)
+            caption = "a penalty on seen classes trades accuracy on them for that on unseen ones."
+            return (caption, lambda: draw_trade_off(curves)) if curves else None
+        case "runtime", _:
+            found = collection.of(experiment, data)
+            times = {model: seconds_by_shots(of_model) for model, of_model in found.items()}
+            return "time of a fit alone.", lambda: draw_runtimes(times)
+        case "beyond", _:
+            found = _accuracies(experiment, data, collection)
+            return "accuracy, spread as in the table.", lambda: draw_ranking(found, "accuracy (%)")
+        case "on-top", _:
+            differences = on_top_comparisons(data, collection)
+            caption = f"what each adds to {experiment.subject}, with its 95 % interval."
+            label = "difference of accuracy (points)"
+            return (caption, lambda: draw_differences(differences, label)) if differences else None
+        case "any-shot", _:
+            caption = f"K = 0 is zero-shot learning; {draws}"
+            return caption, lambda: draw_shot_curves(runs, least=0)
+        case _, "all-classes":
+            return draws, lambda: draw_shot_curves(runs)
+        case _, "zero-shot" | "trials":
+            return "spread as in the table.", lambda: _bars(experiment, data, collection)
+        case _, "map":
+            caption = (
+                "t-SNE of test samples of some unseen classes, marked by the class predicted, and "
+                "of projected prototypes (crosses)."
+            )
+            return caption, lambda: draw_maps(runs)
+        case _, "convergence":
+            return "the paper stops at t = 5.", lambda: draw_convergence(first)
+        case _, "selection" if sensitivity_profiles(first):
+            caption = "mean and standard deviation over folds, the other parameters as chosen."
+            return caption, lambda: draw_sensitivity(first)
+    return None
+
+
+def _trade_offs(runs: dict[str, Any]) -> dict[str, tuple[list[float], list[float]]]:
+    """Return the seen-unseen curves of the runs that have one, by model and area."""
+    found = {model: run["results"] for model, run in runs.items() if "curve" in run["results"]}
+    return {
+        f"{model} (area {results['ausuc']:.3f})": (
+            results["curve"]["unseen"],
+            results["curve"]["seen"],
+        )
+        for model, results in found.items()
+    }
+
+
+def _accuracies(
+    experiment: Experiment, data: str, collection: Collection
+) -> dict[str, Measurement]:
+    found = {
+        model: over_seeds(runs, "zsl") for model, runs in collection.of(experiment, data).items()
+    }
+    return {model: value for model, value in found.items() if value is not None}
+
+
+def _bars(experiment: Experiment, data: str, collection: Collection) -> Figure:
+    (columns,) = column_groups(experiment, data, collection).values()
+    models = list(collection.of(experiment, data))
+    values = {
+        column.label: {model: column.measure(model) for model in models} for column in columns
+    }
+    if len(values) == 1:
+        ((label, found),) = values.items()
+        return draw_bars({data: found}, f"{label} (%)")
+    return draw_bars(values, "percent")
+
+
+def draw_bars(values: Mapping[str, Mapping[str, Measurement | None]], label: str) -> Figure:
+    """Draw one bar per model in every group (a metric, a number of shots), with its spread."""
+    models = list(dict.fromkeys(model for group in values.values() for model in group))
+    figure = new_figure(max(4.5, 1.1 * len(models) * len(values) ** 0.5 + 2), 3.6)
+    axis = figure.subplots()
+    width = 0.8 / len(models)
+    for i, model in enumerate(models):
+        places, heights, spreads = [], [], []
+        for j, group in enumerate(values.values()):
+            value = group.get(model)
+            if value is not None:
+                places.append(j + (i - (len(models) - 1) / 2) * width)
+                heights.append(100 * value.mean)
+                spreads.append(100 * (value.spread or 0.0))
+        error = spreads if any(spreads) else None
+        style = {"width": 0.92 * width, "label": plain(model), "capsize": 3}
+        bars = axis.bar(places, heights, yerr=error, **style, **bar_style(i))
+        axis.bar_label(bars, fmt=_number, fontsize=8, padding=2)
+    axis.set_xticks(range(len(values)), [plain(group) for group in values])
+    axis.set(ylabel=label, xlim=(-0.6, len(values) - 0.4))
+    axis.margins(y=0.12)
+    add_grid(axis, "y")
+    figure.legend(loc="outside right upper", fontsize=9)
+    return figure
+
+
+def draw_ranking(values: Mapping[str, Measurement], label: str) -> Figure:
+    """Draw one bar per model with its name beside it, for many models."""
+    figure, axis = _rows_of(list(values), label)
+    spreads = [100 * (value.spread or 0.0) for value in values.values()]
+    bars = axis.barh(
+        range(len(values)),
+        [100 * value.mean for value in values.values()],
+        xerr=spreads if any(spreads) else None,
+        capsize=3,
+        **bar_style(0),
+    )
+    axis.bar_label(bars, fmt=_number, fontsize=8, padding=3)
+    axis.margins(x=0.1)
+    return figure
+
+
+def draw_differences(differences: Mapping[str, Comparison], label: str) -> Figure:
+    """Draw the difference of every model to another one with its interval, and a line at 0."""
+    figure, axis = _rows_of(list(differences), label)
+    for row, found in enumerate(differences.values()):
+        middle, low, high = (100 * end for end in (found.difference, found.low, found.high))
+        axis.plot([low, high], [row, row], color="black", linewidth=1.2)
+        axis.plot([middle], [row], **{**line_style(0), "linestyle": "none"})
+    axis.axvline(0, color="0.4", linestyle=":", linewidth=1)
+    axis.margins(x=0.1)
+    return figure
+
+
+def _rows_of(names: list[str], label: str) -> tuple[Figure, Axes]:
+    """Return axes with one row per name, the first on top."""
+    figure = new_figure(7.5, 1.0 + 0.32 * len(names))
+    axis = figure.subplots()
+    axis.set_yticks(range(len(names)), [plain(name) for name in names])
+    axis.set(xlabel=label, ylim=(len(names) - 0.4, -0.6))
+    add_grid(axis, "x")
+    return figure, axis
+
+
+def draw_shot_curves(runs: Mapping[str, Record], least: int = 1) -> Figure:
+    """Draw hit@1 and hit@5 against the number of shots, with the spread over repetitions."""
+    curves = {}
+    for model, run in runs.items():
+        shots = [n_shot for n_shot in run["results"]["shots"] if n_shot >= least]
+        found = {
+            metric: [over_repetitions(run, metric, n_shot) for n_shot in shots]
+            for metric in ("hit@1", "hit@5")
+        }
+        means = {metric: [v.mean for v in values if v] for metric, values in found.items()}
+        spreads = {
+            metric: [v.spread or 0.0 for v in values if v] for metric, values in found.items()
+        }
+        curves[model] = (shots, means, spreads)
+    return draw_hits(curves, "labeled samples per class (K)")
+
+
+def draw_runtimes(times: Mapping[str, Mapping[int, float]]) -> Figure:
+    """Draw seconds of a fit against the number of shots."""
+    figure = new_figure(5.5, 3.6)
+    axis = figure.subplots()
+    for i, (model, found) in enumerate(times.items()):
+        axis.plot(list(found), list(found.values()), label=plain(model), **line_style(i))
+    axis.set(xlabel="labeled samples per class (K)", ylabel="seconds per fit", ylim=(0, None))
+    axis.set_xticks(sorted({n_shot for found in times.values() for n_shot in found}))
+    axis.legend(fontsize=9)
+    add_grid(axis)
+    return figure
+
+
+def draw_convergence(run: Record) -> Figure:
+    """Draw objective, change of W and accuracy after each step; a line at the paper's step 5."""
+    results, accuracies = run["results"], accuracies_by_step(run)
+    percents = {step: 100 * accuracy for step, accuracy in accuracies.items()}
+    series = (
+        ("objective", dict(enumerate(results["objective"])), "linear"),
+        ("relative change of W", dict(enumerate(results["change"], start=1)), "log"),
+        ("accuracy on unseen classes (%)", percents, "linear"),
+    )
+    figure = new_figure(10, 3.3)
+    for i, (axis, values) in enumerate(zip(figure.subplots(1, 3), series, strict=True)):
+        label, heights, scale = values
+        axis.plot(list(heights), list(heights.values()), **line_style(i))
+        positive = min(heights.values(), default=0) > 0
+        axis.set(xlabel="step t", ylabel=label, yscale=scale if positive else "linear")
+        axis.axvline(_PAPERS_STEPS, color="0.4", linestyle=":", linewidth=1)
+        axis.text(_PAPERS_STEPS, 0.98, " t = 5", transform=axis.get_xaxis_transform(), va="top")
+        if axis.get_yscale() == "linear":
+            axis.ticklabel_format(axis="y", useOffset=False)
+        add_grid(axis)
+    return figure
+
+
+def draw_sensitivity(selection: Record) -> Figure:
+    """Draw the score on held-out classes against every parameter, the others as chosen."""
+    profiles = sensitivity_profiles(selection)
+    figure = new_figure(max(4.0, 3.2 * len(profiles)), 3.3)
+    axes = np.atleast_1d(np.asarray(figure.subplots(1, len(profiles), sharey=True)))
+    for i, (axis, (name, profile)) in enumerate(zip(axes, profiles.items(), strict=True)):
+        values = [float(value) for value in profile]
+        heights = [100 * found.mean for found in profile.values()]
+        spreads = [100 * (found.spread or 0.0) for found in profile.values()]
+        axis.errorbar(values, heights, yerr=spreads, capsize=3, **line_style(i))
+        chosen = float(selection["results"]["chosen"][name])
+        axis.axvline(chosen, color="0.4", linestyle=":", linewidth=1)
+        axis.set(xlabel=plain(f"{name} (chosen: {chosen:g})"))
+        axis.margins(x=0.15)
+        if values[0] > 0 and values[-1] / values[0] > 30:
+            axis.set_xscale("log")
+        add_grid(axis)
+    axes[0].set(ylabel="score on held-out\ntraining classes (%)")
+    return figure
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+def draw_maps(runs: Mapping[str, Record]) -> Figure:
+    """Draw one panel per model: samples by predicted class, projected prototypes as crosses."""
+    from matplotlib.lines import Line2D
+
+    n_columns = min(_MOST_IN_A_ROW, len(runs))
+    n_rows = -(-len(runs) // n_columns)
+    figure = new_figure(3.6 * n_columns, 3.5 * n_rows + 0.9)
+    panels = np.atleast_1d(np.asarray(figure.subplots(n_rows, n_columns))).ravel()
+    classes: list[str] = []
+    for axis, (model, run) in zip(panels, runs.items(), strict=False):
+        _draw_map(axis, run["results"])
+        right = np.mean(np.equal(run["results"]["truth"], run["results"]["predicted"]))
+        axis.set_title(plain(f"{model} ({100 * right:.0f} % correct)"), fontsize=10)
+        classes = classes or [str(name) for name in run["results"]["classes"]]
+    for axis in panels[len(runs) :]:
+        axis.set_axis_off()
+    handles = [
+        Line2D([], [], linestyle="", label=plain(f"{j + 1} {_short(name)}"), **_mark(j))
+        for j, name in enumerate(classes)
+    ]
+    cross = {"marker": "x", "color": "black", "markersize": 7, "markeredgewidth": 1.5}
+    handles.append(Line2D([], [], linestyle="", label="projected prototype", **cross))
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
+    return figure
+
+
+def _draw_map(axis: Axes, results: dict[str, Any]) -> None:
+    samples, predicted = np.asarray(results["samples"]), np.asarray(results["predicted"])
+    for j in range(len(results["classes"])):
+        chosen = samples[predicted == j]
+        style = {**_mark(j), "markersize": 3.5, "alpha": 0.7}
+        axis.plot(chosen[:, 0], chosen[:, 1], linestyle="", **style)
+    for j, (left, bottom) in enumerate(results["prototypes"]):
+        # White below black, the color of the class inside: visible on any background.
+        axis.plot(left, bottom, "x", color="white", markersize=11, markeredgewidth=5)
+        axis.plot(left, bottom, "x", color="black", markersize=10, markeredgewidth=3.2)
+        axis.plot(left, bottom, "x", color=_color(j), markersize=8, markeredgewidth=1.2)
+        place = {"xytext": (6, 3), "textcoords": "offset points", "zorder": 5}
+        axis.annotate(str(j + 1), (left, bottom), **place, fontsize=8, fontweight="bold")
+    axis.set(xticks=[], yticks=[])
+
+
+def _mark(number: int) -> dict[str, Any]:
+    """Return color and marker of a class; unique for the first dozens of classes."""
+    marker = MARKERS[number % len(MARKERS)]
+    edge = {"markeredgecolor": "black", "markeredgewidth": 0.3}
+    return {"marker": marker, "color": _color(number), "markersize": 6, **edge}
+
+
+def _color(number: int) -> str:
+    return COLORS[(number + number // len(MARKERS)) % len(COLORS)]
+
+
+def draw_confusions(names: list[str], matrix: np.ndarray, shown: np.ndarray) -> Figure:
+    """Draw some classes of a confusion matrix, each row as shares of the whole class."""
+    sizes = np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    shares = (100 * matrix / sizes)[np.ix_(shown, shown)]
+    names = [names[j] for j in shown]
+    side = max(4.0, 0.17 * len(names) + 2.2)
+    figure = new_figure(side + 0.6, side)
+    axis = figure.subplots()
+    image = axis.imshow(shares, cmap="Grays", vmin=0, vmax=100)
+    size = 9 if len(names) <= 15 else 6
+    labels = [plain(_short(name)) for name in names]
+    axis.set_xticks(range(len(names)), labels, rotation=90, fontsize=size)
+    axis.set_yticks(range(len(names)), labels, fontsize=size)
+    axis.set(xlabel="predicted class", ylabel="true class")
+    if len(names) <= 15:
+        for i, j in np.argwhere(np.round(shares) > 0):
+            ink = "white" if shares[i, j] > 55 else "black"
+            axis.text(j, i, f"{shares[i, j]:.0f}", ha="center", va="center", color=ink, fontsize=7)
+    figure.colorbar(image, ax=axis, label="share of the class (%)", shrink=0.6)
+    return figure
+
+
+def _short(name: str) -> str:
+    return (
+        name
+        if len(name) <= _LONGEST_NAME
+        else f"{name[: _LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
+    )

@@ -1,0 +1,414 @@
+"""The report: a summary of claims, and one section per experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..experiments import EXPERIMENTS, Experiment
+from ..printed import printed
+from ..records import Record
+from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
+from .claims import CLAIMS, FAILS, REPRODUCES, RULES, UNDECIDED
+from .collection import Collection, parameters_of
+from .comparisons import compare_predictions, comparison_table, on_top_blocks, on_top_summary
+from .diagnostics import (
+    all_classes_table,
+    confusions,
+    convergence_table,
+    extreme_classes,
+    frequent_confusions,
+    map_table,
+    most_confused,
+    sensitivity_profiles,
+    sensitivity_table,
+)
+from .figures import draw_confusions, experiment_drawing
+from .measures import accuracies_by_step, over_repetitions, over_seeds, shots_label
+from .tables import ABSENT, LABELS, compares, experiment_table, features_used, runtime_table
+
+TITLE = "What zonkey measures, beside what the paper prints"
+_OURS = "BPL"
+_WITH_RIDGES = ("pure-zsl", "ablation")
+_RIDGE_NOTE = Text(
+    "FPL and RPL have their ridge (beta) chosen; the BPL models keep the paper's beta of 0.01.",
+    is_dim=True,
+)
+_CALIBRATION_NOTE = Text(
+    "HM, calibrated: the harmonic mean at the penalty of seen classes chosen on held-out training "
+    "classes. Peers do not choose one.",
+    is_dim=True,
+)
+QUICK_BANNER = Text(
+    "Quick runs: few seeds, folds and trials; a look, not figures to cite.", is_banner=True
+)
+_HEADINGS = ("claim of the paper", "source", "data", "evidence")
+_MOST_CLASSES = 50  # that a confusion matrix can show
+
+
+def build_report(collection: Collection) -> Document:
+    """Return a summary, and one section per experiment with records."""
+    sections = [summary_section(collection)]
+    for experiment, names in collection.experiments():
+        source = f"{experiment.paper} of the paper" if experiment.paper else "Not in the paper"
+        parts = [Part(name, experiment_blocks(experiment, name, collection)) for name in names]
+        note = f"{source}; zonkey bench {experiment.name}."
+        sections.append(Section(experiment.title, parts, note))
+    return Document(TITLE, sections)
+
+
+def experiment_blocks(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
+    """Return the blocks of an experiment on a data set."""
+    runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
+    blocks: list[Block | None] = [
+        QUICK_BANNER if data in collection.quick_names else None,
+        about_data(next(iter(runs.values()))),
+        experiment_table(experiment, data, collection),
+        *_own_tables(experiment, data, collection),
+        _spread_note(experiment, data, collection),
+        _RIDGE_NOTE if experiment.name in _WITH_RIDGES else None,
+        _CALIBRATION_NOTE if "hm_calibrated" in experiment.metrics else None,
+        chosen_parameters(experiment, data, collection),
+        preset_note(runs.values()),
+        experiment_drawing(experiment, data, collection),
+        comparison_table(experiment, data, collection),
+        *(on_top_blocks(data, collection) if experiment.name == "on-top" else []),
+    ]
+    if experiment.name == "pure-zsl":
+        shown = runs.get(_OURS) or list(runs.values())[-1]
+        blocks += class_blocks(shown, f"{experiment.name}-{data}-confusions")
+    blocks += how_to_repeat(experiment, data, collection)
+    return [block for block in blocks if block is not None]
+
+
+def _own_tables(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
+    runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
+    if experiment.name == "runtime":
+        return [runtime_table(experiment, data, collection)]
+    if experiment.protocol == "map":
+        return [map_table(runs)]
+    tables = {"selection": sensitivity_table, "convergence": convergence_table}
+    make = tables.get(experiment.protocol)
+    return [make(run) for run in runs.values()] if make else []
+
+
+def _spread_note(experiment: Experiment, data: str, collection: Collection) -> Text | None:
+    """Explain the figures after the plus-minus sign."""
+    runs = list(collection.of(experiment, data).values())
+    first, most = runs[0][0], max(len(found) for found in runs)
+    text = None
+    if experiment.protocol == "zero-shot" and most > 1:
+        text = f"In percent; mean ± standard deviation over {most} seeds if the model is random."
+    elif experiment.protocol == "trials":
+        results = first["results"]
+        text = (
+            f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
+            f"{results['n_way']} classes and {results['n_query']} queries each."
+        )
+    elif experiment.protocol == "all-classes":
+        n_repeats, n_novel = len(first["results"]["hit@1"]), first["results"]["n_novel"]
+        text = (
+            f"In percent; mean ± standard deviation over {n_repeats} draws of shots, all "
+            f"{n_novel} novel classes at once."
+        )
+    elif experiment.protocol == "selection" and "n_folds" in first["settings"]:
+        text = f"Mean ± standard deviation over {first['settings']['n_folds']} class-wise folds."
+    return None if text is None else Text(text, is_dim=True)
+
+
+def class_blocks(run: Record, name: str) -> list[Block]:
+    """Return best and worst classes, all classes, frequent confusions, and the matrix."""
+    who = f"{run['model']}, seed {run['seed']}"
+    names, matrix = confusions(run)
+    shown = np.arange(len(names)) if len(names) <= _MOST_CLASSES else most_confused(matrix)
+    caption = f"Confusion matrix of {who}: share of the samples of a class, in percent."
+    if len(shown) < len(names):
+        caption += f" The {len(shown)} of {len(names)} classes that are confused most often."
+    return [
+        extreme_classes(names, matrix, who),
+        all_classes_table(names, matrix, who),
+        frequent_confusions(names, matrix, who),
+        Drawing(name, caption, lambda: draw_confusions(names, matrix, shown)),
+    ]
+
+
+def about_data(run: Record) -> Text:
+    """Return split, sizes and features of the data."""
+    data = run["data"]
+    sizes = data["n_samples"]
+    return Text(
+        f"{data['name']}, split {data['split']}: {sizes['train']} training samples of "
+        f"{data['n_seen']} classes, {sizes['test_unseen']} test samples of {data['n_unseen']} "
+        f"unseen classes (chance: {100 / max(1, data['n_unseen']):.1f} %). Features: "
+        f"{features_used(run)}, {data['n_features']} dimensions.",
+        is_dim=True,
+    )
+
+
+def chosen_parameters(
+    experiment: Experiment, data: str, collection: Collection
+) -> TableBlock | None:
+    """Return preset and parameters of every model, and the classes they were chosen on."""
+    rows = []
+    several = len(collection.protocols(experiment, data)) > 1
+    for runs in collection.of(experiment, data).values():
+        for run in _one_per_protocol(runs):
+            shots = f", {shots_label(run)}" if several else ""
+            where = _choice(parameters_of(run), collection.selection_of(run))
+            rows.append([f"{run['model']}{shots}", run["settings"]["preset"], *where])
+            zero = run["settings"].get("zero_parameters")
+            if zero is not None and 0 in run["results"].get("shots", ()):
+                where = _choice(zero, collection.zero_selection_of(run))
+                name = f"{run['model']}, K = 0, as for zero-shot learning"
+                rows.append([name, run["settings"]["preset"], *where])
+    headings = ["model", "preset", "chosen", "chosen on"]
+    return TableBlock(headings, rows, "Chosen parameters") if rows else None
+
+
+def preset_note(runs: Iterable[Record]) -> Text | None:
+    """Describe the presets, if some model does not have the paper's."""
+    if all(run["settings"]["preset"] == "paper" for run in runs):
+        return None
+    return Text(
+        "Preset paper: features and prototypes at unit length. Preset recommended: features "
+        "power-transformed, centered, brought to unit length and whitened within classes, "
+        "prototypes power-transformed, centered and brought to unit length, all learned from "
+        "training classes.",
+        is_dim=True,
+    )
+
+
+def how_to_repeat(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
+    """Return commands, seeds and hashes, and the cost of the runs."""
+    runs = [run for found in collection.of(experiment, data).values() for run in found]
+    commands = sorted({run.get("command") or ABSENT for run in runs})
+    seeds = sorted({run["seed"] for run in runs})
+    hashes = sorted({run["data"]["sha256"][:16] for run in runs})
+    zonkeys = sorted({run["versions"]["zonkey"] for run in runs})
+    text = (
+        f"Seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}; data sha256 "
+        f"{', '.join(hashes)}; zonkey {', '.join(zonkeys)}."
+    )
+    blocks: list[Block] = [Code("\n".join(commands)), Text(text, is_dim=True)]
+    if len(hashes) > 1 or len(zonkeys) > 1:
+        warning = "These runs differ in data or version: run the command again before you compare."
+        blocks.append(Text(warning))
+    return [*blocks, _cost(runs)]
+
+
+def _cost(runs: list[Record]) -> TableBlock:
+    seconds = [run["seconds"] for run in runs]
+    memory = [run["peak_memory_mb"] for run in runs if run.get("peak_memory_mb")]
+    versions = sorted({_versions(run) for run in runs})
+    machines = sorted(
+        {f"{run['machine']['system']}, {run['machine']['cpus']} cores" for run in runs}
+    )
+    row = [
+        str(len(runs)),
+        f"{sum(seconds):.1f} s",
+        f"{max(memory):.0f} MB" if memory else ABSENT,
+        "; ".join(machines),
+        "; ".join(versions),
+    ]
+    headings = ["runs", "total wall time", "peak memory", "machine", "versions"]
+    return TableBlock(headings, [row], is_page_only=True)
+
+
+def _versions(run: Record) -> str:
+    return ", ".join(f"{name} {number}" for name, number in run["versions"].items())
+
+
+def _one_per_protocol(runs: list[Record]) -> list[Record]:
+    return list({run["protocol"]: run for run in reversed(runs)}.values())[::-1]
+
+
+def _choice(chosen: dict[str, Any] | None, selection: Record | None) -> list[str]:
+    if not chosen:
+        return ["nothing to choose", ABSENT]
+    text = ", ".join(f"{name} {value}" for name, value in sorted(chosen.items()))
+    return [text, _selected_on(selection)]
+
+
+def _selected_on(selection: Record | None) -> str:
+    """Return the classes that parameters were chosen on, and the size of the grid."""
+    if selection is None:
+        return "not recorded"
+    n_points = len(selection["results"]["points"])
+    settings = selection["settings"]
+    rest = f"; the rest as for {settings['start_of']}" if "start_of" in settings else ""
+    if not n_points:
+        return "no classes to choose on"
+    if "n_folds" in settings:
+        where = f"{settings['n_folds']} class-wise folds of the training classes"
+    elif settings["n_trials"] is None:
+        where = "all validation classes at once"
+    else:
+        where = f"{settings['n_trials']} trials of validation classes"
+    return f"{where}, {n_points} points{rest}"
+
+
+def summary_section(collection: Collection) -> Section:
+    """Return the claims by verdict, and what the paper does not have."""
+    found = findings(collection)
+    yes, no, open_ = (len(found[verdict]) for verdict in (REPRODUCES, FAILS, UNDECIDED))
+    counts = f"reproduced {yes}, not reproduced {no}, undecided {open_}"
+    opening: list[Block] = [
+        *([QUICK_BANNER] if collection.quick_names else []),
+        Text(f"Claims of the paper, counted for each data set: {counts}."),
+        *(Text(rule, is_dim=True) for rule in RULES),
+        Text(
+            f"About {yes + no + open_} claims are tested at 95 % each, without correction for "
+            "multiple tests: some verdicts may be due to chance.",
+            is_dim=True,
+        ),
+        *_comparability(collection),
+    ]
+    if collection.quick_names:
+        text = f"Data sets with quick runs: {', '.join(sorted(collection.quick_names))}."
+        opening.insert(1, Text(text))
+    if collection.n_left_out:
+        text = f"{collection.n_left_out} records with other settings than seed 0 are left out."
+        opening.append(Text(text, is_dim=True))
+    titles = {
+        REPRODUCES: "What reproduces",
+        FAILS: "What does not reproduce",
+        UNDECIDED: "What the records leave undecided",
+    }
+    parts = [Part("In short", opening)]
+    for verdict, title in titles.items():
+        rows = found[verdict]
+        block = TableBlock(_HEADINGS, rows) if rows else Text("Nothing.")
+        parts.append(Part(title, [block]))
+    added = additions(collection)
+    block = TableBlock(("addition", "data", "result"), added) if added else Text("Nothing.")
+    return Section("Summary", [*parts, Part("What we add", [block])])
+
+
+def findings(collection: Collection) -> dict[str, list[list[Cell]]]:
+    """Return rows of claim, source, data set and evidence, by verdict."""
+    found: dict[str, list[list[Cell]]] = {REPRODUCES: [], FAILS: [], UNDECIDED: []}
+    for claim in CLAIMS:
+        for data in collection.data_names:
+            finding = claim.test(collection, data)
+            if finding is not None:
+                text = claim.text.format(**finding.facts)
+                found[finding.verdict].append([text, claim.source, data, finding.evidence])
+    return found
+
+
+def additions(collection: Collection) -> list[list[Cell]]:
+    """Return rows of name, data set and result for what the paper does not have."""
+    found: list[list[Cell]] = []
+    for name, tell in _ADDITIONS.items():
+        for data in collection.data_names:
+            result = tell(collection, data)
+            if result:
+                found.append([name, data, result])
+    return found
+
+
+def _comparability(collection: Collection) -> list[Text]:
+    """Name the data sets on which the paper used other features."""
+    texts = []
+    experiment = EXPERIMENTS["pure-zsl"]
+    for data in collection.data_names:
+        runs = collection.runs("zero-shot", data, "BPL")
+        metric = "hit@5" if data == "imnet" else "zsl"
+        figure = printed(experiment.source, data, metric).get("BPL")
+        if runs and figure and not compares(runs[0], figure):
+            texts.append(
+                Text(
+                    f"{data}: the paper used {figure.features} features, these records "
+                    f"{features_used(runs[0])}. Figures are not comparable; rankings may be."
+                )
+            )
+    return texts
+
+
+def _any_shot(collection: Collection, data: str) -> str | None:
+    run = collection.first("all-classes", data, "BPL (SFSP1)")
+    if run is None or 0 not in run["results"]["shots"]:
+        return None
+    shots = run["results"]["shots"]
+    ends = [over_repetitions(run, "hit@1", number) for number in (shots[0], shots[-1])]
+    low, high = (value.percent() for value in ends if value is not None)
+    return f"one model from K = 0 (hit@1 {low}) to K = {shots[-1]} (hit@1 {high})"
+
+
+def _area(collection: Collection, data: str) -> str | None:
+    found = {
+        model: over_seeds(collection.runs("zero-shot", data, model), "ausuc")
+        for model in EXPERIMENTS["generalized-zsl"].models
+    }
+    texts = [f"{model} {value.percent()}" for model, value in found.items() if value is not None]
+    return ", ".join(texts) or None
+
+
+def _sensitivity(collection: Collection, data: str) -> str | None:
+    run = collection.first("selection", data, "BPL")
+    if run is None:
+        return None
+    texts = []
+    for name, profile in sensitivity_profiles(run).items():
+        means = [value.mean for value in profile.values()]
+        ends = f"{min(profile)} to {max(profile)}"
+        texts.append(f"{100 * (max(means) - min(means)):.1f} along {name} ({ends})")
+    return f"points of validation accuracy: {', '.join(texts)}" if texts else None
+
+
+def _steps(collection: Collection, data: str) -> str | None:
+    run = collection.first("convergence", data, "BPL")
+    if run is None:
+        return None
+    accuracies = accuracies_by_step(run)
+    shown = sorted({0, 5, max(accuracies)} & set(accuracies))
+    return "accuracy " + ", ".join(f"{100 * accuracies[t]:.1f} at t = {t}" for t in shown)
+
+
+def _selection(collection: Collection, data: str) -> str | None:
+    chosen = {
+        (run["protocol"], model)
+        for experiment in EXPERIMENTS.values()
+        for model, runs in collection.of(experiment, data).items()
+        for run in (collection.selection_of(found) for found in runs)
+        if run is not None and run["results"]["points"]
+    }
+    if not chosen:
+        return None
+    return (
+        f"{len(chosen)} choices of parameters, each on training or validation classes; the runner "
+        "refuses test classes"
+    )
+
+
+def _recommended(collection: Collection, data: str) -> Cell | None:
+    """Compare the recommended model with the paper's."""
+    models = (EXPERIMENTS["beyond"].subject, "BPL")
+    runs = [collection.runs("zero-shot", data, model) for model in models]
+    comparison = compare_predictions(*runs)
+    if comparison is None:
+        return None
+    texts = []
+    for metric in ("zsl", "hm_calibrated"):
+        ours, papers = (over_seeds(found, metric) for found in runs)
+        if ours is not None and papers is not None:
+            figures = f"{ours.percent()}, that of {models[1]} {papers.percent()}"
+            texts.append(f"{LABELS[metric]} {figures}")
+
+    def written(digits: int) -> str:
+        return "; ".join([*texts, f"difference of accuracy {comparison.full_text(digits)}"])
+
+    return rounded(written)
+
+
+_ADDITIONS: dict[str, Callable[[Collection, str], Cell | None]] = {
+    "Any-shot curve": _any_shot,
+    "Area under the seen-unseen curve (AUSUC)": _area,
+    "Sensitivity to parameters": _sensitivity,
+    "Accuracy step by step": _steps,
+    "Honest selection": _selection,
+    "Recommended model": _recommended,
+    "Synthesis and competition on top of it": on_top_summary,
+}

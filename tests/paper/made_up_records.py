@@ -1,0 +1,183 @@
+"""Records of made-up results, complete for every protocol, for tests of the report."""
+
+from itertools import product
+
+import numpy as np
+
+from zonkey.paper.bench.models import FEW_SHOT, ZERO_SHOT, model_of
+from zonkey.paper.experiments import AT_ZERO_SHOTS, RANDOM, STARTS_FROM
+from zonkey.paper.records import Key, Records, pack
+
+NASTY = "<b>$x_1$</b> | \"& 'y'"
+CLASSES = [NASTY, "ant", "bee", "cat", "dog"]
+HASH = "0123456789abcdef" * 4
+N_TRIALS, N_REPEATS, SHOTS = 12, 3, [0, 1, 2, 3]
+CHOSEN = {"alpha": 0.3, "rho": 0.5, "mu": 0.1}
+CHANGES = [0.5, 0.2, 0.08, 0.03, 0.004, 0.002]
+# Shares of samples that a model gets right: far enough apart to be told apart.
+SKILL = {
+    "FPL": 0.2,
+    "RPL": 0.35,
+    "BPL0": 0.55,
+    "BPL1": 0.75,
+    "BPL": 0.95,
+    "recommended": 0.7,
+    "recommended + BPL": 0.5,
+    "recommended + BPL, unscaled": 0.9,
+    "recommended + BPL1, unscaled": 0.7,
+}
+SHOT_SKILL = {"BPL (SFSP1)": 0.7, "BPL (SFSP2)": 0.65, "BPL (novel)": 0.5, "NN": 0.3}
+
+
+class MadeUp:
+    """Writes records into a folder and remembers what is in them.
+
+    `results` holds the results by protocol, model and seed, arrays not packed.
+    """
+
+    def __init__(self, folder, data="cub", features="lite0.mat", seed=0, **about):
+        self.records, self.data, self.features = Records(folder), data, features
+        self.about, self.top = about, {}  # of the data; of every record
+        self.results = {}
+        self.rng = np.random.default_rng(seed)
+
+    def write(self, protocol, model, seed=0, *, settings=None, **results):
+        """Write one record."""
+        self.results[protocol, model, seed] = results
+        packed = {
+            key: pack(value) if isinstance(value, np.ndarray) else value
+            for key, value in results.items()
+        }
+        about = {
+            "features_file": self.features,
+            "name": self.data.upper(),
+            "sha256": HASH,
+            "split": "made up",
+            "n_features": 7,
+            "n_samples": {"train": 90, "test_seen": 10, "test_unseen": 200},
+            "n_seen": 9,
+            "n_unseen": len(CLASSES),
+            **self.about,
+        }
+        key = Key(protocol, self.data, model, seed)
+        known = {"data": HASH, "preset": model_of(key).preset, "protocol_version": 2}
+        return self.records.write(
+            key,
+            {**known, **(settings or {"parameters": CHOSEN})},
+            **self.top,
+            command=f"zonkey bench all --data {self.data}",
+            data=about,
+            results=packed,
+            seconds=1.25,
+            peak_memory_mb=321.0,
+        )
+
+    def zero_shot(self, model, skill, seed=0, **changed):
+        """Write a zero-shot run that gets a share of samples right."""
+        truth = np.repeat(np.arange(len(CLASSES), dtype=np.int16), 40)
+        wrong = (truth + self.rng.integers(1, len(CLASSES), size=len(truth))) % len(CLASSES)
+        order = np.tile(np.arange(40), len(CLASSES))  # what is easy for one is easy for all
+        predicted = np.where(order + seed < 40 * skill, truth, wrong).astype(np.int16)
+        accuracy = np.mean([np.mean(predicted[truth == j] == j) for j in range(len(CLASSES))])
+        results = {
+            "zsl": float(accuracy),
+            "hit@5": 1.0,
+            "classes": CLASSES,
+            "truth": truth,
+            "predicted": predicted,
+            "acc_s": 0.6,
+            "acc_u": float(accuracy) / 2,
+            "hm": 0.4 + 0.01 * seed,
+            "ausuc": 0.25 + 0.002 * seed,
+            "curve": {"seen": [0.6, 0.5, 0.0], "unseen": [0.0, 0.3, float(accuracy)]},
+        }
+        if ZERO_SHOT[model].calibrates:
+            results["hm_calibrated"] = 0.5 + 0.01 * seed
+        return self.write("zero-shot", model, seed, **{**results, **changed})
+
+    def selection(self, protocol, model, chosen=CHOSEN, *, n_folds=3):
+        """Write a selection over a small grid around what is chosen."""
+        points = [
+            {
+                "parameters": dict(zip(chosen, values, strict=True)),
+                "scores": [float(score) for score in self.rng.random(n_folds)],
+            }
+            for values in (product((0.1, 0.3, 0.5), repeat=len(chosen)) if chosen else ())
+        ]
+        trials = {"n_trials": None if protocol == "selection-all" else 5}
+        few = trials if protocol != "selection" else {"n_folds": n_folds}
+        if protocol == "selection" and model in STARTS_FROM:
+            few["start_of"] = STARTS_FROM[model]
+        settings = {"grid": {name: [0.1, 0.3, 0.5] for name in chosen}, **few}
+        return self.write(protocol, model, settings=settings, chosen=chosen, points=points)
+
+    def trials(self, model, skill, n_shot):
+        """Write small trials."""
+        values = np.clip(skill + 0.05 * self.rng.normal(size=N_TRIALS), 0, 1)
+        sizes = {"n_way": 5, "n_shot": n_shot, "n_query": 15, "n_trials": N_TRIALS}
+        return self.write(f"trials-{n_shot}", model, accuracies=values, **sizes)
+
+    def all_classes(self, model, skill, shots=SHOTS, slope=0.05, **settings):
+        """Write hit@k among all classes, which grows with the number of shots."""
+        # Without a shot there is nothing to draw.
+        noise = 0.002 * self.rng.normal(size=(N_REPEATS, len(shots))) * (np.asarray(shots) > 0)
+        hits = skill - 0.3 + slope * np.asarray(shots) + noise
+        return self.write(
+            "all-classes",
+            model,
+            **{"hit@1": hits.tolist(), "hit@5": (hits + 0.2).tolist()},
+            shots=list(shots),
+            n_novel=len(CLASSES),
+            settings={"parameters": CHOSEN, **settings},
+        )
+
+    def runtime(self, model, shots=SHOTS[1:]):
+        """Write times of a fit: half a second a shot and more."""
+        more = 0.25 if "2" in model else 0.0
+        seconds = [0.5 * n_shot + more for n_shot in shots]
+        return self.write("runtime", model, shots=list(shots), seconds=seconds)
+
+    def map(self, model):
+        """Write a map."""
+        truth = np.repeat(np.arange(len(CLASSES)), 4)
+        return self.write(
+            "map",
+            model,
+            classes=CLASSES,
+            samples=self.rng.normal(size=(len(truth), 2)).tolist(),
+            prototypes=self.rng.normal(size=(len(CLASSES), 2)).tolist(),
+            truth=truth.tolist(),
+            predicted=np.where(np.arange(len(truth)) % 4, truth, 0).tolist(),
+        )
+
+    def convergence(self, changes=tuple(CHANGES)):
+        """Write a long fit."""
+        n = len(changes)
+        return self.write(
+            "convergence",
+            "BPL",
+            objective=[1 / (1 + t) for t in range(n + 1)],
+            change=list(changes),
+            steps=[0, *range(2, n + 1)],
+            zsl=[0.5, *(0.5 + 0.01 * t for t in range(2, n + 1))],
+        )
+
+    def everything(self):
+        """Write records of every protocol."""
+        for model in ZERO_SHOT:
+            for seed in range(2 if model in RANDOM else 1):
+                self.zero_shot(model, SKILL.get(model, 0.6), seed)
+            self.selection("selection", model, CHOSEN if ZERO_SHOT[model].grid else {})
+            self.map(model)
+        for model, spec in FEW_SHOT.items():
+            skill = SHOT_SKILL.get(model, 0.4)
+            for task in (1, 5, "all"):
+                self.selection(f"selection-{task}", model, CHOSEN if spec.grid else {})
+            for n_shot in (1, 5):
+                self.trials(model, skill, n_shot)
+            zero = {"zero_parameters": CHOSEN} if model in AT_ZERO_SHOTS else {}
+            self.all_classes(model, skill, SHOTS if spec.from_zero else SHOTS[1:], **zero)
+            if model in ("BPL (SFSP1)", "BPL (SFSP2)"):
+                self.runtime(model)
+        self.convergence()
+        return self
