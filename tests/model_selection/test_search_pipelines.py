@@ -356,6 +356,14 @@ def test_the_samples_may_come_as_a_table():
     assert_array_equal(search.predict(new), expected.predict(P.X_new))
 
 
+def test_steps_may_return_frames():
+    grid = {"classify__beta": [0.1, 1.0]}
+    frame = pd.DataFrame(X).add_prefix("feature ")
+    model = pipeline().set_output(transform="pandas")
+    search = ZeroShotSearchCV(model, grid, cv=CV).fit(frame, Y)
+    assert_array_equal(split_scores(search), split_scores(searched(pipeline(), grid)))
+
+
 # One grid after another
 
 

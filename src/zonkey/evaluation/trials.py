@@ -28,30 +28,7 @@ PathLike = str | os.PathLike[str]
 
 
 class Trial(NamedTuple):
-    """Support and query samples of one few-shot trial.
-
-    Samples are given by their positions in the data that the trial was drawn from.
-
-    Parameters
-    ----------
-    support : ndarray of int
-        Positions of the support samples (shots).
-    query : ndarray of int
-        Positions of the query samples.
-
-    See Also
-    --------
-    draw_trial : Draws a trial.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zonkey.evaluation import draw_trial
-    >>> rng = np.random.default_rng(0)
-    >>> trial = draw_trial(list("aabb"), ["a", "b"], n_way=2, n_shot=1, n_query=1, rng=rng)
-    >>> len(trial.support), len(trial.query)
-    (2, 2)
-    """
+    """Positions of the support samples (shots) and query samples of one few-shot trial."""
 
     support: np.ndarray
     query: np.ndarray
@@ -90,7 +67,16 @@ def draw_trial(
     Returns
     -------
     Trial
-        Positions of the support and query samples, class by class.
+        Named tuple of `support` and `query`: positions of samples, class by class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey.evaluation import draw_trial
+    >>> rng = np.random.default_rng(0)
+    >>> trial = draw_trial(list("aabb"), ["a", "b"], n_way=2, n_shot=1, n_query=1, rng=rng)
+    >>> len(trial.support), len(trial.query)
+    (2, 2)
     """
     y, classes = as_labels(y), np.unique(as_labels(classes))
     if n_way is not None:

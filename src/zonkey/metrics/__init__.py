@@ -8,23 +8,10 @@ from .calibration import (
     expected_calibration_error,
     selective_accuracy,
 )
-from .generalized import (
-    GeneralizedScores,
-    SeenUnseenCurve,
-    generalized_scores,
-    seen_unseen_curve,
-)
-from .intervals import (
-    MeanInterval,
-    PairedInterval,
-    mean_confidence_interval,
-    paired_bootstrap_interval,
-)
+from .generalized import SeenUnseenCurve, generalized_scores, seen_unseen_curve
+from .intervals import mean_confidence_interval, paired_bootstrap_interval
 
 __all__ = [
-    "GeneralizedScores",
-    "MeanInterval",
-    "PairedInterval",
     "SeenUnseenCurve",
     "SelectiveAccuracy",
     "best_penalty",

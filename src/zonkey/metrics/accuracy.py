@@ -16,8 +16,6 @@ from ..core.labels import (
 )
 from ..linalg.arrays import Array, is_device_array, namespace, placed_like, sums_by_code, to_numpy
 
-__all__ = ["hit_at_k", "per_class_accuracy"]
-
 
 def per_class_accuracy(
     y_true: ArrayLike,
@@ -67,7 +65,7 @@ def per_class_accuracy(
         y_true = to_numpy(y_true) if is_device_array(y_true) else y_true
         true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
         require_same_kind(y_true=true, y_pred=predicted)
-        _check_same_length(true, predicted, "y_pred")
+        check_same_length(true, predicted, "y_pred")
         weight = to_numpy(_as_weights(sample_weight, true.shape[0]))
         classes, class_of = np.unique(true, return_inverse=True)
         mass = np.bincount(class_of, weights=weight)
@@ -90,7 +88,7 @@ def _counted_on_device(
     xp = namespace(predicted)
     classes, codes = encoded(y_true, predicted)
     require_same_kind(y_true=classes, y_pred=to_numpy(predicted[:1]))
-    _check_same_length(codes, predicted, "y_pred")
+    check_same_length(codes, predicted, "y_pred")
     if not classes.size:
         raise ValueError("y_true must hold at least one label, got none. Pass a non-empty array.")
     weight = placed_like(_as_weights(sample_weight, codes.shape[0]), predicted)
@@ -127,7 +125,7 @@ def hit_at_k(y_true: ArrayLike, y_top: ArrayLike, k: int | None = None) -> float
     """
     true, top = filled_labels(y_true, "y_true"), filled_labels(y_top, "y_top", ndim=2)
     require_same_kind(y_true=true, y_top=top)
-    _check_same_length(true, top, "y_top")
+    check_same_length(true, top, "y_top")
     n_ranked = top.shape[1]
     if k is None:
         k = n_ranked
@@ -147,7 +145,8 @@ def filled_labels(values: Any, name: str, *, ndim: int = 1) -> NDArray[Any]:
     return labels
 
 
-def _check_same_length(true: NDArray[Any], other: NDArray[Any], name: str) -> None:
+def check_same_length(true: NDArray[Any], other: NDArray[Any], name: str) -> None:
+    """Require one entry or row of `other` for each true label."""
     if true.shape[0] != other.shape[0]:
         raise ValueError(
             f"{name} must have one entry for each label of y_true, got {other.shape[0]} for "

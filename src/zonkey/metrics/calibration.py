@@ -16,14 +16,6 @@ from ..core.labels import listed, require_same_kind
 from .accuracy import filled_labels
 from .generalized import SeenUnseenCurve
 
-__all__ = [
-    "SelectiveAccuracy",
-    "best_penalty",
-    "best_temperature",
-    "expected_calibration_error",
-    "selective_accuracy",
-]
-
 _EQUAL_MEANS = 1e-12  # mean harmonic means that differ by less are tied
 _TEMPERATURE_RANGE = 1e3  # largest factor between a temperature and the spread of the scores
 _SUM_TOLERANCE = 1e-3  # probabilities of a sample sum to 1 within this; softmax in float32 does

@@ -8,36 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from ..core.labels import require_same_kind
-from .accuracy import filled_labels, per_class_accuracy
-
-__all__ = ["GeneralizedScores", "SeenUnseenCurve", "generalized_scores", "seen_unseen_curve"]
+from .accuracy import check_same_length, filled_labels, per_class_accuracy
 
 
 class GeneralizedScores(NamedTuple):
-    """Accuracies on seen and unseen classes and their harmonic mean.
-
-    All samples are predicted among all classes, seen and unseen. Each value is between 0 and 1.
-
-    Parameters
-    ----------
-    seen : float
-        Per-class accuracy of the test samples of seen classes (acc_s).
-    unseen : float
-        Per-class accuracy of the test samples of unseen classes (acc_u).
-    harmonic_mean : float
-        Harmonic mean 2 acc_s acc_u / (acc_s + acc_u), or 0 if both are 0 (HM).
-
-    See Also
-    --------
-    generalized_scores : Computes these scores from predictions.
-    SeenUnseenCurve : The scores at every penalty of seen classes.
-
-    Examples
-    --------
-    >>> from zonkey.metrics import generalized_scores
-    >>> generalized_scores(["cat", "owl", "owl"], ["cat", "owl", "cat"], ["cat"])
-    GeneralizedScores(seen=1.0, unseen=0.5, harmonic_mean=0.6666666666666666)
-    """
+    """Per-class accuracy on seen classes (acc_s) and unseen classes (acc_u), and their HM."""
 
     seen: float
     unseen: float
@@ -61,7 +36,8 @@ def generalized_scores(
     Returns
     -------
     GeneralizedScores
-        Named tuple of `seen` (acc_s), `unseen` (acc_u) and `harmonic_mean` (HM).
+        Named tuple of `seen` (acc_s), `unseen` (acc_u) and `harmonic_mean` (HM), which is
+        2 acc_s acc_u / (acc_s + acc_u), or 0 if both are 0.
 
     Examples
     --------
@@ -71,11 +47,7 @@ def generalized_scores(
     """
     true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
     is_seen = _seen_mask(true, filled_labels(seen_classes, "seen_classes"))
-    if true.shape != predicted.shape:
-        raise ValueError(
-            f"y_pred must have one label for each of the {true.size} samples of y_true, got "
-            f"{predicted.size}. Pass the predictions of the same samples."
-        )
+    check_same_length(true, predicted, "y_pred")
     return _with_harmonic_mean(
         per_class_accuracy(true[is_seen], predicted[is_seen]),
         per_class_accuracy(true[~is_seen], predicted[~is_seen]),

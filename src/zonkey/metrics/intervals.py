@@ -8,38 +8,11 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from ..core.labels import require_same_kind
-from .accuracy import filled_labels
-
-__all__ = [
-    "MeanInterval",
-    "PairedInterval",
-    "mean_confidence_interval",
-    "paired_bootstrap_interval",
-]
+from .accuracy import check_same_length, filled_labels
 
 
 class MeanInterval(NamedTuple):
-    """Mean and half width of its confidence interval.
-
-    The interval is mean ± half_width.
-
-    Parameters
-    ----------
-    mean : float
-        Mean over trials.
-    half_width : float
-        Half the width of the confidence interval.
-
-    See Also
-    --------
-    mean_confidence_interval : Computes the interval.
-
-    Examples
-    --------
-    >>> from zonkey.metrics import mean_confidence_interval
-    >>> mean_confidence_interval([0.5, 0.5, 0.5])
-    MeanInterval(mean=0.5, half_width=0.0)
-    """
+    """Mean and half width of its confidence interval."""
 
     mean: float
     half_width: float
@@ -58,7 +31,7 @@ def mean_confidence_interval(values: ArrayLike, confidence: float = 0.95) -> Mea
     Returns
     -------
     MeanInterval
-        Named tuple of `mean` and `half_width`.
+        Named tuple of `mean` and `half_width`; the interval is mean ± half_width.
 
     Examples
     --------
@@ -81,30 +54,7 @@ def mean_confidence_interval(values: ArrayLike, confidence: float = 0.95) -> Mea
 
 
 class PairedInterval(NamedTuple):
-    """Difference of two accuracies and its confidence interval.
-
-    If the interval contains 0, the samples do not show which model is better. All values are
-    between -1 and 1, up to the widening of small samples.
-
-    Parameters
-    ----------
-    difference : float
-        Accuracy of the first model minus accuracy of the second.
-    low : float
-        Lower end of the interval.
-    high : float
-        Upper end of the interval.
-
-    See Also
-    --------
-    paired_bootstrap_interval : Computes the interval.
-
-    Examples
-    --------
-    >>> from zonkey.metrics import paired_bootstrap_interval
-    >>> paired_bootstrap_interval(["cat", "owl"], ["cat", "owl"], ["cat", "owl"])
-    PairedInterval(difference=0.0, low=0.0, high=0.0)
-    """
+    """Difference of two accuracies and the ends of its confidence interval."""
 
     difference: float
     low: float
@@ -143,7 +93,8 @@ def paired_bootstrap_interval(
     Returns
     -------
     PairedInterval
-        Named tuple of `difference` (a - b), `low` and `high`: the percentile interval.
+        Named tuple of `difference` (a - b), `low` and `high`: the percentile interval. If it
+        contains 0, the samples do not show which model is better.
 
     Notes
     -----
@@ -214,9 +165,5 @@ def _correct(true: np.ndarray, predicted: ArrayLike, name: str) -> np.ndarray:
     ndim = 2 if np.ndim(predicted) == 2 else 1
     labels = np.atleast_2d(filled_labels(predicted, name, ndim=ndim))
     require_same_kind(**{"y_true": true, name: labels})
-    if true.size != labels.shape[1]:
-        raise ValueError(
-            f"{name} must have one label for each of the {true.size} samples of y_true, got "
-            f"{labels.shape[1]}. Pass the predictions of the same samples."
-        )
+    check_same_length(true, labels.T, name)
     return (true == labels).astype(float)

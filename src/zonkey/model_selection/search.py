@@ -38,8 +38,6 @@ from ..linalg.arrays import is_device_array, place_of
 from ..metrics import per_class_accuracy
 from .splits import ClassKFold
 
-__all__ = ["ZeroShotSearchCV"]
-
 Point = dict[str, Any]
 Fold = tuple[np.ndarray, np.ndarray]
 

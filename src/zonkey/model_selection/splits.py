@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils import assert_all_finite, column_or_1d, indexable
 
-__all__ = ["ClassKFold"]
-
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
