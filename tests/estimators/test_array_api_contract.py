@@ -9,8 +9,8 @@ from sklearn.utils import estimator_checks, get_tags
 
 from libraries import in_every_library
 from zonkey import FewShotClassifier, NearestSupport, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
+from zonkey.testing import linear_problem
 
 ESTIMATORS = [
     ZeroShotClassifier(),

@@ -9,10 +9,10 @@ from sklearn.pipeline import make_pipeline
 from libraries import LIBRARIES, TORCH, in_every_library
 from transfers import assert_few, counted_transfers
 from zonkey import FewShotClassifier, Moments, NearestSupport, Prototypes, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
-from zonkey.estimators.nearest_prototype import best_columns
+from zonkey.estimators.scoring import best_columns
 from zonkey.peers.zsl import SAE
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
+from zonkey.testing import linear_problem
 
 P = linear_problem(n_features=20, noise=0.5)
 NAMES = np.array(sorted(P.prototypes))

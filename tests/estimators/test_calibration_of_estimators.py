@@ -18,10 +18,10 @@ from sklearn.preprocessing import FunctionTransformer
 from zonkey import FewShotClassifier, ZeroShotClassifier
 from zonkey.estimators import calibration
 from zonkey.estimators.calibration import calibrate
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.metrics import expected_calibration_error, generalized_scores
 from zonkey.peers import zsl
 from zonkey.preprocessing import WithinClassWhitener
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.0, n_classes=18)
 AUTO = {"seen_penalty": "auto", "temperature": "auto"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zonkey import ZeroShotClassifier
-from zonkey.estimators.checks import parametrize_with_zero_shot_checks, zero_shot_checks
+from zonkey.testing import parametrize_with_zero_shot_checks, zero_shot_checks
 
 
 class Fast(ZeroShotClassifier):

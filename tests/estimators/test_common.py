@@ -4,10 +4,10 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from zonkey import NearestSupport, ZeroShotClassifier
-from zonkey.estimators.checks import parametrize_with_zero_shot_checks
 from zonkey.estimators.few_shot import FewShotClassifier
 from zonkey.model_selection import ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey.testing import parametrize_with_zero_shot_checks
 
 CONFIGURATIONS = [
     ZeroShotClassifier(),

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from scipy.linalg import solve_sylvester
 
 from zonkey import Moments, NearestSupport
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.estimators.few_shot import FewShotClassifier
+from zonkey.testing import linear_problem
 
 # Noise makes classes compete; with 20 attributes the prototypes do not span their space.
 PROBLEMS = {

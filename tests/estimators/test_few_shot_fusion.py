@@ -13,8 +13,8 @@ from sklearn.preprocessing import FunctionTransformer
 from zonkey import FewShotClassifier, Moments, NearestSupport
 from zonkey.core.frame import BaseClasses
 from zonkey.core.fusion import simulated_variances, simulated_worth
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.linalg import Factor
+from zonkey.testing import linear_problem
 
 X_ALL = np.concatenate([P.X_new, P.X])
 ALL = range(len(Y))
@@ -406,7 +406,7 @@ def test_one_sample_of_every_class_says_nothing_of_variance():
     rows = [P.y.tolist().index(j) for j in P.seen]
     base = Moments.from_arrays(P.X[rows], P.y[rows], P.prototypes)
     assert np.isnan(simulated_worth(base, beta=BETA, forward=0.5, per="sample"))
-    with refused(ValueError, 'fusion="auto"', "got one sample a class", "Pass a number"):
+    with refused(ValueError, 'fusion="auto"', "got one sample per class", "Pass a number"):
         fused(FIRST, base=base, fusion="auto")
 
 

@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from zonkey import FewShotClassifier, Moments
 from zonkey.core.frame import BaseClasses
-from zonkey.estimators import few_shot_episodes
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.estimators import few_shot_task
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey.testing import linear_problem
 
 EXACT = {"solver_tol": 0.0}
 OF_TWO = np.flatnonzero(np.isin(P.y_new, P.unseen[:2]))
@@ -100,16 +100,16 @@ def test_with_more_features_than_samples_or_than_prototypes_span(synthesis, n_at
 def test_memory_decides_what_is_learned_together_and_nothing_else(monkeypatch, budget, synthesis):
     model = prepared(synthesis=synthesis, n_episodes=5, **EXACT)
     expected = model.fit_tasks(TASKS, random_states=SEEDS)
-    courses, original = [], few_shot_episodes._course
+    courses, original = [], few_shot_task._course
 
     def noted(model, tasks, seeds, W, numbers):
         courses.append((len(tasks), len(numbers)))
         return original(model, tasks, seeds, W, numbers)
 
-    monkeypatch.setattr(few_shot_episodes, "_course", noted)
+    monkeypatch.setattr(few_shot_task, "_course", noted)
     # As on a device, where tasks are learned together.
-    monkeypatch.setattr(few_shot_episodes, "is_device_array", lambda _: True)
-    monkeypatch.setattr(few_shot_episodes, "_ON_DEVICE", budget)
+    monkeypatch.setattr(few_shot_task, "is_device_array", lambda _: True)
+    monkeypatch.setattr(few_shot_task, "_ON_DEVICE", budget)
     for one, other in zip(model.fit_tasks(TASKS, random_states=SEEDS), expected, strict=True):
         assert_as_if_alone(one, other, 1e-9)
     n_episodes = 1 if synthesis is None else 5

@@ -28,9 +28,9 @@ from scipy.linalg import solve_sylvester
 from sklearn.base import clone
 
 from zonkey import Moments, Prototypes, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.peers.zsl import ExemplarRegression
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey.testing import linear_problem
 
 # More attributes than classes: unseen prototypes lie outside the span of seen ones.
 WIDE = linear_problem(noise=1.0, n_attributes=20)

@@ -9,9 +9,9 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from zonkey import Prototypes, ZeroShotClassifier
-from zonkey.estimators import nearest_prototype
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.estimators import scoring
 from zonkey.metrics import per_class_accuracy
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.5)
 ALL = list(P.prototypes)
@@ -131,7 +131,7 @@ def test_penalty_trades_seen_for_unseen_one_way():
 def test_results_do_not_depend_on_the_size_of_blocks(monkeypatch, numbers, direction):
     model = fitted(candidates="all", direction=direction, seen_penalty=0.5)
     expected = model.decision_function(X), model.predict(X), model.predict_top(X, 4)
-    monkeypatch.setattr(nearest_prototype, "_BLOCK_SCORES", numbers)
+    monkeypatch.setattr(scoring, "_BLOCK_SCORES", numbers)
     blocks = list(model._score_blocks(X))
     rows = max(1, numbers // max(len(ALL), X.shape[1]))
     assert [len(block) for block in blocks[:-1]] == [rows] * (len(blocks) - 1)
@@ -154,8 +154,8 @@ def test_top_columns_are_those_of_a_stable_sort(scores, data):
     before = scores.copy()
     for few in (0, 16):  # all at once, and one by one
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(nearest_prototype, "_FEW", few)
-            assert_array_equal(nearest_prototype.best_columns(scores, k), expected)
+            patch.setattr(scoring, "_FEW", few)
+            assert_array_equal(scoring.best_columns(scores, k), expected)
     assert_array_equal(scores, before)
 
 

@@ -18,7 +18,7 @@ from zonkey.core import (
     minimize_entropy,
 )
 from zonkey.core.projection import directed_projection
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.testing import linear_problem
 
 # Noise makes classes compete; with 20 attributes the prototypes do not span their space.
 PROBLEMS = {

@@ -14,8 +14,8 @@ from sklearn.base import clone
 
 from zonkey import FewShotClassifier, Moments, ZeroShotClassifier
 from zonkey.core import BaseClasses, Competition, NormalEquations, learn, synthesize
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.linalg import Factor
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.5)
 # From 1 to 9 samples of a class.

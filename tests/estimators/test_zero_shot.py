@@ -18,7 +18,7 @@ from zonkey.core import (
     reverse_projection,
     synthesize,
 )
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.testing import linear_problem
 
 # Noise that makes classes compete, without which many parameters have nothing to decide.
 NOISY = linear_problem(noise=1.5)
@@ -256,7 +256,9 @@ def test_verbose_prints_a_line_a_step(capsys, competition):
 
 def test_lowered_mu_is_reported_where_fit_was_called():
     model = NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9))
-    with pytest.warns(ConvergenceWarning, match=r"`mu` was lowered from 0.9 to .* smaller") as seen:
+    with pytest.warns(
+        ConvergenceWarning, match=r"`mu` was lowered from 0.9 to .* Decrease"
+    ) as seen:
         model.fit(NOISY.X, NOISY.y)
     assert [warning.filename for warning in seen] == [__file__]
 

@@ -14,8 +14,8 @@ from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
 from ..core.labels import as_labels
-from ..estimators.validation import check_count
 from ..linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
+from ..validation import check_count
 from .checkpoint import Checkpoint
 from .fingerprint import fingerprint
 

@@ -30,9 +30,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..core.labels import as_labels
 from ..core.moments import Moments
 from ..estimators import FewShotClassifier, ZeroShotClassifier
-from ..estimators.calibration import calibrate, needs_calibration
-from ..estimators.nearest_prototype import NearestPrototypeMixin
+from ..estimators.calibration import calibrate
+from ..estimators.scoring import NearestPrototypeMixin
 from ..linalg.arrays import is_device_array, place_of
+from ..validation import needs_calibration
 from .splits import ClassKFold
 from .subject import FIXED, FoldData, Point, Subject, gathered, scorer, with_parameters
 

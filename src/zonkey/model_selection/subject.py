@@ -15,8 +15,8 @@ from ..core.frame import BaseClasses
 from ..core.moments import Moments
 from ..estimators import ZeroShotClassifier
 from ..estimators.calibration import held_out_setting
-from ..estimators.validation import check_count
 from ..metrics import per_class_accuracy
+from ..validation import check_count
 
 Point = dict[str, Any]
 

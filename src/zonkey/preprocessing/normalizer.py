@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..linalg.arrays import Array, namespace, placed_like
-from .validation import validate_samples
+from ..validation import validate_samples
 
 __all__ = ["FeatureNormalizer"]
 

@@ -19,7 +19,7 @@ from ..linalg.arrays import (
     namespace,
     placed_like,
 )
-from .validation import validate_labeled, validate_samples
+from ..validation import validate_labeled, validate_samples
 
 __all__ = ["WithinClassWhitener"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
-from ...estimators.nearest_prototype import LinearScores
-from ...estimators.validation import check_interval
+from ...estimators.scoring import LinearScores
 from ...linalg.sylvester import Factor, solve
+from ...validation import check_interval
 from .closed_form import ClosedFormPeer, not_offered, seen_prototypes, value_of
 
 

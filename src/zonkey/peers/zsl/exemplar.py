@@ -10,8 +10,8 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
-from ...estimators.validation import check_count, check_option
 from ...linalg.sylvester import Factor, solve
+from ...validation import check_count, check_option
 from .closed_form import ClosedFormPeer, not_offered, seen_prototypes, value_of
 
 _KERNELS = ("rbf", "poly", "linear", "cosine")
