@@ -341,9 +341,13 @@ def check_parameters_wait_for_refit(estimator: Any) -> None:
     # A value that no parameter accepts: whoever reads it fails, or returns something else.
     for name, value in model.get_params(deep=False).items():
         model.set_params(**{name: "none of the values"})
-        for method, result in results().items():
-            message = f"{method} depends on `{name}`, which was set after the fit"
-            assert_array_equal(result, before[method], err_msg=message)
+        message = f"results depend on `{name}`, which was set after the fit"
+        try:
+            after = results()
+        except Exception as error:
+            raise AssertionError(message) from error
+        for method, result in after.items():
+            assert_array_equal(result, before[method], err_msg=f"{method}: {message}")
         model.set_params(**{name: value})
 
 

@@ -345,7 +345,7 @@ def test_an_undetermined_projection_of_the_base_is_reported_where_fit_was_called
     base = BaseClasses(Moments.from_arrays(p.X, p.y, p.prototypes))
     model = FewShotClassifier(p.prototypes, base=base, synthesis=None, fusion=1.0, beta=0.0)
     for _ in range(2):  # what the base remembers is no better
-        with pytest.warns(LinAlgWarning, match=r"beta=0.0.*larger `beta`") as seen:
+        with pytest.warns(LinAlgWarning, match=r"beta=0.0.*Increase `beta`") as seen:
             model.fit(p.X_new, p.y_new)
         assert [warning.filename for warning in seen] == [__file__]
     model.set_params(beta=0.01).fit(p.X_new, p.y_new)  # nothing to warn of
@@ -365,7 +365,7 @@ def test_neither_a_number_nor_auto(value):
 
 @pytest.mark.parametrize("fusion", ["auto", 2.5, 0])
 def test_without_base_nothing_projects_prototypes(fusion):
-    said = f"`fusion` weighs shots against prototypes.*got fusion={fusion!r} and base=None"
+    said = f"`fusion` requires base classes.*got fusion={fusion!r} and base=None"
     with pytest.raises(ValueError, match=said + r".*Pass the moments"):
         fused(fusion=fusion, base=None)
 

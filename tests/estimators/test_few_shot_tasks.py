@@ -230,7 +230,7 @@ def test_an_undetermined_projection_is_reported_where_fit_tasks_was_called(param
     p = linear_problem(n_features=90, n_attributes=9)  # more than so few samples span
     base = Moments.from_arrays(p.X, p.y, p.prototypes)
     model = FewShotClassifier(p.prototypes, base=base, beta=0.0, competition=None, **parameters)
-    with pytest.warns(LinAlgWarning, match=r"beta=0.0.*larger `beta`") as seen:
+    with pytest.warns(LinAlgWarning, match=r"beta=0.0.*Increase `beta`") as seen:
         model.fit_tasks([(p.X_new, p.y_new), (p.X_new[:9], p.y_new[:9])])
     assert [warning.filename for warning in seen] == [__file__]
 

@@ -289,7 +289,7 @@ def test_undetermined_projection_is_reported(parameters):
     # Neither the features nor the attributes of so few samples and classes span their space.
     p = linear_problem(n_features=90, n_attributes=9)
     model = p.prepared(ZeroShotClassifier(beta=0.0, **parameters))
-    with pytest.warns(LinAlgWarning, match=r"beta=0.0.*larger `beta`") as seen:
+    with pytest.warns(LinAlgWarning, match=r"beta=0.0.*Increase `beta`") as seen:
         model.fit(p.X, p.y)
     assert [warning.filename for warning in seen] == [__file__]
     assert np.isfinite(model.projection_).all()

@@ -99,7 +99,7 @@ def test_a_number_is_the_penalty_in_use(peer):
     model = P.fitted(peer, candidates="all", seen_penalty=1)
     assert model.seen_penalty_ == 1.0
     expected = P.fitted(peer, candidates="all", seen_penalty=2.5).decision_function(P.X_new)
-    model.set_params(seen_penalty=2.5)  # needs no further fit
+    model.set_params(seen_penalty=2.5).fit(P.X, P.y)
     assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-12)
 
 

@@ -340,7 +340,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         self.fusion_ = self._worth(shots, shots.variance(X, codes), prior, base)
         self._shots = shots if base is None else shots.joined(base.moments)
         self._semantics, self.n_iter_ = support.semantics, learned.n_iter
-        self._novel = support.labels
         self.novel_classes_ = placed_labels(support.labels, X)
         self.projection_ = namespace(X).astype(learned.W, X.dtype, copy=False)
         self.seen_penalty_, self.temperature_ = float(self.seen_penalty), float(self.temperature)
@@ -509,10 +508,10 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     def _named_candidates(
         self,
         known: Prototypes,
-        seen: np.ndarray,  # noqa: ARG002
+        seen: np.ndarray,
         one_hot: bool,  # noqa: ARG002
     ) -> dict[str, np.ndarray]:
-        return {"novel": self._novel, "all": known.labels}
+        return {"novel": np.setdiff1d(self._shots.labels, seen), "all": known.labels}
 
     def _checked_base(self, base: BaseClasses | None, X: Array) -> BaseClasses | None:
         if base is not None:

@@ -82,7 +82,6 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
         if self.reference == "mean":
             X = _class_means(X, codes, len(labels))
             codes = placed_like(np.arange(len(labels)), X)
-        self._labels = labels  # on the host
         self.classes_ = placed_labels(labels, X)
         self.references_, self.reference_codes_ = X, codes
         return self
@@ -118,7 +117,7 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
             Predicted labels.
         """
         scores = self._scores(X)
-        return labels_at(self._labels, namespace(scores).argmax(scores, axis=1))
+        return labels_at(self.classes_, namespace(scores).argmax(scores, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the mean of the per-class accuracies.
@@ -156,7 +155,7 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
         """
         scores = self._scores(X)
         k = check_top(k, scores.shape[1])
-        return labels_at(self._labels, best_columns(scores, k))
+        return labels_at(self.classes_, best_columns(scores, k))
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -165,7 +164,7 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
         references = xp.astype(placed_like(self.references_, X), X.dtype, copy=False)
         codes = placed_like(self.reference_codes_, X)
         distances = squared_distances(X, references)
-        return -_nearest_of_class(distances, codes, len(self._labels))
+        return -_nearest_of_class(distances, codes, self.classes_.shape[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

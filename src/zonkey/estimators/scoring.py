@@ -483,12 +483,13 @@ def chosen_labels(
     return named[candidates]
 
 
-def labels_at(labels: np.ndarray, positions: Array) -> Array:
+def labels_at(labels: Array, positions: Array) -> Array:
     """Return the labels at these positions.
 
     Numeric labels are in the place of the positions, text is on the host.
     """
-    placed = placed_labels(labels, positions)
+    to_place = placed_like if is_device_array(labels) else placed_labels
+    placed = to_place(labels, positions)
     if not is_device_array(placed):
         return placed[to_numpy(positions)]
     xp = namespace(positions)

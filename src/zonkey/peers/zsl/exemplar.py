@@ -77,6 +77,7 @@ class ExemplarRegression(ClosedFormPeer):
 
     inverse_: np.ndarray
     gamma_: float
+    _kernel_options: dict[str, Any]
 
     def __init__(
         self,
@@ -107,23 +108,22 @@ class ExemplarRegression(ClosedFormPeer):
         means = moments.class_sums[seen].T / moments.counts[seen]
         Y = seen_prototypes(moments)
         gamma = float(self.gamma) / _squared_scale(Y, self.kernel)
-        K = Factor.of(self._kernel(Y, Y, gamma)).transformed(shift=self.ridge)
+        options = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        options = {"metric": self.kernel, "filter_params": True, **options}
+        K = Factor.of(pairwise_kernels(Y, Y, **options)).transformed(shift=self.ridge)
         inverse = solve(K, Factor.zeros(len(Y), like=K.values), np.eye(len(Y)))
         return {
             "projection_": means.astype(dtype),
             "inverse_": value_of(inverse, "Use a larger `ridge`."),
             "gamma_": gamma,
+            "_kernel_options": options,
         }
 
     def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
         """Return the weights w of the seen classes, one row a prototype."""
         Y = self.prototypes_.subset(self.seen_classes_).matrix.astype(np.float64)
-        k = self._kernel(prototypes.matrix.astype(np.float64), Y, self.gamma_)
+        k = pairwise_kernels(prototypes.matrix.astype(np.float64), Y, **self._kernel_options)
         return k @ self.inverse_
-
-    def _kernel(self, Y: np.ndarray, Z: np.ndarray, gamma: float) -> np.ndarray:
-        options = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-        return pairwise_kernels(Y, Z, metric=self.kernel, filter_params=True, **options)
 
 
 def _squared_scale(Y: np.ndarray, kernel: str) -> float:
