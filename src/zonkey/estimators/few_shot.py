@@ -460,7 +460,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         return learned
 
     def _episode_settings(self) -> EpisodeSettings:
-        derived = {"mu": self._mu(), "forward": self.forward_weight}
+        derived: dict[str, Any] = {"mu": self._mu(), "forward": self.forward_weight}
         names = {field.name for field in fields(EpisodeSettings)} - derived.keys()
         return EpisodeSettings(**{name: getattr(self, name) for name in names}, **derived)
 
