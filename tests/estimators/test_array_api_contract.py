@@ -17,7 +17,7 @@ ESTIMATORS = [
     ZeroShotClassifier(synthesis=None, weight_per="class"),
     ZeroShotClassifier(direction="forward"),
     ZeroShotClassifier(direction="reverse", kernel="rbf"),
-    FewShotClassifier(),
+    FewShotClassifier(n_episodes=2),
     FewShotClassifier(synthesis=None),
     NearestSupport(),
     NearestSupport("mean"),
