@@ -20,7 +20,7 @@ from scipy.linalg import solve_sylvester
 from recording import save, save_page, show
 from zonkey import FewShotClassifier, Moments, Prototypes, ZeroShotClassifier
 from zonkey.core.frame import BaseClasses
-from zonkey.estimators.nearest_prototype import _BLOCK_SCORES
+from zonkey.estimators.scoring import _BLOCK_SCORES
 from zonkey.evaluation import n_way_k_shot
 from zonkey.linalg import solve
 

@@ -3,7 +3,7 @@
 import pytest
 
 from zonkey import FewShotClassifier, Moments, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.testing import linear_problem
 
 P = linear_problem()
 both_classifiers = pytest.mark.parametrize("classifier", [ZeroShotClassifier, FewShotClassifier])

@@ -3,8 +3,8 @@
 from numpy.testing import assert_allclose, assert_array_equal
 
 from zonkey import Moments
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.estimators.few_shot import FewShotClassifier
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.0)
 X, Y = P.X_new[:13], P.y_new[:13]

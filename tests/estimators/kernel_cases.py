@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
 
 from zonkey import ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.0)
 KEPT = np.flatnonzero((np.arange(len(P.y)) % 4 > 0) | (P.y < "class 05"))

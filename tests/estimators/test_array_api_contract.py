@@ -9,15 +9,15 @@ from sklearn.utils import estimator_checks, get_tags
 
 from libraries import in_every_library
 from zonkey import FewShotClassifier, NearestSupport, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
+from zonkey.testing import linear_problem
 
 ESTIMATORS = [
     ZeroShotClassifier(),
     ZeroShotClassifier(synthesis=None, weight_per="class"),
     ZeroShotClassifier(direction="forward"),
     ZeroShotClassifier(direction="reverse", kernel="rbf"),
-    FewShotClassifier(),
+    FewShotClassifier(n_episodes=2),
     FewShotClassifier(synthesis=None),
     NearestSupport(),
     NearestSupport("mean"),

@@ -7,8 +7,8 @@ from refusals import UNIT_INTERVALS, outside, refused
 from sklearn.exceptions import NotFittedError
 
 from zonkey import Prototypes, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
-from zonkey.estimators.validation import check_count, check_interval, check_option
+from zonkey.testing import linear_problem
+from zonkey.validation import check_count, check_interval, check_option
 
 P = linear_problem()
 SHORT = P.prototypes[P.unseen[0]][1:]  # 4 of 5 dimensions

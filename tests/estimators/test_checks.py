@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zonkey import ZeroShotClassifier
-from zonkey.estimators.checks import parametrize_with_zero_shot_checks, zero_shot_checks
+from zonkey.testing import parametrize_with_zero_shot_checks, zero_shot_checks
 
 
 class Fast(ZeroShotClassifier):
@@ -14,6 +14,12 @@ class Fast(ZeroShotClassifier):
 
     def _synthesizes(self):
         return False
+
+    def moved(self, by):
+        """Move the projection after a fit, and what is predicted with it."""
+        self.projection_ = self.projection_ + by
+        self._set_known(self.prototypes_, self.seen_classes_)
+        return self
 
 
 class ChangesSamples(Fast):
@@ -52,6 +58,23 @@ class PredictsSeenClasses(Fast):
         return np.full(len(X), self.seen_classes_[0])
 
 
+class ReadsItsPenaltyLate(Fast):
+    def decision_function(self, X):
+        return super().decision_function(X) + self.seen_penalty_ - self.seen_penalty
+
+
+class ReadsItsCandidatesLate(Fast):
+    def predict(self, X):
+        return self.with_candidates(self.candidates)._best(X)
+
+
+class HidesItsCandidates(Fast):
+    def with_candidates(self, candidates):
+        other = super().with_candidates(candidates)
+        other.candidates = self.candidates
+        return other
+
+
 class KeepsItsCandidates(Fast):
     def with_candidates(self, candidates):  # noqa: ARG002
         return self
@@ -64,31 +87,23 @@ class PredictsText(Fast):
 
 class FavorsTheFirstSample(Fast):
     def fit(self, X, y):
-        super().fit(X, y)
-        self.projection_ = self.projection_ + 0.01 * np.asarray(X)[0][:, None]
-        return self
+        return super().fit(X, y).moved(0.01 * np.asarray(X)[0][:, None])
 
 
 class FavorsTheFirstPrototype(Fast):
     def fit(self, X, y):
-        super().fit(X, y)
-        self.projection_ = self.projection_ + 0.01 * next(iter(self.prototypes.values()))
-        return self
+        return super().fit(X, y).moved(0.01 * next(iter(self.prototypes.values())))
 
 
 class IgnoresItsSeed(Fast):
     def fit(self, X, y):
-        super().fit(X, y)
-        self.projection_ = self.projection_ + 0.001 * np.random.default_rng().normal()
-        return self
+        return super().fit(X, y).moved(0.001 * np.random.default_rng().normal())
 
 
 class StartsFromItsLastFit(Fast):
     def fit(self, X, y):
         before = getattr(self, "projection_", 0)
-        super().fit(X, y)
-        self.projection_ = self.projection_ + 0.01 * before
-        return self
+        return super().fit(X, y).moved(0.01 * before)
 
 
 class Widens(Fast):
@@ -97,10 +112,9 @@ class Widens(Fast):
 
 
 class ForgetsInPickles(Fast):
-    def __getstate__(self):
-        state = dict(super().__getstate__())
-        state["projection_"] = -state["projection_"]
-        return state
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.moved(-2 * self.projection_)
 
 
 class ReturnsDistances(Fast):
@@ -156,7 +170,7 @@ class FavorsSeenClasses(Fast):
         return -super()._penalty()
 
 
-class PenalisesAll(Fast):
+class PenalizesAll(Fast):
     def decision_function(self, X):
         return super().decision_function(X) - self._penalty()
 
@@ -216,7 +230,10 @@ BREACHES = [
     (Remembers, "check_inference_changes_nothing"),
     (ChangesNewSamples, "check_inference_changes_nothing"),
     (VariesBetweenCalls, "check_inference_changes_nothing"),
+    (ReadsItsPenaltyLate, "check_parameters_wait_for_refit"),
+    (ReadsItsCandidatesLate, "check_parameters_wait_for_refit"),
     (PredictsSeenClasses, "check_predicts_candidates_only"),
+    (HidesItsCandidates, "check_with_candidates_equals_fit"),
     (KeepsItsCandidates, "check_with_candidates_equals_fit"),
     (PredictsText, "check_label_types"),
     (FavorsTheFirstSample, "check_order_of_samples"),
@@ -235,7 +252,7 @@ BREACHES = [
     (HidesOneOfTwo, "check_predict_proba"),
     (IgnoresItsPenalty, "check_seen_penalty"),
     (FavorsSeenClasses, "check_seen_penalty"),
-    (PenalisesAll, "check_seen_penalty"),
+    (PenalizesAll, "check_seen_penalty"),
     (TakesAnyPenalty, "check_seen_penalty"),
     (LearnsAnew, "check_with_classes"),
     (AcceptsAClassTwice, "check_with_classes"),

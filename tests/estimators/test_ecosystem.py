@@ -13,9 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import Prototypes, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.model_selection import ClassKFold
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=0.8)
 NAMES = [f"feature {i}" for i in range(P.X.shape[1])]

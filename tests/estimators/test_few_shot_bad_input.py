@@ -7,8 +7,8 @@ from sklearn.exceptions import NotFittedError
 
 from zonkey import Moments
 from zonkey.core.frame import BaseClasses
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.estimators.few_shot import FewShotClassifier
+from zonkey.testing import linear_problem
 
 P = linear_problem()
 X, Y = P.X_new[:9], P.y_new[:9]

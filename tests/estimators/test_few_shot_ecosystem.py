@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -14,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 
 from zonkey import Moments
 from zonkey.core.frame import BaseClasses
-from zonkey.estimators.check_problem import containers, fingerprint, state, state_of
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey.testing import containers, state, state_of
 
 # Types of input
 
@@ -66,9 +67,9 @@ def test_frames_and_series_give_what_arrays_give(frame, series):
 
 def test_fit_changes_nothing_but_the_estimator():
     model = prepared(base=BASE.copy())
-    before = fingerprint((X, Y, P.prototypes)), state(model.get_params())
+    before = joblib.hash((X, Y, P.prototypes)), state(model.get_params())
     model.fit(X, Y)
-    assert (fingerprint((X, Y, P.prototypes)), state(model.get_params())) == before
+    assert (joblib.hash((X, Y, P.prototypes)), state(model.get_params())) == before
 
 
 @pytest.mark.parametrize("base", [None, BASE, BaseClasses(BASE)], ids=type)
@@ -85,9 +86,9 @@ def test_inference_changes_nothing(base):
         "with_candidates": ("all",),
     }
     for method, arguments in calls.items():
-        before = state(vars(model)), fingerprint(arguments)
+        before = state(vars(model)), joblib.hash(arguments)
         first, second = (getattr(model, method)(*arguments) for _ in range(2))
-        assert before == (state(vars(model)), fingerprint(arguments)), method
+        assert before == (state(vars(model)), joblib.hash(arguments)), method
         assert state_of(first) == state_of(second), method
 
 

@@ -13,8 +13,8 @@ from sklearn.preprocessing import FunctionTransformer
 from zonkey import FewShotClassifier, Moments, NearestSupport
 from zonkey.core.frame import BaseClasses
 from zonkey.core.fusion import simulated_variances, simulated_worth
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.linalg import Factor
+from zonkey.testing import linear_problem
 
 X_ALL = np.concatenate([P.X_new, P.X])
 ALL = range(len(Y))
@@ -345,7 +345,7 @@ def test_an_undetermined_projection_of_the_base_is_reported_where_fit_was_called
     base = BaseClasses(Moments.from_arrays(p.X, p.y, p.prototypes))
     model = FewShotClassifier(p.prototypes, base=base, synthesis=None, fusion=1.0, beta=0.0)
     for _ in range(2):  # what the base remembers is no better
-        with pytest.warns(LinAlgWarning, match=r"beta=0.0.*larger `beta`") as seen:
+        with pytest.warns(LinAlgWarning, match=r"beta=0.0.*Increase `beta`") as seen:
             model.fit(p.X_new, p.y_new)
         assert [warning.filename for warning in seen] == [__file__]
     model.set_params(beta=0.01).fit(p.X_new, p.y_new)  # nothing to warn of
@@ -365,7 +365,7 @@ def test_neither_a_number_nor_auto(value):
 
 @pytest.mark.parametrize("fusion", ["auto", 2.5, 0])
 def test_without_base_nothing_projects_prototypes(fusion):
-    said = f"`fusion` weighs shots against prototypes.*got fusion={fusion!r} and base=None"
+    said = f"`fusion` requires base classes.*got fusion={fusion!r} and base=None"
     with pytest.raises(ValueError, match=said + r".*Pass the moments"):
         fused(fusion=fusion, base=None)
 
@@ -406,7 +406,7 @@ def test_one_sample_of_every_class_says_nothing_of_variance():
     rows = [P.y.tolist().index(j) for j in P.seen]
     base = Moments.from_arrays(P.X[rows], P.y[rows], P.prototypes)
     assert np.isnan(simulated_worth(base, beta=BETA, forward=0.5, per="sample"))
-    with refused(ValueError, 'fusion="auto"', "got one sample a class", "Pass a number"):
+    with refused(ValueError, 'fusion="auto"', "got one sample per class", "Pass a number"):
         fused(FIRST, base=base, fusion="auto")
 
 

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from zonkey import Moments
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.estimators.few_shot import FewShotClassifier
+from zonkey.testing import linear_problem
 
 # Noise that makes classes compete, without which many parameters have nothing to decide.
 P = linear_problem(noise=1.5)

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from zonkey import Moments, Prototypes, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.5)
 OTHER_SPACE = {

@@ -8,7 +8,7 @@ from refusals import NOT_NUMBERS, refused
 from scipy.special import softmax
 
 from zonkey import FewShotClassifier, Moments, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.0, n_classes=18)
 X_ALL, Y_ALL = np.concatenate([P.X, P.X_new]), np.concatenate([P.y, P.y_new])

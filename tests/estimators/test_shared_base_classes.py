@@ -12,8 +12,8 @@ from sklearn.preprocessing import FunctionTransformer
 from zonkey import Moments, Prototypes, ZeroShotClassifier
 from zonkey.core.frame import BaseClasses
 from zonkey.estimators import zero_shot
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.5)
 OTHER_SPACE = {

@@ -13,7 +13,7 @@ from zonkey.core.algorithm1 import Competition, learn
 from zonkey.core.entropy import EntropyObjective, minimize_entropy
 from zonkey.core.projection import NormalEquations, directed_projection
 from zonkey.core.synthesis import Synthesized
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.testing import linear_problem
 
 # Noise makes classes compete; with 20 attributes the prototypes do not span their space.
 PROBLEMS = {

@@ -17,8 +17,8 @@ from zonkey.core.algorithm1 import Competition, learn
 from zonkey.core.frame import BaseClasses
 from zonkey.core.projection import NormalEquations
 from zonkey.core.synthesis import synthesize
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.linalg import Factor
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.5)
 # From 1 to 9 samples of a class.

@@ -16,7 +16,7 @@ from zonkey.core.projection import (
     reverse_projection,
 )
 from zonkey.core.synthesis import synthesize
-from zonkey.estimators.check_problem import linear_problem
+from zonkey.testing import linear_problem
 
 # Noise that makes classes compete, without which many parameters have nothing to decide.
 NOISY = linear_problem(noise=1.5)
@@ -254,7 +254,9 @@ def test_verbose_prints_a_line_a_step(capsys, competition):
 
 def test_lowered_mu_is_reported_where_fit_was_called():
     model = NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9))
-    with pytest.warns(ConvergenceWarning, match=r"`mu` was lowered from 0.9 to .* smaller") as seen:
+    with pytest.warns(
+        ConvergenceWarning, match=r"`mu` was lowered from 0.9 to .* Decrease"
+    ) as seen:
         model.fit(NOISY.X, NOISY.y)
     assert [warning.filename for warning in seen] == [__file__]
 
@@ -285,7 +287,7 @@ def test_undetermined_projection_is_reported(parameters):
     # Neither the features nor the attributes of so few samples and classes span their space.
     p = linear_problem(n_features=90, n_attributes=9)
     model = p.prepared(ZeroShotClassifier(beta=0.0, **parameters))
-    with pytest.warns(LinAlgWarning, match=r"beta=0.0.*larger `beta`") as seen:
+    with pytest.warns(LinAlgWarning, match=r"beta=0.0.*Increase `beta`") as seen:
         model.fit(p.X, p.y)
     assert [warning.filename for warning in seen] == [__file__]
     assert np.isfinite(model.projection_).all()

@@ -9,9 +9,9 @@ from sklearn.pipeline import make_pipeline
 
 from libraries import in_every_library
 from zonkey import FewShotClassifier, Moments, NearestSupport
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.evaluation import large_scale, n_way_k_shot, protocols
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey.testing import linear_problem
 
 P = linear_problem(n_classes=20, noise=2.5)
 NUMBERS = {label: j for j, label in enumerate(P.prototypes)}

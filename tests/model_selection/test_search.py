@@ -19,9 +19,9 @@ from sklearn.pipeline import make_pipeline
 
 from libraries import in_every_library
 from zonkey import FewShotClassifier, ZeroShotClassifier
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey.testing import linear_problem
 
 # Noise that leaves room between the points of a grid.
 P = linear_problem(n_classes=15, noise=2.0)

@@ -15,11 +15,11 @@ from sklearn.preprocessing import FunctionTransformer
 
 from zonkey import ZeroShotClassifier
 from zonkey.estimators.calibration import calibrate
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.linalg import Factor
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.peers.zsl import ESZSL, SAE
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
+from zonkey.testing import linear_problem
 
 # Noise that leaves room between the points of a grid, and classes of different sizes.
 P = linear_problem(n_classes=15, noise=2.0)

@@ -7,9 +7,8 @@ from refusals import NOT_NUMBERS, refused
 from scipy.linalg import LinAlgWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from zonkey.estimators.check_problem import linear_problem
-from zonkey.estimators.checks import parametrize_with_zero_shot_checks
 from zonkey.peers import zsl
+from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
 
 P = linear_problem()
 DEFAULTS = [getattr(zsl, name)() for name in zsl.__all__]

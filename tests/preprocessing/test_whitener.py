@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from scipy.linalg import fractional_matrix_power
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from sklearn_checks import parametrize_with_sklearn_checks
 from zonkey.preprocessing import WithinClassWhitener
 
 
-@parametrize_with_checks([WithinClassWhitener(), WithinClassWhitener(shrinkage=0.0)])
+@parametrize_with_sklearn_checks([WithinClassWhitener(), WithinClassWhitener(shrinkage=0.0)])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
@@ -105,5 +105,5 @@ def test_the_float_type_is_kept_and_the_input_unchanged(dtype):
 @pytest.mark.parametrize("shrinkage", [-0.1, np.nan, np.inf, "much", None, True])
 def test_bad_shrinkage_is_refused(shrinkage):
     X, y = drawn()
-    with pytest.raises(ValueError, match="shrinkage must be a finite number of at least 0"):
+    with pytest.raises(ValueError, match=r"`shrinkage` must be a number in \[0, inf\)"):
         WithinClassWhitener(shrinkage=shrinkage).fit(X, y)

@@ -10,12 +10,12 @@ from sklearn.pipeline import Pipeline
 
 from zonkey import FewShotClassifier, Moments, Prototypes, ZeroShotClassifier, presets
 from zonkey.estimators.calibration import calibrate
-from zonkey.estimators.check_problem import linear_problem
 from zonkey.evaluation import n_way_k_shot
 from zonkey.metrics import generalized_scores
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.presets import few_shot, zero_shot
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.0, n_classes=18)  # 12 seen, 6 unseen
 REGRESSION = {"forward_weight": 0.0, "weight_per": "class", "synthesis": None}

@@ -1,13 +1,12 @@
-"""Choose the penalty of seen classes and the temperature on classes that are held out.
+"""Choose the penalty of seen classes and the temperature on held-out training classes.
 
-Whole training classes play the unseen ones, and some samples of the others are kept for test, so
-that both sides of the generalized setting are met as they will be: by a model that has not seen
-the sample, and for some classes not even the class. No test data is involved.
+Whole training classes act as unseen ones, and some samples of the other classes are held out too.
+The model then meets both sides of the generalized setting: new samples of seen classes, and
+classes that it has not seen. No test data is involved.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,30 +19,25 @@ from ..core.labels import as_labels
 from ..core.prototypes import Prototypes
 from ..core.reservoir import row_priorities
 from ..metrics import best_penalty, best_temperature, seen_unseen_curve
-from .semantics import restricted
-from .validation import check_interval, is_auto
+from ..validation import is_auto
+from .learning import restricted
 
 _MOST_FOLDS = 10
-_HELD_OUT = 5  # one sample in so many of a class that stays in training
+_HELD_OUT = 5  # of a class that stays in training, every fifth sample is held out
 _TOO_FEW = (
     'seen_penalty="auto" and temperature="auto" hold samples of seen classes out; got one sample '
     "of nearly every class, which leaves none to learn from. Pass numbers instead."
 )
 
 
-def needs_calibration(estimator: Any) -> bool:
-    """Say whether anything is left to be chosen on held-out classes."""
-    return is_auto(estimator.seen_penalty) or is_auto(getattr(estimator, "temperature", None))
-
-
 def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
-    """Return the `seen_penalty` and `temperature` that held-out classes ask for.
+    """Return the `seen_penalty` and `temperature` chosen on held-out classes.
 
     Parameters
     ----------
     model : ZeroShotClassifier, peer, or a Pipeline that ends in one
-        Cloned and fitted once a fold; all steps of a pipeline are learned anew each time. What
-        its last step gives as a number stays as it is.
+        Cloned and fitted once per fold, with all steps of a pipeline. A penalty or temperature
+        that is a number stays as it is.
     X, y : array-like
         Training samples and their labels.
     """
@@ -67,9 +61,9 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
 
 
 def held_out_setting(last: Any, labels: np.ndarray, *, candidates: str) -> dict[str, Any]:
-    """Return the parameters that a classifier has in folds that hold out training classes.
+    """Return the parameters of a classifier in folds that hold out training classes.
 
-    Only classes with training samples are known, and scores are neither shifted nor refused.
+    Only classes with training samples are known. There is neither a penalty nor rejection.
     """
     given = last.prototypes
     known = Prototypes.one_hot(labels) if given is None else Prototypes.coerce(given)
@@ -89,8 +83,8 @@ def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.n
     """Return the samples to learn from and to score, for each fold of classes.
 
     A fold holds out the share of classes that is unseen in the end, between a tenth and a half:
-    the more of them compete, the more samples of seen classes they win, and the smaller a penalty
-    is needed. With far more unseen than seen classes the penalty comes out too large.
+    the more unseen classes compete, the smaller the penalty that is needed. With far more unseen
+    than seen classes the penalty is too large.
     """
     classes, codes = np.unique(labels, return_inverse=True)
     n_known = len(Prototypes.coerce(last.prototypes))
@@ -103,16 +97,16 @@ def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.n
         )
     given = getattr(last, "random_state", 0)
     seed = check_random_state(given).randint(2**31 - 1)
-    # Drawn by a hash of their values, so that the order they came in has no influence.
+    # A hash of the values makes the choice invariant to sample order.
     priorities = row_priorities(np.asarray(X), seed)
-    position = np.empty(len(labels), np.int64)  # of a sample among those of its class
+    position = np.empty(len(labels), np.int64)  # of a sample within its class
     for j in range(len(classes)):
         members = np.flatnonzero(codes == j)
         position[members[np.argsort(priorities[members])]] = np.arange(len(members))
     folds = []
     for _, held in KFold(n_folds, shuffle=True, random_state=seed).split(classes):
         out = np.isin(codes, held)
-        # The first of a class never goes: a class without samples would be an unseen one.
+        # The first sample of a class always stays, or the class would become unseen.
         spared = (position % _HELD_OUT == 1) & ~out
         if not spared.any():
             raise ValueError(_TOO_FEW)
@@ -123,7 +117,7 @@ def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.n
 def _scores(
     model: Any, last: Any, X: Any, labels: np.ndarray, train: np.ndarray, test: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return scores of held-out samples, their labels, the classes, and those seen in training."""
+    """Return scores of held-out samples, their labels, all classes, and the seen classes."""
     fold_model: Any = clone(model)
     classifier = fold_model[-1] if isinstance(model, Pipeline) else fold_model
     classifier.set_params(**held_out_setting(last, labels, candidates="all"))
@@ -141,7 +135,7 @@ def _scores(
 def _asked(
     fold: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], penalty: float, among_unseen: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores and right columns, among the candidates that the model will be asked about."""
+    """Return scores and true columns among the candidates of the final model."""
     S, truth, classes, seen = fold
     is_seen = np.isin(classes, seen)
     rows = np.full(len(truth), True)
@@ -150,20 +144,3 @@ def _asked(
     else:
         S = S - penalty * is_seen
     return S[rows], np.searchsorted(classes, truth[rows])
-
-
-def check_calibration(estimator: Any, *, may_be_auto: bool = True) -> None:
-    """Check the parameters that turn scores into decisions and probabilities."""
-    check_interval("seen_penalty", estimator.seen_penalty, -math.inf, or_auto=may_be_auto)
-    check_interval("temperature", estimator.temperature, 0, open_below=True, or_auto=may_be_auto)
-    if estimator.reject_below is not None:
-        check_interval("reject_below", estimator.reject_below, 0, 1)
-    if estimator.seen_prior is None:
-        return
-    check_interval("seen_prior", estimator.seen_prior, 0, 1, open_below=True, open_above=True)
-    if not is_auto(estimator.temperature) and estimator.temperature == 1.0:
-        raise ValueError(
-            "`seen_prior` shifts scores by the temperature, which must be fitted to them; got the "
-            'default of 1.0, far from the scale of most scores. Use temperature="auto", or pass '
-            "one that was."
-        )

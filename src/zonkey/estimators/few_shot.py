@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import fields
 from typing import Any, Self, cast
 
 import numpy as np
@@ -16,39 +17,33 @@ from ..core.fusion import (
     simulated_variances,
     worth_of_shots,
 )
-from ..core.labels import as_labels, encoded, placed_labels
+from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind
 from ..core.moments import Moments
 from ..core.projection import WeightPer, directed_projection
 from ..core.prototypes import Prototypes
-from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
+from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like, same_place
 from ..linalg.sylvester import Solution, Status
-from ..preprocessing.validation import check_labeled, validate_labeled
-from .base_validation import (
-    as_base,
-    joined_prototypes,
-    require_disjoint,
-    require_samples,
-    require_samples_like,
-)
-from .calibration import check_calibration
-from .diagnostics import warn_of_trouble
-from .few_shot_episodes import Learned, learn_tasks
-from .few_shot_task import Problem, Shots, Task
-from .known_labels import KnownLabels
-from .nearest_prototype import LinearScores
-from .probability import ProbabilityMixin
-from .semantics import SemanticMap, check_semantics, remembered_map, restricted
-from .validation import (
+from ..validation import (
     check_classes,
     check_count,
     check_interval,
-    check_learning_parameters,
+    check_labeled,
     check_option,
     is_auto,
+    validate_labeled,
 )
+from .few_shot_task import EpisodeSettings, Learned, Shots, SupportSet, Task, learn_tasks
+from .learning import (
+    SemanticMap,
+    check_shared_parameters,
+    remembered_map,
+    restricted,
+    warn_of_trouble,
+)
+from .scoring import LinearScores, ProbabilityMixin
 from .zero_shot import ZeroShotClassifier
 
-# What a model without any shot has in common with this one.
+# Parameters that the zero-shot model of the same novel classes shares.
 _SHARED = (
     *("competition", "rho", "alpha", "mu", "beta", "n_neighbors", "scaling", "forward_weight"),
     *("weight_per", "kernel", "gamma", "degree", "coef0", "prototype_transformer"),
@@ -60,85 +55,139 @@ _SHARED = (
 class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     """Few-shot classification by competitive bidirectional projection learning.
 
-    The base classes enter through their moments alone: three matrices, gathered once. In each of
-    several episodes, features of the novel classes are synthesized from the support set, and the
-    projection is refined on base, support and synthesized samples in competition; the projections
-    of the episodes are averaged. A sample is given the class whose projected prototype is nearest,
-    or, with `fusion`, whose center is, to which the shots contribute directly.
+    Base classes enter through their moments only: three matrices, gathered once. Each of several
+    episodes synthesizes features of the novel classes from the support set and refines the
+    projection on base, support and synthesized samples in competition. The projections of the
+    episodes are averaged. A sample is assigned to the class whose projected prototype is nearest,
+    or, with `fusion`, whose center is nearest, to which the shots contribute directly.
 
     Parameters
     ----------
     prototypes : mapping, DataFrame or Prototypes, default=None
-        A semantic vector for every novel class (others may be there too). None: those of the
-        base moments, or one-hot vectors where there is no base.
+        Semantic vector of every novel class; other classes may be included. None: those of the
+        base moments, or one-hot vectors without a base.
     base : Moments or BaseClasses, default=None
         Moments of the base classes. ``BaseClasses(moments)`` keeps their diagonalization for
         many fits. None: learn from the novel classes only, the paper's "BPL (novel)".
-    fusion : "auto", float >= 0 or None, default=None
-        None: a class is where its projected prototype is, as in the paper. Otherwise the
-        projected prototype is the prior of the class center and the shots are its evidence: the
-        center is (K x mean of the shots + n0 x projected prototype) / (K + n0), and this is n0,
-        how many shots a prototype is worth. "auto" measures it, as the within-class variance
-        over the squared error of prototypes: on the shots where some class has two, else by
-        simulated episodes on the base classes, which also count as one more class beside the
-        shots. Where the features were trained on the base
-        classes those episodes underrate prototypes; `worth_of_prototypes` measures it on
-        validation classes. With ``synthesis=None`` the shots act through `fusion` alone.
-    forward_weight, weight_per, kernel, gamma, degree, coef0, prototype_transformer
-        As for `ZeroShotClassifier`; what is learned of prototypes is learned from base classes.
-    synthesis : {"support", "base", None}, default="support"
-        Raw material of synthesis: the support set (Eq. generate1, SFSP1), samples of base
-        classes (Eq. generate, SFSP2), or no synthesis.
-    competition : {"second-best", "assigned", None}, default="second-best"
-        As for `ZeroShotClassifier`.
-    rho : float in [0, 1], default=0.5
-        Weight of the projected prototype in a synthesized sample.
-    alpha : float in [0, 1), default=0.1
-        Weight of the novel classes (support and synthesized) against the base classes.
-    mu : float in [0, 1), default=0.1
-        Strength of the push from the second best class.
-    beta : float >= 0, default=0.01
-        Ridge penalty.
+    fusion : float, "auto" or None, default=None
+        None: the center of a class is its projected prototype, as in the paper. A number n0 >= 0
+        tells how many shots a prototype is worth: the center is (K x mean of the K shots +
+        n0 x projected prototype) / (K + n0). "auto" estimates n0 as the within-class variance
+        divided by the squared error of prototypes: on the shots if some class has two, else on
+        simulated episodes of the base classes, which otherwise count as one more class. If the
+        features were trained on the base classes, these episodes underestimate n0; use
+        `worth_of_prototypes` on validation classes instead. With ``synthesis=None`` shots act
+        through `fusion` only. `fusion` requires base classes.
+    forward_weight : float, default=0.5
+        Share in [0, 1] of the error from features to semantics.
+    weight_per : {"sample", "class"}, default="sample"
+        Whether each sample or each class of the base gets equal weight.
+    kernel : {"linear", "rbf", "poly", "arccos", "precomputed"} or None, default=None
+        Kernel that compares prototypes, see `ZeroShotClassifier`; learned from base classes.
+    gamma : float, default=1.0
+        Width of the kernel.
+    degree : int, default=3
+        Degree of ``kernel="poly"``.
+    coef0 : float, default=1.0
+        Constant of ``kernel="poly"``.
+    prototype_transformer : transformer, default=None
+        Transformer applied to prototypes first, fitted on those of the base classes.
+    synthesis : {"support", "base"} or None, default="support"
+        Synthesize features from the support set (Eq. 19, generate1: SFSP1), from samples of
+        base classes (Eq. 1, generate: SFSP2), or not at all.
+    competition : {"second-best", "assigned"} or None, default="second-best"
+        How synthesized samples refine the projection, see `ZeroShotClassifier`.
+    rho : float, default=0.5
+        Weight in [0, 1] of the projected prototype in a synthesized sample.
+    alpha : float, default=0.1
+        Weight in [0, 1) of the novel classes (support and synthesized samples) relative to the
+        base classes.
+    mu : float, default=0.1
+        Strength in [0, 1) of the push from the second best class.
+    beta : float, default=0.01
+        Nonnegative ridge penalty.
     n_synthetic : int, default=5
-        Synthesized samples for each support sample.
+        Number of synthesized samples per support sample.
     n_neighbors : int, default=3
-        Base classes that a novel class takes samples from; for ``synthesis="base"``.
-    noise : float >= 0, default=0.1
+        Number of base classes whose samples are perturbed for a novel class, for
+        ``synthesis="base"``.
+    noise : float, default=0.1
         Length of the random vectors in the semantic space, relative to the spread of the
-        prototypes of base and novel classes; for ``synthesis="support"``.
-    scaling : {"squared-norm", None}, default="squared-norm"
-        Divide the projected prototype by the squared norm of W, as printed, or not at all.
+        prototypes of base and novel classes, for ``synthesis="support"``.
+    scaling : {"squared-norm"} or None, default="squared-norm"
+        Divide the projected prototype by the squared norm of W, as in the paper, or not at all.
     n_episodes : int, default=10
-        Episodes whose projections are averaged.
+        Number of episodes whose projections are averaged.
     candidates : {"novel", "all"} or list of labels, default="novel"
         Classes that `predict` chooses from.
     seen_penalty : float, default=0.0
-        Subtracted from the scores of base classes.
-    seen_prior, temperature, reject_below, reject_label
-        As for `ZeroShotClassifier`, but for "auto".
-    tie_tol, max_iter, tol
-        As for `ZeroShotClassifier`.
-    solver_tol : float >= 0, default=5e-7
-        Relative error that a step may leave in the projection, far below the noise of synthesis;
-        0 asks for rounding, at twice the time.
+        Number subtracted from the scores of base classes.
+    seen_prior : float, default=None
+        Probability in (0, 1) that a sample belongs to a base class, if known.
+    temperature : float, default=1.0
+        Positive divisor of the scores before the softmax.
+    reject_below : float, default=None
+        `predict` returns `reject_label` if the highest probability is below this number in
+        [0, 1].
+    reject_label : label, default=None
+        Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
+    tie_tol : float, default=0.001
+        Relative difference below which two losses count as tied.
+    max_iter : int, default=None
+        Maximum number of steps of Algorithm 1 per episode. None: 5, as in the paper.
+    tol : float, default=1e-4
+        Stop when the relative change of the projection is at most this.
+    solver_tol : float, default=5e-7
+        Relative error allowed in each solve, far below the noise of synthesis. 0 solves to
+        rounding, in twice the time.
     random_state : int, RandomState or None, default=None
-        Seeds the synthesis, which draws for the support samples in the order they come.
+        Seed of the synthesis, which depends on the order of the support samples.
 
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
+        Mean projection W of the episodes.
     fusion_ : float or None
-        How many shots a prototype counts for.
-    classes_ : ndarray
+        Number of shots that a prototype counts for.
+    classes_ : ndarray of shape (n_candidates,)
         The candidates.
     novel_classes_ : ndarray
         Classes of the support set.
-    seen_classes_, unseen_classes_ : ndarray
-        Base classes, and all others.
+    seen_classes_ : ndarray
+        Base classes.
+    unseen_classes_ : ndarray
+        All other classes.
     prototypes_ : Prototypes
+        Prototypes of all classes, before `prototype_transformer` and `kernel`.
+    seen_penalty_ : float
+        Penalty in use.
+    temperature_ : float
+        Temperature in use.
     n_iter_ : int
-        Steps taken, of all episodes together.
+        Number of steps of all episodes.
     n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    ZeroShotClassifier : Learns classes from prototypes only.
+    NearestSupport : Baseline without prototypes.
+    zonkey.presets.recommended_few_shot : Complete pipeline with preprocessing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey import FewShotClassifier, Moments
+    >>> rng = np.random.default_rng(0)
+    >>> hidden = rng.normal(size=(2, 8))  # what stripes and mane look like
+    >>> prototypes = {"horse": [0, 1], "tiger": [1, 0], "zebra": [1, 1], "okapi": [1, 0.3]}
+    >>> y = np.repeat(["horse", "tiger"], 20)
+    >>> X = np.array([prototypes[label] for label in y]) @ hidden + rng.normal(size=(40, 8)) / 5
+    >>> base = Moments.from_arrays(X, y, prototypes)
+    >>> shots = np.array([[1, 1], [1, 0.3]]) @ hidden
+    >>> model = FewShotClassifier(prototypes, base=base, random_state=0)
+    >>> model.fit(shots, ["zebra", "okapi"]).predict([[1.1, 0.9] @ hidden])
+    array(['zebra'], dtype='<U5')
     """
 
     def __init__(
@@ -211,21 +260,40 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from the support set: a few samples X (n x d) of novel classes, with labels y."""
-        (problem,) = self._problems([(X, y)])
-        (learned,) = self._projections([problem], [self._seed()])
-        return self._settle(problem, learned)
+        """Learn from a support set.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A few samples of novel classes.
+        y : array-like of shape (n_samples,)
+            Labels, none of them a base class.
+
+        Returns
+        -------
+        FewShotClassifier
+            The fitted estimator.
+        """
+        (support,) = self._support_sets([(X, y)])
+        (learned,) = self._projections([support], [self._seed()])
+        return self._settle(support, learned)
 
     def fit_tasks(self, tasks: Any, *, random_states: Any = None) -> list[Self]:
-        """Return a fitted copy of this model for each of many support sets, learned together.
+        """Learn many support sets together and return a fitted copy for each.
 
-        On a GPU hundreds of small problems cost little more than one.
+        On a GPU, hundreds of small tasks cost little more than one.
 
         Parameters
         ----------
         tasks : sequence of pairs (X, y)
+            Support sets.
         random_states : sequence of int, RandomState or None, default=None
-            One for each copy; None takes `random_state` for all.
+            One per task. None: `random_state` for all.
+
+        Returns
+        -------
+        list of FewShotClassifier
+            Fitted copies, in the order of the tasks.
         """
         tasks = list(tasks)
         states = [self.random_state] * len(tasks) if random_states is None else [*random_states]
@@ -239,54 +307,62 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         copies: list[Any] = [clone(template) for _ in states]
         for own, state in zip(copies, states, strict=True):
             own.set_params(random_state=state, base=self.base)
-        problems = self._problems(tasks, copies)
-        found = self._projections(problems, [own._seed() for own in copies])
-        settled = zip(copies, problems, found, strict=True)
-        return [own._settle(problem, learned) for own, problem, learned in settled]
+        supports = self._support_sets(tasks, copies)
+        found = self._projections(supports, [own._seed() for own in copies])
+        settled = zip(copies, supports, found, strict=True)
+        return [own._settle(support, learned) for own, support, learned in settled]
 
-    def _problems(self, tasks: list[Any], models: list[Self] | None = None) -> list[Problem]:
-        """Return support sets, checked; each of the models notes what it will be fitted on."""
+    def _support_sets(self, tasks: list[Any], models: list[Self] | None = None) -> list[SupportSet]:
+        """Return validated support sets; each model sets its `n_features_in_`."""
         self._check_parameters()
-        of_all = as_base(self.base)
-        problems = []
+        of_all = _as_base(self.base)
+        given = None if self.prototypes is None else Prototypes.coerce(self.prototypes)
+        supports = []
         for i, (X, y) in enumerate(tasks):
             model = self if models is None else models[i]
             X, y = validate_labeled(model, X, y)
             labels, codes = encoded(y, X)
             check_classes(y if is_device_array(y) else labels)
             base = self._checked_base(of_all, X)
-            known = joined_prototypes(self.prototypes, base, labels)
+            known = _joined_prototypes(given, base, labels)
             if base is not None:
-                require_disjoint(base, labels)
+                _require_disjoint(base, labels)
             semantics, base = self._lifted(known, labels, base)
             Y_u = semantics.coordinates(known.subset(labels).matrix).astype(np.float64)
-            problems.append(Problem(X, codes, labels, known, semantics, Y_u, base))
-        return problems
+            supports.append(SupportSet(X, codes, labels, known, semantics, Y_u, base))
+        return supports
 
-    def _settle(self, problem: Problem, learned: Learned) -> Self:
+    def _settle(self, support: SupportSet, learned: Learned) -> Self:
         """Set the fitted attributes."""
-        X, codes, base = problem.X, problem.codes, problem.base
-        shots = Shots.of(X, codes, problem.labels)
-        prior = placed_like(problem.Y_u, X) @ namespace(X).matrix_transpose(learned.W)
-        worth = self._worth(shots, shots.variance(X, codes), prior, base)
-        self._semantics, self.n_iter_ = problem.semantics, learned.n_iter
-        self._novel = KnownLabels(problem.labels, problem.labels[:0])
-        self.novel_classes_ = placed_labels(problem.labels, X)
-        seen = problem.labels[:0] if base is None else base.moments.seen_labels
-        self._set_known(problem.known, seen, like=X)
+        X, codes, base = support.X, support.codes, support.base
+        shots = Shots.of(X, codes, support.labels)
+        prior = placed_like(support.Y_u, X) @ namespace(X).matrix_transpose(learned.W)
+        self.fusion_ = self._worth(shots, shots.variance(X, codes), prior, base)
+        self._shots = shots if base is None else shots.joined(base.moments)
+        self._semantics, self.n_iter_ = support.semantics, learned.n_iter
+        self.novel_classes_ = placed_labels(support.labels, X)
         self.projection_ = namespace(X).astype(learned.W, X.dtype, copy=False)
         self.seen_penalty_, self.temperature_ = float(self.seen_penalty), float(self.temperature)
-        self._shots = shots if base is None else shots.joined(base.moments)
-        self.fusion_ = worth
+        seen = support.labels[:0] if base is None else base.moments.seen_labels
+        self._set_known(support.known, seen, like=X)
         return self
 
     def worth_of_prototypes(self, X: Any, y: Any) -> float:
-        """Return how many shots a prototype is worth, measured on other classes: validation ones.
+        """Estimate how many shots a prototype is worth on validation classes.
 
-        X and y are samples, at least two of some class, of classes that are neither base classes
-        nor to be tested. The result is a value for `fusion`.
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples of classes that are neither base nor test classes, at least two of some class.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        float
+            A value for `fusion`.
         """
-        base = as_base(self.base)
+        base = _as_base(self.base)
         if base is None:
             raise ValueError(
                 "The worth of prototypes is that of a projection learned from base classes; got "
@@ -294,10 +370,10 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             )
         self._check_parameters()
         X, y = check_labeled(self, X, y)
-        require_samples_like(base, X)
+        _require_samples_like(base, X)
         novel, codes = encoded(y, X)
-        require_disjoint(base, novel)
-        known = joined_prototypes(self.prototypes, base, novel)
+        _require_disjoint(base, novel)
+        known = _joined_prototypes(self.prototypes, base, novel)
         semantics, base = self._lifted(known, novel, base)
         W = self._base_projection(base).value
         Y = semantics.coordinates(known.subset(novel).matrix).astype(np.float64)
@@ -312,20 +388,32 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         return worth
 
     def zero_shot(self, classes: Any, *, random_state: Any = None) -> ZeroShotClassifier:
-        """Return this model without any shot: a zero-shot classifier of novel classes.
+        """Return a zero-shot classifier of novel classes with the parameters of this model.
 
-        Fitted on the base classes with the same weights and candidates. Features are synthesized
-        from base samples, the only ones there are, and as many as `ZeroShotClassifier` makes:
-        `n_synthetic` counts for each shot here.
+        It is fitted on the base classes with the same weights and candidates. Features are
+        synthesized from base samples, with the default `n_synthetic` of `ZeroShotClassifier`,
+        because here `n_synthetic` counts per shot.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,)
+            Labels of the novel classes.
+        random_state : int, RandomState or None, default=None
+            Determines which base samples are perturbed.
+
+        Returns
+        -------
+        ZeroShotClassifier
+            Fitted classifier of the novel classes.
         """
-        base = as_base(self.base)
+        base = _as_base(self.base)
         if base is None:
             raise ValueError(
                 "Zero-shot learning needs base classes; got base=None. Pass their moments."
             )
         labels = np.unique(as_labels(classes))
-        require_disjoint(base, labels)
-        known = joined_prototypes(self.prototypes, base, labels)
+        _require_disjoint(base, labels)
+        known = _joined_prototypes(self.prototypes, base, labels)
         parameters = {name: getattr(self, name) for name in _SHARED}
         taking_part = np.concatenate([base.prototypes.labels, labels])
         return ZeroShotClassifier(
@@ -339,7 +427,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     def _lifted(
         self, known: Prototypes, novel: np.ndarray, base: BaseClasses | None
     ) -> tuple[SemanticMap, BaseClasses | None]:
-        """Return what is done to prototypes, and the base classes after it."""
+        """Return the map of prototypes, and the base classes under mapped prototypes."""
         if base is None:
             return SemanticMap.of(self, known, novel), None
 
@@ -353,30 +441,35 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         plain = (None, None, base.per)
         if (self.kernel, self.prototype_transformer, self.weight_per) == plain:
             return SemanticMap(None, None, None), base
-        # A precomputed kernel names its columns by the classes there are.
+        # The columns of a precomputed kernel depend on the known classes.
         columns = known.labels if self.kernel == "precomputed" else None
         return remembered_map(self, base, columns, learned)
 
-    def _projections(self, problems: list[Problem], seeds: list[int]) -> list[Learned]:
-        """Return what is learned from each of the support sets, and warn of trouble."""
+    def _projections(self, supports: list[SupportSet], seeds: list[int]) -> list[Learned]:
+        """Return what is learned from each support set, and warn of trouble."""
         if self.fusion is not None and self.synthesis is None:
-            initial = [self._base_projection(problem.base) for problem in problems]
+            initial = [self._base_projection(support.base) for support in supports]
             learned = [Learned(one.value, 0, np.empty(0), {one.status}) for one in initial]
         else:
-            tasks = [Task.of(p.X, p.codes, p.Y_u, p.base) for p in problems]
-            learned = learn_tasks(self, tasks, seeds)
-        # In the order of their definition, so that the same one is always named.
+            tasks = [Task.of(s.X, s.codes, s.Y_u, s.base) for s in supports]
+            learned = learn_tasks(self._episode_settings(), tasks, seeds)
+        # In the order of their definition, so that the warning is always the same.
         statuses = [status for status in Status if any(status in one.statuses for one in learned)]
         mu = np.concatenate([np.empty(0), *(one.mu for one in learned)])
         warn_of_trouble(statuses, mu, beta=self.beta, mu=self._mu())
         return learned
 
+    def _episode_settings(self) -> EpisodeSettings:
+        derived: dict[str, Any] = {"mu": self._mu(), "forward": self.forward_weight}
+        names = {field.name for field in fields(EpisodeSettings)} - derived.keys()
+        return EpisodeSettings(**{name: getattr(self, name) for name in names}, **derived)
+
     def _seed(self) -> int:
         return check_random_state(self.random_state).randint(2**31 - 1)
 
     def _base_projection(self, base: BaseClasses | None) -> Solution:
-        """Return W of the base classes alone, the prior that shots are weighed against."""
-        assert base is not None  # `fusion` asks for it
+        """Return W of the base classes alone, the prior of the class centers."""
+        assert base is not None  # checked by `_checked_base`
         key = ("projection", self.beta, self.forward_weight)
         return base.remembered(
             key,
@@ -386,7 +479,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     def _worth(
         self, shots: Shots, variance: float, prior: np.ndarray, base: BaseClasses | None
     ) -> float | None:
-        """Return n0, how many shots a prototype counts for."""
+        """Return n0, the number of shots that a prototype counts for."""
         if self.fusion is None or not is_auto(self.fusion):
             return self.fusion
         assert base is not None
@@ -397,8 +490,8 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         worth = worth_of_shots(prior, shots.means, shots.counts, variance, of_base)
         if np.isnan(worth):
             raise ValueError(
-                'fusion="auto" measures how samples of a class differ; got one sample a class, in '
-                "the support set and in the base, or a single base class. Pass a number."
+                'fusion="auto" measures how samples of a class differ; got one sample per class, '
+                "in the support set and in the base, or a single base class. Pass a number."
             )
         return worth
 
@@ -412,34 +505,27 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         means, counts = self._shots.aligned(known.labels, dtype)
         return LinearScores.of_distances(posterior_centers(prior, means, counts, self.fusion_))
 
-    def _candidate_labels(
+    def _named_candidates(
         self,
-        prototypes: Prototypes,
-        seen: np.ndarray,  # noqa: ARG002
-    ) -> np.ndarray:
-        named = {"novel": self._novel.candidates, "all": prototypes.labels}
-        if isinstance(self.candidates, str) and self.candidates in named:
-            return named[self.candidates]
-        if np.ndim(self.candidates) and len(self.candidates):
-            return prototypes.subset(self.candidates).labels
-        raise ValueError(
-            '`candidates` must be "novel", "all" or a list of at least one label; '
-            f"got {self.candidates!r}. A single label goes into a list."
-        )
+        known: Prototypes,
+        seen: np.ndarray,
+        one_hot: bool,  # noqa: ARG002
+    ) -> dict[str, np.ndarray]:
+        return {"novel": np.setdiff1d(self._shots.labels, seen), "all": known.labels}
 
     def _checked_base(self, base: BaseClasses | None, X: Array) -> BaseClasses | None:
         if base is not None:
-            require_samples_like(base, X)
+            _require_samples_like(base, X)
             if is_auto(self.fusion) and is_device_array(X):
                 raise ValueError(
                     'fusion="auto" is measured on the host; got samples in '
                     f"{place_of(X)}. Pass a number, such as `worth_of_prototypes` gives."
                 )
             if self.synthesis == "base":
-                require_samples(base)
+                _require_samples(base)
         elif self.fusion is not None:
             raise ValueError(
-                "`fusion` weighs shots against prototypes projected by what base classes taught; "
+                "`fusion` requires base classes, which the projection is learned from; "
                 f"got fusion={self.fusion!r} and base=None. Pass the moments of base classes."
             )
         elif self.synthesis == "base":
@@ -449,28 +535,104 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             )
         elif self.alpha == 0:
             raise ValueError(
-                "`alpha` must be above 0 where there are no base classes; got 0 and base=None, "
+                "`alpha` must be above 0 without base classes; got 0 and base=None, "
                 "which leaves nothing to learn from. Raise `alpha`, or pass `base`."
             )
         return base
 
     def _mu(self) -> float:
-        """Return the weight of the push, which only the second-best rule has."""
+        """Return the weight of the push, which only "second-best" has."""
         return self.mu if self.competition == "second-best" else 0.0
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        return tags
 
     def _check_parameters(self) -> None:
         check_option("synthesis", self.synthesis, ("support", "base", None))
         check_option("competition", self.competition, ("second-best", "assigned", None))
-        check_learning_parameters(self)
-        check_semantics(self)
-        check_calibration(self, may_be_auto=False)
+        check_shared_parameters(self, may_be_auto=False)
         if self.fusion is not None:
             check_interval("fusion", self.fusion, 0, or_auto=True)
         check_interval("noise", self.noise, 0)
         check_interval("solver_tol", self.solver_tol, 0)
         check_count("n_episodes", self.n_episodes, 1)
+
+
+def _as_base(base: Any) -> BaseClasses | None:
+    """Return the base as BaseClasses, or None."""
+    if base is None or isinstance(base, BaseClasses):
+        return base
+    if isinstance(base, Moments):
+        return BaseClasses(base)
+    raise TypeError(
+        f"`base` must be Moments, BaseClasses or None; got {type(base).__name__}. "
+        "Gather Moments(prototypes).update(X_base, y_base)."
+    )
+
+
+def _joined_prototypes(given: Any, base: BaseClasses | None, labels: np.ndarray) -> Prototypes:
+    """Return the given prototypes completed by those of the base, or one-hot ones."""
+    if given is None:
+        return Prototypes.one_hot(labels) if base is None else base.moments.prototypes
+    given = Prototypes.coerce(given)
+    if base is None:
+        return given
+    _require_agreement(given, base.prototypes)
+    others = np.setdiff1d(base.moments.prototypes.labels, given.labels)
+    return given.extended(base.moments.prototypes.subset(others)) if others.size else given
+
+
+def _require_samples_like(base: BaseClasses, X: Array) -> None:
+    """Reject a support set from another feature space, array library or device."""
+    if base.moments.n_features != X.shape[1]:
+        raise ValueError(
+            f"The support set must have the {base.moments.n_features} features of the base "
+            f"classes; got {X.shape[1]}. Use the same encoder for both."
+        )
+    sums = base.moments.class_sums
+    if not same_place(sums, X):
+        raise ValueError(
+            f"The support set must be where the base classes are, {place_of(sums)}; got "
+            f"{place_of(X)}. Move the samples, or take `to_numpy()` of the base moments."
+        )
+
+
+def _require_disjoint(base: BaseClasses, novel: np.ndarray) -> None:
+    """Reject novel classes that are also base classes."""
+    overlap = np.intersect1d(base.moments.seen_labels, novel)
+    if overlap.size:
+        raise ValueError(
+            f"Novel classes must not be among the base classes; {listed(overlap)} came in "
+            "both. Leave them out of the base moments, or out of the support set."
+        )
+
+
+def _require_samples(base: BaseClasses) -> None:
+    """Reject base classes without a raw sample to perturb."""
+    labels = base.prototypes.labels
+    kept = [base.moments.samples_of(label).shape[0] for label in labels.tolist()]
+    empty = labels[[n == 0 for n in kept]]
+    if empty.size:
+        raise ValueError(
+            'synthesis="base" needs a raw sample of every base class; the moments keep none of '
+            f"{listed(empty)} (n_reserve={base.moments.n_reserve}). Gather them again with a "
+            'larger `n_reserve`, or use synthesis="support".'
+        )
+
+
+def _require_agreement(given: Prototypes, of_base: Prototypes) -> None:
+    """Reject prototypes of base classes that differ from those of the base moments."""
+    if given.n_dimensions != of_base.n_dimensions:
+        raise ValueError(
+            f"Prototypes must have the {of_base.n_dimensions} dimensions of the base prototypes; "
+            f"got {given.n_dimensions}. Use the same semantic space, or moments.with_prototypes."
+        )
+    require_same_kind(labels=given.labels, prototypes=of_base.labels)
+    both = np.intersect1d(given.labels, of_base.labels)
+    if not both.size:
+        return
+    # Within float32 precision, because either may have been stored in float32.
+    near = np.isclose(given.subset(both).matrix, of_base.subset(both).matrix, rtol=1e-5)
+    other = both[~near.all(axis=1)]
+    if other.size:
+        raise ValueError(
+            f"Prototypes of base classes must be those of the base moments; {listed(other)} came "
+            "with others. Leave base classes out, or pass moments.with_prototypes(prototypes)."
+        )

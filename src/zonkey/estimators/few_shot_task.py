@@ -1,41 +1,50 @@
-"""One few-shot task: its shots, and the coordinates in which learning from them is cheap."""
+"""Few-shot tasks: support sets, their coordinates, and the episodes that learn from them.
+
+Each episode synthesizes features of the novel classes and refines the projection in competition.
+Episodes of tasks of the same shape run together, as many at a time as memory allows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from ..core.algorithm1 import Course, Rule, learn
+from ..core.episodes import Episodes
 from ..core.frame import BaseClasses, Frame, frame_without_base
 from ..core.fusion import within_class_variance
 from ..core.moments import Moments, class_sums
-from ..core.projection import NormalEquations
+from ..core.projection import NormalEquations, directed_projection
 from ..core.prototypes import Prototypes
-from ..linalg.arrays import Array, counts_by_code, namespace, placed_like
-from .semantics import SemanticMap
+from ..core.synthesis import Synthesized, synthesize, synthesize_from_support
+from ..linalg.arrays import (
+    Array,
+    available_cores,
+    counts_by_code,
+    is_device_array,
+    namespace,
+    placed_like,
+)
+from ..linalg.sylvester import Status
+from .learning import SemanticMap
+
+# Numbers in the arrays of all episodes learned at a time: 512 MB on the host, 16 GB on a device.
+_ON_HOST, _ON_DEVICE = 2**26, 2**31
+_COPIES = 8  # of W that a solver holds
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """A support set as it was given, and what is known of its classes.
+class SupportSet:
+    """A support set as given, and the prototypes of its classes.
 
-    Attributes
-    ----------
-    X : array of shape (N_u, d)
-    codes : array of shape (N_u,)
-        Position in `labels` of each sample, where the samples are.
-    labels : ndarray of shape (q,)
-        Novel classes, in sorted order.
-    known : Prototypes
-        Of all classes.
-    semantics : SemanticMap
-        What is done to prototypes.
-    Y_u : ndarray of shape (q, k)
-        Those of the novel classes after it.
-    base : BaseClasses or None
-        After it, too.
+    `X` (N_u x d) and `codes` (N_u), the position in `labels` of each sample, are where the samples
+    are. `labels` (q) are the novel classes in sorted order, `known` the prototypes of all classes.
+    `Y_u` (q x k) are the novel prototypes mapped by `semantics`, `base` the base classes under it.
     """
 
     X: Array
@@ -59,14 +68,14 @@ class Task:
 
     @classmethod
     def of(cls, X_u: Array, codes: Array, Y_u: np.ndarray, base: BaseClasses | None) -> Task:
-        """Express support samples, with their rows of Y_u, and prototypes in a fitting frame."""
+        """Express support samples and prototypes in the coordinates of a frame."""
         xp = namespace(X_u)
         X_u = xp.astype(X_u, xp.float64, copy=False)
         frame = frame_without_base(X_u, Y_u) if base is None else base.frame(Y_u)
         return cls(frame, frame.features(X_u), codes, frame.semantics(Y_u), base)
 
     def initial_equations(self) -> NormalEquations:
-        """Return what W^(0) is learned from: the base classes, or the support set without any."""
+        """Return the equations of W^(0): of the base classes, or of the support set if no base."""
         if self.base is not None:
             return self.frame.equations
         xp = namespace(self.X_u)
@@ -76,7 +85,7 @@ class Task:
 
     @cached_property
     def spread(self) -> float:
-        """How far apart the prototypes are, those of base classes among them."""
+        """Spread of the prototypes of novel and base classes."""
         Y = self.Y_u
         if self.base is not None:
             of_base = self.base.prototypes.matrix.astype(np.float64)
@@ -84,22 +93,13 @@ class Task:
         return spread_of(Y)
 
     def placed(self, M: np.ndarray) -> Array:
-        """Return numbers of the host where the samples are."""
+        """Return a host array in the library and place of the samples."""
         return placed_like(M, self.X_u)
 
 
 @dataclass(frozen=True, eq=False)
 class Shots:
-    """Mean and number of the samples of each class that has some.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (m,)
-        In sorted order.
-    means : array of shape (m, d)
-        Where the samples are.
-    counts : ndarray of shape (m,)
-    """
+    """Mean (m x d) and number (m) of the samples per class, in sorted order of the labels."""
 
     labels: np.ndarray
     means: Array
@@ -107,14 +107,14 @@ class Shots:
 
     @classmethod
     def of(cls, X: Array, codes: Array, labels: np.ndarray) -> Shots:
-        """Take them from samples with their positions in the sorted `labels`."""
+        """Compute them from samples and their positions in the sorted `labels`."""
         counts = counts_by_code(codes, len(labels))
         xp = namespace(X)
         sums = class_sums(xp.astype(X, xp.float64, copy=False), codes, len(labels))
         return cls(labels, sums / placed_like(counts.astype(np.float64), sums)[:, None], counts)
 
     def joined(self, moments: Moments) -> Shots:
-        """Return these and the classes of moments."""
+        """Return these and the classes of `moments`."""
         rows = np.flatnonzero(moments.counts)
         labels = np.concatenate([self.labels, moments.prototypes.labels[rows]])
         counts = np.concatenate([self.counts, moments.counts[rows]])
@@ -127,13 +127,13 @@ class Shots:
         return Shots(labels[order], means, counts[order])
 
     def variance(self, X: Array, codes: Array) -> float:
-        """Return how far samples are from the mean of their class: a squared length."""
+        """Return the variance of samples around the mean of their class."""
         xp = namespace(X)
         apart = xp.astype(X, xp.float64, copy=False) - xp.take(self.means, codes, axis=0)
         return within_class_variance(float(xp.sum(apart * apart)), self.counts)
 
     def aligned(self, labels: np.ndarray, dtype: Any) -> tuple[Array, np.ndarray]:
-        """Return means and counts of these classes, zero for those without a sample."""
+        """Return means and counts of these classes; zero for a class without a sample."""
         rows = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
         known = self.labels[rows] == labels
         xp = namespace(self.means)
@@ -145,9 +145,219 @@ class Shots:
 def spread_of(Y: np.ndarray) -> float:
     """Return the root mean squared distance of prototypes from their mean.
 
-    Of a single prototype, or of equal ones, it is their length, which is all there is to go by.
+    A single prototype, or equal ones, have no spread; their length is returned instead.
     """
     deviations = Y - Y.mean(axis=0)
     if not deviations.any():
         deviations = Y
     return float(np.sqrt(np.mean(np.sum(deviations**2, axis=1))))
+
+
+@dataclass(frozen=True)
+class EpisodeSettings:
+    """Parameters of the episodes, as the estimator names them.
+
+    `mu` is 0 without a push, `forward` is `forward_weight`.
+    """
+
+    synthesis: str | None
+    competition: Rule
+    rho: float
+    alpha: float
+    mu: float
+    beta: float
+    n_synthetic: int
+    n_neighbors: int
+    noise: float
+    scaling: str | None
+    n_episodes: int
+    forward: float
+    tie_tol: float
+    max_iter: int | None
+    tol: float
+    solver_tol: float
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of distinct episodes: without synthesis nothing is random."""
+        return 1 if self.synthesis is None else self.n_episodes
+
+    @property
+    def n_per_sample(self) -> int:
+        """Number of synthesized samples per support sample."""
+        return 0 if self.synthesis is None else self.n_synthetic
+
+    def size(self, task: Task) -> int:
+        """Return about how many numbers one episode holds: samples, losses and projections."""
+        n_u, d = task.X_u.shape
+        n = n_u * (1 + self.n_per_sample)
+        return d * (3 * n + _COPIES * task.Y_u.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """The result for one task.
+
+    `W` (d x k) is the mean over all episodes in the original coordinates. `n_iter` counts the
+    steps of all episodes, `mu` has one entry per step. `statuses` are those of all equations
+    solved for this task or together with it.
+    """
+
+    W: Array
+    n_iter: int
+    mu: np.ndarray
+    statuses: set[Status]
+
+
+def learn_tasks(
+    settings: EpisodeSettings, tasks: Sequence[Task], seeds: Sequence[int]
+) -> list[Learned]:
+    """Learn tasks over the same base classes, those of the same shape together."""
+    groups: dict[Any, list[int]] = {}
+    for i, task in enumerate(tasks):
+        # Without base classes each task has its own frame; on the host one task fills the cache.
+        together = task.base is not None and is_device_array(task.X_u)
+        alone = id(task.base) if together else i
+        shape = (tuple(task.X_u.shape), tuple(task.Y_u.shape), together, alone)
+        groups.setdefault(shape, []).append(i)
+    found: dict[int, Learned] = {}
+    for members in groups.values():
+        for part in _parts(settings, tasks, members):
+            own = _learn_together(settings, [tasks[i] for i in part], [seeds[i] for i in part])
+            found.update(zip(part, own, strict=True))
+    return [found[i] for i in range(len(tasks))]
+
+
+def _parts(
+    settings: EpisodeSettings, tasks: Sequence[Task], members: list[int]
+) -> Iterator[list[int]]:
+    """Yield tasks whose episodes fit into memory together."""
+    first = tasks[members[0]]
+    number = max(1, _budget(first) // (settings.size(first) * settings.n_distinct))
+    for start in range(0, len(members), number):
+        yield members[start : start + number]
+
+
+def _budget(task: Task) -> int:
+    return _ON_DEVICE if is_device_array(task.X_u) else _ON_HOST
+
+
+def _learn_together(
+    settings: EpisodeSettings, tasks: list[Task], seeds: list[int]
+) -> list[Learned]:
+    first = tasks[0]
+    initial = directed_projection(first.initial_equations(), settings.beta, settings.forward)
+    at_once = max(1, _budget(first) // (settings.size(first) * len(tasks)))
+    numbers = range(settings.n_distinct)
+    courses = [
+        (len(part), _course(settings, tasks, seeds, initial.value, part))
+        for part in (numbers[i : i + at_once] for i in range(0, len(numbers), at_once))
+    ]
+    total: Array = sum(n * course.W for n, course in courses)
+    W = total / len(numbers)
+    mu = [np.reshape(np.moveaxis(c.mu, 1, 0), (len(tasks), -1)) for _, c in courses]
+    mu = np.concatenate(mu, axis=1)
+    statuses = {initial.status}.union(*(course.statuses for _, course in courses))
+    taken = ~np.isnan(mu)
+    return [
+        Learned(task.frame.lift(W[t, :, :]), int(taken[t].sum()), mu[t][taken[t]], statuses)
+        for t, task in enumerate(tasks)
+    ]
+
+
+def _course(
+    settings: EpisodeSettings, tasks: list[Task], seeds: list[int], W: Array, numbers: range
+) -> Course:
+    """Run some of the episodes of all tasks."""
+    xp = namespace(W)
+    first = tasks[0]
+    X_u = xp.stack([task.X_u for task in tasks])
+    codes = xp.stack([task.codes for task in tasks])
+    Y_u = xp.stack([task.placed(task.Y_u) for task in tasks])
+    # One generator per episode: results do not depend on which tasks are learned together.
+    generators = [[np.random.default_rng([seed, h]) for h in numbers] for seed in seeds]
+    if settings.synthesis == "base" and first.base is not None:
+        made = _from_base(settings, tasks, W, generators)
+    else:
+        noise = _noise_of_all(settings, tasks, generators)
+        made = synthesize_from_support(
+            W, Y_u, X_u, codes, noise, rho=settings.rho, scaling=settings.scaling
+        )
+    episodes = Episodes(
+        first.frame.equations,
+        made,
+        Y_u,
+        (X_u, codes),
+        beta=settings.beta,
+        tie_tol=settings.tie_tol,
+        rule=settings.competition,
+        solver_tol=settings.solver_tol,
+        forward=settings.forward,
+    )
+    return learn(
+        episodes,
+        W,
+        alpha=settings.alpha,
+        mu=settings.mu,
+        max_iter=settings.max_iter,
+        tol=settings.tol,
+    )
+
+
+def _noise_of_all(
+    settings: EpisodeSettings, tasks: list[Task], generators: list[list[np.random.Generator]]
+) -> Array:
+    """Return the random vectors of all tasks, of shape (T, E, m, N_u, k')."""
+    if len(tasks) == 1:
+        drawn = [_noise(settings, tasks[0], generators[0])]
+    else:  # on a GPU, drawing takes longer than learning
+        with ThreadPoolExecutor(available_cores()) as pool:
+            drawn = list(pool.map(partial(_noise, settings), tasks, generators))
+    return tasks[0].placed(np.stack(drawn))
+
+
+def _noise(
+    settings: EpisodeSettings, task: Task, generators: list[np.random.Generator]
+) -> np.ndarray:
+    """Return the random vectors epsilon_i of Eq. 19 (generate1), of shape (E, m, N_u, k')."""
+    m = settings.n_per_sample
+    k = task.frame.V.shape[0]
+    size = (m, task.codes.shape[0], k)
+    scale = settings.noise * task.spread / k**0.5
+    drawn = np.stack([rng.normal(scale=scale, size=size) for rng in generators])
+    return task.frame.semantics(drawn)
+
+
+def _from_base(
+    settings: EpisodeSettings,
+    tasks: list[Task],
+    W: Array,
+    generators: list[list[np.random.Generator]],
+) -> Synthesized:
+    """Synthesize from samples of base classes (Eq. 1, generate), task by task."""
+    xp = namespace(W)
+    made = []
+    for task, own in zip(tasks, generators, strict=True):
+        base = task.base
+        assert base is not None  # checked by `fit`
+        shots = task.codes.shape[0] / len(task.Y_u)
+        Y_s = task.frame.semantics(base.prototypes.matrix.astype(np.float64))
+        made.append(
+            [
+                synthesize(
+                    W,
+                    task.placed(task.Y_u),
+                    task.placed(Y_s),
+                    base.samples,
+                    rho=settings.rho,
+                    n_neighbors=settings.n_neighbors,
+                    n_synthetic=round(settings.n_synthetic * shots),
+                    scaling=settings.scaling,
+                    rng=rng,
+                )
+                for rng in own
+            ]
+        )
+    features = xp.stack([xp.stack([one.features for one in own]) for own in made])
+    targets = xp.stack([own[0].targets[None, :] for own in made])
+    return replace(made[0][0], features=features, targets=targets)

@@ -19,14 +19,20 @@ from ..linalg.arrays import (
     squared_distances,
 )
 from ..metrics import per_class_accuracy
-from ..preprocessing.validation import validate_labeled, validate_samples
-from .known_labels import KnownLabels
-from .nearest_prototype import best_columns
-from .validation import check_classes, check_option, check_top
+from ..validation import (
+    check_classes,
+    check_option,
+    check_top,
+    validate_labeled,
+    validate_samples,
+)
+from .scoring import best_columns, labels_at
 
 
 class NearestSupport(ClassifierMixin, BaseEstimator):
-    """Give a sample the class of the nearest support sample, or of the nearest class mean.
+    """Nearest-neighbor baseline of few-shot learning, without prototypes.
+
+    A sample is assigned to the class of the nearest support sample, or of the nearest class mean.
 
     Parameters
     ----------
@@ -35,18 +41,46 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray
+    classes_ : ndarray of shape (n_classes,)
+        Labels in sorted order.
     references_ : ndarray of shape (n_references, n_features)
+        Support samples or class means.
     reference_codes_ : ndarray of shape (n_references,)
         Position in `classes_` of the class of each reference.
     n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    FewShotClassifier : Uses prototypes and base classes too.
+    sklearn.neighbors.NearestCentroid : The nearest class mean in scikit-learn.
+
+    Examples
+    --------
+    >>> from zonkey import NearestSupport
+    >>> model = NearestSupport("mean").fit([[0, 0], [0, 2], [3, 1]], ["cat", "cat", "owl"])
+    >>> model.predict([[1, 1], [2, 1]])
+    array(['cat', 'owl'], dtype='<U3')
     """
 
     def __init__(self, reference: str = "sample") -> None:
         self.reference = reference
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Keep the support set, or the mean of each class."""
+        """Store the support set, or the mean of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Support samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        NearestSupport
+            The fitted estimator.
+        """
         check_option("reference", self.reference, ("sample", "mean"))
         X, y = validate_labeled(self, X, y)
         check_classes(y)
@@ -54,7 +88,6 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
         if self.reference == "mean":
             X = _class_means(X, codes, len(labels))
             codes = placed_like(np.arange(len(labels)), X)
-        self._labels = KnownLabels(labels, labels)
         self.classes_ = placed_labels(labels, X)
         self.references_, self.reference_codes_ = X, codes
         return self
@@ -62,28 +95,73 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Array:
         """Return minus the squared distance to the nearest reference of each class.
 
-        With two classes it is the difference of the second score and the first.
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples,)
+            Scores, columns in the order of `classes_`. With two classes, the second score minus
+            the first.
         """
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> Array:
-        """Return the class of the nearest reference."""
+        """Return the class of the nearest reference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted labels.
+        """
         scores = self._scores(X)
-        return self._labels.at(namespace(scores).argmax(scores, axis=1))
+        return labels_at(self.classes_, namespace(scores).argmax(scores, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the mean of the per-class accuracies, as the other estimators do."""
+        """Return the mean of the per-class accuracies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples within their class.
+
+        Returns
+        -------
+        float
+            Mean over the classes of `y` of the share of correct predictions.
+        """
         return per_class_accuracy(y, self.predict(X), sample_weight=sample_weight)
 
     def predict_top(self, X: Any, k: int | None = None) -> Array:
-        """Return the k classes with the nearest references, nearest first, shape (n, k).
+        """Return the `k` classes with the nearest references, nearest first.
 
-        None: five, or all of them where there are fewer.
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        k : int, default=None
+            Number of classes. None: five, or all of them if there are fewer.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, k)
+            Labels in ascending order of their distances.
         """
         scores = self._scores(X)
         k = check_top(k, scores.shape[1])
-        return self._labels.at(best_columns(scores, k))
+        return labels_at(self.classes_, best_columns(scores, k))
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -92,7 +170,7 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
         references = xp.astype(placed_like(self.references_, X), X.dtype, copy=False)
         codes = placed_like(self.reference_codes_, X)
         distances = squared_distances(X, references)
-        return -_nearest_of_class(distances, codes, len(self._labels.candidates))
+        return -_nearest_of_class(distances, codes, self.classes_.shape[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -110,7 +188,7 @@ def _class_means(X: Array, codes: Array, n_classes: int) -> Array:
 
 
 def _nearest_of_class(distances: Array, codes: Array, n_classes: int) -> Array:
-    """Return the least distance to a reference of each class."""
+    """Return the smallest distance to a reference of each class."""
     xp = namespace(distances)
     if not is_device_array(distances):
         return np.stack([distances[:, codes == j].min(axis=1) for j in range(n_classes)], axis=1)

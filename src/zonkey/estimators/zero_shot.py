@@ -19,141 +19,161 @@ from ..core.projection import directed_projection
 from ..core.prototypes import Prototypes
 from ..core.synthesis import Synthesized, perturbed, raw_material
 from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
-from ..preprocessing.validation import check_labeled, validate_labeled, validate_samples
-from .calibration import calibrate, check_calibration, needs_calibration
-from .diagnostics import print_step, warn_of_trouble
-from .nearest_prototype import LinearScores, NearestPrototypeMixin
-from .probability import ProbabilityMixin
-from .semantics import check_semantics, seen_through
-from .validation import check_classes, check_learning_parameters, check_option
+from ..validation import (
+    check_classes,
+    check_labeled,
+    check_option,
+    needs_calibration,
+    validate_labeled,
+    validate_samples,
+)
+from .calibration import calibrate
+from .learning import check_shared_parameters, mapped_classes, warn_of_trouble
+from .scoring import LinearScores, ProbabilityMixin
 
 _DIRECTIONS = ("both", "forward", "reverse")
-_RESERVE = 64  # raw samples kept a class, so that what is perturbed varies between classes
+_RESERVE = 64  # raw samples kept per class, so that the perturbed ones vary between classes
 
 
-class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator):
+class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
     """Zero-shot classification by competitive bidirectional projection learning.
 
-    Learns a projection W between a semantic space and the feature space from the labeled
-    samples of seen classes. With W, features of the unseen classes are synthesized from
-    samples of their semantic neighbors, and W is refined on them in competition. A sample
-    is given the class whose projected prototype W y is nearest.
+    The model learns a projection W between a semantic space and the feature space from labeled
+    samples of seen classes. With W, it synthesizes features of the unseen classes from samples of
+    semantically similar seen classes, and refines W on them in competition (Algorithm 1). A sample
+    is assigned to the class whose projected prototype W y is nearest.
 
     Parameters
     ----------
     prototypes : mapping, DataFrame or Prototypes, default=None
-        A semantic vector for every class, seen and unseen: ``{label: vector}``, a DataFrame
+        Semantic vector of every class, seen and unseen: ``{label: vector}``, a DataFrame
         indexed by label, or ``Prototypes(labels, matrix)``. Classes without a sample in
-        `y` are the unseen ones. None gives each class of `y` an axis of its own; there is no
-        unseen class then.
+        `y` are the unseen ones. None: one-hot vectors of the classes in `y`, without any
+        unseen class.
     direction : {"both", "forward", "reverse"}, default="both"
-        Which errors W minimizes: both (BPL), from features to semantics (FPL; compared in
-        the semantic space), or from semantics to features (RPL). Synthesis and competition
-        belong to "both" and are left out otherwise, as in the paper.
-    forward_weight : float in [0, 1], default=0.5
-        Share of the error from features to semantics in ``direction="both"``. Half is the paper's
-        BPL; toward 0 the model becomes RPL, and with ``weight_per="class"`` the regression
-        of class means on prototypes ("exemplars"); toward 1 its W becomes that of FPL, which
-        compares in the semantic space, however.
+        Errors that W minimizes: both (BPL), from features to semantics (FPL, which compares
+        in the semantic space), or from semantics to features (RPL). Only "both" uses
+        synthesis and competition, as in the paper.
+    forward_weight : float, default=0.5
+        Share in [0, 1] of the error from features to semantics for ``direction="both"``.
+        0.5 is the paper's BPL. 0 gives the W of RPL, or, with ``weight_per="class"``, the
+        regression of class means on prototypes. 1 gives the W of FPL, but samples are still
+        compared in the feature space.
     weight_per : {"sample", "class"}, default="sample"
-        What all weighs the same: each sample, as in the paper, or each class, which then counts
-        as one sample, for seen classes of very different sizes. `alpha` and `beta` are relative
-        to the number of samples or of classes accordingly.
-    kernel : {"linear", "rbf", "poly", "arccos", "precomputed", None}, default=None
-        Compare prototypes by a kernel: they are lifted, exactly, into the span that the seen
-        classes have in its feature space, whose coordinates are those of `projection_` and
-        `embed` then. "precomputed": the prototypes are rows of a kernel matrix over all
-        classes, in sorted order of the labels. None: as they are.
-    gamma : float >= 0, default=1.0
-        Width of the kernel: in units of 1 / (median squared distance of seen prototypes) for
-        "rbf", of 1 / (their mean squared length) for "poly".
-    degree, coef0 : int, float, default=3, 1.0
-        Of ``kernel="poly"``: (gamma y'z + coef0)^degree.
+        Whether each sample, as in the paper, or each class gets equal weight. "class" suits
+        seen classes of very different sizes. `alpha` and `beta` are relative to the number
+        of samples or of classes accordingly.
+    kernel : {"linear", "rbf", "poly", "arccos", "precomputed"} or None, default=None
+        Kernel that compares prototypes. They are lifted exactly to the span of the seen
+        classes in its feature space; `projection_` and `embed` then use these coordinates.
+        "precomputed": prototypes are rows of a kernel matrix over all classes, in sorted
+        order of the labels. None: no kernel.
+    gamma : float, default=1.0
+        Nonnegative width of the kernel, in units of 1 / (median squared distance of seen
+        prototypes) for "rbf" and of 1 / (their mean squared length) for "poly".
+    degree : int, default=3
+        Degree of ``kernel="poly"``, ``(gamma y'z + coef0)^degree``.
+    coef0 : float, default=1.0
+        Constant of ``kernel="poly"``.
     prototype_transformer : transformer, default=None
-        What is done to prototypes first, learned from the seen ones, such as
+        Transformer applied to prototypes first, fitted on those of the seen classes. Example:
         ``FeatureNormalizer(power=0.5, center=True)``.
-    synthesis : {"perturb", None}, default="perturb"
-        Synthesize features for unseen classes by perturbation (SFSP), or not (BPL0).
-    competition : {"second-best", "assigned", "entropy", None}, default="second-best"
-        How synthesized samples refine W. "second-best": pulled to the best class, pushed
+    synthesis : {"perturb"} or None, default="perturb"
+        Synthesize features of unseen classes by perturbation (SFSP), or not at all (BPL0).
+    competition : {"second-best", "assigned", "entropy"} or None, default="second-best"
+        How synthesized samples refine W. "second-best": pulled to the best class and pushed
         from the second best (the paper's BPL). None: pulled only (BPL1). "assigned": pulled to
-        the class they were made for ("w/o ambiguity handling"). "entropy": minimum entropy.
-    rho : float in [0, 1], default=0.5
-        Length of the perturbation.
-    alpha : float in [0, 1), default=0.1
-        Weight of the synthesized samples against the seen ones.
-    mu : float in [0, 1), default=0.1
-        Strength of the push from the second best class.
-    beta : float >= 0, default=0.01
-        Ridge penalty on W.
+        the class they were synthesized for ("w/o ambiguity handling"). "entropy": minimum
+        entropy.
+    rho : float, default=0.5
+        Length of the perturbation, in [0, 1].
+    alpha : float, default=0.1
+        Weight in [0, 1) of the synthesized samples relative to the seen ones.
+    mu : float, default=0.1
+        Strength in [0, 1) of the push from the second best class.
+    beta : float, default=0.01
+        Nonnegative ridge penalty on W.
     n_neighbors : int, default=3
-        Seen classes that an unseen class takes samples from.
+        Number of seen classes whose samples are perturbed for an unseen class.
     n_synthetic : int, default=15
-        Synthesized samples a class (or a neighbor, see `synthetic_per`). A neighbor class
-        with fewer samples than needed uses each of them equally often.
+        Number of synthesized samples per class, or per neighbor (see `synthetic_per`). If a
+        neighbor has fewer samples, each of them is used equally often.
     synthetic_per : {"class", "neighbor"}, default="class"
-        What `n_synthetic` counts; the paper can be read both ways.
-    scaling : {"squared-norm", None}, default="squared-norm"
-        Divide the perturbation by the squared norm of W, as printed, or not at all.
+        What `n_synthetic` counts; the paper allows both readings.
+    scaling : {"squared-norm"} or None, default="squared-norm"
+        Divide the perturbation by the squared norm of W, as in the paper, or not at all.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from: zero-shot, generalized zero-shot, or any others.
+        Classes that `predict` chooses from: "unseen" is zero-shot, "all" is generalized
+        zero-shot classification.
     seen_penalty : float or "auto", default=0.0
-        Subtracted from the scores of seen classes (calibration of generalized zero-shot).
-        "auto": the penalty of the best harmonic mean when whole classes, and some samples of the
-        others, are held out of the training data. Where features are preprocessed by what was
-        learned from labels, let `ZeroShotSearchCV` calibrate the pipeline as a whole.
-    seen_prior : float in (0, 1), default=None
-        How often samples of seen classes will come, where that is known: their scores are
-        raised by `temperature` times the log odds, so that one fitted to the scores is needed;
-        ``seen_penalty="auto"`` stands for even odds.
-    temperature : float > 0 or "auto", default=1.0
-        Scores are divided by it before they become probabilities. "auto": the value of the
-        highest likelihood on held-out classes.
-    reject_below : float in [0, 1], default=None
-        `predict` answers `reject_label` where the highest probability is below this.
+        Number subtracted from the scores of seen classes, to calibrate generalized zero-shot
+        classification. "auto" maximizes the harmonic mean on training classes and samples that
+        are held out. If a preprocessing step learns from labels, let `ZeroShotSearchCV`
+        calibrate the whole pipeline instead.
+    seen_prior : float, default=None
+        Probability in (0, 1) that a sample belongs to a seen class, if known. Adds
+        `temperature` times the log odds to the scores of seen classes, so the temperature must
+        be fitted to the scores. ``seen_penalty="auto"`` assumes even odds.
+    temperature : float or "auto", default=1.0
+        Positive divisor of the scores before the softmax. "auto" maximizes the likelihood on
+        held-out classes.
+    reject_below : float, default=None
+        `predict` returns `reject_label` if the highest probability is below this number in
+        [0, 1].
     reject_label : label, default=None
-        None: "unknown" where labels are text, -1 where they are numbers.
-    tie_tol : float >= 0, default=0.001
+        Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
+    tie_tol : float, default=0.001
         Relative difference below which two losses count as tied.
     max_iter : int, default=None
-        Steps of Algorithm 1 (None: 5, as in the paper), or of gradient descent for
-        ``competition="entropy"`` (None: 100).
-    tol : float >= 0, default=1e-4
-        Stop when W changes relatively by no more than this; for "entropy", when the
-        gradient has shrunk to this share.
+        Maximum number of steps: of Algorithm 1 (None: 5, as in the paper), or of gradient
+        descent for ``competition="entropy"`` (None: 100).
+    tol : float, default=1e-4
+        Stop when the relative change of W is at most this; for "entropy", when the gradient
+        has shrunk by this factor.
     random_state : int, RandomState or None, default=None
-        Which seen samples are perturbed.
+        Determines which seen samples are perturbed.
     verbose : int, default=0
-        Print the objective after every step.
+        Print the objective after every step if positive.
 
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
-        The matrix W. Like the other arrays, and labels that are numbers, it is in the array
-        library and on the device of the training samples.
-    classes_ : ndarray
+        The matrix W. Arrays and numeric labels are in the array library and on the device of
+        the training samples.
+    classes_ : ndarray of shape (n_candidates,)
         The candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Labels with and without a sample in the training data.
+    seen_classes_ : ndarray
+        Labels with a training sample.
+    unseen_classes_ : ndarray
+        Labels with a prototype and no training sample.
     prototypes_ : Prototypes
-        The prototypes of all of them, as given.
-    seen_penalty_, temperature_ : float
-        What is used: as given, or as chosen on held-out classes.
+        Prototypes of all classes, before `prototype_transformer` and `kernel`.
+    seen_penalty_ : float
+        Penalty in use: the parameter, or the number chosen on held-out classes.
+    temperature_ : float
+        Temperature in use: the parameter, or the number chosen on held-out classes.
     is_transductive_ : bool
         Whether unlabeled samples took part in training (`fit_transductive`).
     objective_ : ndarray of shape (n_iter_ + 1,)
-        The objective before and after each step (Eq. erplobj over 1 + gamma); empty where
-        the fit is closed-form.
+        Objective before and after each step (Eq. 2, erplobj, divided by 1 + gamma). Empty if
+        the fit is in closed form.
     n_iter_ : int
-        Steps taken.
+        Number of steps.
     mu_ : ndarray of shape (n_iter_,)
-        The `mu` of each step: smaller than the parameter where competition would have left
-        too little curvature (a warning says so), 0 where the model has no push.
+        `mu` of each step. Smaller than the parameter if competition would have left too little
+        curvature (with a warning); 0 if the model has no push.
     changes_ : ndarray of shape (n_iter_,)
         Relative change of the projection in each step.
     converged_ : bool
-        Whether `tol` was reached; a closed-form fit always has.
+        Whether `tol` was reached. Always True for a fit in closed form.
     n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    FewShotClassifier : Learns novel classes from prototypes and a few samples.
+    zonkey.model_selection.ZeroShotSearchCV : Chooses parameters on held-out classes.
+    zonkey.presets.recommended : Complete pipeline with preprocessing and search.
 
     Examples
     --------
@@ -237,16 +257,43 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn the projection from the samples X (n x d) of seen classes and their labels y."""
+        """Learn the projection from samples of seen classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels, each with a prototype.
+
+        Returns
+        -------
+        ZeroShotClassifier
+            The fitted estimator.
+        """
         X, moments, calibration = self._prepared(X, y)
-        return self._learn(moments, calibration, X.dtype)
+        return self._learn(moments.prototypes, moments, calibration, X.dtype)
 
     def fit_transductive(self, X: Any, y: Any, X_unlabeled: Any) -> Self:
-        """Learn also from samples of unseen classes whose labels are not known.
+        """Learn also from unlabeled samples of unseen classes.
 
-        They take the place of synthesized ones: classes compete for them in the same way, as in
-        DIPL, the preliminary version of the paper. What such a model scores on these samples
-        does not compare with models that never saw them; `is_transductive_` tells them apart.
+        They replace the synthesized samples: classes compete for them in the same way, as in
+        DIPL, the preliminary version of the paper. Accuracies on these samples are not comparable
+        with those of inductive models; `is_transductive_` tells them apart.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples of seen classes.
+        y : array-like of shape (n_samples,)
+            Labels, each with a prototype.
+        X_unlabeled : array-like of shape (n_unlabeled, n_features)
+            Samples of unseen classes.
+
+        Returns
+        -------
+        ZeroShotClassifier
+            The fitted estimator.
         """
         if self.synthesis is None or self.direction != "both" or self.competition == "assigned":
             raise ValueError(
@@ -266,18 +313,8 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
                 f"{len(moments.seen_labels)} classes has samples. Add prototypes, or use fit(X, y)."
             )
         X_unlabeled = placed_like(validate_samples(self, X_unlabeled, reset=False), X)
-        return self._learn(moments, calibration, X.dtype, unlabeled=X_unlabeled)
-
-    def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, dict[str, float]]:
-        self._check_parameters()
-        X, y = validate_labeled(self, X, y)
-        moments = self._gather(X, y)
-        return X, moments, self._calibrated(X, y)
-
-    def gather(self, X: Any, y: Any) -> Moments:
-        """Return the moments that `fit(X, y)` learns from; changes nothing here."""
-        self._check_parameters()
-        return self._gather(*check_labeled(self, X, y))
+        known = moments.prototypes
+        return self._learn(known, moments, calibration, X.dtype, unlabeled=X_unlabeled)
 
     def fit_moments(self, moments: Moments | BaseClasses) -> Self:
         """Learn the projection from moments instead of raw samples.
@@ -285,9 +322,15 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         Parameters
         ----------
         moments : Moments or BaseClasses
-            Their prototypes are replaced by this estimator's own where it has some, so that
-            one set of moments serves several semantic spaces. ``BaseClasses(moments)`` keeps
-            factorizations, neighbors and samples for further fits with other parameters.
+            Moments of the training samples. Their prototypes are replaced by those of this
+            estimator, if it has any, so one set of moments serves several semantic spaces.
+            ``BaseClasses(moments)`` keeps factorizations, neighbors and samples for further fits
+            with other parameters.
+
+        Returns
+        -------
+        ZeroShotClassifier
+            The fitted estimator.
         """
         self._check_parameters()
         if not isinstance(moments, Moments | BaseClasses):
@@ -295,34 +338,61 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
                 f"`fit_moments` takes Moments; got {type(moments).__name__}. Use fit(X, y) for raw "
                 "samples, or Moments(prototypes).update(X, y)."
             )
-        A0 = _moments_of(moments).A0
-        vars(self).pop("feature_names_in_", None)  # of an earlier fit; moments know no names
-        self.n_features_in_ = A0.shape[0]
-        return self._learn(moments, self._calibrated(None, None), A0.dtype)
+        gathered = _moments_of(moments)
+        known = gathered.prototypes
+        if self.prototypes is not None:
+            known = Prototypes.coerce(self.prototypes)
+        vars(self).pop("feature_names_in_", None)  # of an earlier fit; moments have no names
+        self.n_features_in_ = gathered.n_features
+        dtype = gathered.class_sums.dtype
+        return self._learn(known, moments, self._calibrated(None, None), dtype)
+
+    def gather(self, X: Any, y: Any) -> Moments:
+        """Return the moments that `fit` learns from, without changing the estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels, each with a prototype.
+
+        Returns
+        -------
+        Moments
+            Moments for `fit_moments`.
+        """
+        self._check_parameters()
+        return self._gather(*check_labeled(self, X, y))
 
     @property
     def uses_scatter(self) -> bool:
-        """Whether a fit needs A0, the scatter of the features, and its decomposition."""
+        """Whether the weights of a fit involve A0, the scatter of the features."""
         return self._forward() > 0
 
-    def training_prototypes(self, y: Any) -> Prototypes:
-        """Return the prototypes that a fit on labels `y` uses: those given, or one-hot ones."""
-        if self.prototypes is None:
-            return Prototypes.one_hot(y)
-        return Prototypes.coerce(self.prototypes)
+    def _needs_scatter(self) -> bool:
+        # A0 is the most expensive sum of a fit. Without weight on the forward error, only
+        # competition reads it, for the objective.
+        return self.uses_scatter or self._synthesizes()
+
+    def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, dict[str, float]]:
+        self._check_parameters()
+        X, y = validate_labeled(self, X, y)
+        moments = self._gather(X, y)
+        return X, moments, self._calibrated(X, y)
 
     def _gather(self, X: Array, y: Array) -> Moments:
-        # scikit-learn rejects integers in an object array
+        # scikit-learn rejects integers in an object array.
         labels = y if is_device_array(y) else as_labels(y)
         check_classes(labels)
-        prototypes = self.training_prototypes(distinct(labels))
-        # Raw samples are kept only where they will be perturbed.
+        given = self.prototypes
+        known = Prototypes.one_hot(distinct(labels)) if given is None else Prototypes.coerce(given)
+        # Raw samples are needed for synthesis only.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
-        return Moments.from_arrays(X, labels, prototypes, n_reserve=n_reserve, seed=self._seed())
+        return Moments.from_arrays(X, labels, known, n_reserve=n_reserve, seed=self._seed())
 
     def _calibrated(self, X: Any, y: Any) -> dict[str, float]:
-        """Return penalty and temperature, from held-out classes where they are to be chosen."""
-        chosen = {name: getattr(self, name) for name in ("seen_penalty", "temperature")}
+        """Return penalty and temperature, chosen on held-out classes if "auto"."""
         if needs_calibration(self):
             if X is None:
                 raise ValueError(
@@ -335,10 +405,11 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
                     f"samples in {place_of(X)}. Fit on NumPy arrays, or pass numbers."
                 )
             return calibrate(self, X, y)
-        return {name: float(value) for name, value in chosen.items()}
+        return {"seen_penalty": float(self.seen_penalty), "temperature": float(self.temperature)}
 
     def _learn(
         self,
+        known: Prototypes,
         source: Moments | BaseClasses,
         calibration: dict[str, float],
         dtype: Any,
@@ -346,13 +417,11 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         unlabeled: Array | None = None,
     ) -> Self:
         moments = _moments_of(source)
-        known, seen = moments.prototypes, moments.seen_labels
-        if self.prototypes is not None:
-            known = Prototypes.coerce(self.prototypes)
+        seen = moments.seen_labels
         self._candidate_labels(known, seen)  # fails early
-        semantics, base = seen_through(self, known, source)
+        semantics, base = mapped_classes(self, known, source)
         competes = self._synthesizes() and len(base.moments.unseen_labels)
-        # For a single equation the solver knows a cheaper way; here there are more to come.
+        # A single equation has a cheaper solver than the decomposition that several share.
         several = competes or isinstance(source, BaseClasses)
         frame = base.frame(_unseen(base), rotate=bool(self.uses_scatter and several))
         initial = directed_projection(frame.equations, self.beta, self._forward())
@@ -364,9 +433,9 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         statuses = {initial.status} | course.statuses
         warn_of_trouble(statuses, course.mu.tolist(), beta=self.beta, mu=self._mu())
         self._semantics = semantics
+        self._in_semantic_space = self.direction == "forward"
         self.seen_penalty_ = calibration["seen_penalty"]
         self.temperature_ = calibration["temperature"]
-        self._set_known(known, seen, like=W)
         self.projection_ = namespace(W).astype(W, dtype, copy=False)
         self.n_iter_ = len(course.changes)
         self.objective_ = placed_like(np.asarray(course.objective, np.float64), W)
@@ -374,6 +443,7 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         self.changes_ = placed_like(course.changes, W)
         self.converged_ = course.converged
         self.is_transductive_ = unlabeled is not None
+        self._set_known(known, seen, like=W)
         return self
 
     def _refined(
@@ -391,7 +461,7 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         options: dict[str, Any] = {
             "max_iter": self.max_iter,
             "tol": self.tol,
-            "on_step": print_step if self.verbose else None,
+            "on_step": _print_step if self.verbose else None,
         }
         if self.competition == "entropy":
             objective = EntropyObjective(
@@ -435,43 +505,41 @@ class ZeroShotClassifier(ProbabilityMixin, NearestPrototypeMixin, BaseEstimator)
         return self._semantics.coordinates(prototypes.matrix)
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        if self.direction != "forward":
+        if not self._in_semantic_space:
             return super()._linear_scores(known, dtype)
-        W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
-        return LinearScores.of_distances(self._placed_coordinates(known, dtype), W)
+        return LinearScores.of_distances(self._placed_coordinates(known), self.projection_)
 
     def _forward(self) -> float:
-        """Return the share of the forward error, which `direction` may settle."""
+        """Return the share of the forward error, which `direction` may fix."""
         return {"forward": 1.0, "reverse": 0.0}.get(self.direction, self.forward_weight)
 
     def _synthesizes(self) -> bool:
         return self.direction == "both" and self.synthesis is not None
 
     def _mu(self) -> float:
-        """Return the weight of the push, which only the second-best rule has."""
+        """Return the weight of the push, which only "second-best" has."""
         return self.mu if self.competition == "second-best" else 0.0
 
     def _seed(self) -> int:
         return check_random_state(self.random_state).randint(2**31 - 1)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        return tags
 
     def _check_parameters(self) -> None:
         check_option("direction", self.direction, _DIRECTIONS)
         check_option("synthesis", self.synthesis, ("perturb", None))
         check_option("competition", self.competition, ("second-best", "assigned", "entropy", None))
         check_option("synthetic_per", self.synthetic_per, ("class", "neighbor"))
-        check_learning_parameters(self)
-        check_semantics(self)
-        check_calibration(self)
+        check_shared_parameters(self, may_be_auto=True)
         if self.competition == "entropy" and self._synthesizes() and self.forward_weight != 0.5:
             raise ValueError(
                 'competition="entropy" weighs both errors equally; got '
                 f"forward_weight={self.forward_weight}. Use 0.5, or another competition."
             )
+
+
+def _print_step(step: int, objective: float, change: float) -> None:
+    print(  # noqa: T201
+        f"[zonkey] step {step}: objective {objective:.6g}, relative change of W {change:.2e}"
+    )
 
 
 def _moments_of(source: Moments | BaseClasses) -> Moments:

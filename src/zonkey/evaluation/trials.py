@@ -21,8 +21,8 @@ from ..core.frame import BaseClasses
 from ..core.labels import as_labels, listed
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
-from ..estimators.validation import check_count
 from ..linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
+from ..validation import check_count
 
 PathLike = str | os.PathLike[str]
 

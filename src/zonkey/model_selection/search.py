@@ -31,11 +31,11 @@ from ..core.frame import BaseClasses
 from ..core.labels import as_labels
 from ..core.moments import Moments
 from ..estimators import FewShotClassifier, ZeroShotClassifier
-from ..estimators.calibration import calibrate, held_out_setting, needs_calibration
-from ..estimators.nearest_prototype import NearestPrototypeMixin
-from ..estimators.validation import check_count
+from ..estimators.calibration import calibrate, held_out_setting
+from ..estimators.scoring import NearestPrototypeMixin
 from ..linalg.arrays import is_device_array, place_of
 from ..metrics import per_class_accuracy
+from ..validation import check_count, needs_calibration
 from .splits import ClassKFold
 
 Point = dict[str, Any]

@@ -1,8 +1,7 @@
-"""Power, centering and unit length of features, in that order, as one transformer."""
+"""Power, centering and unit length of features, as one transformer."""
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..linalg.arrays import Array, namespace, placed_like
-from .validation import validate_samples
+from ..validation import check_interval, validate_samples
 
 __all__ = ["FeatureNormalizer"]
 
@@ -22,9 +21,9 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    power : float, optional
-        Replace x by sign(x) abs(x)^power; above 0. 0.5 tames the long tail of features that
-        come out of a rectifier. None: leave the values as they are.
+    power : float, default=None
+        Replace x by sign(x) abs(x)^power, with a power above 0. 0.5 shortens the long tail of
+        rectified features. None: keep the values.
     center : bool, default=False
         Subtract the mean of the training samples, taken after the power.
     norm : {"l2", None}, default="l2"
@@ -33,22 +32,26 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,) or None
-        What is subtracted, in float64; None with `center=False`.
+        Mean that is subtracted, in float64. None with `center=False`.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, where `X` had names that are all strings.
+        Feature names, if `X` has names that are all strings.
+
+    See Also
+    --------
+    WithinClassWhitener : Scales down directions that vary within classes.
+    sklearn.preprocessing.Normalizer : Unit length only.
 
     Notes
     -----
-    scikit-learn has the last two steps as `StandardScaler(with_std=False)` and `Normalizer`, and
-    they may be chained in a `Pipeline`. Here the recipe is one step of a pipeline with three
-    parameters, so that a search can switch each part on and off by value and cannot get the
-    order wrong. Row lengths are computed so that tiny or huge rows reach length 1 as well, where
-    `Normalizer` leaves rows shorter than about 1e-6 (float32) or 2e-15 (float64) unscaled.
+    scikit-learn offers the last two steps as `StandardScaler(with_std=False)` and `Normalizer`.
+    As one step with three parameters, a search can switch each part on and off, and the order is
+    always right. Tiny and huge rows reach length 1 too, while `Normalizer` leaves rows shorter
+    than about 1e-6 (float32) or 2e-15 (float64) unscaled.
 
-    float32 and float64 are kept, anything else becomes float64. The input is never changed.
-    Torch tensors, and arrays of other array-API libraries, come out where they came in.
+    float32 and float64 are kept, other types become float64. The input is never changed. Torch
+    tensors and other array API arrays keep their library and device.
 
     Examples
     --------
@@ -67,14 +70,14 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.norm = norm
 
     def fit(self, X: Any, y: Any = None) -> FeatureNormalizer:  # noqa: ARG002
-        """Learn the mean of the training samples, where centering is on.
+        """Learn the mean of the training samples, if `center` is True.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Training features.
         y : None
-            Ignored; present for pipelines.
+            Ignored; present for API consistency.
 
         Returns
         -------
@@ -86,7 +89,7 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mean_ = None
         if self.center:
             xp = namespace(X)
-            # float32 sums over many samples lose digits, hence the wider accumulator
+            # float32 sums over many samples lose digits.
             self.mean_ = xp.sum(self._powered(X), axis=0, dtype=xp.float64) / X.shape[0]
         return self
 
@@ -113,22 +116,19 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.power is None:
             return X
         xp = namespace(X)
-        # a numpy float64 scalar as exponent would turn float32 into float64
+        # A NumPy float64 scalar as exponent would turn float32 into float64.
         return xp.copysign(xp.abs(X) ** float(self.power), X)
 
     def _check_parameters(self) -> None:
-        power, center, norm = self.power, self.center, self.norm
-        is_number = isinstance(power, Real) and not isinstance(power, bool)
-        if power is not None and not (is_number and 0 < power < np.inf):
+        if self.power is not None:
+            check_interval("power", self.power, 0, open_below=True)
+        if not isinstance(self.center, bool | np.bool_):
             raise ValueError(
-                f"power must be a finite number above 0, got {power!r}. "
-                "Use for instance 0.5, or None to leave the values as they are."
+                f"`center` must be True or False; got {self.center!r}. Pass one of these."
             )
-        if not isinstance(center, bool | np.bool_):
-            raise ValueError(f"center must be True or False, got {center!r}. Pass one of these.")
-        if norm is not None and norm != "l2":
+        if self.norm is not None and self.norm != "l2":
             raise ValueError(
-                f"norm must be 'l2' or None, got {norm!r}. "
+                f"`norm` must be 'l2' or None; got {self.norm!r}. "
                 "For other norms put sklearn.preprocessing.Normalizer after norm=None."
             )
 
@@ -140,10 +140,9 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def _to_unit_rows(X: Array) -> Array:
-    """Scale the rows of X to length 1 in place; rows of zeros stay."""
+    """Scale the rows of X to length 1 in place; rows of zeros stay zero."""
     xp = namespace(X)
-    # Dividing by the largest entry first keeps squares from under- or overflowing.
-    # sklearn.preprocessing.normalize guards against neither.
+    # Division by the largest entry first prevents under- and overflow of squares.
     for order in (np.inf, 2):
         size = xp.linalg.vector_norm(X, axis=1, keepdims=True, ord=order)
         X /= xp.where(size > 0, size, xp.ones_like(size))

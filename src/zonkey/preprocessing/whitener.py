@@ -1,8 +1,7 @@
-"""Within-class whitening: let every direction vary equally inside a class."""
+"""Within-class whitening: equal variance of all directions within classes."""
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,36 +18,44 @@ from ..linalg.arrays import (
     namespace,
     placed_like,
 )
-from .validation import validate_labeled, validate_samples
+from ..validation import check_interval, validate_labeled, validate_samples
 
 __all__ = ["WithinClassWhitener"]
 
 
 class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Multiply by (S_w + shrinkage * m I)^(-1/2), S_w being the pooled within-class covariance.
+    """Whiten features by their pooled within-class covariance.
 
-    Directions in which samples of one class differ (pose, light, background) are scaled down, so
-    that distances tell classes apart. What is learned from seen classes serves unseen ones too: how
-    samples of a class vary depends little on the class.
+    Samples are multiplied by (S_w + shrinkage * m I)^(-1/2), with the pooled within-class
+    covariance S_w and the mean m of its eigenvalues. Directions in which samples of one class
+    differ (pose, light, background) are scaled down. Within-class variation depends little on the
+    class, so the matrix learned from seen classes serves unseen ones too.
 
     Parameters
     ----------
     shrinkage : float, default=4.0
-        At least 0: how far the covariance is drawn toward a multiple of the identity, in units of
-        m, the mean of its eigenvalues. 0 whitens fully, which needs more samples than dimensions;
-        a large value leaves the features as they are, but for their scale.
+        Nonnegative weight of the identity, in units of m. 0 whitens fully, which needs more
+        samples than dimensions; a large value changes little but the scale.
 
     Attributes
     ----------
     whitening_ : ndarray of shape (n_features, n_features)
-        The symmetric matrix that rows are multiplied by, in float64. Its scale is such that a
-        covariance of nothing but its mean eigenvalue would leave lengths as they are.
+        Symmetric matrix that rows are multiplied by, in float64. Scaled so that a covariance m I
+        gives the identity.
     n_features_in_ : int
+        Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, if `X` has names that are all strings.
+
+    See Also
+    --------
+    FeatureNormalizer : Power, centering and unit length.
+    sklearn.discriminant_analysis.LinearDiscriminantAnalysis : Classifier with the same covariance.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from zonkey.preprocessing import WithinClassWhitener
     >>> X = np.array([[0.0, -3.0], [0.0, 3.0], [1.0, -3.0], [1.0, 3.0]])  # the second is noise
     >>> whitener = WithinClassWhitener(shrinkage=0.1).fit(X, ["a", "a", "b", "b"])
     >>> np.round(np.diag(whitener.whitening_), 2).tolist()
@@ -59,15 +66,21 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         self.shrinkage = shrinkage
 
     def fit(self, X: Any, y: Any) -> WithinClassWhitener:
-        """Learn how samples vary inside their classes.
+        """Learn the within-class covariance.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Training features.
         y : array-like of shape (n_samples,)
-            Class of each sample.
+            Labels.
+
+        Returns
+        -------
+        WithinClassWhitener
+            The fitted transformer.
         """
-        self._check_parameters()
+        check_interval("shrinkage", self.shrinkage, 0)
         X, y = validate_labeled(self, X, y)
         xp = namespace(X)
         labels, codes = encoded(y, X)
@@ -77,11 +90,11 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         deviations = X - xp.take(means, codes, axis=0)
         values, vectors = xp.linalg.eigh(deviations.T @ deviations / X.shape[0])
         mean = float(xp.mean(values))
-        # One sample a class, or copies of it: nothing is known of how classes vary.
+        # With one distinct sample per class there is no within-class variation to learn.
         if mean <= epsilon(X) * float(xp.mean(X * X)):
             self.whitening_ = identity_like(vectors)
             return self
-        # Rounding leaves eigenvalues of zero slightly negative.
+        # Rounding makes zero eigenvalues slightly negative.
         shrinkage = float(self.shrinkage)
         level = xp.maximum(values, xp.zeros_like(values)) / mean + shrinkage
         least = xp.full_like(values, epsilon(X) * values.shape[0])
@@ -90,19 +103,21 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         return self
 
     def transform(self, X: Any) -> Array:
-        """Return the whitened features, in the float type, and in the place, of X."""
+        """Whiten samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Whitened features, in the float type, library and device of `X`.
+        """
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False)
         return X @ namespace(X).astype(placed_like(self.whitening_, X), X.dtype)
-
-    def _check_parameters(self) -> None:
-        shrinkage = self.shrinkage
-        is_number = isinstance(shrinkage, Real) and not isinstance(shrinkage, bool)
-        if not (is_number and 0 <= shrinkage < np.inf):
-            raise ValueError(
-                f"shrinkage must be a finite number of at least 0, got {shrinkage!r}. Use for "
-                "instance 4.0, or choose it on validation classes."
-            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

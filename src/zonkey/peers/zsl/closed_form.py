@@ -14,9 +14,9 @@ from ...core.labels import as_labels
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
 from ...estimators.calibration import calibrate
-from ...estimators.nearest_prototype import NearestPrototypeMixin
-from ...estimators.validation import check_classes, check_interval, is_auto
+from ...estimators.scoring import NearestPrototypeMixin
 from ...linalg.sylvester import Solution, Status
+from ...validation import check_classes, check_interval, is_auto
 
 _STACK = 4  # from `warnings.warn` up to the line that called `fit`
 
@@ -68,12 +68,9 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         if is_auto(penalty):
             penalty = calibrate(self, X, labels)["seen_penalty"]
         self.seen_penalty_ = float(penalty)
-        self._set_known(known, moments.seen_labels)
         vars(self).update(learned)
+        self._set_known(known, moments.seen_labels)
         return self
-
-    def _penalty(self) -> float:
-        return self.seen_penalty_
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         """Return the fitted attributes by name, `projection_` in the dtype of the samples."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
-from ...estimators.nearest_prototype import LinearScores
-from ...estimators.validation import check_interval
+from ...estimators.scoring import LinearScores
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
+from ...validation import check_interval
 from .closed_form import ClosedFormPeer, not_offered, value_of
 
 

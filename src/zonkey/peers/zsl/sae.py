@@ -9,10 +9,10 @@ import numpy as np
 
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
-from ...estimators.nearest_prototype import LinearScores
-from ...estimators.validation import check_option
+from ...estimators.scoring import LinearScores
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
+from ...validation import check_option
 from .closed_form import ClosedFormPeer, value_of
 
 _DIRECTIONS = ("feature-to-semantic", "semantic-to-feature")
@@ -79,6 +79,7 @@ class SAE(ClosedFormPeer):
     """
 
     _non_negative = ("lam",)
+    _in_semantic_space: bool
 
     def __init__(
         self,
@@ -101,18 +102,18 @@ class SAE(ClosedFormPeer):
         A = Factor.of(moments.A0).transformed(scale=self.lam)
         solution = solve(A, Factor.of(moments.B0), (1 + self.lam) * moments.C0)
         decoder = value_of(solution, "Remove features that hardly vary, or change `lam`.")
-        return {"projection_": decoder.astype(dtype)}
+        semantic = self.direction == "feature-to-semantic"
+        return {"projection_": decoder.astype(dtype), "_in_semantic_space": semantic}
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         centers = known.matrix.astype(dtype)
-        if self.direction == "semantic-to-feature":
+        if not self._in_semantic_space:
             centers = centers @ self.projection_.astype(dtype, copy=False).T
         return LinearScores(_unit_rows(centers) / 2, np.zeros(len(centers), dtype))
 
     def _score_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """Yield cosines, so that a penalty has the same effect on every sample."""
-        semantic = self.direction == "feature-to-semantic"
-        Z = X @ self.projection_.astype(X.dtype, copy=False) if semantic else X
+        Z = X @ self.projection_.astype(X.dtype, copy=False) if self._in_semantic_space else X
         return super()._score_blocks(_unit_rows(Z))
 
 

@@ -1,36 +1,61 @@
-"""The contract of a zero-shot estimator, as checks to run on any class that claims to keep it.
+"""Contract checks for zero-shot classifiers, to run on a class of your own.
 
-They stand beside scikit-learn's own checks, which know nothing of prototypes and unseen classes.
-An estimator takes part if it has the parameters `prototypes` and `candidates`; a check of a
-method or a parameter that it does not offer is left out.
+They complement scikit-learn's estimator checks, which know nothing of prototypes and unseen
+classes. An estimator takes part if it has the parameters `prototypes` and `candidates`. Checks of
+methods or parameters that it does not offer are left out.
+
+In a test file::
+
+    from sklearn.utils.estimator_checks import parametrize_with_checks
+    from zonkey.testing import parametrize_with_zero_shot_checks
+
+    @parametrize_with_checks([MyClassifier()])
+    def test_scikit_learn_contract(estimator, check):
+        check(estimator)
+
+    @parametrize_with_zero_shot_checks([MyClassifier()])
+    def test_zero_shot_contract(estimator, check):
+        check(estimator)
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from .check_problem import (
-    assert_refused,
-    assert_same_scores,
-    containers,
-    fingerprint,
-    linear_problem,
-    state,
-    state_of,
-)
-
-__all__ = ["parametrize_with_zero_shot_checks", "zero_shot_checks"]
+__all__ = [
+    "ZeroShotProblem",
+    "linear_problem",
+    "parametrize_with_zero_shot_checks",
+    "zero_shot_checks",
+]
 
 Check = Callable[[Any], None]
 
 
 def zero_shot_checks(estimator: Any) -> Iterator[tuple[str, Check]]:
-    """Yield the name and the function of every check that applies to an unfitted estimator.
+    """Yield every check that applies to an estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Unfitted zero-shot classifier.
+
+    Yields
+    ------
+    name : str
+        Name of the check.
+    check : callable
+        Function of an unfitted estimator that raises AssertionError if the contract is broken.
 
     Examples
     --------
@@ -38,15 +63,23 @@ def zero_shot_checks(estimator: Any) -> Iterator[tuple[str, Check]]:
     >>> for name, check in zero_shot_checks(ZeroShotClassifier()):
     ...     check(ZeroShotClassifier())
     """
-    for check, methods in _CHECKS.items():
-        if all(hasattr(estimator, method) for method in methods):
+    for check, names in _CHECKS.items():
+        if all(hasattr(estimator, name) for name in names):
             yield check.__name__, check
 
 
 def parametrize_with_zero_shot_checks(estimators: Iterable[Any]) -> Any:
-    """Return a pytest decorator that runs every check on every one of these estimators.
+    """Return a pytest decorator that runs every check on every estimator.
 
-    The test takes `estimator` and `check`, and calls ``check(estimator)``.
+    Parameters
+    ----------
+    estimators : iterable of estimators
+        Unfitted zero-shot classifiers.
+
+    Returns
+    -------
+    pytest.MarkDecorator
+        Decorator of a test that takes `estimator` and `check` and calls ``check(estimator)``.
     """
     try:
         import pytest
@@ -63,13 +96,199 @@ def parametrize_with_zero_shot_checks(estimators: Iterable[Any]) -> Any:
     return pytest.mark.parametrize(("estimator", "check"), cases)
 
 
+@dataclass(frozen=True, eq=False)
+class ZeroShotProblem:
+    """A small zero-shot problem, with what is needed to fit models on it.
+
+    The features depend linearly on the attributes of the class, plus noise. `linear_problem`
+    draws one.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Training samples of the seen classes.
+    y : ndarray of shape (n_samples,)
+        Labels of the training samples.
+    X_new : ndarray of shape (n_new, n_features)
+        Test samples of the unseen classes.
+    y_new : ndarray of shape (n_new,)
+        Labels of the test samples.
+    prototypes : dict
+        Semantic vector of every class.
+    seen : list
+        Labels of the seen classes.
+    unseen : list
+        Labels of the unseen classes.
+
+    See Also
+    --------
+    linear_problem : Draws a problem.
+    zero_shot_checks : Checks that use such problems.
+
+    Examples
+    --------
+    >>> from zonkey import ZeroShotClassifier
+    >>> from zonkey.testing import linear_problem
+    >>> problem = linear_problem()
+    >>> problem.unseen
+    ['class 01', 'class 04', 'class 07', 'class 10']
+    >>> problem.fitted(ZeroShotClassifier()).score(problem.X_new, problem.y_new) > 0.9
+    True
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    X_new: np.ndarray
+    y_new: np.ndarray
+    prototypes: dict[Any, np.ndarray]
+    seen: list[Any]
+    unseen: list[Any]
+
+    def fitted(self, estimator: Any, **parameters: Any) -> Any:
+        """Return a fitted clone of an estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Zero-shot classifier; it stays as it is.
+        **parameters : dict
+            Parameters of the clone. Defaults: the prototypes of the problem, ``random_state=0``.
+
+        Returns
+        -------
+        estimator
+            Clone fitted on the training samples.
+        """
+        return self.prepared(estimator, **parameters).fit(self.X, self.y)
+
+    def prepared(self, estimator: Any, **parameters: Any) -> Any:
+        """Return the clone that `fitted` fits.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Zero-shot classifier; it stays as it is.
+        **parameters : dict
+            Parameters of the clone. Defaults: the prototypes of the problem, ``random_state=0``.
+
+        Returns
+        -------
+        estimator
+            Unfitted clone.
+        """
+        parameters = {"prototypes": self.prototypes, **parameters}
+        if "random_state" in estimator.get_params():
+            parameters = {"random_state": 0, **parameters}
+        copy: Any = clone(estimator)
+        return copy.set_params(**parameters)
+
+    def without(self, label: Any) -> dict[Any, np.ndarray]:
+        """Return the prototypes of all classes but one.
+
+        Parameters
+        ----------
+        label : label
+            The class to leave out.
+
+        Returns
+        -------
+        dict
+            Semantic vectors of the other classes.
+        """
+        return {known: vector for known, vector in self.prototypes.items() if known != label}
+
+
+def linear_problem(
+    *,
+    n_classes: int = 12,
+    n_features: int = 10,
+    n_attributes: int = 5,
+    noise: float = 0.1,
+    seed: int = 7,
+) -> ZeroShotProblem:
+    """Draw a problem whose features depend linearly on the attributes of the class.
+
+    Parameters
+    ----------
+    n_classes : int, default=12
+        Number of classes; every third one is unseen.
+    n_features : int, default=10
+        Number of features.
+    n_attributes : int, default=5
+        Dimension of the prototypes.
+    noise : float, default=0.1
+        Standard deviation of the features around the class means. The default is easy.
+    seed : int, default=7
+        Seed of the random numbers.
+
+    Returns
+    -------
+    ZeroShotProblem
+        Nine samples per seen class, six per unseen class. All values are exact in float32.
+    """
+    rng = np.random.default_rng(seed)
+    labels = [f"class {j:02d}" for j in range(n_classes)]
+    # Unseen labels are spread among the seen ones, so that a wrong row is noticed.
+    unseen = labels[1::3]
+    seen = [label for label in labels if label not in unseen]
+    prototypes = dict(zip(labels, rng.normal(size=(n_classes, n_attributes)), strict=True))
+    hidden = rng.normal(size=(n_attributes, n_features))
+
+    def drawn(of: list[str], n: int) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.permutation(np.repeat(of, n))
+        X = np.stack([prototypes[label] for label in y]) @ hidden
+        X += noise * rng.normal(size=X.shape)
+        return X.astype(np.float32).astype(np.float64), y  # equal in both dtypes
+
+    return ZeroShotProblem(*drawn(seen, 9), *drawn(unseen, 6), prototypes, seen, unseen)
+
+
+def state(attributes: dict[str, Any]) -> dict[str, str]:
+    """Return a hash per attribute, so that a difference has a name."""
+    return {name: str(joblib.hash(value)) for name, value in attributes.items()}
+
+
+def state_of(result: Any) -> Any:
+    """Return a hash of what a method returned: an array, a number or a model."""
+    return state(vars(result)) if hasattr(result, "get_params") else joblib.hash(result)
+
+
+def containers(labels: list[Any]) -> Iterator[Any]:
+    """Yield the labels as a list, as arrays, and as a Series of the installed libraries."""
+    yield labels
+    yield np.array(labels)
+    yield np.array(labels, dtype=object)
+    for library in ("pandas", "polars"):
+        if find_spec(library):
+            yield import_module(library).Series(labels)
+
+
+def assert_same_scores(model: Any, other: Any, p: ZeroShotProblem) -> None:
+    """Compare scores up to rounding, and predictions exactly."""
+    expected = model.decision_function(p.X_new)
+    scores = other.decision_function(p.X_new)
+    assert_allclose(scores, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
+    assert_array_equal(other.predict(p.X_new), model.predict(p.X_new))
+
+
+def assert_refused(call: Callable[[], Any], *words: str) -> None:
+    """Require a ValueError or TypeError whose message contains one of the words."""
+    try:
+        call()
+    except (ValueError, TypeError) as error:
+        said = str(error)
+        assert not words or any(word in said for word in words), f"unclear message: {said}"
+        return
+    raise AssertionError(f"bad input was accepted; expected an error about {' or '.join(words)}")
+
+
 def check_fit_leaves_inputs_untouched(estimator: Any) -> None:
     """Require that `fit` changes neither X nor y nor the prototypes nor the parameters."""
     p = linear_problem()
     model = p.prepared(estimator)
-    before = fingerprint((p.X, p.y, p.prototypes)), state(model.get_params())
+    before = joblib.hash((p.X, p.y, p.prototypes)), state(model.get_params())
     model.fit(p.X, p.y)
-    after = fingerprint((p.X, p.y, p.prototypes)), state(model.get_params())
+    after = joblib.hash((p.X, p.y, p.prototypes)), state(model.get_params())
     assert before == after, "fit changed X, y, the prototypes or a parameter"
 
 
@@ -90,10 +309,46 @@ def check_inference_changes_nothing(estimator: Any) -> None:
     }
     for method, arguments in calls.items():
         if hasattr(model, method):
-            before = state(vars(model)), fingerprint(arguments)
+            before = state(vars(model)), joblib.hash(arguments)
             first, second = (getattr(model, method)(*arguments) for _ in range(2))
-            assert before == (state(vars(model)), fingerprint(arguments)), f"{method} changes"
+            assert before == (state(vars(model)), joblib.hash(arguments)), f"{method} changes"
             assert state_of(first) == state_of(second), f"{method} differs when called again"
+
+
+def check_parameters_wait_for_refit(estimator: Any) -> None:
+    """Require that `set_params` after `fit` changes no result before the next `fit`."""
+    p = linear_problem()
+    model = p.fitted(estimator, candidates="all")
+    calls: dict[str, tuple[Any, ...]] = {
+        "predict": (p.X_new,),
+        "predict_top": (p.X_new, 2),
+        "predict_proba": (p.X_new,),
+        "decision_function": (p.X_new,),
+        "score": (p.X_new, p.y_new),
+        "project": (p.prototypes,),
+        "embed": (p.X_new,),
+        "with_candidates": (p.unseen,),
+    }
+    calls = {name: arguments for name, arguments in calls.items() if hasattr(model, name)}
+
+    def results() -> dict[str, Any]:
+        found = {name: getattr(model, name)(*arguments) for name, arguments in calls.items()}
+        if "with_candidates" in found:
+            found["with_candidates"] = found["with_candidates"].predict(p.X_new)
+        return found
+
+    before = results()
+    # A value that no parameter accepts: whoever reads it fails, or returns something else.
+    for name, value in model.get_params(deep=False).items():
+        model.set_params(**{name: "none of the values"})
+        message = f"results depend on `{name}`, which was set after the fit"
+        try:
+            after = results()
+        except Exception as error:
+            raise AssertionError(message) from error
+        for method, result in after.items():
+            assert_array_equal(result, before[method], err_msg=f"{method}: {message}")
+        model.set_params(**{name: value})
 
 
 def check_predicts_candidates_only(estimator: Any) -> None:
@@ -113,18 +368,19 @@ def check_predicts_candidates_only(estimator: Any) -> None:
 
 
 def check_with_candidates_equals_fit(estimator: Any) -> None:
-    """Require that candidates chosen afterwards act like those chosen before the fit."""
+    """Require that candidates chosen after the fit act like those chosen before it."""
     p = linear_problem()
     model = p.fitted(estimator)
     for candidates in ["all", "unseen", [p.unseen[1], p.seen[2], p.seen[0]]]:
         other = model.with_candidates(candidates)
+        assert other.get_params()["candidates"] is candidates, "the parameter has another value"
         fitted = p.fitted(estimator, candidates=candidates)
         assert_array_equal(other.classes_, fitted.classes_)
         assert_same_scores(other, fitted, p)
 
 
 def check_label_types(estimator: Any) -> None:
-    """Require the same predictions for strings and integers, in whatever container."""
+    """Require the same predictions for strings and integers, in any container."""
     p = linear_problem()
     expected = p.fitted(estimator).predict(p.X_new)
     for y in containers(p.y.tolist()):
@@ -137,7 +393,7 @@ def check_label_types(estimator: Any) -> None:
 
 
 def check_order_of_samples(estimator: Any) -> None:
-    """Require that the order of the samples has no influence, in training or in prediction."""
+    """Require that training and prediction are invariant to sample order."""
     p = linear_problem()
     order = np.random.default_rng(1).permutation(len(p.y))
     model, other = p.fitted(estimator), p.prepared(estimator).fit(p.X[order], p.y[order])
@@ -147,14 +403,14 @@ def check_order_of_samples(estimator: Any) -> None:
 
 
 def check_order_of_prototypes(estimator: Any) -> None:
-    """Require that the order of the prototypes has no influence."""
+    """Require that training is invariant to the order of the prototypes."""
     p = linear_problem()
     backwards = dict(reversed(p.prototypes.items()))
     assert_same_scores(p.fitted(estimator), p.fitted(estimator, prototypes=backwards), p)
 
 
 def check_same_seed_same_model(estimator: Any) -> None:
-    """Require that two models of one `random_state` agree, and so do two calls of `fit`."""
+    """Require that models with equal `random_state` agree, also after a second `fit`."""
     p = linear_problem()
     model = p.fitted(estimator)
     assert_same_scores(model, p.fitted(estimator), p)
@@ -162,7 +418,7 @@ def check_same_seed_same_model(estimator: Any) -> None:
 
 
 def check_float32(estimator: Any) -> None:
-    """Require that float32 stays float32, and gives the scores of float64 to its precision."""
+    """Require that float32 stays float32, with the scores of float64 up to precision."""
     p = linear_problem()
     model = p.fitted(estimator, candidates="all")
     narrow = p.prepared(estimator, candidates="all").fit(p.X.astype(np.float32), p.y)
@@ -175,7 +431,7 @@ def check_float32(estimator: Any) -> None:
 
 
 def check_clone_and_pickle(estimator: Any) -> None:
-    """Require that a clone fitted anew and a pickle read back predict the same."""
+    """Require that a refitted clone and an unpickled model predict the same."""
     p = linear_problem()
     model = p.fitted(estimator)
     assert_same_scores(model, p.fitted(model), p)
@@ -183,7 +439,7 @@ def check_clone_and_pickle(estimator: Any) -> None:
 
 
 def check_decision_function(estimator: Any) -> None:
-    """Require a score for each candidate, the largest predicted; for two, their difference."""
+    """Require one score per candidate, the largest predicted; for two, their difference."""
     p = linear_problem()
     model = p.fitted(estimator, candidates="all")
     scores = model.decision_function(p.X_new)
@@ -196,7 +452,7 @@ def check_decision_function(estimator: Any) -> None:
 
 
 def check_predict_top(estimator: Any) -> None:
-    """Require the k largest scores, best first, also where some are equal."""
+    """Require the k largest scores, best first, also if some are equal."""
     p = linear_problem()
     twins = {f"twin {j}": p.prototypes[p.unseen[0]] for j in range(20)}
     model = p.fitted(estimator, prototypes={**p.prototypes, **twins}, candidates="all")
@@ -223,7 +479,7 @@ def check_predict_proba(estimator: Any) -> None:
 
 
 def check_seen_penalty(estimator: Any) -> None:
-    """Require that a penalty lowers the scores of seen classes, of no others, and by itself."""
+    """Require that a penalty lowers the scores of seen classes only, by its value."""
     p = linear_problem()
     free = p.fitted(estimator, candidates="all")
     held = p.fitted(estimator, candidates="all", seen_penalty=0.25)
@@ -235,7 +491,7 @@ def check_seen_penalty(estimator: Any) -> None:
 
 
 def check_with_classes(estimator: Any) -> None:
-    """Require that classes added afterwards are predicted, and nothing else changes."""
+    """Require that classes added after the fit are predicted, and nothing else changes."""
     p = linear_problem()
     recalls = []
     for label in p.unseen:
@@ -257,14 +513,14 @@ def check_with_classes(estimator: Any) -> None:
 
 
 def check_unseen_accuracy(estimator: Any) -> None:
-    """Require that unseen classes are told apart on a problem that is easy."""
+    """Require that unseen classes are recognized on an easy problem."""
     p = linear_problem()
     accuracy = p.fitted(estimator).score(p.X_new, p.y_new)
     assert accuracy > 0.7, f"accuracy {accuracy:.2f} among {len(p.unseen)} unseen classes"
 
 
 def check_bad_labels_refused(estimator: Any) -> None:
-    """Require an error for labels without a prototype, or of another type than they have."""
+    """Require an error for labels without a prototype, or of another type than prototypes."""
     p = linear_problem()
     model = p.prepared(estimator, prototypes=p.without(p.seen[0]))
     assert_refused(lambda: model.fit(p.X, p.y), p.seen[0])
@@ -284,10 +540,11 @@ def check_non_finite_refused(estimator: Any) -> None:
         assert_refused(lambda other=prototypes: p.fitted(estimator, prototypes=other), "NaN")
 
 
-# Each check, and the methods that an estimator must offer for it to make sense.
+# Each check, and the methods and parameters that an estimator must offer for it.
 _CHECKS: dict[Check, tuple[str, ...]] = {
     check_fit_leaves_inputs_untouched: (),
     check_inference_changes_nothing: (),
+    check_parameters_wait_for_refit: (),
     check_predicts_candidates_only: (),
     check_with_candidates_equals_fit: ("with_candidates",),
     check_label_types: (),

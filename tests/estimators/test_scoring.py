@@ -1,5 +1,7 @@
 """Prediction by the nearest projected prototype, against loops over samples and candidates."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from zonkey import Prototypes, ZeroShotClassifier
-from zonkey.estimators import nearest_prototype
-from zonkey.estimators.check_problem import linear_problem
+from zonkey import FewShotClassifier, Moments, Prototypes, ZeroShotClassifier
+from zonkey.estimators import scoring
 from zonkey.metrics import per_class_accuracy
+from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.5)
 ALL = list(P.prototypes)
@@ -131,7 +133,7 @@ def test_penalty_trades_seen_for_unseen_one_way():
 def test_results_do_not_depend_on_the_size_of_blocks(monkeypatch, numbers, direction):
     model = fitted(candidates="all", direction=direction, seen_penalty=0.5)
     expected = model.decision_function(X), model.predict(X), model.predict_top(X, 4)
-    monkeypatch.setattr(nearest_prototype, "_BLOCK_SCORES", numbers)
+    monkeypatch.setattr(scoring, "_BLOCK_SCORES", numbers)
     blocks = list(model._score_blocks(X))
     rows = max(1, numbers // max(len(ALL), X.shape[1]))
     assert [len(block) for block in blocks[:-1]] == [rows] * (len(blocks) - 1)
@@ -154,8 +156,8 @@ def test_top_columns_are_those_of_a_stable_sort(scores, data):
     before = scores.copy()
     for few in (0, 16):  # all at once, and one by one
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(nearest_prototype, "_FEW", few)
-            assert_array_equal(nearest_prototype.best_columns(scores, k), expected)
+            patch.setattr(scoring, "_FEW", few)
+            assert_array_equal(scoring.best_columns(scores, k), expected)
     assert_array_equal(scores, before)
 
 
@@ -226,3 +228,89 @@ def test_float32_samples_of_a_float64_model_stay_float32():
     narrow = model.decision_function(X.astype(np.float32))
     assert narrow.dtype == np.float32
     assert_allclose(narrow, model.decision_function(X), rtol=1e-4, atol=1e-3)
+
+
+# What prediction reads is fixed by `fit`
+
+DECIDING = {"seen_penalty": 1.5, "seen_prior": 0.3, "temperature": 4.0, "reject_below": 0.5}
+
+
+def few_shot(**parameters):
+    base = Moments.from_arrays(P.X, P.y, P.prototypes)
+    settings = {"base": base, "n_episodes": 2, "random_state": 0, **parameters}
+    return FewShotClassifier(P.prototypes, **settings).fit(P.X_new[:12], P.y_new[:12])
+
+
+def results(model):
+    other = model.with_candidates([P.unseen[0], P.seen[0]])
+    wider = model.with_classes({"okapi": np.ones(5)})
+    found = {
+        name: getattr(model, name)(X)
+        for name in ("predict", "predict_top", "predict_proba", "decision_function", "embed")
+    }
+    found |= {"project": model.project(P.prototypes), "score": model.score(X, Y)}
+    found |= {"with_candidates": other.predict(X), "with_classes": wider.predict(X)}
+    return found | {"classes": wider.classes_}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        fitted(candidates="all", **DECIDING),
+        fitted(direction="forward", kernel="rbf", candidates=[*P.unseen, P.seen[1]]),
+        few_shot(candidates="all", **DECIDING),
+        few_shot(fusion=2.0, synthesis=None),
+    ],
+    ids=["zero-shot", "forward", "few-shot", "fusion"],
+)
+def test_parameters_set_after_a_fit_wait_for_the_next(model):
+    before = results(model)
+    for name, value in model.get_params(deep=False).items():
+        for other in (None, "none of the values", 0.7):
+            model.set_params(**{name: other})
+            for method, result in results(model).items():
+                assert_array_equal(result, before[method], err_msg=f"{method} reads `{name}`")
+        model.set_params(**{name: value})
+
+
+@pytest.mark.parametrize("fit", [fitted, few_shot])
+def test_a_penalty_set_after_a_fit_is_used_by_the_next(fit):
+    model = fit(candidates="all").set_params(seen_penalty=5)
+    assert model.seen_penalty_ == 0.0
+    free = model.decision_function(X)
+    held = fit(candidates="all", seen_penalty=5)
+    assert held.seen_penalty_ == 5.0
+    shift = free - held.decision_function(X)
+    assert_allclose(shift, np.broadcast_to(5.0 * np.isin(ALL, P.seen), shift.shape), atol=1e-9)
+
+
+@pytest.mark.parametrize("fit", [fitted, few_shot])
+def test_parameters_of_copies_are_those_they_predict_with(fit):
+    model = fit(candidates=P.unseen[:2])
+    model.set_params(candidates="all")
+    other = model.with_candidates(P.seen)
+    assert other.get_params()["candidates"] is P.seen
+    wider = model.with_classes({"okapi": np.ones(5)})
+    assert wider.get_params()["candidates"] == [*P.unseen[:2], "okapi"]
+    assert "okapi" in wider.get_params()["prototypes"]
+    assert_array_equal(wider.classes_, [*P.unseen[:2], "okapi"])
+    assert model.candidates == "all"
+    assert_array_equal(model.classes_, P.unseen[:2])
+
+
+def test_prediction_stays_in_four_files():
+    files = set()
+
+    def noted(frame, event, _):
+        if event == "call" and "zonkey" in frame.f_globals.get("__name__", ""):
+            files.add(frame.f_globals["__name__"])
+
+    models = fitted(candidates="all"), few_shot()
+    for model in models:
+        sys.setprofile(noted)
+        try:
+            model.predict(X)
+        finally:
+            sys.setprofile(None)
+    assert scoring.__name__ in files
+    assert len(files) <= 4

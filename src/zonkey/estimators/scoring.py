@@ -1,0 +1,555 @@
+"""Prediction by the nearest projected prototype (Eq. 18, abplclass), for every estimator with a W.
+
+`fit` fixes everything that prediction reads in one `Decision`: candidates, scores, penalty,
+temperature and rejection. Parameters that are set later have no effect before the next `fit`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.labels import distinct, listed, placed_labels
+from ..core.prototypes import Prototypes
+from ..linalg.arrays import (
+    Array,
+    dtype_like,
+    is_device_array,
+    namespace,
+    placed_like,
+    positions_like,
+    to_numpy,
+)
+from ..metrics import per_class_accuracy
+from ..validation import check_top, validate_samples
+
+# Scores held in memory at a time while predicting; large enough for full-speed products.
+_BLOCK_SCORES = 2**24
+_FEW = 16  # up to this `k`, the best classes are found one by one
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScores:
+    """Scores 2 z'c_j - b_j of the classes j, with z = M'x, or z = x if M is None.
+
+    Every model here has this form: b_j = ||c_j||^2 compares squared distances to centers c_j, and
+    b_j = 0 is a bilinear compatibility.
+    """
+
+    centers: Array
+    constants: Array
+    M: Array | None = None
+
+    @classmethod
+    def of_distances(cls, centers: Array, M: Array | None = None) -> LinearScores:
+        """Return ||z||^2 - ||z - c_j||^2: the nearer the center, the higher the score."""
+        return cls(centers, namespace(centers).sum(centers * centers, axis=1), M)
+
+    def penalized(self, penalty: float, is_penalized: np.ndarray) -> LinearScores:
+        """Return the scores less `penalty` for some of the classes."""
+        xp = namespace(self.constants)
+        mask = xp.astype(placed_like(is_penalized, self.constants), self.constants.dtype)
+        return replace(self, constants=self.constants + float(penalty) * mask)
+
+    def like(self, X: Array) -> LinearScores:
+        """Return the same scores in the library, dtype and place of X."""
+        xp = namespace(X)
+
+        def moved(M: Array) -> Array:
+            return xp.astype(placed_like(M, X), X.dtype, copy=False)
+
+        M = None if self.M is None else moved(self.M)
+        return LinearScores(moved(self.centers), moved(self.constants), M)
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Everything that prediction reads, as it was at `fit`. Labels are on the host.
+
+    `candidates` is the parameter, `labels` are the labels it stands for. `one_hot` tells that
+    there is no semantic space. `scores` include the penalty of seen classes.
+    """
+
+    candidates: Any
+    one_hot: bool
+    penalty: float
+    seen: np.ndarray
+    temperature: float = 1.0
+    reject_below: float | None = None
+    reject_label: Any = None
+    labels: np.ndarray = field(default_factory=lambda: np.empty(0))
+    scores: LinearScores | None = None
+
+    def rejected(self, predicted: Array, refused: Array) -> Array:
+        """Return the predictions with `reject_label` at the refused ones."""
+        label, known = self.reject_label, self.labels
+        is_text = known.dtype.kind not in "iufb"
+        if label is None:
+            label = "unknown" if is_text else -1
+        if isinstance(label, str) != is_text or label in known.tolist():
+            raise ValueError(
+                "`reject_label` must be a label of the same kind as the candidates, and none of "
+                f"them; got {label!r}. Choose another, or None."
+            )
+        # Wide enough for both: text must not be cut to the length of the other labels.
+        dtype = object if known.dtype == object else np.result_type(known, np.array(label))
+        if is_device_array(predicted):
+            xp = namespace(predicted)
+            answer = xp.astype(predicted, dtype_like(dtype, predicted), copy=False)
+            return xp.where(refused, xp.full_like(answer, label), answer)
+        answer = predicted.astype(dtype)
+        answer[to_numpy(refused)] = label
+        return answer
+
+
+class NearestPrototypeMixin(ClassifierMixin):
+    """Everything an estimator can do once `projection_`, W (d x k), is known.
+
+    The estimator has the parameters `prototypes`, `candidates` and `seen_penalty`. Its `fit` sets
+    `projection_` and `seen_penalty_` and then calls `_set_known`. It may override `_linear_scores`,
+    which by default compares with the nearest W y; `_linear_scores` must not read parameters,
+    because copies with other candidates call it after `fit`.
+    """
+
+    prototypes: Any
+    candidates: Any
+    seen_penalty: Any
+
+    projection_: Array
+    seen_penalty_: float
+    prototypes_: Prototypes
+    seen_classes_: Array
+    unseen_classes_: Array
+    classes_: Array
+    _decision: Decision
+
+    def predict(self, X: Any) -> Array:
+        """Predict the class of each sample among the candidates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted labels, or `reject_label` if the highest probability is below
+            `reject_below`. Numeric labels are in the array library and on the device of `X`;
+            text labels are always NumPy arrays.
+        """
+        X = self._validated(X)
+        decision = self._decision
+        if decision.reject_below is None:
+            return self._best(X)
+        xp = namespace(X)
+        best, highest = [], []
+        for scores in self._score_blocks(X):
+            best.append(xp.argmax(scores, axis=1))
+            highest.append(xp.max(_softmax(scores, decision.temperature), axis=1))
+        predicted = labels_at(decision.labels, xp.concat(best))
+        return decision.rejected(predicted, xp.concat(highest) < decision.reject_below)
+
+    def predict_top(self, X: Any, k: int | None = None) -> Array:
+        """Return the `k` best candidates of each sample, best first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        k : int, default=None
+            Number of candidates. None: five, or all of them if there are fewer.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, k)
+            Labels in descending order of their scores.
+        """
+        X = self._validated(X)
+        k = check_top(k, len(self._decision.labels))
+        tops = [best_columns(scores, k) for scores in self._score_blocks(X)]
+        return labels_at(self._decision.labels, namespace(X).concat(tops))
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the score of each candidate.
+
+        The score is ``||x||^2 - ||x - W y||^2``, less the penalty of seen classes. ``||x||^2`` is
+        the same for all candidates and keeps the numbers small. Models that compare in another
+        way describe it in their class documentation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_candidates) or (n_samples,)
+            Scores, columns in the order of `classes_`. With two candidates, the second score
+            minus the first, as everywhere in scikit-learn.
+        """
+        X = self._validated(X)
+        scores = namespace(X).concat(list(self._score_blocks(X)))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean of the per-class accuracies, the usual measure of zero-shot learning.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples within their class.
+
+        Returns
+        -------
+        float
+            Mean over the classes of `y` of the share of correct predictions.
+        """
+        predicted, labels, known = self.predict(X), distinct(y, "y"), self._decision.labels
+        if labels.size and not np.isin(labels, known).any():
+            raise ValueError(
+                f"None of the labels to score, {listed(labels)}, is a candidate; the "
+                f'candidates are {listed(known)}. Use candidates="all" to score seen '
+                "classes, and cv=ClassKFold() to hold out classes."
+            )
+        return per_class_accuracy(y, predicted, sample_weight=sample_weight)
+
+    def project(self, prototypes: Any) -> Array:
+        """Map prototypes to the feature space.
+
+        Parameters
+        ----------
+        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
+            What the parameter `prototypes` accepts, or a plain matrix.
+
+        Returns
+        -------
+        ndarray of shape (m, n_features)
+            W y for each prototype y, in sorted order of the labels if there are labels.
+        """
+        check_is_fitted(self, "prototypes_")
+        if Prototypes.is_labeled(prototypes):
+            prototypes = Prototypes.coerce(prototypes)
+        else:
+            rows = np.atleast_2d(to_numpy(prototypes))
+            prototypes = Prototypes(np.arange(len(rows)), rows)
+        self._require_dimensions(prototypes.n_dimensions)
+        return self._placed_coordinates(prototypes) @ self.projection_.T
+
+    def embed(self, X: Any) -> Array:
+        """Map samples to the semantic space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_dimensions)
+            W'x for each sample x.
+        """
+        X = self._validated(X)
+        return X @ namespace(X).astype(placed_like(self.projection_, X), X.dtype, copy=False)
+
+    def with_classes(self, prototypes: Any) -> Self:
+        """Return a fitted copy that also knows these unseen classes, without refitting.
+
+        If the model was fitted with ``candidates="unseen"`` or ``"all"``, the new classes are
+        candidates; a list of candidates is extended by them.
+
+        Parameters
+        ----------
+        prototypes : mapping, DataFrame or Prototypes
+            Semantic vectors of the new classes.
+
+        Returns
+        -------
+        estimator
+            The copy. Its parameters `prototypes` and `candidates` include the new classes.
+        """
+        check_is_fitted(self, "prototypes_")
+        if self._decision.one_hot:
+            raise ValueError(
+                "Adding classes needs a semantic space; this model was fitted with "
+                "prototypes=None, where every class has an axis of its own. Fit with prototypes."
+            )
+        new = Prototypes.coerce(prototypes)
+        self._require_dimensions(new.n_dimensions)
+        known = self.prototypes_.extended(new)
+        candidates = self._decision.candidates
+        if not isinstance(candidates, str):
+            candidates = [*candidates, *new.labels.tolist()]
+        other = self._copy_choosing(known, candidates)
+        other.prototypes = known
+        return other
+
+    def with_candidates(self, candidates: Any) -> Self:
+        """Return a fitted copy that chooses from other candidates, without refitting.
+
+        A penalty and a temperature that were chosen in `fit` stay as they are, although the
+        temperature was chosen for the candidates of that fit.
+
+        Parameters
+        ----------
+        candidates : str or list of labels
+            What the parameter `candidates` accepts.
+
+        Returns
+        -------
+        estimator
+            The copy. Its parameter `candidates` is the new one.
+        """
+        check_is_fitted(self, "prototypes_")
+        return self._copy_choosing(self.prototypes_, candidates)
+
+    def _copy_choosing(self, known: Prototypes, candidates: Any) -> Self:
+        other = copy.copy(self)
+        other.candidates = candidates
+        other._choose(known, replace(self._decision, candidates=candidates), like=self.classes_)
+        return other
+
+    def _set_known(self, known: Prototypes, seen: np.ndarray, like: Any = None) -> None:
+        """Fix what prediction reads: the last step of `fit`.
+
+        Numeric labels are put in the place of `like`, such as the training samples.
+        """
+        self._choose(known, Decision(**self._rule(), seen=seen), like)
+
+    def _rule(self) -> dict[str, Any]:
+        """Return the settings of the `Decision` that come from parameters and calibration."""
+        return {
+            "candidates": self.candidates,
+            "one_hot": self.prototypes is None,
+            "penalty": float(self._penalty()),
+        }
+
+    def _choose(self, known: Prototypes, decision: Decision, like: Any) -> None:
+        """Set the fitted attributes for the candidates of `decision`."""
+        seen = decision.seen
+        named = self._named_candidates(known, seen, decision.one_hot)
+        labels = chosen_labels(decision.candidates, named, known, len(seen))
+        self.prototypes_ = known
+        self.seen_classes_ = placed_labels(seen, like)
+        self.unseen_classes_ = placed_labels(np.setdiff1d(known.labels, seen), like)
+        self.classes_ = placed_labels(labels, like)
+        scores = self._linear_scores(known.subset(labels), self.projection_.dtype)
+        scores = scores.penalized(decision.penalty, np.isin(labels, seen))
+        self._decision = replace(decision, labels=labels, scores=scores)
+
+    def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
+        """Return the labels that the parameter `candidates` stands for."""
+        named = self._named_candidates(known, seen, self.prototypes is None)
+        return chosen_labels(self.candidates, named, known, len(seen))
+
+    def _named_candidates(
+        self, known: Prototypes, seen: np.ndarray, one_hot: bool
+    ) -> dict[str, np.ndarray]:
+        """Return the sets of labels that `candidates` may name."""
+        unseen = np.setdiff1d(known.labels, seen)
+        return {"unseen": seen if one_hot and not unseen.size else unseen, "all": known.labels}
+
+    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
+        """Return the semantic vectors y that W is applied to, one per row."""
+        return prototypes.matrix
+
+    def _placed_coordinates(self, prototypes: Prototypes) -> Array:
+        """Return the same in the library, place and dtype of W."""
+        W, Y = self.projection_, self._coordinates(prototypes)
+        return namespace(W).astype(placed_like(Y, W), W.dtype, copy=False)
+
+    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:  # noqa: ARG002
+        """Return how samples are compared with these classes, in `dtype`, that of W."""
+        return LinearScores.of_distances(self._placed_coordinates(known) @ self.projection_.T)
+
+    def _penalty(self) -> float:
+        """Return what is subtracted from the scores of seen classes."""
+        return self.seen_penalty_
+
+    def _best(self, X: Array) -> Array:
+        """Return the best candidate of each row of X, which has been validated."""
+        best = [namespace(X).argmax(scores, axis=1) for scores in self._score_blocks(X)]
+        return labels_at(self._decision.labels, namespace(X).concat(best))
+
+    def _score_blocks(self, X: Array) -> Iterator[Array]:
+        """Yield scores of consecutive rows of X, so that memory stays bounded."""
+        assert self._decision.scores is not None
+        form = self._decision.scores.like(X)
+        doubled = namespace(X).matrix_transpose(2 * form.centers)
+        rows = max(1, _BLOCK_SCORES // max(form.centers.shape[0], X.shape[1]))
+        for start in range(0, X.shape[0], rows):
+            block = X[start : min(start + rows, X.shape[0]), :]
+            block = block if form.M is None else block @ form.M
+            # Without ||x||^2, which is the same for all candidates: in float32 it would
+            # swallow the digits that tell them apart.
+            scores = block @ doubled
+            scores -= form.constants
+            yield scores
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self, "prototypes_")
+        return validate_samples(self, X, reset=False)
+
+    def _require_dimensions(self, k: int) -> None:
+        if k != self.prototypes_.n_dimensions:
+            raise ValueError(
+                f"Prototypes must have the {self.prototypes_.n_dimensions} dimensions of the "
+                f"training prototypes; got {k}. Use vectors of the same semantic space."
+            )
+
+
+class ProbabilityMixin(NearestPrototypeMixin):
+    """Probabilities, rejection and a prior of seen classes, in any array library.
+
+    The estimator also has the parameters below, and sets `temperature_` in `fit`.
+    """
+
+    seen_prior: float | None
+    temperature: Any
+    reject_below: float | None
+    reject_label: Any
+
+    temperature_: float
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each candidate.
+
+        It is the softmax of the scores divided by the temperature, which ``temperature="auto"``
+        fits to held-out classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_candidates)
+            Probabilities, columns in the order of `classes_`.
+        """
+        X = self._validated(X)
+        temperature = self._decision.temperature
+        blocks = [_softmax(scores, temperature) for scores in self._score_blocks(X)]
+        return namespace(X).concat(blocks)
+
+    def _rule(self) -> dict[str, Any]:
+        return {
+            **super()._rule(),
+            "temperature": self.temperature_,
+            "reject_below": self.reject_below,
+            "reject_label": self.reject_label,
+        }
+
+    def _penalty(self) -> float:
+        if self.seen_prior is None:
+            return self.seen_penalty_
+        odds = self.seen_prior / (1 - self.seen_prior)
+        return self.seen_penalty_ - self.temperature_ * float(np.log(odds))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
+
+def chosen_labels(
+    candidates: Any, named: Mapping[str, np.ndarray], known: Prototypes, n_seen: int
+) -> np.ndarray:
+    """Return the labels that `candidates`, a list of labels or one of the names, stands for."""
+    if np.ndim(candidates) and len(candidates):
+        return known.subset(candidates).labels
+    if not isinstance(candidates, str) or candidates not in named:
+        names = ", ".join(f'"{name}"' for name in named)
+        raise ValueError(
+            f"`candidates` must be {names} or a list of at least one label; "
+            f"got {candidates!r}. A single label goes into a list."
+        )
+    if not named[candidates].size:
+        raise ValueError(
+            f'candidates="{candidates}" needs a class that has a prototype and no sample; all '
+            f"{n_seen} classes have samples. Add prototypes of unseen classes, "
+            'or use candidates="all".'
+        )
+    return named[candidates]
+
+
+def labels_at(labels: Array, positions: Array) -> Array:
+    """Return the labels at these positions.
+
+    Numeric labels are in the place of the positions, text is on the host.
+    """
+    to_place = placed_like if is_device_array(labels) else placed_labels
+    placed = to_place(labels, positions)
+    if not is_device_array(placed):
+        return placed[to_numpy(positions)]
+    xp = namespace(positions)
+    flat = xp.take(placed, xp.reshape(positions, (-1,)), axis=0)
+    return xp.reshape(flat, positions.shape)
+
+
+def best_columns(scores: Array, k: int) -> Array:
+    """Return the columns of the k largest scores of each row, largest first.
+
+    Equal scores keep the order of the columns, as for `argmax`, also if only some of them are
+    among the k largest, which `argpartition` leaves open.
+    """
+    on_device = is_device_array(scores)
+    one_by_one = _device_one_by_one if on_device else _one_by_one
+    few = one_by_one(scores, k) if k <= _FEW else None
+    if few is not None:
+        return few
+    if on_device:
+        return namespace(scores).argsort(-scores, axis=1, stable=True)[:, :k]
+    last = np.partition(scores, -k, axis=1)[:, [-k]]
+    above, tied = scores > last, scores == last
+    room = k - above.sum(axis=1, keepdims=True)
+    chosen = above | (tied & (tied.cumsum(axis=1) <= room))
+    columns = np.nonzero(chosen)[1].reshape(-1, k)
+    order = np.argsort(-np.take_along_axis(scores, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)
+
+
+def _one_by_one(scores: np.ndarray, k: int) -> np.ndarray | None:
+    """Return the same by k passes of argmax, faster than a partition for small k.
+
+    None if a score of -inf would be chosen, because -inf marks the scores already taken.
+    """
+    left = scores.copy()
+    best = np.empty((len(scores), k), np.intp)
+    for i in range(k):
+        best[:, i] = left.argmax(axis=1)
+        if np.isneginf(np.take_along_axis(left, best[:, [i]], axis=1)).any():
+            return None
+        np.put_along_axis(left, best[:, [i]], -np.inf, axis=1)
+    return best
+
+
+def _device_one_by_one(scores: Array, k: int) -> Array | None:
+    xp = namespace(scores)
+    columns = positions_like(scores.shape[1], scores)[None, :]
+    taken = xp.full_like(scores, -xp.inf)
+    best = [xp.argmax(scores, axis=1)[:, None]]
+    for _ in range(k - 1):
+        scores = xp.where(columns == best[-1], taken, scores)
+        best.append(xp.argmax(scores, axis=1)[:, None])
+    # The last of them is the lowest of all.
+    return None if bool(xp.any(xp.max(scores, axis=1) == -xp.inf)) else xp.concat(best, axis=1)
+
+
+def _softmax(scores: Array, temperature: float) -> Array:
+    xp = namespace(scores)
+    scores = scores - xp.max(scores, axis=1, keepdims=True)
+    scores /= temperature
+    scores = xp.exp(scores)
+    scores /= xp.sum(scores, axis=1, keepdims=True)
+    return scores

@@ -1,0 +1,182 @@
+"""Checks of parameters, samples and labels, with errors that name rule, value and remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_X_y, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from .core.labels import as_labels, require_label_array
+from .core.moments import as_samples
+from .linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
+
+_DTYPES: Any = [np.float64, np.float32]
+
+
+def check_interval(
+    name: str,
+    value: Any,
+    low: float,
+    high: float = float("inf"),
+    *,
+    open_below: bool = False,
+    open_above: bool = False,
+    or_auto: bool = False,
+) -> None:
+    """Require a finite number from `low` to `high`; an open end is excluded.
+
+    With `or_auto`, the value may also be "auto".
+    """
+    if or_auto and is_auto(value):
+        return
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    number = float(value) if is_number else math.nan
+    at_open_end = (open_below and number == low) or (open_above and number == high)
+    if math.isfinite(number) and low <= number <= high and not at_open_end:
+        return
+    start = "[" if math.isfinite(low) and not open_below else "("
+    end = "]" if math.isfinite(high) and not open_above else ")"
+    choice = '"auto" or ' if or_auto else ""
+    rule = f"must be {choice}a number in {start}{low}, {high}{end}"
+    remedy = (
+        'Use "auto", which chooses it on held-out classes.'
+        if or_auto
+        else "Choose it inside, for example by ZeroShotSearchCV over training classes."
+    )
+    raise ValueError(f"`{name}` {rule}; got {value!r}. {remedy}")
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is chosen in `fit`."""
+    return isinstance(value, str) and value == "auto"
+
+
+def needs_calibration(estimator: Any) -> bool:
+    """Whether the penalty or the temperature is chosen on held-out classes."""
+    return is_auto(estimator.seen_penalty) or is_auto(getattr(estimator, "temperature", None))
+
+
+def check_count(name: str, value: Any, minimum: int) -> None:
+    """Require an integer of at least `minimum`."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
+        return
+    raise ValueError(
+        f"`{name}` must be an integer of at least {minimum}; got {value!r}. "
+        f"Pass {minimum} or a larger whole number."
+    )
+
+
+def check_option(name: str, value: Any, options: Collection[str | None]) -> None:
+    """Require one of a few named options."""
+    if not (value is None or isinstance(value, str)) or value not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise ValueError(
+            f"`{name}` must be one of {listed}; got {value!r}. "
+            "Correct the spelling, or leave the parameter at its default."
+        )
+
+
+def check_top(k: Any, n_classes: int) -> int:
+    """Return the number of classes to rank: `k`, or five at most if `k` is None."""
+    if k is None:
+        return min(5, n_classes)
+    check_count("k", k, 1)
+    if k > n_classes:
+        raise ValueError(
+            f"`k` must be at most the number of candidates, {n_classes}; got {k}. "
+            'Ask for fewer, or fit with candidates="all".'
+        )
+    return int(k)
+
+
+def check_classes(labels: Array) -> None:
+    """Reject continuous targets.
+
+    scikit-learn's check also warns if there are nearly as many classes as samples, which is
+    normal when learning from one sample per class.
+    """
+    if is_device_array(labels):
+        xp = namespace(labels)
+        is_real = xp.isdtype(labels.dtype, "real floating")
+        if is_real and bool(xp.any(labels != xp.floor(labels))):
+            raise ValueError(
+                "y must hold classes; got numbers that are not whole. Pass integers, or text."
+            )
+    elif labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        check_classification_targets(labels)
+
+
+def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool = False) -> Array:
+    """Return X (n x d) as float32 or float64, and set or compare `n_features_in_`.
+
+    Arrays of other libraries than NumPy keep their library and device if the estimator has the
+    array API tag. Everything else becomes a NumPy array. `copy` makes the result safe to write to.
+    """
+    if not _keeps_library(estimator, X):
+        return validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
+    X = _checked_samples(X, copy)
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X must have the {estimator.n_features_in_} features that {type(estimator).__name__} "
+            f"was fitted on; got {X.shape[1]}. Prepare it as the training data."
+        )
+    return X
+
+
+def validate_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
+    """Return samples to fit on and their labels, and set `n_features_in_`."""
+    if _keeps_library(estimator, X):
+        return validate_samples(estimator, X), _checked_labels(y, X)
+    X, y = validate_data(estimator, X, _on_host(y), dtype=_DTYPES)
+    return X, y
+
+
+def check_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
+    """Return the same as `validate_labeled` without changing the estimator."""
+    if _keeps_library(estimator, X):
+        return _checked_samples(X), _checked_labels(y, X)
+    return check_X_y(X, _on_host(y), dtype=_DTYPES)
+
+
+def _keeps_library(estimator: Any, X: Any) -> bool:
+    return is_device_array(X) and get_tags(estimator).array_api_support
+
+
+def _on_host(y: Any) -> Any:
+    """Return labels as NumPy arrays if they are on a device."""
+    return to_numpy(y) if is_device_array(y) else y
+
+
+def _checked_samples(X: Array, copy: bool = False) -> Array:
+    given, X = X, as_samples(X)
+    if not X.shape[0]:
+        raise ValueError("X must have at least one sample; got none. Pass at least one row.")
+    xp = namespace(X)
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float64)
+    return xp.asarray(X, copy=True) if copy and X.dtype == given.dtype else X
+
+
+def _checked_labels(y: Any, X: Array) -> Array:
+    if y is None:
+        raise ValueError("y must hold a label for each sample; got None. Pass fit(X, y).")
+    if is_device_array(y):
+        y = placed_like(y, X)
+        require_label_array(y, "y")
+    else:
+        y = as_labels(y, "y")
+    if y.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"y must have one label for each of the {X.shape[0]} samples; got {y.shape[0]}. "
+            "Pass X and y of the same samples."
+        )
+    return y
