@@ -108,7 +108,7 @@ def check_classes(labels: Array) -> None:
             raise ValueError(
                 "y must hold classes; got numbers that are not whole. Pass integers, or text."
             )
-    elif labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+    elif labels.dtype.kind == "f" and bool(np.any(labels != np.floor(to_numpy(labels)))):
         check_classification_targets(labels)
 
 
@@ -119,7 +119,8 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     array API tag. Everything else becomes a NumPy array. `copy` makes the result safe to write to.
     """
     if not _keeps_library(estimator, X):
-        return validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
+        data: Any = validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
+        return data
     X = _checked_samples(X, copy)
     if reset:
         estimator.n_features_in_ = X.shape[1]

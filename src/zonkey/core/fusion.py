@@ -49,8 +49,8 @@ def prototype_error(prior: Array, means: Array, counts: np.ndarray, sigma2: floa
 
 
 def worth_of_shots(
-    prior: np.ndarray,
-    means: np.ndarray,
+    prior: Array,
+    means: Array,
     counts: np.ndarray,
     sigma2: float,
     of_base: tuple[float, float],
@@ -63,7 +63,7 @@ def worth_of_shots(
     """
     if np.isnan(sigma2):
         return _ratio(*of_base)
-    tau2, q = prototype_error(prior, means, counts, sigma2), len(means)
+    tau2, q = prototype_error(prior, means, counts, sigma2), means.shape[0]
     if np.isnan(of_base[1]):
         return _ratio(sigma2, tau2)
     return _ratio(sigma2, (q * max(tau2, 0.0) + of_base[1]) / (q + 1))

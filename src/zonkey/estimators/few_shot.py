@@ -477,7 +477,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         )
 
     def _worth(
-        self, shots: Shots, variance: float, prior: np.ndarray, base: BaseClasses | None
+        self, shots: Shots, variance: float, prior: Array, base: BaseClasses | None
     ) -> float | None:
         """Return n0, the number of shots that a prototype counts for."""
         if self.fusion is None or not is_auto(self.fusion):

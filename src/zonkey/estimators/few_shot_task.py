@@ -253,7 +253,7 @@ def _learn_together(
         (len(part), _course(settings, tasks, seeds, initial.value, part))
         for part in (numbers[i : i + at_once] for i in range(0, len(numbers), at_once))
     ]
-    total: Array = sum(n * course.W for n, course in courses)
+    total: Any = sum(n * course.W for n, course in courses)
     W = total / len(numbers)
     mu = [np.reshape(np.moveaxis(c.mu, 1, 0), (len(tasks), -1)) for _, c in courses]
     mu = np.concatenate(mu, axis=1)

@@ -187,7 +187,7 @@ def _class_means(X: Array, codes: Array, n_classes: int) -> Array:
     return xp.astype(sums / counts[:, None], X.dtype)
 
 
-def _nearest_of_class(distances: Array, codes: Array, n_classes: int) -> Array:
+def _nearest_of_class(distances: Array, codes: Any, n_classes: int) -> Array:
     """Return the smallest distance to a reference of each class."""
     xp = namespace(distances)
     if not is_device_array(distances):

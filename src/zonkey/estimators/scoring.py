@@ -103,7 +103,7 @@ class Decision:
             xp = namespace(predicted)
             answer = xp.astype(predicted, dtype_like(dtype, predicted), copy=False)
             return xp.where(refused, xp.full_like(answer, label), answer)
-        answer = predicted.astype(dtype)
+        answer = to_numpy(predicted).astype(dtype)
         answer[to_numpy(refused)] = label
         return answer
 
@@ -121,7 +121,7 @@ class NearestPrototypeMixin(ClassifierMixin):
     candidates: Any
     seen_penalty: Any
 
-    projection_: Array
+    projection_: Any
     seen_penalty_: float
     prototypes_: Prototypes
     seen_classes_: Array
@@ -483,7 +483,7 @@ def chosen_labels(
     return named[candidates]
 
 
-def labels_at(labels: Array, positions: Array) -> Array:
+def labels_at(labels: Any, positions: Array) -> Array:
     """Return the labels at these positions.
 
     Numeric labels are in the place of the positions, text is on the host.
@@ -497,7 +497,7 @@ def labels_at(labels: Array, positions: Array) -> Array:
     return xp.reshape(flat, positions.shape)
 
 
-def best_columns(scores: Array, k: int) -> Array:
+def best_columns(scores: Any, k: int) -> Array:
     """Return the columns of the k largest scores of each row, largest first.
 
     Equal scores keep the order of the columns, as for `argmax`, also if only some of them are

@@ -389,7 +389,8 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
         known = Prototypes.one_hot(distinct(labels)) if given is None else Prototypes.coerce(given)
         # Raw samples are needed for synthesis only.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
-        return Moments.from_arrays(X, labels, known, n_reserve=n_reserve, seed=self._seed())
+        options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": self._needs_scatter()}
+        return Moments.from_arrays(X, labels, known, **options)
 
     def _calibrated(self, X: Any, y: Any) -> dict[str, float]:
         """Return penalty and temperature, chosen on held-out classes if "auto"."""
@@ -552,7 +553,7 @@ def _unseen(base: BaseClasses) -> np.ndarray:
     return prototypes.matrix[base.moments.counts == 0].astype(np.float64)
 
 
-def _samples_of(moments: Moments, label: Any) -> np.ndarray:
+def _samples_of(moments: Moments, label: Any) -> Array:
     samples = moments.samples_of(label)
     if not samples.shape[0]:
         raise ValueError(

@@ -1,7 +1,7 @@
 """Accuracy of one predicted label, or of k ranked labels, per sample."""
 
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from ..linalg.arrays import Array, is_device_array, namespace, placed_like, sums
 
 def per_class_accuracy(
     y_true: ArrayLike,
-    y_pred: ArrayLike,
+    y_pred: ArrayLike | Array,
     *,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -60,7 +60,7 @@ def per_class_accuracy(
     0.5
     """
     if is_device_array(y_pred):
-        classes, mass, hits = _counted_on_device(y_true, y_pred, sample_weight)
+        classes, mass, hits = _counted_on_device(y_true, cast(Array, y_pred), sample_weight)
     else:
         y_true = to_numpy(y_true) if is_device_array(y_true) else y_true
         true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
@@ -145,7 +145,7 @@ def filled_labels(values: Any, name: str, *, ndim: int = 1) -> NDArray[Any]:
     return labels
 
 
-def check_same_length(true: NDArray[Any], other: NDArray[Any], name: str) -> None:
+def check_same_length(true: Array, other: Array, name: str) -> None:
     """Require one entry or row of `other` for each true label."""
     if true.shape[0] != other.shape[0]:
         raise ValueError(

@@ -442,7 +442,9 @@ class _Data:
             X_train = steps.fit_transform(X_train, y_train)
             X_test = steps.transform(X_test)
         elif self.moments is not None:
-            options = {"n_reserve": self.moments.n_reserve, "seed": self.moments.seed}
+            options = {
+                name: getattr(self.moments, name) for name in ("n_reserve", "seed", "scatter")
+            }
             held_out: Any = Moments.from_arrays(X_test, y_test, self.moments.prototypes, **options)
             moments = self.moments - held_out
         return _FoldData(X_train, y_train, X_test, y_test, moments)
@@ -503,15 +505,16 @@ def _with_parameters(model: Any, parameters: Mapping[str, Any]) -> Any:
 def _gathered(
     classifier: ZeroShotClassifier, points: list[Point], X: Any, labels: np.ndarray
 ) -> Moments:
-    """Return moments that keep enough raw samples for the classifier at every point."""
+    """Return moments with raw samples and scatter, as far as some point needs them."""
     models = [_with_parameters(classifier, point) for point in points]
     counts = [m.n_synthetic for m in models if m.direction == "both" and m.synthesis]
     for n_synthetic in counts:
         check_count("n_synthetic", n_synthetic, 1)
-    most: Point = {}
     if counts:
         most = {"direction": "both", "synthesis": "perturb", "n_synthetic": max(counts)}
-    return _with_parameters(classifier, most).gather(X, labels)
+        return _with_parameters(classifier, most).gather(X, labels)
+    with_scatter = [model for model in models if model.uses_scatter]
+    return (with_scatter or [classifier])[0].gather(X, labels)
 
 
 def _group_key(of_steps: Point, number: int) -> Any:

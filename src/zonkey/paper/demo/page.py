@@ -110,7 +110,8 @@ def _guesses(result: DemoResult) -> list[dict[str, Any]]:
 
 def _confusions(result: DemoResult) -> list[tuple[str, str, int, int]]:
     """Return the most frequent pairs of true and predicted class, with counts."""
-    truth, predicted = result.data.y_test_unseen, result.model.predict(result.X_unseen)
+    truth = result.data.y_test_unseen
+    predicted = np.asarray(result.model.predict(result.X_unseen))
     wrong = Counter((str(a), str(b)) for a, b in zip(truth, predicted, strict=True) if a != b)
     return [(a, b, n, int(np.sum(truth == a))) for (a, b), n in wrong.most_common(_N_PAIRS)]
 
@@ -128,7 +129,7 @@ def draw_map(data: EmojiDataset, model: ZeroShotClassifier, X_unseen: np.ndarray
 
     labels = [name for name in data.unseen_classes if data.groups[name] in MAPPED_GROUPS]
     chosen = np.isin(data.y_test_unseen, labels)
-    centers = model.project(model.prototypes_.subset(labels))
+    centers = np.asarray(model.project(model.prototypes_.subset(labels)))
     units = centers / np.linalg.norm(centers, axis=1, keepdims=True)
     points = np.concatenate([X_unseen[chosen], units])
     places = TSNE(perplexity=12, init="pca", metric="cosine", random_state=0).fit_transform(points)

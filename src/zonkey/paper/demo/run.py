@@ -172,7 +172,7 @@ def synthesize_a_zebra(label: str = "zebra", source: str = "horse") -> Zonkey:
     data = load_emoji()
     known = data.y != label
     normalizer = FeatureNormalizer().fit(data.X[known])
-    X, y = normalizer.transform(data.X).astype(np.float64), data.y
+    X, y = np.asarray(normalizer.transform(data.X), np.float64), data.y
     prototypes = data.prototypes.normalized()
     model = ZeroShotClassifier(prototypes, synthesis=None).fit(X[known], y[known])
     means = np.stack([X[y == name].mean(axis=0) for name in prototypes.labels.tolist()])
@@ -190,7 +190,7 @@ def synthesize_a_zebra(label: str = "zebra", source: str = "horse") -> Zonkey:
             scaling=scaling,
             rng=np.random.default_rng(0),
         )
-        best = prototypes.labels[nearest(made.features, means, 2)]
+        best = prototypes.labels[np.asarray(nearest(made.features, means, 2))]
         looks[how] = _shares(np.where(best[:, 0] == source, best[:, 1], best[:, 0]))
     return Zonkey(label, source, looks)
 

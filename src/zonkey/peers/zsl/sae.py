@@ -10,6 +10,7 @@ import numpy as np
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores
+from ...linalg.arrays import Array
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
 from ...validation import check_option
@@ -111,10 +112,10 @@ class SAE(ClosedFormPeer):
             centers = centers @ self.projection_.astype(dtype, copy=False).T
         return LinearScores(_unit_rows(centers) / 2, np.zeros(len(centers), dtype))
 
-    def _score_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
+    def _score_blocks(self, X: Array) -> Iterator[Array]:
         """Yield cosines, so that a penalty has the same effect on every sample."""
         Z = X @ self.projection_.astype(X.dtype, copy=False) if self._in_semantic_space else X
-        return super()._score_blocks(_unit_rows(Z))
+        return super()._score_blocks(_unit_rows(np.asarray(Z)))
 
 
 def _unit_rows(Z: np.ndarray) -> np.ndarray:
