@@ -25,7 +25,7 @@ ODD = {
     "alpha": 0.3,
     "mu": 0.2,
     "beta": 0.7,
-    "n_synthetic": 7,
+    "n_synthetic": 3,
     "n_neighbors": 2,
     "noise": 0.6,
     "solver_tol": 0.0,

@@ -8,7 +8,7 @@ from sklearn_checks import parametrize_with_sklearn_checks
 from zonkey.preprocessing import WithinClassWhitener
 
 
-@parametrize_with_sklearn_checks([WithinClassWhitener(), WithinClassWhitener(shrinkage=0.0)])
+@parametrize_with_sklearn_checks([WithinClassWhitener()])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
