@@ -9,9 +9,8 @@ import typer
 from mat_files import save_mat
 from typer.testing import CliRunner
 
-from zonkey.cli.data_check import data_check
-from zonkey.datasets.errors import DataError
-from zonkey.datasets.own import load_features
+from zonkey.cli.data_commands import data_check
+from zonkey.datasets import DataError, load_features
 
 FEATURES = "label,f1,f2\nass,1.5,2\nzebra,3,4\nass,5,6\nzebra,7,9\n"
 PROTOTYPES = "name,size\nass,1\nzebra,2\nquagga,3\n"
@@ -118,9 +117,13 @@ DAMAGE = {
     "semicolons": (
         "f",
         FEATURES.replace(",", ";"),
-        ["f.csv must be separated by commas", "by semicolons", "Save it with commas"],
+        ["f.csv must be separated by commas", "separated by semicolons", "Save it with commas"],
     ),
-    "tabs": ("f", FEATURES.replace(",", "\t"), ["they are by tabs", "Rename it to f.tsv"]),
+    "tabs": (
+        "f",
+        FEATURES.replace(",", "\t"),
+        ["they are separated by tabs", "Rename it to f.tsv"],
+    ),
     "no label column": (
         "f",
         "f0,f1,f2\n1,2,3\n4,5,6\n",
@@ -271,7 +274,7 @@ def save_features_alone(folder):
         (lambda folder: folder / "CUBB", "CUBB does not exist. Check the path."),
         (save_nothing, "holds no .mat file. Pass the folder of one data set"),
         (save_below, "holds no .mat file. Pass one of the folders in it: 'CUB'."),
-        (save_features_alone, "holds res101.mat. Put the files of splits there."),
+        (save_features_alone, "holds res101.mat. Add the files of splits."),
     ],
 )
 def test_a_wrong_path_is_answered_with_what_is_there(tmp_path, make, words):
@@ -294,7 +297,7 @@ def test_a_folder_that_needs_h5py_is_answered_in_one_line(tmp_path, monkeypatch)
     assert 'needs h5py; install h5py, or the extra: pip install "zonkey[data]"' in line
 
 
-@pytest.mark.parametrize("variable", ["X_tr", "X_test"])
+@pytest.mark.parametrize("variable", ["X_tr", "X_te"])
 def test_a_folder_with_a_variable_of_imnet_is_checked_as_such(tmp_path, variable):
     save_mat(tmp_path / "a.mat", {variable: np.eye(2)})
-    assert "must hold MATLAB files with `X_t" in checked(tmp_path).stderr
+    assert "a.mat must hold the variable `Y`" in checked(tmp_path).stderr

@@ -130,8 +130,8 @@ def test_a_cut_file_is_noticed_before_its_values_are_read(tmp_path):
         save_mat(path, {"x": np.ones((50, 50))}, version)
         path.write_bytes(path.read_bytes()[:-100])
         line = refusal(describe_mat, path)
-        assert "must be a whole MATLAB file" in line
-        assert "download or save it again" in line
+        assert "must be a whole .mat file" in line
+        assert "Download or save it again" in line
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -182,7 +182,7 @@ def test_a_missing_file_is_refused_with_those_that_are_there(tmp_path):
     save_mat(tmp_path / "res101.mat", {"x": np.ones((1, 1))})
     line = refusal(read_mat, tmp_path / "resnet.mat")
     assert "its folder holds res101.mat. Check the path." in line
-    assert "no .mat beside it" in refusal(read_mat, tmp_path / "other" / "resnet.mat")
+    assert "its folder has no .mat file" in refusal(read_mat, tmp_path / "other" / "resnet.mat")
 
 
 def test_a_missing_key_is_refused_with_those_that_exist(saved):
@@ -194,8 +194,8 @@ def test_a_missing_key_is_refused_with_those_that_exist(saved):
 @pytest.mark.parametrize(
     ("key", "kind", "remedy"),
     [
-        ("sparse", "sparse", "Save full(sparse) in its place."),
-        ("param", "struct", "Save its fields as variables of their own."),
+        ("sparse", "sparse", "Save full(sparse) instead."),
+        ("param", "struct", "Save its fields as separate variables."),
     ],
 )
 def test_what_is_neither_numbers_nor_text_is_refused_when_asked_for(tmp_path, key, kind, remedy):
@@ -300,4 +300,4 @@ def test_an_unreadable_file_is_refused(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    assert "must be readable; Permission denied. Change its mode." in refusal(read_mat, path)
+    assert "must be readable; permission denied. Change its mode." in refusal(read_mat, path)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mat_files import save_mat
 
-from zonkey.datasets import DataError, xlsa17_release
+from zonkey.datasets import DataError, xlsa17
 from zonkey.datasets.matlab import read_mat
 from zonkey.datasets.xlsa17 import load_xlsa17, read_splits
 
@@ -136,7 +136,7 @@ def test_features_are_not_read_before_they_are_used(tmp_path, contents):
     data = load_xlsa17(folder)
     assert data.shape == (24, 5)
     (folder / "res101.mat").unlink()
-    with pytest.raises(DataError, match="There must be a file"):
+    with pytest.raises(DataError, match="does not exist"):
         _ = data.X
 
 
@@ -164,7 +164,7 @@ def test_semantics_of_different_splits_are_refused(tmp_path, contents, key):
 def test_a_space_that_comes_twice_is_refused(tmp_path, contents):
     contents["att"] = contents["att_splits"]
     line = refusal(write_folder(tmp_path / "b", contents), semantics=("att_splits", "att"))
-    assert "each semantic space once; 'att' came twice. Rename att.mat" in line
+    assert "each semantic space once; 'att' is repeated. Rename att.mat" in line
 
 
 def test_lists_may_have_spaces_and_ends_of_lines_of_another_system(tmp_path, contents):
@@ -192,8 +192,8 @@ def test_without_lists_val_loc_tells_the_validation_classes(tmp_path, contents):
     assert data.about["val_classes_from"] == "train_loc and val_loc"
     splits = read_splits(folder, semantics=("att_splits", "sent_splits"))
     parts = np.concatenate([splits.train_part, splits.val_part])
-    assert np.sort(parts).tolist() == splits.train.tolist()
-    assert not np.isin(parts, splits.test_seen).any()
+    assert np.sort(parts).tolist() == splits.parts["train"].tolist()
+    assert not np.isin(parts, splits.parts["test_seen"]).any()
 
 
 def test_without_lists_and_val_loc_there_are_no_validation_classes(tmp_path, contents):
@@ -226,8 +226,7 @@ def set_header(path, text):
 @pytest.fixture
 def published(monkeypatch):
     """Make the sizes of the tiny data set those that are published for CUB."""
-    sizes = xlsa17_release.PublishedSizes(4, 2, 12, 4, 8)
-    monkeypatch.setattr(xlsa17_release, "PUBLISHED", {"CUB": sizes})
+    monkeypatch.setattr(xlsa17, "_PUBLISHED", {"CUB": (12, 4, 8, 4, 2)})
 
 
 @pytest.mark.parametrize(
@@ -290,7 +289,7 @@ def test_a_known_fingerprint_outweighs_the_date(tmp_path, contents, monkeypatch)
     )
     locations = sorted(int(place) for place in contents["att_splits"]["test_seen_loc"].ravel())
     digest = hashlib.sha256(struct.pack(f"<{len(locations)}q", *locations)).hexdigest()[:16]
-    monkeypatch.setattr(xlsa17_release, "_FINGERPRINTS_OF_V2", {digest: "BIRDS"})
+    monkeypatch.setattr(xlsa17, "_DIGESTS_OF_V2", {digest: "BIRDS"})
     data = load_xlsa17(folder)
     assert data.split.name == "PS v2"
     assert data.about["split_told_by"] == "fingerprint of BIRDS"
@@ -312,7 +311,7 @@ DAMAGES = {
         lambda v: v.update(features=v["features"].T),
         "`features` of",
         "one column for each of the 24 labels; their shape is (24, 5)",
-        "save features' in their place",
+        "save features' instead",
     ),
     "features of another run": (
         lambda v: v.update(features=v["features"][:, 1:]),
@@ -360,8 +359,8 @@ DAMAGES = {
     ),
     "a location that came twice": (
         lambda v: v.update(trainval_loc=put(v["trainval_loc"], 0, v["trainval_loc"][1, 0])),
-        "The split `train` must name a sample once",
-        "Keep one of them",
+        "The split `train` must name each sample once",
+        "Remove the repetition",
     ),
     "test samples in training": (
         lambda v: v.update(trainval_loc=stacked(v, "trainval_loc", "test_seen_loc")),
@@ -377,12 +376,12 @@ DAMAGES = {
     ),
     "an unseen class with training samples": (
         lambda v: v.update(labels=np.where(v["labels"] == 1, 3.0, v["labels"])),
-        "Classes of `test_unseen_loc` must have no sample in `trainval_loc`; '001.killer+whale'",
+        "Classes of `test_unseen_loc` must have no samples in `trainval_loc`; '001.killer+whale'",
         "Check that labels count along `allclasses_names`",
     ),
     "labels in the order of folders": (
         lambda v: v.update(labels=FOLDER_NUMBERS[v["labels"].astype(int) - 1]),
-        "trainvalclasses.txt must list the classes that the split gives",
+        "trainvalclasses.txt must list the classes of the split",
         "not along folders",
     ),
     "no such key": (
@@ -416,7 +415,7 @@ DAMAGES = {
     "a class name that came twice": (
         lambda v: v.update(allclasses_names=[NAMES[1], *NAMES[1:]]),
         "`allclasses_names` of",
-        "must name a class once",
+        "must name each class once",
         "Rename them",
     ),
 }
@@ -470,7 +469,7 @@ def test_a_list_that_contradicts_the_split_is_refused(tmp_path, contents, stem, 
 def test_a_list_that_is_not_text_is_refused(tmp_path, contents):
     folder = write_folder(tmp_path / "birds", contents)
     (folder / "valclasses1.txt").write_bytes(b"\xff\xfe\x00\xd8")
-    assert "must be a text file, one class a line" in refusal(folder)
+    assert "must be a text file, one class per line" in refusal(folder)
 
 
 @pytest.mark.parametrize("stem", ["res101", "att_splits"])
@@ -479,7 +478,7 @@ def test_files_that_are_cut_or_something_else_are_refused(tmp_path, contents, st
     path = folder / f"{stem}.mat"
     page = b"<html>" + bytes(200)
     for content, remedy in (
-        (path.read_bytes()[:-50], "download or save it"),
+        (path.read_bytes()[:-50], "Download or save it"),
         (page, "Download it"),
     ):
         path.write_bytes(content)
@@ -491,11 +490,11 @@ def test_files_that_are_cut_or_something_else_are_refused(tmp_path, contents, st
 def test_missing_files_and_folders_are_refused_with_what_is_there(tmp_path, contents):
     folder = write_folder(tmp_path / "birds", contents)
     line = refusal(folder, features="vgg19")
-    assert "must hold vgg19.mat; it holds att_splits, res101. Pass the name of a file" in line
+    assert "must hold vgg19.mat; it holds att_splits, res101. Pass the name of one" in line
     assert "as `features`" in line
     assert "as `semantics`" in refusal(folder, semantics="w2v_splits")
     assert "`semantics` must name a file" in refusal(folder, semantics=())
-    assert "There must be a folder" in refusal(tmp_path / "none")
+    assert "does not exist" in refusal(tmp_path / "none")
 
 
 @needs_data
@@ -511,10 +510,11 @@ def test_missing_files_and_folders_are_refused_with_what_is_there(tmp_path, cont
 )
 def test_real_splits_have_the_published_sizes(name, sizes):
     splits = read_splits(DATA / name)
-    assert tuple(splits.sizes.values()) == sizes
-    assert xlsa17_release.compare_sizes(name, splits.sizes) == "match"
+    n_classes = {"seen": len(splits.seen_classes), "unseen": len(splits.unseen_classes)}
+    assert (*splits.sizes.values(), *n_classes.values()) == sizes
+    assert xlsa17.compare_sizes(name, splits.sizes | n_classes) == "match"
     assert (splits.version, splits.told_by) == ("v2", f"fingerprint of {name}")
-    positions = np.concatenate([splits.train, splits.test_seen, splits.test_unseen])
+    positions = np.concatenate(list(splits.parts.values()))
     assert np.array_equal(np.sort(positions), np.arange(sum(sizes[:3])))
     assert set(splits.val_classes) < set(splits.seen_classes)
 

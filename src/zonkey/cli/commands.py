@@ -15,7 +15,6 @@ from threadpoolctl import threadpool_limits
 import zonkey
 
 from .bench_command import bench
-from .data_check import data_check
 from .data_commands import data_app
 from .demo import run_demo
 from .demo_page import HEADINGS, model_rows, write_demo
@@ -23,7 +22,6 @@ from .demo_shots import SHOTS as ANY_SHOTS
 from .report_command import report_command
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Zero-shot classification.")
-data_app.command("check")(data_check)
 app.add_typer(data_app, name="data")
 app.command("bench")(bench)
 app.command("report")(report_command)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
-from ..datasets.errors import DataError
+from ..datasets import DataError
 
 
 @contextmanager

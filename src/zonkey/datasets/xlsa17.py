@@ -1,27 +1,52 @@
-"""The xlsa17 benchmark: a folder of MATLAB files and class lists as a Dataset."""
+"""Load data sets of the xlsa17 benchmark from their folders of MATLAB files and class lists."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
 from ..core.labels import listed
-from .dataset import Dataset
-from .errors import DataError
-from .lazy import LazyMatrix
+from ..core.prototypes import Prototypes
+from .dataset import DataError, Dataset, LazyMatrix, Split
 from .matlab import MatFile, describe_mat, read_mat, require_variable, whole_numbers
-from .split import Split
-from .xlsa17_release import compare_sizes
-from .xlsa17_splits import LOCATIONS, Xlsa17Splits, mat_path, read_splits
 
-CITATION = (
+_CITATION = (
     "Y. Xian, C. H. Lampert, B. Schiele, Z. Akata: Zero-Shot Learning - A Comprehensive Evaluation "
     "of the Good, the Bad and the Ugly. TPAMI 2018"
 )
-LICENSE = "research use; see the data set's own terms"
+_FOLDS = (1, 2, 3)
+_LOCATIONS = {
+    "train": "trainval_loc",
+    "test_seen": "test_seen_loc",
+    "test_unseen": "test_unseen_loc",
+}
+# Numbers of samples and classes that the paper of the benchmark states
+_SIZES = ("train", "test_seen", "test_unseen", "seen", "unseen")
+_PUBLISHED = {
+    "SUN": (10320, 2580, 1440, 645, 72),
+    "CUB": (7057, 1764, 2967, 150, 50),
+    "AWA1": (19832, 4958, 5685, 40, 10),
+    "AWA2": (23527, 5882, 7913, 40, 10),
+    "APY": (5932, 1483, 7924, 20, 12),
+}
+# Second release of the proposed split, of September 2019, by `_digest` of its test_seen_loc
+_DIGESTS_OF_V2 = {
+    "fd181e6505f29990": "SUN",
+    "09a266fec3703bb9": "CUB",
+    "497752880ed7b9df": "AWA1",
+    "6a1ae1a80e31ed01": "AWA2",
+    "2db00cda7574ef16": "APY",
+}
+_FIRST_YEAR_OF_V1, _FIRST_YEAR_OF_V2 = 2017, 2019
+_WRITTEN_BY_MATLAB = re.compile(
+    r"Platform: (?:GLNX86|GLNXA64|PCWIN|PCWIN64|MACI|MACI64|MACA64), Created on: .* (\d{4})"
+)
 
 
 def load_xlsa17(
@@ -42,63 +67,70 @@ def load_xlsa17(
         Name, without .mat, of the file with `features` (d x n; columns are images) and `labels`
         (counted from 1 along `allclasses_names`).
     semantics : str or sequence of str, default="att_splits"
-        Names, without .mat, of files with `att` (k x C; columns are classes), the split and maybe
-        `original_att`. Files must agree on the split. X_splits.mat gives the semantic spaces "X"
-        and, where there is one, "original_X".
+        Names, without .mat, of files with `att` (k x C; columns are classes), the split and
+        optionally `original_att`. Files must agree on the split. X_splits.mat gives the semantic
+        spaces "X" and, if it holds `original_att`, "original_X".
     space : str, default=None
-        The default space of the data set; None: the first of the first file.
+        Default semantic space. By default the first of the first file.
     fold : int, default=1
         Which of the three lists of validation classes to use.
 
     Returns
     -------
     Dataset
-        Labels are the names in `allclasses_names`. Features are read on first use. `about` tells
-        the release of the split, and whether its sizes are the published ones.
+        The data set. Labels are the names in `allclasses_names`. Features are read on first use.
+        `about` states the release of the split, and whether its sizes are the published ones.
     """
     splits = read_splits(folder, semantics=semantics, space=space, fold=fold)
-    path = mat_path(Path(folder), features, "features")
-    file = describe_mat(path)
+    file = describe_mat(_mat_path(Path(folder), features, "features"))
     labels = splits.class_names[_class_numbers(file, len(splits.class_names))]
-    matrix = _features(file, len(labels))
-    _check_range(splits, len(labels), path)
+    for part, key in _LOCATIONS.items():
+        positions = splits.parts[part]
+        if positions.size and positions[-1] >= len(labels):
+            raise DataError(
+                f"`{key}` must count the {len(labels)} samples of {file.path} from 1; got "
+                f"{positions[-1] + 1}. Use features and splits of one data set."
+            )
     seen, unseen = _checked_classes(splits, labels)
-    val_classes = splits.val_classes
+    val_classes, val_from = splits.val_classes, splits.val_from
     if not val_classes.size:
         val_classes = np.setdiff1d(labels[splits.val_part], labels[splits.train_part])
+        val_from = "train_loc and val_loc" if val_classes.size else "none"
     sizes = splits.sizes | {"seen": len(seen), "unseen": len(unseen)}
     return Dataset(
         splits.name,
-        matrix,
+        _features(file, len(labels)),
         labels,
         splits.spaces,
-        Split(
-            train=splits.train,
-            test_seen=splits.test_seen,
-            test_unseen=splits.test_unseen,
-            val_classes=val_classes,
-            name=splits.split_name,
-        ),
-        class_names={name: readable(name) for name in splits.class_names.tolist()},
-        license=LICENSE,
-        citation=CITATION,
+        Split(**splits.parts, val_classes=val_classes, name=_split_name(splits.version)),
+        class_names={name: _display_name(name) for name in splits.class_names.tolist()},
+        license="research use; see the data set's own terms",
+        citation=_CITATION,
         about={
-            "features_file": path.name,
+            "features_file": file.path.name,
             "split_version": splits.version,
             "split_told_by": splits.told_by,
             "published_sizes": compare_sizes(splits.name, sizes),
-            "val_classes_from": splits.val_told_by if val_classes.size else "none",
+            "val_classes_from": val_from,
         },
     )
 
 
-def readable(name: str) -> str:
-    """Return the name of a class for people: "Laysan Albatross" for "002.Laysan_Albatross"."""
+def _display_name(name: str) -> str:
+    """Return "Laysan Albatross" for "002.Laysan_Albatross"."""
     return re.sub(r"^\d+\.", "", name).replace("_", " ").replace("+", " ")
 
 
+def _split_name(version: str) -> str:
+    """Return the name of a split for records; PS is the paper's "proposed split"."""
+    if version == "unknown":
+        return "PS, version unknown"
+    *doubt, version = version.split()
+    return " ".join([*doubt, "PS", version])
+
+
 def _class_numbers(file: MatFile, n: int) -> np.ndarray:
-    """Return the row of `allclasses_names` of each sample, from 0."""
+    """Return the position in `allclasses_names` of each sample, from 0."""
     require_variable(file, "labels", numeric=True)
     subject = f"`labels` of {file.path}"
     numbers = whole_numbers(read_mat(file.path, ["labels"])["labels"], subject)
@@ -116,7 +148,7 @@ def _features(file: MatFile, n: int) -> LazyMatrix:
     if len(variable.shape) != 2 or variable.shape[1] != n:
         remedy = "Use features and labels of one run."
         if variable.shape[0] == n:
-            remedy = "They are transposed: save features' in their place."
+            remedy = "They are transposed: save features' instead."
         raise DataError(
             f"`features` of {file.path} must have one column for each of the {n} labels; their "
             f"shape is {variable.shape}. {remedy}"
@@ -128,24 +160,15 @@ def _features(file: MatFile, n: int) -> LazyMatrix:
     return LazyMatrix((n, variable.shape[0]), variable.dtype, read, str(file.path))
 
 
-def _check_range(splits: Xlsa17Splits, n: int, path: Path) -> None:
-    for part, key in LOCATIONS.items():
-        positions = getattr(splits, part)
-        if positions.size and positions[-1] >= n:
-            raise DataError(
-                f"`{key}` must count the {n} samples of {path} from 1; got {positions[-1] + 1}. "
-                "Use features and splits of one data set."
-            )
-
-
 def _checked_classes(splits: Xlsa17Splits, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return seen and unseen classes; labels, split and class lists must tell the same."""
-    seen, unseen = np.unique(labels[splits.train]), np.unique(labels[splits.test_unseen])
+    """Return seen and unseen classes; labels, split and class lists must agree."""
+    seen = np.unique(labels[splits.parts["train"]])
+    unseen = np.unique(labels[splits.parts["test_unseen"]])
     both = np.intersect1d(seen, unseen)
     if both.size:
         raise DataError(
-            f"Classes of `test_unseen_loc` must have no sample in `trainval_loc`; {listed(both)} "
-            "have. Check that labels count along `allclasses_names`, and that the split is of "
+            f"Classes of `test_unseen_loc` must have no samples in `trainval_loc`; {listed(both)} "
+            "have. Check that labels count along `allclasses_names`, and that the split belongs to "
             "these features."
         )
     for told, found, name in (
@@ -155,14 +178,305 @@ def _checked_classes(splits: Xlsa17Splits, labels: np.ndarray) -> tuple[np.ndarr
         odd = np.setxor1d(told, found)
         if told.size and odd.size:
             raise DataError(
-                f"{name} must list the classes that the split gives; {listed(odd)} are in one "
-                "only. Check that labels count along `allclasses_names`, not along folders, or "
+                f"{name} must list the classes of the split; {listed(odd)} are in only one of "
+                "them. Check that labels count along `allclasses_names`, not along folders, or "
                 "remove a list of another split."
             )
     foreign = np.setdiff1d(splits.val_classes, seen)
     if foreign.size:
         raise DataError(
-            f"{splits.val_told_by} must list seen classes; {listed(foreign)} have no sample in "
-            "`trainval_loc`. Take the lists of the same release as the split."
+            f"{splits.val_from} must list seen classes; {listed(foreign)} have no samples in "
+            "`trainval_loc`. Use the lists of the same release as the split."
         )
     return seen, unseen
+
+
+# Splits, classes and semantic spaces, which need no features
+
+
+@dataclass(frozen=True, eq=False)
+class Xlsa17Splits:
+    """A data set of the benchmark without features and labels.
+
+    Attributes
+    ----------
+    name : str
+        Name of the folder.
+    parts : dict of {str: ndarray of int}
+        Positions of the samples of `train`, `test_seen` and `test_unseen`, from 0, sorted.
+    train_part, val_part : ndarray of int
+        The positions of `train` divided by class; empty if the files do not divide them.
+    class_names : ndarray of str
+        Classes in the order of their numbers.
+    seen_classes, unseen_classes, val_classes : ndarray of str
+        Classes of the class lists; empty if there are none.
+    val_from : str
+        Name of the list of validation classes.
+    spaces : dict of {str: Prototypes}
+        Semantic spaces, the default first.
+    version, told_by : str
+        Release of the proposed split: "v2", "probably v2", "probably v1" or "unknown"; and what
+        it was inferred from.
+    """
+
+    name: str
+    parts: dict[str, np.ndarray]
+    train_part: np.ndarray
+    val_part: np.ndarray
+    class_names: np.ndarray
+    seen_classes: np.ndarray
+    unseen_classes: np.ndarray
+    val_classes: np.ndarray
+    val_from: str
+    spaces: dict[str, Prototypes]
+    version: str
+    told_by: str
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Numbers of samples per part."""
+        return {part: len(positions) for part, positions in self.parts.items()}
+
+
+def read_splits(
+    folder: str | Path,
+    *,
+    semantics: str | Sequence[str] = "att_splits",
+    space: str | None = None,
+    fold: int = 1,
+) -> Xlsa17Splits:
+    """Read split, classes and semantic spaces of a folder; see `load_xlsa17`."""
+    folder = Path(folder)
+    if fold not in _FOLDS:
+        raise DataError(f"`fold` must be 1, 2 or 3; got {fold!r}. Choose one of the class lists.")
+    stems = [semantics] if isinstance(semantics, str) else list(semantics)
+    files = [describe_mat(_mat_path(folder, stem, "semantics")) for stem in stems]
+    if not files:
+        raise DataError('`semantics` must name a file; got none. Pass semantics="att_splits".')
+    parts, names = _read_parts(files[0])
+    for file in files[1:]:
+        _require_agreement(files[0], file, {**parts, "allclasses_names": names})
+    train_part, val_part = _parts_of_train(files, parts["train"])
+    val_classes, val_from = _validation_list(folder, fold, names)
+    name = folder.resolve().name
+    version, told_by = _split_version(files, name, parts)
+    return Xlsa17Splits(
+        name=name,
+        parts=parts,
+        train_part=train_part,
+        val_part=val_part,
+        class_names=names,
+        seen_classes=_class_list(folder / "trainvalclasses.txt", names),
+        unseen_classes=_class_list(folder / "testclasses.txt", names),
+        val_classes=val_classes,
+        val_from=val_from,
+        spaces=_spaces(files, names, space),
+        version=version,
+        told_by=told_by,
+    )
+
+
+def _mat_path(folder: Path, stem: str, parameter: str) -> Path:
+    """Return the path of a file, named by `parameter`, in the folder of a data set."""
+    if not folder.is_dir():
+        raise DataError(
+            f"The folder {folder} does not exist. Pass the folder of one data set, such as "
+            "xlsa17/data/CUB."
+        )
+    path = folder / f"{stem.removesuffix('.mat')}.mat"
+    if not path.is_file():
+        there = ", ".join(sorted(other.stem for other in folder.glob("*.mat"))) or "no .mat file"
+        raise DataError(
+            f"{folder} must hold {path.name}; it holds {there}. Pass the name of one of these "
+            f"files as `{parameter}`."
+        )
+    return path
+
+
+def _read_parts(file: MatFile) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return positions of the parts, from 0, and the names of the classes."""
+    for key in _LOCATIONS.values():
+        require_variable(file, key, numeric=True)
+    values = read_mat(file.path, [*_LOCATIONS.values(), "allclasses_names"])
+    names = values["allclasses_names"]
+    if names.dtype.kind != "U":
+        raise DataError(
+            f"`allclasses_names` of {file.path} must be a cell array of names; got "
+            f"{names.dtype}. Save the names of the classes."
+        )
+    names = np.char.strip(names)
+    if len(np.unique(names)) < len(names):
+        raise DataError(
+            f"`allclasses_names` of {file.path} must name each class once; some are repeated. "
+            "Rename them, or merge their columns."
+        )
+    parts = {part: _positions(values[key], key, file) for part, key in _LOCATIONS.items()}
+    for part in ("test_seen", "test_unseen"):
+        shared = np.intersect1d(parts["train"], parts[part])
+        if shared.size:
+            raise DataError(
+                f"`trainval_loc` and `{_LOCATIONS[part]}` of {file.path} must not share samples; "
+                f"{shared.size} are in both, the first is {shared[0] + 1}. Remove them from "
+                "`trainval_loc`."
+            )
+    return parts, names
+
+
+def _positions(values: np.ndarray, key: str, file: MatFile) -> np.ndarray:
+    locations = np.sort(whole_numbers(values, f"`{key}` of {file.path}"))
+    if locations.size and locations[0] < 1:
+        raise DataError(
+            f"`{key}` of {file.path} must count samples from 1; got {locations[0]}. Add 1 if it "
+            "counts from 0."
+        )
+    return locations - 1
+
+
+def _require_agreement(first: MatFile, file: MatFile, expected: dict[str, np.ndarray]) -> None:
+    parts, names = _read_parts(file)
+    for part, values in {**parts, "allclasses_names": names}.items():
+        if not np.array_equal(values, expected[part]):
+            raise DataError(
+                f"`{_LOCATIONS.get(part, part)}` must be the same in all files of `semantics`; "
+                f"{file.path.name} differs from {first.path.name}. Load them one at a time, or use "
+                "files of one release."
+            )
+
+
+def _parts_of_train(files: list[MatFile], train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return `train_loc` and `val_loc` of the first file that has both."""
+    for file in files:
+        if {"train_loc", "val_loc"} <= file.variables.keys():
+            values = read_mat(file.path, ["train_loc", "val_loc"])
+            both = [_positions(values[key], key, file) for key in ("train_loc", "val_loc")]
+            # As published they contain all samples of `test_seen_loc` too.
+            return np.intersect1d(both[0], train), np.intersect1d(both[1], train)
+    return train[:0], train[:0]
+
+
+def _validation_list(folder: Path, fold: int, names: np.ndarray) -> tuple[np.ndarray, str]:
+    path = folder / f"valclasses{fold}.txt"
+    there = [number for number in _FOLDS if (folder / f"valclasses{number}.txt").is_file()]
+    if there and fold not in there:
+        raise DataError(
+            f"{folder} must hold {path.name} for fold={fold}; it holds the lists of the folds "
+            f"{', '.join(map(str, there))}. Choose one of these."
+        )
+    return _class_list(path, names), path.name
+
+
+def _class_list(path: Path, names: np.ndarray) -> np.ndarray:
+    """Return the classes of a list, none if there is no such file."""
+    if not path.is_file():
+        return names[:0]
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{path} must be a text file, one class per line; it is not UTF-8. Save it as text."
+        ) from None
+    classes = [line.strip() for line in lines if line.strip()]
+    known = set(names.tolist())
+    for name in classes:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f"Did you mean {close[0]!r}?" if close else "Correct it, or remove the line."
+            raise DataError(
+                f"{path} must name classes of `allclasses_names`; it names {name!r}. {meant}"
+            )
+    return np.unique(np.array(classes, dtype=names.dtype))
+
+
+def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[str, Prototypes]:
+    """Return prototypes by the name of their space, the default first."""
+    spaces: dict[str, Prototypes] = {}
+    for file in files:
+        stem = file.path.stem.removesuffix("_splits")
+        require_variable(file, "att", numeric=True)
+        for key, space in (("att", stem), ("original_att", f"original_{stem}")):
+            if space in spaces:
+                raise DataError(
+                    f"`semantics` must give each semantic space once; {space!r} is repeated. "
+                    f"Rename {file.path.name}, or leave it out."
+                )
+            if key in file.variables:
+                spaces[space] = _prototypes(file, key, names)
+    if first is None:
+        return spaces
+    if first not in spaces:
+        raise DataError(
+            f"`space` must be one of {listed(np.array(list(spaces)))}; got {first!r}. Pass one of "
+            "them, or name its file in `semantics`."
+        )
+    return {first: spaces[first], **spaces}
+
+
+def _prototypes(file: MatFile, key: str, names: np.ndarray) -> Prototypes:
+    require_variable(file, key, numeric=True)
+    matrix = read_mat(file.path, [key])[key]
+    if matrix.ndim != 2 or matrix.shape[1] != len(names):
+        remedy = f"Transpose it: save {key}'." if matrix.shape[0] == len(names) else "Check both."
+        raise DataError(
+            f"`{key}` of {file.path} must have one column for each of the {len(names)} "
+            f"`allclasses_names`; its shape is {matrix.shape}. {remedy}"
+        )
+    try:
+        return Prototypes(names, matrix.T)
+    except ValueError as error:
+        raise DataError(f"`{key}` of {file.path} cannot be used: {error}") from None
+
+
+# Releases of the split
+
+
+def compare_sizes(name: str, sizes: Mapping[str, int]) -> str:
+    """Return whether sizes are those that the paper states for a data set.
+
+    Examples
+    --------
+    >>> compare_sizes("cub", {"seen": 150, "unseen": 50})
+    'match'
+    >>> compare_sizes("CUB", {"seen": 150, "unseen": 49})
+    'differ: unseen 49, published 50'
+    """
+    if name.upper() not in _PUBLISHED:
+        return f"none are published for {name}"
+    published = dict(zip(_SIZES, _PUBLISHED[name.upper()], strict=True))
+    differences = [
+        f"{part} {size}, published {published[part]}"
+        for part, size in sizes.items()
+        if size != published[part]
+    ]
+    return f"differ: {'; '.join(differences)}" if differences else "match"
+
+
+def _split_version(
+    files: list[MatFile], name: str, parts: dict[str, np.ndarray]
+) -> tuple[str, str]:
+    """Return the release of a split, and what it was inferred from.
+
+    "v2" by its digest only; "probably v1" or "probably v2" if a data set of the benchmark has its
+    published sizes and the date, or the variables, of a release; else "unknown".
+    """
+    known = _DIGESTS_OF_V2.get(_digest(parts["test_seen"]))
+    if known:
+        return "v2", f"fingerprint of {known}"
+    if compare_sizes(name, {part: len(values) for part, values in parts.items()}) != "match":
+        return "unknown", "nothing: no known fingerprint, name and sizes of no published data set"
+    for file in files:
+        # The authors' files are of version 5; one of version 7.3 was saved again later.
+        match = _WRITTEN_BY_MATLAB.search(file.created) if file.version == "5" else None
+        year = int(match[1]) if match else 0
+        if year >= _FIRST_YEAR_OF_V1:
+            version = "v1" if year < _FIRST_YEAR_OF_V2 else "v2"
+            return f"probably {version}", f"{file.path.name}, written by MATLAB in {year}"
+    for file in files:
+        if {"train_loc", "val_loc"} <= file.variables.keys():
+            return "probably v1", f"train_loc and val_loc in {file.path.name}"
+    return "unknown", "nothing: no known fingerprint, no date by MATLAB, no train_loc"
+
+
+def _digest(test_seen: np.ndarray) -> str:
+    """Return 16 hexadecimal digits of the SHA-256 of `test_seen_loc`, which identify a split."""
+    locations = np.sort(np.asarray(test_seen)) + 1
+    return hashlib.sha256(locations.astype("<i8").tobytes()).hexdigest()[:16]
