@@ -1,5 +1,4 @@
 import json
-import sys
 import zipfile
 
 import numpy as np
@@ -285,16 +284,6 @@ def test_a_wrong_path_is_answered_with_what_is_there(tmp_path, make, words):
     assert words in line
     assert str(path) in line
     assert "X_tr" not in line
-
-
-def test_a_folder_that_needs_h5py_is_answered_in_one_line(tmp_path, monkeypatch):
-    save_mat(tmp_path / "att_splits.mat", {"att": np.eye(2)}, "7.3")
-    save_mat(tmp_path / "res101.mat", {"features": np.eye(2)}, "7.3")
-    monkeypatch.setitem(sys.modules, "h5py", None)
-    done = checked(tmp_path)
-    assert done.exit_code == 2
-    (line,) = done.stderr.splitlines()
-    assert 'needs h5py; install h5py, or the extra: pip install "zonkey[data]"' in line
 
 
 @pytest.mark.parametrize("variable", ["X_tr", "X_te"])

@@ -1,4 +1,4 @@
-"""Read MATLAB files of versions 5 and 7.3 alike: numbers as arrays, text as arrays of strings."""
+"""Read MATLAB files of version 5 (or 6, 7): numbers as arrays, text as arrays of strings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadWarning
 
 from .dataset import DataError
-from .readers import largest_exact, reading, required_package
+from .readers import largest_exact, reading
 
-_HEADER_TEXT, _HEADER = 116, 128  # bytes, in both versions
+_HEADER = 128  # bytes
 _DTYPES = {
     "double": np.dtype(np.float64),
     "single": np.dtype(np.float32),
     "logical": np.dtype(np.bool_),
-    **{f"{sign}int{size}": np.dtype(f"{sign}int{size}") for sign in ("", "u")
-       for size in (8, 16, 32, 64)},
-}  # fmt: skip
+    **{kind: np.dtype(kind) for kind in ("int8", "int16", "int32", "int64")},
+    **{kind: np.dtype(kind) for kind in ("uint8", "uint16", "uint32", "uint64")},
+}
 
-# Types of the parts of a variable in version 5
+# Types of the parts of a variable
 _MATRIX, _COMPRESSED = 14, 15
 _NUMBERS = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 12, 13})
 _PREAMBLE = [6, 5, 1]  # flags, shape and name
@@ -56,26 +56,30 @@ class MatVariable:
 
 @dataclass(frozen=True)
 class MatFile:
-    """Header and variables of a MATLAB file, without values."""
+    """Shapes and classes of the variables of a MATLAB file."""
 
     path: Path
-    version: str  # "5" or "7.3"
-    created: str  # text of the header: who wrote the file, and when
     variables: dict[str, MatVariable]
 
 
 def describe_mat(path: str | Path) -> MatFile:
-    """Return header, names, shapes and classes of a MATLAB file without reading values."""
+    """Return names, shapes and classes of the variables without reading values."""
     path = Path(path)
-    header = _read_header(path)
-    created = header[:_HEADER_TEXT].decode("latin-1").rstrip("\0 ")
-    if header.startswith(b"MATLAB 7.3"):
-        with _opened_hdf5(path) as file:
-            return MatFile(path, "7.3", created, dict(_hdf5_variables(file)))
+    if not path.is_file():
+        others = sorted(other.name for other in path.parent.glob("*.mat"))
+        holds = f"its folder holds {', '.join(others)}" if others else "its folder has no .mat file"
+        raise DataError(f"The file {path} does not exist; {holds}. Check the path.")
     with _strict(path):
+        with path.open("rb") as file:
+            header = file.read(_HEADER)
+        if len(header) < _HEADER or not header.startswith(b"MATLAB 5.0"):
+            raise DataError(
+                f"{path} must be a MATLAB file of version 5; it starts with {header[:10]!r}. "
+                "Download it again, or save it with save(..., '-v7')."
+            )
         _require_whole(path)
         found = whosmat(str(path), chars_as_strings=False)
-    return MatFile(path, "5", created, {name: MatVariable(*about) for name, *about in found})
+    return MatFile(path, {name: MatVariable(*about) for name, *about in found})
 
 
 def read_mat(path: str | Path, keys: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -88,12 +92,9 @@ def read_mat(path: str | Path, keys: Sequence[str] | None = None) -> dict[str, n
     keys = list(file.variables) if keys is None else list(keys)
     for key in keys:
         require_variable(file, key)
-    if file.version == "7.3":
-        with _opened_hdf5(file.path) as opened:
-            return {key: _checked(_from_hdf5(opened, key, file), key, file) for key in keys}
     with _strict(file.path):
         values = loadmat(str(file.path), variable_names=keys)
-        return {key: _checked(_from_version_5(values[key], key, file), key, file) for key in keys}
+        return {key: _converted(values[key], key, file) for key in keys}
 
 
 def require_variable(file: MatFile, key: str, *, numeric: bool = False) -> MatVariable:
@@ -148,24 +149,6 @@ def _strict(path: Path) -> Iterator[None]:
         yield
 
 
-def _read_header(path: Path) -> bytes:
-    if not path.is_file():
-        others = sorted(other.name for other in path.parent.glob("*.mat"))
-        holds = f"its folder holds {', '.join(others)}" if others else "its folder has no .mat file"
-        raise DataError(f"The file {path} does not exist; {holds}. Check the path.")
-    with reading(path), path.open("rb") as file:
-        header = file.read(_HEADER)
-    if len(header) < _HEADER or not header.startswith((b"MATLAB 5.0", b"MATLAB 7.3")):
-        raise DataError(
-            f"{path} must be a MATLAB file of version 5 or 7.3; it starts with {header[:10]!r}. "
-            "Download it again, or save it with save(..., '-v7')."
-        )
-    return header
-
-
-# Version 5
-
-
 def _require_whole(path: Path) -> None:
     """Raise ValueError or struct.error for a truncated or garbled file; no values are read.
 
@@ -212,85 +195,22 @@ def _require_parts(data: mmap.mmap, order: str, start: int, end: int) -> None:
         raise ValueError(f"no proper values before byte {end}")
 
 
-def _from_version_5(values: Any, key: str, about: MatFile) -> np.ndarray:
-    if about.variables[key].kind != "cell":
-        return values
-    cells = [np.asarray(cell) for cell in values.ravel(order="F")]
-    texts = [cell.tolist() if cell.dtype.kind == "U" else None for cell in cells]
-    return _one_line_per_cell(texts, key, about)
-
-
-# Version 7.3
-
-
-@contextmanager
-def _opened_hdf5(path: Path) -> Iterator[Any]:
-    h5py = required_package("h5py", f"{path}, a MATLAB file of version 7.3,")
-    with reading(path), h5py.File(path, "r") as file:
-        yield file
-
-
-def _hdf5_variables(file: Any) -> Iterator[tuple[str, MatVariable]]:
-    for name, node in file.items():
-        if name.startswith("#"):  # targets of references in cells
-            continue
-        if not hasattr(node, "shape"):
-            sparse = "MATLAB_sparse" in node.attrs
-            yield name, MatVariable((), "sparse" if sparse else "struct")
-        else:
-            yield name, MatVariable(_hdf5_shape(node), _hdf5_class(node))
-
-
-def _hdf5_class(node: Any) -> str:
-    kind = node.attrs.get("MATLAB_class", b"unknown")
-    return kind.decode() if isinstance(kind, bytes) else str(kind)
-
-
-def _hdf5_shape(node: Any) -> tuple[int, ...]:
-    if node.attrs.get("MATLAB_empty", 0):  # then the values are the shape
-        return tuple(int(length) for length in node[()])
-    return tuple(node.shape[::-1])
-
-
-def _from_hdf5(file: Any, key: str, about: MatFile) -> np.ndarray:
-    node, variable = file[key], about.variables[key]
-    if variable.kind == "char":
-        return np.array(_hdf5_lines(node), dtype=str)
-    empty = 0 in variable.shape
-    if variable.kind == "cell":
-        cells = [] if empty else [file[reference] for reference in node[()].ravel()]
-        texts = [_hdf5_lines(cell) if _hdf5_class(cell) == "char" else None for cell in cells]
-        return _one_line_per_cell(texts, key, about)
-    return np.empty(variable.shape, dtype=variable.dtype) if empty else node[()].T
-
-
-def _hdf5_lines(node: Any) -> list[str]:
-    if 0 in _hdf5_shape(node):
-        return []
-    return [row.astype("<u2").tobytes().decode("utf-16-le") for row in node[()].T]
-
-
-# Both versions
-
-
-def _one_line_per_cell(texts: list[Any], key: str, about: MatFile) -> np.ndarray:
-    if any(lines is None or len(lines) > 1 for lines in texts):
-        raise DataError(
-            f"Every cell of `{key}` of {about.path} must hold one line of text; some do not. Save "
-            "numbers as a matrix."
-        )
-    return np.array(["".join(lines) for lines in texts], dtype=str)
-
-
-def _checked(values: np.ndarray, key: str, about: MatFile) -> np.ndarray:
-    """Give numbers the class that the file states, in the byte order of this machine."""
-    dtype = about.variables[key].dtype
+def _converted(values: Any, key: str, file: MatFile) -> np.ndarray:
+    """Give numbers the class that the file states; turn cells into strings."""
+    subject, dtype = f"`{key}` of {file.path}", file.variables[key].dtype
+    if file.variables[key].kind == "cell":
+        cells = [np.asarray(cell) for cell in values.ravel(order="F")]
+        if any(cell.dtype.kind != "U" or cell.size > 1 for cell in cells):
+            raise DataError(
+                f"Every cell of {subject} must hold one line of text; some do not. Save numbers as "
+                "a matrix."
+            )
+        return np.array(["".join(cell.tolist()) for cell in cells], dtype=str)
     if dtype is None:
         return values
     if values.dtype.kind not in "iufb":
         raise DataError(
-            f"`{key}` of {about.path} must hold real numbers; got {values.dtype}. Save "
-            f"real({key}) instead."
+            f"{subject} must hold real numbers; got {values.dtype}. Save real({key}) instead."
         )
     # MATLAB stores doubles that are small whole numbers as integers of one or two bytes.
     return values.astype(dtype, copy=False)

@@ -110,7 +110,7 @@ def _positions(numbers: np.ndarray, names: np.ndarray, path: Path) -> np.ndarray
 
 
 def _n_base(array: StoredArray, novel: str) -> int:
-    """Return the number of classes that the backbone knows; novel classes must not be among them."""
+    """Return the number of classes that the backbone knows; novel ones must not be among them."""
     is_number = array.dtype.kind in "iuf"
     values = np.asarray(array.read()).ravel() if is_number else np.array([])
     if len(values) != 1 or values[0] not in range(1, _N_CLASSES + 1):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -20,7 +19,6 @@ _CITATION = (
     "Y. Xian, C. H. Lampert, B. Schiele, Z. Akata: Zero-Shot Learning - A Comprehensive Evaluation "
     "of the Good, the Bad and the Ugly. TPAMI 2018"
 )
-_FOLDS = (1, 2, 3)
 _LOCATIONS = {
     "train": "trainval_loc",
     "test_seen": "test_seen_loc",
@@ -35,7 +33,7 @@ _PUBLISHED = {
     "AWA2": (23527, 5882, 7913, 40, 10),
     "APY": (5932, 1483, 7924, 20, 12),
 }
-# Second release of the proposed split, of September 2019, by `_digest` of its test_seen_loc
+# First digits of the SHA-256 of test_seen_loc in the second release of the split, of September 2019
 _DIGESTS_OF_V2 = {
     "fd181e6505f29990": "SUN",
     "09a266fec3703bb9": "CUB",
@@ -43,10 +41,6 @@ _DIGESTS_OF_V2 = {
     "6a1ae1a80e31ed01": "AWA2",
     "2db00cda7574ef16": "APY",
 }
-_FIRST_YEAR_OF_V1, _FIRST_YEAR_OF_V2 = 2017, 2019
-_WRITTEN_BY_MATLAB = re.compile(
-    r"Platform: (?:GLNX86|GLNXA64|PCWIN|PCWIN64|MACI|MACI64|MACA64), Created on: .* (\d{4})"
-)
 
 
 def load_xlsa17(
@@ -81,36 +75,40 @@ def load_xlsa17(
         The data set. Labels are the names in `allclasses_names`. Features are read on first use.
         `about` states the release of the split, and whether its sizes are the published ones.
     """
-    splits = read_splits(folder, semantics=semantics, space=space, fold=fold)
-    file = describe_mat(_mat_path(Path(folder), features, "features"))
-    labels = splits.class_names[_class_numbers(file, len(splits.class_names))]
+    folder = Path(folder)
+    files = _semantic_files(folder, semantics)
+    parts, names = read_parts(files)
+    file = describe_mat(_mat_path(folder, features, "features"))
+    labels = names[_class_numbers(file, len(names))]
     for part, key in _LOCATIONS.items():
-        positions = splits.parts[part]
-        if positions.size and positions[-1] >= len(labels):
+        if parts[part].size and parts[part][-1] >= len(labels):
             raise DataError(
                 f"`{key}` must count the {len(labels)} samples of {file.path} from 1; got "
-                f"{positions[-1] + 1}. Use features and splits of one data set."
+                f"{parts[part][-1] + 1}. Use features and splits of one data set."
             )
-    seen, unseen = _checked_classes(splits, labels)
-    val_classes, val_from = splits.val_classes, splits.val_from
-    if not val_classes.size:
-        val_classes = np.setdiff1d(labels[splits.val_part], labels[splits.train_part])
-        val_from = "train_loc and val_loc" if val_classes.size else "none"
-    sizes = splits.sizes | {"seen": len(seen), "unseen": len(unseen)}
+    seen, unseen = _checked_classes(folder, parts, names, labels)
+    val_classes, val_from = _validation_classes(folder, fold, files, parts, names, labels)
+    name = folder.resolve().name
+    version, told_by = split_version(name, parts)
+    sizes = {part: len(positions) for part, positions in parts.items()}
+    sizes |= {"seen": len(seen), "unseen": len(unseen)}
+    # PS is the paper's "proposed split".
+    names_of_splits = {"v2": "PS v2", "probably v1": "probably PS v1"}
+    split_name = names_of_splits.get(version, "PS, version unknown")
     return Dataset(
-        splits.name,
+        name,
         _features(file, len(labels)),
         labels,
-        splits.spaces,
-        Split(**splits.parts, val_classes=val_classes, name=_split_name(splits.version)),
-        class_names={name: _display_name(name) for name in splits.class_names.tolist()},
+        _spaces(files, names, space),
+        Split(**parts, val_classes=val_classes, name=split_name),
+        class_names={label: _display_name(label) for label in names.tolist()},
         license="research use; see the data set's own terms",
         citation=_CITATION,
         about={
             "features_file": file.path.name,
-            "split_version": splits.version,
-            "split_told_by": splits.told_by,
-            "published_sizes": compare_sizes(splits.name, sizes),
+            "split_version": version,
+            "split_told_by": told_by,
+            "published_sizes": compare_sizes(name, sizes),
             "val_classes_from": val_from,
         },
     )
@@ -119,14 +117,6 @@ def load_xlsa17(
 def _display_name(name: str) -> str:
     """Return "Laysan Albatross" for "002.Laysan_Albatross"."""
     return re.sub(r"^\d+\.", "", name).replace("_", " ").replace("+", " ")
-
-
-def _split_name(version: str) -> str:
-    """Return the name of a split for records; PS is the paper's "proposed split"."""
-    if version == "unknown":
-        return "PS, version unknown"
-    *doubt, version = version.split()
-    return " ".join([*doubt, "PS", version])
 
 
 def _class_numbers(file: MatFile, n: int) -> np.ndarray:
@@ -160,10 +150,11 @@ def _features(file: MatFile, n: int) -> LazyMatrix:
     return LazyMatrix((n, variable.shape[0]), variable.dtype, read, str(file.path))
 
 
-def _checked_classes(splits: Xlsa17Splits, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _checked_classes(
+    folder: Path, parts: dict[str, np.ndarray], names: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return seen and unseen classes; labels, split and class lists must agree."""
-    seen = np.unique(labels[splits.parts["train"]])
-    unseen = np.unique(labels[splits.parts["test_unseen"]])
+    seen, unseen = np.unique(labels[parts["train"]]), np.unique(labels[parts["test_unseen"]])
     both = np.intersect1d(seen, unseen)
     if both.size:
         raise DataError(
@@ -171,10 +162,8 @@ def _checked_classes(splits: Xlsa17Splits, labels: np.ndarray) -> tuple[np.ndarr
             "have. Check that labels count along `allclasses_names`, and that the split belongs to "
             "these features."
         )
-    for told, found, name in (
-        (splits.seen_classes, seen, "trainvalclasses.txt"),
-        (splits.unseen_classes, unseen, "testclasses.txt"),
-    ):
+    for found, name in ((seen, "trainvalclasses.txt"), (unseen, "testclasses.txt")):
+        told = class_list(folder / name, names)
         odd = np.setxor1d(told, found)
         if told.size and odd.size:
             raise DataError(
@@ -182,98 +171,54 @@ def _checked_classes(splits: Xlsa17Splits, labels: np.ndarray) -> tuple[np.ndarr
                 "them. Check that labels count along `allclasses_names`, not along folders, or "
                 "remove a list of another split."
             )
-    foreign = np.setdiff1d(splits.val_classes, seen)
+    return seen, unseen
+
+
+def _validation_classes(
+    folder: Path,
+    fold: int,
+    files: list[MatFile],
+    parts: dict[str, np.ndarray],
+    names: np.ndarray,
+    labels: np.ndarray,
+) -> tuple[np.ndarray, str]:
+    """Return validation classes and their source: a class list, or else `val_loc`."""
+    if fold not in (1, 2, 3):
+        raise DataError(f"`fold` must be 1, 2 or 3; got {fold!r}. Choose one of the class lists.")
+    path = folder / f"valclasses{fold}.txt"
+    there = [number for number in (1, 2, 3) if (folder / f"valclasses{number}.txt").is_file()]
+    if there and fold not in there:
+        raise DataError(
+            f"{folder} must hold {path.name} for fold={fold}; it holds the lists of the folds "
+            f"{', '.join(map(str, there))}. Choose one of these."
+        )
+    classes = class_list(path, names)
+    foreign = np.setdiff1d(classes, labels[parts["train"]])
     if foreign.size:
         raise DataError(
-            f"{splits.val_from} must list seen classes; {listed(foreign)} have no samples in "
+            f"{path.name} must list seen classes; {listed(foreign)} have no samples in "
             "`trainval_loc`. Use the lists of the same release as the split."
         )
-    return seen, unseen
+    if classes.size:
+        return classes, path.name
+    for file in files:
+        if {"train_loc", "val_loc"} <= file.variables.keys():
+            values = read_mat(file.path, ["train_loc", "val_loc"])
+            both = [_positions(values[key], key, file) for key in ("train_loc", "val_loc")]
+            # As published they contain all samples of `test_seen_loc` too.
+            train, val = (labels[np.intersect1d(part, parts["train"])] for part in both)
+            return np.setdiff1d(val, train), "train_loc and val_loc"
+    return classes, "none"
 
 
 # Splits, classes and semantic spaces, which need no features
 
 
-@dataclass(frozen=True, eq=False)
-class Xlsa17Splits:
-    """A data set of the benchmark without features and labels.
-
-    Attributes
-    ----------
-    name : str
-        Name of the folder.
-    parts : dict of {str: ndarray of int}
-        Positions of the samples of `train`, `test_seen` and `test_unseen`, from 0, sorted.
-    train_part, val_part : ndarray of int
-        The positions of `train` divided by class; empty if the files do not divide them.
-    class_names : ndarray of str
-        Classes in the order of their numbers.
-    seen_classes, unseen_classes, val_classes : ndarray of str
-        Classes of the class lists; empty if there are none.
-    val_from : str
-        Name of the list of validation classes.
-    spaces : dict of {str: Prototypes}
-        Semantic spaces, the default first.
-    version, told_by : str
-        Release of the proposed split: "v2", "probably v2", "probably v1" or "unknown"; and what
-        it was inferred from.
-    """
-
-    name: str
-    parts: dict[str, np.ndarray]
-    train_part: np.ndarray
-    val_part: np.ndarray
-    class_names: np.ndarray
-    seen_classes: np.ndarray
-    unseen_classes: np.ndarray
-    val_classes: np.ndarray
-    val_from: str
-    spaces: dict[str, Prototypes]
-    version: str
-    told_by: str
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Numbers of samples per part."""
-        return {part: len(positions) for part, positions in self.parts.items()}
-
-
-def read_splits(
-    folder: str | Path,
-    *,
-    semantics: str | Sequence[str] = "att_splits",
-    space: str | None = None,
-    fold: int = 1,
-) -> Xlsa17Splits:
-    """Read split, classes and semantic spaces of a folder; see `load_xlsa17`."""
-    folder = Path(folder)
-    if fold not in _FOLDS:
-        raise DataError(f"`fold` must be 1, 2 or 3; got {fold!r}. Choose one of the class lists.")
+def _semantic_files(folder: Path, semantics: str | Sequence[str]) -> list[MatFile]:
     stems = [semantics] if isinstance(semantics, str) else list(semantics)
-    files = [describe_mat(_mat_path(folder, stem, "semantics")) for stem in stems]
-    if not files:
+    if not stems:
         raise DataError('`semantics` must name a file; got none. Pass semantics="att_splits".')
-    parts, names = _read_parts(files[0])
-    for file in files[1:]:
-        _require_agreement(files[0], file, {**parts, "allclasses_names": names})
-    train_part, val_part = _parts_of_train(files, parts["train"])
-    val_classes, val_from = _validation_list(folder, fold, names)
-    name = folder.resolve().name
-    version, told_by = _split_version(files, name, parts)
-    return Xlsa17Splits(
-        name=name,
-        parts=parts,
-        train_part=train_part,
-        val_part=val_part,
-        class_names=names,
-        seen_classes=_class_list(folder / "trainvalclasses.txt", names),
-        unseen_classes=_class_list(folder / "testclasses.txt", names),
-        val_classes=val_classes,
-        val_from=val_from,
-        spaces=_spaces(files, names, space),
-        version=version,
-        told_by=told_by,
-    )
+    return [describe_mat(_mat_path(folder, stem, "semantics")) for stem in stems]
 
 
 def _mat_path(folder: Path, stem: str, parameter: str) -> Path:
@@ -293,8 +238,21 @@ def _mat_path(folder: Path, stem: str, parameter: str) -> Path:
     return path
 
 
-def _read_parts(file: MatFile) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return positions of the parts, from 0, and the names of the classes."""
+def read_parts(files: list[MatFile]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return positions of the parts, from 0, and class names; all files must agree on them."""
+    first, *others = [_read_parts_of(file) for file in files]
+    for file, other in zip(files[1:], others, strict=True):
+        for key, values in first.items():
+            if not np.array_equal(values, other[key]):
+                raise DataError(
+                    f"`{_LOCATIONS.get(key, key)}` must be the same in all files of `semantics`; "
+                    f"{file.path.name} differs from {files[0].path.name}. Load them one at a time, "
+                    "or use files of one release."
+                )
+    return first, first.pop("allclasses_names")
+
+
+def _read_parts_of(file: MatFile) -> dict[str, np.ndarray]:
     for key in _LOCATIONS.values():
         require_variable(file, key, numeric=True)
     values = read_mat(file.path, [*_LOCATIONS.values(), "allclasses_names"])
@@ -319,7 +277,7 @@ def _read_parts(file: MatFile) -> tuple[dict[str, np.ndarray], np.ndarray]:
                 f"{shared.size} are in both, the first is {shared[0] + 1}. Remove them from "
                 "`trainval_loc`."
             )
-    return parts, names
+    return {**parts, "allclasses_names": names}
 
 
 def _positions(values: np.ndarray, key: str, file: MatFile) -> np.ndarray:
@@ -332,40 +290,7 @@ def _positions(values: np.ndarray, key: str, file: MatFile) -> np.ndarray:
     return locations - 1
 
 
-def _require_agreement(first: MatFile, file: MatFile, expected: dict[str, np.ndarray]) -> None:
-    parts, names = _read_parts(file)
-    for part, values in {**parts, "allclasses_names": names}.items():
-        if not np.array_equal(values, expected[part]):
-            raise DataError(
-                f"`{_LOCATIONS.get(part, part)}` must be the same in all files of `semantics`; "
-                f"{file.path.name} differs from {first.path.name}. Load them one at a time, or use "
-                "files of one release."
-            )
-
-
-def _parts_of_train(files: list[MatFile], train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return `train_loc` and `val_loc` of the first file that has both."""
-    for file in files:
-        if {"train_loc", "val_loc"} <= file.variables.keys():
-            values = read_mat(file.path, ["train_loc", "val_loc"])
-            both = [_positions(values[key], key, file) for key in ("train_loc", "val_loc")]
-            # As published they contain all samples of `test_seen_loc` too.
-            return np.intersect1d(both[0], train), np.intersect1d(both[1], train)
-    return train[:0], train[:0]
-
-
-def _validation_list(folder: Path, fold: int, names: np.ndarray) -> tuple[np.ndarray, str]:
-    path = folder / f"valclasses{fold}.txt"
-    there = [number for number in _FOLDS if (folder / f"valclasses{number}.txt").is_file()]
-    if there and fold not in there:
-        raise DataError(
-            f"{folder} must hold {path.name} for fold={fold}; it holds the lists of the folds "
-            f"{', '.join(map(str, there))}. Choose one of these."
-        )
-    return _class_list(path, names), path.name
-
-
-def _class_list(path: Path, names: np.ndarray) -> np.ndarray:
+def class_list(path: Path, names: np.ndarray) -> np.ndarray:
     """Return the classes of a list, none if there is no such file."""
     if not path.is_file():
         return names[:0]
@@ -450,33 +375,15 @@ def compare_sizes(name: str, sizes: Mapping[str, int]) -> str:
     return f"differ: {'; '.join(differences)}" if differences else "match"
 
 
-def _split_version(
-    files: list[MatFile], name: str, parts: dict[str, np.ndarray]
-) -> tuple[str, str]:
-    """Return the release of a split, and what it was inferred from.
+def split_version(name: str, parts: dict[str, np.ndarray]) -> tuple[str, str]:
+    """Return the release of the proposed split, "v2", "probably v1" or "unknown", and the reason.
 
-    "v2" by its digest only; "probably v1" or "probably v2" if a data set of the benchmark has its
-    published sizes and the date, or the variables, of a release; else "unknown".
+    There are two releases. Only the second one is identified by a known hash.
     """
-    known = _DIGESTS_OF_V2.get(_digest(parts["test_seen"]))
-    if known:
-        return "v2", f"fingerprint of {known}"
-    if compare_sizes(name, {part: len(values) for part, values in parts.items()}) != "match":
-        return "unknown", "nothing: no known fingerprint, name and sizes of no published data set"
-    for file in files:
-        # The authors' files are of version 5; one of version 7.3 was saved again later.
-        match = _WRITTEN_BY_MATLAB.search(file.created) if file.version == "5" else None
-        year = int(match[1]) if match else 0
-        if year >= _FIRST_YEAR_OF_V1:
-            version = "v1" if year < _FIRST_YEAR_OF_V2 else "v2"
-            return f"probably {version}", f"{file.path.name}, written by MATLAB in {year}"
-    for file in files:
-        if {"train_loc", "val_loc"} <= file.variables.keys():
-            return "probably v1", f"train_loc and val_loc in {file.path.name}"
-    return "unknown", "nothing: no known fingerprint, no date by MATLAB, no train_loc"
-
-
-def _digest(test_seen: np.ndarray) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of `test_seen_loc`, which identify a split."""
-    locations = np.sort(np.asarray(test_seen)) + 1
-    return hashlib.sha256(locations.astype("<i8").tobytes()).hexdigest()[:16]
+    locations = np.sort(parts["test_seen"]) + 1
+    digest = hashlib.sha256(locations.astype("<i8").tobytes()).hexdigest()[:16]
+    if digest in _DIGESTS_OF_V2:
+        return "v2", f"fingerprint of {_DIGESTS_OF_V2[digest]}"
+    if compare_sizes(name, {part: len(values) for part, values in parts.items()}) == "match":
+        return "probably v1", "published sizes, and not the fingerprint of v2"
+    return "unknown", "nothing: no known fingerprint, name and sizes of no published data set"
