@@ -192,7 +192,7 @@ def archive_of_excel(folder):
 
 
 JSON = {
-    "no JSON": ('{"ass": [1,}', ["p.json must be JSON", "line 1, column 12"]),
+    "no JSON": ('{"ass": [1,}', ["p.json must be a JSON object", "line 1 column 12"]),
     "a list": ("[[1, 2]]", ["p.json must be a JSON object", '"zebra"']),
     "repeated": ('{"ass": [1], "ass": [2], "zebra": [3]}', ["'ass' has 2 in p.json"]),
     "ragged": ('{"ass": [1, 2], "zebra": [3]}', ["a list of 2", "'zebra' in p.json has 1"]),
@@ -203,9 +203,9 @@ JSON = {
     "no vector": ('{"ass": [1], "zebra": 3}', ["'zebra' in p.json is '3'"]),
     "empty label": ('{"ass": [1], "": [3]}', ["Labels must not be empty"]),
     "empty": ("{}", ["p.json must be a JSON object"]),
-    "deep": ('{"ass": ' + "[" * 10**5 + "]" * 10**5 + "}", ["p.json must be", "lists in lists"]),
+    "deep": ('{"ass": ' + "[" * 10**5 + "]" * 10**5 + "}", ["p.json must be", "recursion"]),
     "rather deep": ('{"ass": ' + "[" * 300 + "]" * 300 + "}", ["'ass' in p.json holds a list"]),
-    "many digits": ('{"ass": [%s]}' % ("9" * 5000), ["p.json must be", "number of many digits"]),
+    "many digits": ('{"ass": [%s]}' % ("9" * 5000), ["p.json must be", "digits"]),
     "object": ('{"ass": {"a": 1}, "zebra": [1]}', ["'ass' in p.json is an object"]),
     "half a character": ('{"ass": [1], "\\ud800": [3]}', ["Labels must be text; p.json has"]),
 }

@@ -109,7 +109,9 @@ def check_files(
                 files["features"], files.get("labels"), *options, table_of
             )
             report.problems.extend(problems)
-        _describe_samples(samples, files["features"].name, report)
+        if samples.matrix is not None:
+            with _noted(report):
+                _describe_features(samples, files["features"].name, report)
     elif "labels" in files:
         report.problems.append("Labels need features; there is no file of features. Add it.")
     if "prototypes" in files:
@@ -235,7 +237,7 @@ def _guess(path: Path, table_of: Callable[[], Any]) -> tuple[str | None, int]:
         if ending == ".csv" and not set(",;\t") & set(read_text(path).split("\n", 1)[0]):
             return "labels", 0
         table, _ = table_of()
-        return _guess_of_labels(None if table is None else table.labels)
+        return (None, 0) if table is None else _guess_of_labels(table.labels)
     except (DataError, ImportError):
         return None, 0
 
@@ -248,13 +250,12 @@ def _guess_of_arrays(path: Path) -> tuple[str | None, int]:
     if path.suffix.lower() == ".npy":
         n = max(arrays[0].shape, default=0)
         return ("labels" if n == np.prod(arrays[0].shape) else "features"), n
-    return _guess_of_labels(pick_labels(arrays, len(as_features(pick_features(arrays)))))
+    labels = pick_labels(arrays, len(as_features(pick_features(arrays))))
+    return (None, 0) if labels is None else _guess_of_labels(labels)
 
 
-def _guess_of_labels(labels: np.ndarray | None) -> tuple[str | None, int]:
+def _guess_of_labels(labels: np.ndarray) -> tuple[str, int]:
     """Return "features" if a label is repeated: a class has one prototype."""
-    if labels is None:
-        return None, 0
     repeated = len(np.unique(labels)) < len(labels)
     return ("features" if repeated else "prototypes"), len(labels)
 
@@ -262,17 +263,11 @@ def _guess_of_labels(labels: np.ndarray | None) -> tuple[str | None, int]:
 # What the files hold
 
 
-def _describe_samples(samples: Samples, file: str, report: Report) -> None:
-    matrix, y = samples.matrix, samples.labels
-    if matrix is not None:
-        with _noted(report):
-            fitting = y if y is not None and len(y) == len(matrix) else None
-            _describe_features(matrix.values(), fitting, file, report)
-
-
-def _describe_features(X: np.ndarray, y: np.ndarray | None, file: str, report: Report) -> None:
+def _describe_features(samples: Samples, file: str, report: Report) -> None:
     """Report constant columns, row numbers, repeated rows, norms and scales."""
+    X, y = samples.matrix.values(), samples.labels
     n, d = X.shape
+    compared = y is not None and len(y) == n
     report.facts.append(f"{file} has {n} samples of {d} features ({X.dtype}).")
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
     norms = np.empty(n)
@@ -290,7 +285,7 @@ def _describe_features(X: np.ndarray, y: np.ndarray | None, file: str, report: R
             digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
             other = first_of.setdefault(digest, row)
             repeats += other != row
-            conflicts += y is not None and y[other] != y[row]
+            conflicts += compared and y[other] != y[row]
     constant = int((low == high).sum())
     if constant and n > 1:
         report.warnings.append(

@@ -127,7 +127,7 @@ def _download(pooch: Any, url: str, part: Path, progress: bool, timeout: float) 
         try:
             loader(url, handle, None)
         except requests.HTTPError as error:
-            if not start or error.response.status_code != 416:  # nothing is missing
+            if not (start and getattr(error.response, "status_code", 0) == 416):  # it is complete
                 raise
 
 

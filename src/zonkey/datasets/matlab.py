@@ -17,7 +17,7 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadWarning
 
 from .dataset import DataError
-from .readers import largest_exact, reading
+from .readers import reading
 
 _HEADER = 128  # bytes
 _DTYPES = {
@@ -131,13 +131,6 @@ def whole_numbers(values: np.ndarray, subject: str) -> np.ndarray:
                 f"{subject} must hold whole numbers; got {broken[0]:g}. Save positions or class "
                 "numbers, not measurements."
             )
-    limit = largest_exact(flat.dtype) if flat.dtype.kind == "f" else int(np.iinfo(np.int64).max)
-    beyond = flat[(flat > limit) | (flat < -limit)]
-    if beyond.size:
-        raise DataError(
-            f"{subject} must hold exact whole numbers; got {float(beyond[0]):.0f}, and "
-            f"{flat.dtype} is exact only up to {limit}. Count from 1, or save text."
-        )
     return flat.astype(np.int64)
 
 

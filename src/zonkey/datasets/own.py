@@ -288,12 +288,12 @@ def _chosen_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState
     """Return the classes to hold out: the named ones, or some at random."""
     rule = f"`unseen` must hold out at least one of the {len(classes)} classes and leave one seen"
     if isinstance(unseen, Real) and not isinstance(unseen, bool):
-        n = unseen if isinstance(unseen, Integral) else 0
-        if 0 < unseen < 1:
+        n = int(unseen) if isinstance(unseen, Integral) else 0
+        if 0 < float(unseen) < 1:
             n = max(1, round(float(unseen) * len(classes)))
         if not 1 <= n < len(classes):
             raise DataError(f"{rule}; got {unseen!r}. Choose 1 to {len(classes) - 1}, or 0.2.")
-        return np.sort(rng.permutation(classes)[: int(n)])
+        return np.sort(rng.permutation(classes)[:n])
     try:
         wanted = as_labels([unseen] if isinstance(unseen, str) else list(unseen))
     except (TypeError, ValueError):

@@ -325,23 +325,12 @@ ARRAY_ENDINGS = tuple(_ARRAY_READERS)
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """A table as it was read.
-
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        Its columns are named 0, 1, ...
-    names : list of str
-        Names of the columns in the file.
-    file : str
-    first_row : int
-        Number of the first row of data in the file: 2 below a heading, else 1.
-    """
+    """A table as it was read; the columns of the frame are named 0, 1, ..."""
 
     frame: Any
-    names: list[str]
+    names: list[str]  # as in the file
     file: str
-    first_row: int
+    first_row: int  # number in the file: 2 below a heading, else 1
 
 
 def read_sheet(path: Path, label_names: Sequence[str], *, labels_first: bool) -> Sheet:

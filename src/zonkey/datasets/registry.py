@@ -14,34 +14,17 @@ from .emoji import LICENSE as EMOJI_LICENSE
 
 @dataclass(frozen=True)
 class Remote:
-    """A data set that is one folder of a zip archive on the web.
+    """A data set that is one folder of a zip archive on the web."""
 
-    Parameters
-    ----------
-    name : str
-        Lower case.
-    url : str
-        Address of the archive; several data sets may share one.
-    size : int
-        Approximate size of the archive in bytes.
-    sha256 : str or None
-        Hash of the archive; None if its makers publish none.
-    members : str
-        Folder of the data set in the archive, and in the data folder.
-    license, citation, about : str
-    required : tuple of str, default=()
-        Files without which the folder is incomplete.
-    """
-
-    name: str
-    url: str
-    size: int
-    sha256: str | None
-    members: str
+    name: str  # lower case
+    url: str  # address of the archive, which several data sets may share
+    size: int  # of the archive in bytes, approximately
+    sha256: str | None  # of the archive; None if its makers publish none
+    members: str  # folder in the archive, and in the data folder
     license: str
     citation: str
     about: str
-    required: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()  # files without which the folder is incomplete
 
     @property
     def file(self) -> str:

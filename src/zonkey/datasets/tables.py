@@ -44,7 +44,6 @@ _LABEL_COLUMNS = {
 _EMPTY = ("", "nan", "na", "n/a", "null", "none", "<na>")
 _MOST_NAMED = 8  # columns that an error message names
 _LARGEST = float(np.finfo(np.float64).max)
-_JSON_EXAMPLE = '{"zebra": [0.0, 1.0], "horse": [1.0, 0.0]}'
 
 Role = Literal["features", "prototypes"]
 
@@ -278,17 +277,9 @@ def _require_valid_text(labels: np.ndarray, source: str) -> None:
 class Table:
     """A numeric table with one label per row.
 
-    Attributes
-    ----------
-    labels : ndarray of str of shape (n,)
-        As written in the file; "01" stays "01". Numbers of a parquet file become text.
-    matrix : ndarray of shape (n, d)
-    columns : tuple of str
-        Names of the columns of `matrix`.
-    split : ndarray of str of shape (n,) or None
-        The column `split`, in lower case, if there is one.
-    first_row : int
-        Number of the first row of data in the file: 2 below a heading, else 1.
+    Labels are text as written in the file; "01" stays "01". `columns` names the columns of the
+    matrix, `split` holds the column of that name in lower case, and `first_row` is the number of
+    the first row of data in the file.
     """
 
     labels: np.ndarray
@@ -529,22 +520,16 @@ def _read_json(path: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
     try:
         # As pairs: a dict would silently keep the last of two equal labels.
         pairs = json.loads(read_text(path), object_pairs_hook=list)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        pairs, reason = None, f"it cannot be read ({str(error)[:80]})"
+    else:
+        reason = "it is something else, or empty"
+    if not isinstance(pairs, list) or not all(isinstance(p, tuple) for p in pairs) or not pairs:
         raise DataError(
-            f"{path.name} must be JSON; line {error.lineno}, column {error.colno} is not "
-            f"({error.msg}). Write it with json.dump."
-        ) from None
-    except (RecursionError, ValueError) as error:
-        what = "lists in lists" if isinstance(error, RecursionError) else "a number of many digits"
-        raise DataError(
-            f"{path.name} must be a JSON object of vectors; it has {what}, too many to read. Write "
-            f"it as {_JSON_EXAMPLE}."
-        ) from None
-    is_object = isinstance(pairs, list) and all(isinstance(pair, tuple) for pair in pairs)
-    if not is_object or not pairs:
-        raise DataError(
-            f"{path.name} must be a JSON object of vectors; it is something else, or empty. Write "
-            f"it as {_JSON_EXAMPLE}."
+            f"{path.name} must be a JSON object of vectors; {reason}. Write it as "
+            '{"zebra": [0.0, 1.0], "horse": [1.0, 0.0]}.'
         )
     width = next((len(vector) for _, vector in pairs if isinstance(vector, list)), 1)
     matrix, problems = np.full((len(pairs), width), np.nan), []

@@ -76,7 +76,10 @@ def load_xlsa17(
         `about` states the release of the split, and whether its sizes are the published ones.
     """
     folder = Path(folder)
-    files = _semantic_files(folder, semantics)
+    stems = [semantics] if isinstance(semantics, str) else list(semantics)
+    if not stems:
+        raise DataError('`semantics` must name a file; got none. Pass semantics="att_splits".')
+    files = [describe_mat(_mat_path(folder, stem, "semantics")) for stem in stems]
     parts, names = read_parts(files)
     file = describe_mat(_mat_path(folder, features, "features"))
     labels = names[_class_numbers(file, len(names))]
@@ -92,15 +95,13 @@ def load_xlsa17(
     version, told_by = split_version(name, parts)
     sizes = {part: len(positions) for part, positions in parts.items()}
     sizes |= {"seen": len(seen), "unseen": len(unseen)}
-    # PS is the paper's "proposed split".
-    names_of_splits = {"v2": "PS v2", "probably v1": "probably PS v1"}
-    split_name = names_of_splits.get(version, "PS, version unknown")
+    split_name = "PS, version unknown" if version == "unknown" else version.replace("v", "PS v")
     return Dataset(
         name,
         _features(file, len(labels)),
         labels,
         _spaces(files, names, space),
-        Split(**parts, val_classes=val_classes, name=split_name),
+        Split(**parts, val_classes=val_classes, name=split_name),  # PS: the "proposed split"
         class_names={label: _display_name(label) for label in names.tolist()},
         license="research use; see the data set's own terms",
         citation=_CITATION,
@@ -212,13 +213,6 @@ def _validation_classes(
 
 
 # Splits, classes and semantic spaces, which need no features
-
-
-def _semantic_files(folder: Path, semantics: str | Sequence[str]) -> list[MatFile]:
-    stems = [semantics] if isinstance(semantics, str) else list(semantics)
-    if not stems:
-        raise DataError('`semantics` must name a file; got none. Pass semantics="att_splits".')
-    return [describe_mat(_mat_path(folder, stem, "semantics")) for stem in stems]
 
 
 def _mat_path(folder: Path, stem: str, parameter: str) -> Path:
@@ -355,22 +349,14 @@ def _prototypes(file: MatFile, key: str, names: np.ndarray) -> Prototypes:
 
 
 def compare_sizes(name: str, sizes: Mapping[str, int]) -> str:
-    """Return whether sizes are those that the paper states for a data set.
-
-    Examples
-    --------
-    >>> compare_sizes("cub", {"seen": 150, "unseen": 50})
-    'match'
-    >>> compare_sizes("CUB", {"seen": 150, "unseen": 49})
-    'differ: unseen 49, published 50'
-    """
+    """Return "match", or how sizes differ from those that the paper states for a data set."""
     if name.upper() not in _PUBLISHED:
         return f"none are published for {name}"
-    published = dict(zip(_SIZES, _PUBLISHED[name.upper()], strict=True))
+    published = zip(_SIZES, _PUBLISHED[name.upper()], strict=True)
     differences = [
-        f"{part} {size}, published {published[part]}"
-        for part, size in sizes.items()
-        if size != published[part]
+        f"{part} {sizes[part]}, published {size}"
+        for part, size in published
+        if sizes.get(part, size) != size
     ]
     return f"differ: {'; '.join(differences)}" if differences else "match"
 
