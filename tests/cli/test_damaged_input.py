@@ -82,7 +82,7 @@ DAMAGED = {
     ),
     "training samples in the test": (
         lambda f: benchmark(f, splits={"test_seen_loc": np.array([[1.0]])}),
-        "test_seen_loc",
+        "test_seen",
     ),
     "seen and unseen classes overlap": (
         lambda f: benchmark(f, splits={"test_unseen_loc": np.array([[3.0]])}),

@@ -175,7 +175,7 @@ def test_damaged_contents_are_refused(tmp_path, damage):
 
 
 def test_a_cut_file_and_an_empty_folder_are_refused(tmp_path):
-    assert "it has no .mat file. Pass the folder" in refusal(tmp_path)
+    assert "has no .mat file. Pass the folder" in refusal(tmp_path)
     assert f"{tmp_path / 'nowhere'} does not exist" in refusal(tmp_path / "nowhere")
     path = tmp_path / "a.mat"
     save_mat(path, release())

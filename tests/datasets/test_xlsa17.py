@@ -304,15 +304,12 @@ DAMAGES = {
     ),
     "test samples in training": (
         lambda v: v.update(trainval_loc=stacked(v, "trainval_loc", "test_seen_loc")),
-        "`trainval_loc` and `test_seen_loc` of",
-        "must not share samples; 4 are in both",
-        "Remove them from `trainval_loc`",
+        "The splits `train` and `test_seen` must not share samples; 4 are in both",
+        "Remove them from `train`",
     ),
     "unseen samples in training": (
         lambda v: v.update(trainval_loc=stacked(v, "trainval_loc", "test_unseen_loc")),
-        "`trainval_loc` and `test_unseen_loc` of",
-        "must not share samples; 8 are in both",
-        "Remove them from `trainval_loc`",
+        "Classes of `test_unseen_loc` must have no samples in `trainval_loc`",
     ),
     "an unseen class with training samples": (
         lambda v: v.update(labels=np.where(v["labels"] == 1, 3.0, v["labels"])),
@@ -429,11 +426,10 @@ def test_files_that_are_cut_or_something_else_are_refused(tmp_path, contents, st
 def test_missing_files_and_folders_are_refused_with_what_is_there(tmp_path, contents):
     folder = write_folder(tmp_path / "birds", contents)
     line = refusal(folder, features="vgg19")
-    assert "must hold vgg19.mat; it holds att_splits, res101. Pass the name of one" in line
-    assert "as `features`" in line
-    assert "as `semantics`" in refusal(folder, semantics="w2v_splits")
+    assert "vgg19.mat does not exist; its folder holds att_splits.mat, res101.mat." in line
+    assert "w2v_splits.mat does not exist" in refusal(folder, semantics="w2v_splits")
     assert "`semantics` must name a file" in refusal(folder, semantics=())
-    assert "does not exist" in refusal(tmp_path / "none")
+    assert "its folder has no .mat file" in refusal(tmp_path / "none")
 
 
 @needs_data

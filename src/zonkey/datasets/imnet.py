@@ -81,14 +81,10 @@ def _find(folder: Path) -> MatFile:
     """Return the file of the release."""
     if not folder.exists():
         raise DataError(f"{folder} does not exist. Pass the folder of the release.")
-    files = [describe_mat(path) for path in sorted(folder.glob("*.mat"))]
-    if folder.is_file():
-        files = [describe_mat(folder)]
-    if not files:
-        raise DataError(
-            f"{folder} must hold a MATLAB file; it has no .mat file. Pass the folder of the "
-            "release."
-        )
+    paths = [folder] if folder.is_file() else sorted(folder.glob("*.mat"))
+    if not paths:
+        raise DataError(f"{folder} has no .mat file. Pass the folder of the release.")
+    files = [describe_mat(path) for path in paths]
     return next((file for file in files if "X_tr" in file.variables), files[0])
 
 

@@ -111,14 +111,12 @@ def _positions(numbers: np.ndarray, names: np.ndarray, path: Path) -> np.ndarray
 
 def _n_base(array: StoredArray, novel: str) -> int:
     """Return the number of classes that the backbone knows; novel ones must not be among them."""
-    is_number = array.dtype.kind in "iuf"
-    values = np.asarray(array.read()).ravel() if is_number else np.array([])
+    values = np.asarray(array.read()).ravel() if array.dtype.kind in "iuf" else np.array([])
     if len(values) != 1 or values[0] not in range(1, _N_CLASSES + 1):
-        got = listed(values) if is_number else array.dtype
         raise DataError(
             f"`n_backbone_classes` must be one whole number from 1 to {_N_CLASSES}; "
-            f"{array.path.name} has {got}. Save the number of classes that the backbone was "
-            "trained on."
+            f"{array.path.name} has {listed(values) or array.dtype}. Save the number of classes "
+            "that the backbone was trained on."
         )
     n = int(values[0])
     if n > _NOVEL[novel].start:

@@ -377,13 +377,9 @@ def _text_of(sheet: Sheet, column: int) -> tuple[np.ndarray, list[str]]:
 def _numbers_of(sheet: Sheet, columns: list[int]) -> tuple[np.ndarray, list[str]]:
     """Return columns as a matrix, and one line per column that holds other cells than numbers."""
     frame = sheet.frame[columns]
-    types = frame.dtypes.tolist()
-    single = all(dtype.kind == "f" and dtype.itemsize <= 4 for dtype in types)
-    wanted = np.dtype(np.float32 if single else np.float64)
-    if all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in types):
-        matrix = np.ascontiguousarray(frame.to_numpy(dtype=wanted))
-    else:
-        matrix = np.stack([_as_numbers(frame[column]) for column in columns], 1).astype(wanted)
+    single = all(dtype.kind == "f" and dtype.itemsize <= 4 for dtype in frame.dtypes)
+    matrix = np.stack([_as_numbers(frame[column]) for column in columns], 1)
+    matrix = matrix.astype(np.float32 if single else np.float64, copy=False)
     problems = []
     for position in np.flatnonzero(~np.isfinite(matrix).all(axis=0)):
         bad = ~np.isfinite(matrix[:, position])

@@ -79,9 +79,9 @@ def load_xlsa17(
     stems = [semantics] if isinstance(semantics, str) else list(semantics)
     if not stems:
         raise DataError('`semantics` must name a file; got none. Pass semantics="att_splits".')
-    files = [describe_mat(_mat_path(folder, stem, "semantics")) for stem in stems]
+    files = [describe_mat(_mat_path(folder, stem)) for stem in stems]
     parts, names = read_parts(files)
-    file = describe_mat(_mat_path(folder, features, "features"))
+    file = describe_mat(_mat_path(folder, features))
     labels = names[_class_numbers(file, len(names))]
     for part, key in _LOCATIONS.items():
         if parts[part].size and parts[part][-1] >= len(labels):
@@ -113,6 +113,10 @@ def load_xlsa17(
             "val_classes_from": val_from,
         },
     )
+
+
+def _mat_path(folder: Path, stem: str) -> Path:
+    return folder / f"{stem.removesuffix('.mat')}.mat"
 
 
 def _display_name(name: str) -> str:
@@ -215,23 +219,6 @@ def _validation_classes(
 # Splits, classes and semantic spaces, which need no features
 
 
-def _mat_path(folder: Path, stem: str, parameter: str) -> Path:
-    """Return the path of a file, named by `parameter`, in the folder of a data set."""
-    if not folder.is_dir():
-        raise DataError(
-            f"The folder {folder} does not exist. Pass the folder of one data set, such as "
-            "xlsa17/data/CUB."
-        )
-    path = folder / f"{stem.removesuffix('.mat')}.mat"
-    if not path.is_file():
-        there = ", ".join(sorted(other.stem for other in folder.glob("*.mat"))) or "no .mat file"
-        raise DataError(
-            f"{folder} must hold {path.name}; it holds {there}. Pass the name of one of these "
-            f"files as `{parameter}`."
-        )
-    return path
-
-
 def read_parts(files: list[MatFile]) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return positions of the parts, from 0, and class names; all files must agree on them."""
     first, *others = [_read_parts_of(file) for file in files]
@@ -263,15 +250,7 @@ def _read_parts_of(file: MatFile) -> dict[str, np.ndarray]:
             "Rename them, or merge their columns."
         )
     parts = {part: _positions(values[key], key, file) for part, key in _LOCATIONS.items()}
-    for part in ("test_seen", "test_unseen"):
-        shared = np.intersect1d(parts["train"], parts[part])
-        if shared.size:
-            raise DataError(
-                f"`trainval_loc` and `{_LOCATIONS[part]}` of {file.path} must not share samples; "
-                f"{shared.size} are in both, the first is {shared[0] + 1}. Remove them from "
-                "`trainval_loc`."
-            )
-    return {**parts, "allclasses_names": names}
+    return parts | {"allclasses_names": names}
 
 
 def _positions(values: np.ndarray, key: str, file: MatFile) -> np.ndarray:
