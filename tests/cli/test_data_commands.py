@@ -10,7 +10,7 @@ from zonkey.cli.data_commands import data_app
 from zonkey.datasets.fetch import fetch_dataset
 from zonkey.datasets.registry import REGISTRY, Remote
 
-NAMES = ["emoji", "awa1", "awa2", "cub", "sun", "apy", "awa2-base"]
+NAMES = ["emoji", "awa1", "awa2", "cub", "sun", "apy"]
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_list_shows_all_data_sets_and_where_they_lie(data, tmp_path):
     for name in NAMES:
         assert f" {name} " in done.stdout
     assert done.stdout.count("xlsa17.zip, about 879.0 MB") == 5
-    assert done.stdout.count("not fetched") == 5
+    assert done.stdout.count("not fetched") == 4
 
 
 def test_list_as_json(data, tmp_path):
@@ -69,7 +69,7 @@ def test_list_needs_no_pooch(data, monkeypatch):
     monkeypatch.delenv("ZONKEY_DATA")
     monkeypatch.setitem(sys.modules, "pooch", None)
     records = json.loads(data("list", "--json").stdout)
-    assert [record["where"] for record in records] == ["in the package"] + 6 * [None]
+    assert [record["where"] for record in records] == ["in the package"] + 5 * [None]
 
 
 def test_info_tells_all_in_unbroken_lines(data):

@@ -18,16 +18,9 @@ def test_every_address_is_secure():
     assert all(remote.url.startswith("https://") for remote in REGISTRY.values())
 
 
-def test_the_class_descriptions_of_awa2_are_an_archive_of_their_own():
-    assert REGISTRY["awa2-base"].file == "AwA2-base.zip"
-    assert REGISTRY["awa2-base"].members == "Animals_with_Attributes2"
-    assert REGISTRY["awa2-base"].about.endswith("; for reference, no loader reads it")
-
-
 def test_every_data_set_names_the_files_it_is_not_complete_without():
-    required = {name: remote.required for name, remote in REGISTRY.items()}
-    assert required.pop("awa2-base") == ("classes.txt",)
-    assert set(required.values()) == {("res101.mat", "att_splits.mat")}
+    required = {remote.required for remote in REGISTRY.values()}
+    assert required == {("res101.mat", "att_splits.mat")}
 
 
 def test_what_is_said_of_the_emoji_is_what_their_loader_says():
@@ -57,7 +50,6 @@ def test_every_entry_states_its_terms_in_one_line(entry):
         ("cub", "Wah"),
         ("sun", "Patterson"),
         ("apy", "Farhadi"),
-        ("awa2-base", "Xian"),
     ],
 )
 def test_citations_name_those_who_made_the_data(name, author):
@@ -81,8 +73,7 @@ def test_an_unknown_name_is_refused_with_those_that_are_known():
     with pytest.raises(DataError) as refusal:
         find_remote("AwA-2")
     assert str(refusal.value) == (
-        "A data set must be one of awa1, awa2, cub, sun, apy, awa2-base; got 'AwA-2'. "
-        "Did you mean 'awa2'?"
+        "A data set must be one of awa1, awa2, cub, sun, apy; got 'AwA-2'. Did you mean 'awa2'?"
     )
 
 

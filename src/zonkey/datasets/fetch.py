@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from ..core.storage import write_whole
 from .dataset import DataError
 from .registry import REGISTRY, Remote, find_remote
 
@@ -79,13 +78,9 @@ def data_folder(folder: Path | str | None = None) -> Path:
 
 
 def _fetch_archive(remote: Remote, folder: Path, progress: bool, timeout: float) -> Path:
-    """Return the archive of a data set, downloaded unless it exists.
-
-    If no hash is published, the first complete download sets it, in a file next to the archive.
-    """
+    """Return the archive of a data set, downloaded unless it exists."""
     pooch = _pooch()
     file = folder / remote.file
-    pin = file.with_name(f"{file.name}.sha256")
 
     def download(url: str, temporary: str, _: Any) -> None:
         part = file.with_name(f"{file.name}.part")
@@ -97,13 +92,17 @@ def _fetch_archive(remote: Remote, folder: Path, progress: bool, timeout: float)
                 f"The file from {url} must be a complete zip archive; it is not ({damage}). Run "
                 f"the same command again, or download the file by hand to {file}."
             )
-        if known is None:
-            write_whole(pin, pooch.file_hash(str(part)).encode())
         part.replace(temporary)
 
-    with _one_line_failures(remote.url, file, pin), _quiet(pooch):
-        known = remote.sha256 or (pin.read_text("ascii").strip() if pin.exists() else None)
-        pooch.retrieve(remote.url, known, fname=file.name, path=folder, downloader=download)
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")  # its log repeats our messages
+    try:
+        with _one_line_failures(remote.url, file):
+            options = {"fname": file.name, "path": folder, "downloader": download}
+            pooch.retrieve(remote.url, remote.sha256, **options)
+    finally:
+        logger.setLevel(level)
     return file
 
 
@@ -132,19 +131,7 @@ def _download(pooch: Any, url: str, part: Path, progress: bool, timeout: float) 
 
 
 @contextmanager
-def _quiet(pooch: Any) -> Iterator[None]:
-    """Silence the log of pooch, which repeats our messages."""
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel("ERROR")
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-@contextmanager
-def _one_line_failures(url: str, file: Path, pin: Path) -> Iterator[None]:
+def _one_line_failures(url: str, file: Path) -> Iterator[None]:
     """Turn errors of pooch, the network and the disk into a one-line DataError."""
     import requests
 
@@ -169,13 +156,8 @@ def _one_line_failures(url: str, file: Path, pin: Path) -> Iterator[None]:
             f"The data folder {file.parent} must be writable; it is not "
             f"({error.strerror or error}). Choose another, or set ZONKEY_DATA."
         ) from None
-    except ValueError as error:  # of pooch: tqdm is missing, or the hash differs
-        if "tqdm" in str(error):
-            raise ImportError(
-                'A progress bar needs tqdm; install it with pip install "zonkey[data]".'
-            ) from None
-        accept = f" To accept it, delete {pin}." if pin.exists() else ""
-        raise DataError(f"{' '.join(str(error).split())}{accept}") from None
+    except ValueError as error:  # of pooch: the hash differs, or tqdm is missing
+        raise DataError(" ".join(str(error).split())) from None
 
 
 def find_damage(archive: Path) -> str | None:

@@ -98,18 +98,6 @@ _REMOTES = (
         "A. Farhadi, I. Endres, D. Hoiem, D. Forsyth. Describing Objects by their Attributes. "
         "CVPR, 2009.",
     ),
-    Remote(
-        name="awa2-base",
-        url="https://cvml.ista.ac.at/AwA2/AwA2-base.zip",
-        size=32_000,
-        sha256=None,
-        members="Animals_with_Attributes2",
-        license="Research use; the archive has the licenses of the images.",
-        citation=_XIAN,
-        about="Animals with Attributes 2: names and attributes of the classes, without features; "
-        "for reference, no loader reads it",
-        required=("classes.txt",),
-    ),
 )
 
 REGISTRY: Mapping[str, Remote] = MappingProxyType({remote.name: remote for remote in _REMOTES})
