@@ -111,7 +111,8 @@ def check_files(
             report.problems.extend(problems)
         if samples.matrix is not None:
             with _noted(report):
-                _describe_features(samples, files["features"].name, report)
+                X = samples.matrix.values()
+                _describe_features(X, samples.labels, files["features"].name, report)
     elif "labels" in files:
         report.problems.append("Labels need features; there is no file of features. Add it.")
     if "prototypes" in files:
@@ -263,11 +264,10 @@ def _guess_of_labels(labels: np.ndarray) -> tuple[str, int]:
 # What the files hold
 
 
-def _describe_features(samples: Samples, file: str, report: Report) -> None:
+def _describe_features(X: np.ndarray, y: np.ndarray | None, file: str, report: Report) -> None:
     """Report constant columns, row numbers, repeated rows, norms and scales."""
-    X, y = samples.matrix.values(), samples.labels
     n, d = X.shape
-    compared = y is not None and len(y) == n
+    labels = y if y is not None and len(y) == n else np.zeros(n)
     report.facts.append(f"{file} has {n} samples of {d} features ({X.dtype}).")
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
     norms = np.empty(n)
@@ -285,7 +285,7 @@ def _describe_features(samples: Samples, file: str, report: Report) -> None:
             digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
             other = first_of.setdefault(digest, row)
             repeats += other != row
-            conflicts += compared and y[other] != y[row]
+            conflicts += labels[other] != labels[row]
     constant = int((low == high).sum())
     if constant and n > 1:
         report.warnings.append(
@@ -349,7 +349,7 @@ def _describe_prototypes(prototypes: Prototypes, file: str, report: Report) -> N
 
 def _alike_pairs(units: np.ndarray) -> Iterator[tuple[int, int]]:
     """Yield pairs of rows of nearly equal direction; two zero rows are such a pair."""
-    zero = ~units.any(axis=1)
+    zero = np.linalg.norm(units, axis=1) == 0
     step = max(1, _BLOCK // len(units))
     for start in range(0, len(units), step):
         alike = units[start : start + step] @ units.T > _ALIKE

@@ -141,7 +141,7 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
     except DataError:
         raise
     except requests.HTTPError as error:
-        reply = error.response
+        reply: Any = error.response
         raise DataError(
             f"The server must send {url}; it answered {reply.status_code} {reply.reason}. Try "
             f"again later, {by_hand}."

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from ..core.labels import as_labels, listed
 from .dataset import DataError, Dataset, LazyMatrix, Split, require_one_label_per_row
-from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, require_file, stored_arrays
+from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, existing_file, stored_arrays
 from .tables import (
     MOST_LISTED,
     as_features,
@@ -186,13 +186,7 @@ def _examine_arrays(
 ) -> Samples:
     arrays, matrix, y = [], None, None
     with _noted(problems):
-        require_file(path)
-        if path.suffix.lower() not in ARRAY_ENDINGS:
-            endings = ", ".join((*TABLE_ENDINGS, *ARRAY_ENDINGS))
-            raise DataError(
-                f"A file of features must end in one of {endings}; got {path.name}. Save it in one "
-                "of these formats."
-            )
+        existing_file(path, (*TABLE_ENDINGS, *ARRAY_ENDINGS))
         require_one_source(labels, labels_key)
         arrays = stored_arrays(path)
         matrix = as_features(pick_features(arrays, features_key))

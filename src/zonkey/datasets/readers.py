@@ -40,7 +40,10 @@ _SIGNATURES: dict[bytes, tuple[str, ...]] = {
 def existing_file(path: str | Path, endings: Sequence[str]) -> Path:
     """Return the path of a file whose ending is allowed and agrees with its content."""
     path = Path(path)
-    require_file(path)
+    if path.is_dir():
+        raise DataError(f"{path} must be a file; it is a folder. Pass a file in it.")
+    if not path.is_file():
+        raise DataError(f"{path} does not exist. Check the path.")
     if path.suffix.lower() not in endings:
         raise DataError(
             f"The file must end in {' or '.join(endings)}; got {path.name}. Save it in such a "
@@ -60,14 +63,6 @@ def existing_file(path: str | Path, endings: Sequence[str]) -> Path:
             f"file. {remedies.get(found[0], f'Rename it to {path.stem}{found[0]}.')}"
         )
     return path
-
-
-def require_file(path: Path) -> None:
-    """Refuse a path that is not a file."""
-    if path.is_dir():
-        raise DataError(f"{path} must be a file; it is a folder. Pass a file in it.")
-    if not path.is_file():
-        raise DataError(f"{path} does not exist. Check the path.")
 
 
 @contextmanager

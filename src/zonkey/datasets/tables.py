@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..core.labels import listed
 from ..core.prototypes import Prototypes
 from .dataset import DataError, LazyMatrix, require_one_label_per_row
 from .readers import (
@@ -42,7 +43,6 @@ _LABEL_COLUMNS = {
     "prototypes": ("label", "class", "name"),
 }
 _EMPTY = ("", "nan", "na", "n/a", "null", "none", "<na>")
-_MOST_NAMED = 8  # columns that an error message names
 _LARGEST = float(np.finfo(np.float64).max)
 
 Role = Literal["features", "prototypes"]
@@ -329,9 +329,7 @@ def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
     if role == "prototypes":
         # A column of text that repeats a value, such as yes or no, is an attribute.
         return text[0] if len(text) == 1 and sheet.frame[text[0]].is_unique else 0
-    columns = ", ".join(repr(name) for name in sheet.names[:_MOST_NAMED])
-    if len(sheet.names) > _MOST_NAMED:
-        columns += f" and {len(sheet.names) - _MOST_NAMED} more"
+    columns = listed(np.array(sheet.names), 8)
     if label_column is not None:
         raise DataError(
             f"`label_column` must name a column of {sheet.file}; got {label_column!r}, and the "
