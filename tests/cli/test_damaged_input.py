@@ -82,7 +82,7 @@ DAMAGED = {
     ),
     "training samples in the test": (
         lambda f: benchmark(f, splits={"test_seen_loc": np.array([[1.0]])}),
-        "test_seen_loc",
+        "test_seen",
     ),
     "seen and unseen classes overlap": (
         lambda f: benchmark(f, splits={"test_unseen_loc": np.array([[3.0]])}),
@@ -147,4 +147,4 @@ def test_an_archive_that_would_write_outside_its_folder_is_refused(tmp_path, mon
     assert done.exit_code == 2
     assert len(done.stderr.splitlines()) == 1
     assert "outside.csv" in done.stderr
-    assert {path.name for path in tmp_path.rglob("*")} == {"data", "all.zip", "checksums.json"}
+    assert {path.name for path in tmp_path.rglob("*")} == {"data", "all.zip"}

@@ -10,7 +10,7 @@ from zonkey.cli.data_commands import data_app
 from zonkey.datasets.fetch import fetch_dataset
 from zonkey.datasets.registry import REGISTRY, Remote
 
-NAMES = ["emoji", "awa1", "awa2", "cub", "sun", "apy", "awa2-base"]
+NAMES = ["emoji", "awa1", "awa2", "cub", "sun", "apy"]
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_list_shows_all_data_sets_and_where_they_lie(data, tmp_path):
     assert "in the package" in done.stdout
     for name in NAMES:
         assert f" {name} " in done.stdout
-    assert done.stdout.count("xlsa17.zip, about 879 MB") == 5
-    assert done.stdout.count("not fetched") == 5
+    assert done.stdout.count("xlsa17.zip, about 879.0 MB") == 5
+    assert done.stdout.count("not fetched") == 4
 
 
 def test_list_as_json(data, tmp_path):
@@ -69,7 +69,7 @@ def test_list_needs_no_pooch(data, monkeypatch):
     monkeypatch.delenv("ZONKEY_DATA")
     monkeypatch.setitem(sys.modules, "pooch", None)
     records = json.loads(data("list", "--json").stdout)
-    assert [record["where"] for record in records] == ["in the package"] + 6 * [None]
+    assert [record["where"] for record in records] == ["in the package"] + 5 * [None]
 
 
 def test_info_tells_all_in_unbroken_lines(data):
@@ -81,7 +81,7 @@ def test_info_tells_all_in_unbroken_lines(data):
         "name": "cub",
         "url": REGISTRY["cub"].url,
         "file": "xlsa17.zip",
-        "size": "xlsa17.zip, about 879 MB",
+        "size": "xlsa17.zip, about 879.0 MB",
         "members": "xlsa17/data/CUB",
         "license": REGISTRY["cub"].license,
         "citation": REGISTRY["cub"].citation,
@@ -103,8 +103,8 @@ def test_an_incomplete_folder_is_one_line_on_stderr(data, tmp_path):
     done = data("fetch", "awa2")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
-        f"The folder {folder} must hold res101.mat and att_splits.mat; got one without "
-        "res101.mat. Move it away, or put res101.mat there.\n"
+        f"The folder {folder} must hold res101.mat and att_splits.mat; it lacks "
+        "res101.mat. Move it away, or add res101.mat.\n"
     )
 
 
@@ -119,7 +119,7 @@ def test_fetch_prints_the_folder_and_nothing_else_on_stdout(data, server, tmp_pa
     done = data("fetch", "Stripes")
     assert done.exit_code == 0, done.output
     assert done.stdout == f"{tmp_path / 'all' / 'stripes'}\n"
-    assert "all.zip: 100%" in done.stderr
+    assert "100%" in done.stderr
 
 
 def test_quiet_fetch_to_a_folder_of_choice(data, server, tmp_path):
@@ -136,7 +136,7 @@ def test_quiet_fetch_to_a_folder_of_choice(data, server, tmp_path):
         (["info", "cubs"], "got 'cubs'. Did you mean 'cub'?"),
         (["info", "emojis"], "Did you mean 'emoji'?"),
         (["fetch", "cubs"], "Did you mean 'cub'?"),
-        (["fetch", "emoji"], "comes with the package"),
+        (["fetch", "emoji"], "is part of the package"),
     ],
 )
 def test_a_wrong_name_is_one_line_on_stderr(data, arguments, text):
@@ -162,12 +162,12 @@ def test_a_missing_package_is_one_line_on_stderr(data, server, monkeypatch):
     assert done.stderr == 'Fetching data needs pooch; install it with pip install "zonkey[data]".\n'
 
 
-def test_an_interrupted_fetch_exits_with_130_and_goes_on_later(data, server, monkeypatch):
+def test_an_interrupted_fetch_exits_with_130_and_is_resumed_later(data, server, monkeypatch):
     with monkeypatch.context() as patch:
         interrupt_downloads(patch)
         done = data("fetch", "stripes", "--quiet")
     assert (done.exit_code, done.stdout) == (130, "")
-    assert done.stderr == "Interrupted; run the same command again to go on.\n"
+    assert done.stderr == "Interrupted; run the same command again to resume.\n"
     assert data("fetch", "stripes", "--quiet").exit_code == 0
     assert server.seen_ranges() == [None, "bytes=65536-"]
 

@@ -175,15 +175,15 @@ def test_nan_is_found_on_first_use():
 
 def test_features_and_labels_of_different_number_are_refused():
     assert refusal(make, labels=LABELS[:-1]) == (
-        "Features and labels must be equally many; memory has 7 rows and there are 6 labels. Check "
-        "that both come from the same run."
+        "Features need one label per row; memory has 7 rows and 4 columns, and there are 6 labels. "
+        "Check that both come from the same run."
     )
 
 
 def test_features_that_were_transposed_are_named_as_such():
     assert refusal(make, features=X.T) == (
-        "Features and labels must be equally many; memory has 4 rows and there are 7 labels. The "
-        "features look transposed: samples must be rows."
+        "Features need one label per row; memory has 4 rows and 7 columns, and there are 7 labels. "
+        "The features look transposed: save X.T, so that samples are rows."
     )
 
 
@@ -216,7 +216,7 @@ def test_a_class_without_a_prototype_is_named_in_any_space():
         ({"parts": changed(PARTS, train=[1, 2, 4])}, "must not share samples"),
         ({"parts": changed(PARTS, test_unseen=[3, 5], train=[1, 2])}, "'ass' are in `train`"),
         ({"parts": changed(PARTS, val_classes=["zebra"])}, "Validation classes must be seen"),
-        ({"parts": changed(PARTS, query=[1])}, "Queries must be among `test_unseen`"),
+        ({"parts": changed(PARTS, query=[1])}, "Queries must be in `test_unseen`"),
     ],
 )
 def test_whatever_is_wrong_is_refused_in_one_line_when_the_data_set_is_made(wrong, words):

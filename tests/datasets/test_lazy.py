@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from zonkey.datasets import DataError, LazyMatrix, lazy
+from zonkey.datasets import DataError, LazyMatrix, dataset
 
 VALUES = np.arange(12.0).reshape(4, 3) / 7
 
@@ -53,8 +53,8 @@ def test_values_are_read_only_without_a_copy_and_the_array_of_the_caller_stays_w
 def test_a_file_whose_shape_changed_since_it_was_opened_is_refused(shape):
     matrix = LazyMatrix((4, 3), "f8", Reader(np.zeros(shape)), "stripes.npy")
     assert refusal(matrix) == (
-        f"Features of stripes.npy were (4, 3) when the file was opened and are {shape} now. Leave "
-        "the file alone while it is in use."
+        f"Features of stripes.npy had shape (4, 3) when the file was opened; now it is {shape}. Do "
+        "not change the file while it is in use."
     )
 
 
@@ -70,8 +70,8 @@ def test_what_does_not_fit_into_memory_is_refused():
         raise MemoryError
 
     assert refusal(LazyMatrix((2, 3), "f8", run_out, "stripes.h5")) == (
-        "Features must fit into memory; stripes.h5 has 2 x 3 of type float64. Save fewer samples, "
-        "or float32."
+        "Features must fit into memory; stripes.h5 has 2 x 3 entries of type float64. Save fewer "
+        "samples, or float32."
     )
 
 
@@ -81,7 +81,7 @@ def test_what_does_not_fit_into_memory_is_refused():
 def test_the_first_row_that_is_not_finite_is_named_whatever_block_it_is_in(
     monkeypatch, bad, row, block
 ):
-    monkeypatch.setattr(lazy, "_CHECKED_AT_A_TIME", block)
+    monkeypatch.setattr(dataset, "_CHECKED_AT_A_TIME", block)
     values = VALUES.copy()
     values[row, 1] = values[3, 2] = bad
     assert refusal(LazyMatrix.of(values, "stripes.npy")) == (
@@ -101,7 +101,7 @@ def test_no_more_than_a_block_is_checked_at_a_time(monkeypatch, block, n_rows):
         checked.append(len(values))
         return isfinite(values)
 
-    monkeypatch.setattr(lazy, "_CHECKED_AT_A_TIME", block)
+    monkeypatch.setattr(dataset, "_CHECKED_AT_A_TIME", block)
     monkeypatch.setattr(np, "isfinite", watched)
     LazyMatrix.of(VALUES).values()
     assert checked == n_rows
@@ -128,8 +128,8 @@ def test_what_is_not_a_matrix_is_refused_at_once(shape):
     with pytest.raises(DataError) as error:
         LazyMatrix.of(np.zeros(shape), "stripes.npy")
     assert str(error.value) == (
-        f"Features must be a matrix, one sample a row; stripes.npy has shape {shape}. Flatten each "
-        "sample into a row."
+        f"Features must be a matrix, one sample per row; stripes.npy has shape {shape}. Flatten "
+        "each sample into a row."
     )
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zonkey.datasets.errors import DataError
-from zonkey.datasets.mini_imagenet import load_mini_imagenet
+from zonkey.datasets import DataError, load_mini_imagenet
 
 ROOT = Path(os.environ.get("ZONKEY_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 NAMES = np.array([f"class {number:02d}" for number in range(100)])

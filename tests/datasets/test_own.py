@@ -10,17 +10,22 @@ import pandas as pd
 import pytest
 
 from zonkey import Prototypes
-from zonkey.datasets.check_files import check_files
-from zonkey.datasets.errors import DataError
-from zonkey.datasets.own import load_features
-from zonkey.datasets.prototype_files import read_prototypes
-from zonkey.datasets.tables import read_table
+from zonkey.datasets import DataError, check_files, load_features, read_prototypes
+from zonkey.datasets.tables import examine_table
 
 RNG = np.random.default_rng(0)
 CLASSES = ["01", "ass", "horse", "NA", "zebra"]
 Y = np.array(CLASSES[:4] * 6)
 X = RNG.normal(size=(24, 3)) / 3
 MATRIX = RNG.normal(size=(5, 2)) / 3
+
+
+def read_table(path, label_column=None):
+    """Read a table of features, or raise its first problem."""
+    table, problems = examine_table(path, "features", label_column)
+    if problems:
+        raise DataError(problems[0])
+    return table
 
 
 def features_frame(X=X, y=Y):
@@ -222,7 +227,7 @@ def test_a_wrong_column_split_is_refused(files, change, words):
         ({"unseen": ["zebra"]}, "'zebra' have none"),
         ({"unseen": True}, "`unseen` must be a list"),
         ({"unseen": 1, "test_size": 1.0}, "`test_size` must be"),
-        ({"label_column": "kind"}, "got 'kind', and there is 'f1', 'label', 'f2', 'f3'"),
+        ({"label_column": "kind"}, "got 'kind', and the columns are 'f1', 'label', 'f2', 'f3'"),
         ({"labels": "y.txt"}, "animals.csv is a table"),
         (
             {"features_key": "X"},
@@ -417,7 +422,7 @@ def test_good_files_have_facts_and_no_problem(files):
     assert "words.csv is read as prototypes." in report.facts
     assert "animals.csv has 24 samples of 3 features (float64)." in report.facts
     assert "words.csv has 5 classes of 2 dimensions." in report.facts
-    assert "4 classes have samples: 6 to 6 each, 6 in the middle." in report.facts
+    assert "4 classes have samples: 6 to 6 each, median 6." in report.facts
     assert "4 classes are seen; 1 are known by prototype only: 'zebra'." in report.facts
 
 
@@ -483,7 +488,9 @@ def test_all_problems_are_found_in_one_go(files):
     for line, words in zip(report.problems, expected, strict=True):
         assert words in line
         assert "\n" not in line
-    assert any("'Ass', 'ass' of animals.csv differ in case" in line for line in report.warnings)
+    assert any(
+        "'Ass', 'ass' of animals.csv differ only in case" in line for line in report.warnings
+    )
 
 
 def test_no_label_in_common_is_said_once(files):
@@ -511,7 +518,7 @@ def test_warnings_about_features(tmp_path):
     np.savez(tmp_path / "x.npz", features=values, labels=["once", *Y[1:]])
     report = check_files([tmp_path / "x.npz"])
     joined = " ".join(report.warnings)
-    assert "1 of 3 features in x.npz are the same in all samples" in joined
+    assert "1 of 3 features in x.npz are constant" in joined
     assert "2 rows of x.npz repeat an earlier row, 1 of them with another label" in joined
     assert "differ in scale" in joined
     assert "There is only one sample of 'once'." in joined
@@ -525,9 +532,9 @@ def test_a_column_of_row_numbers_is_pointed_out(tmp_path):
     assert line.startswith("Feature 4 of x.csv counts the rows.")
 
 
-def test_rows_of_unit_length_are_a_fact(tmp_path):
+def test_rows_of_unit_norm_are_a_fact(tmp_path):
     np.savez(tmp_path / "x.npz", features=np.tile(np.eye(3), (2, 1)), labels=[*"abcabc"])
-    assert "Rows of x.npz have length 1." in check_files([tmp_path / "x.npz"]).facts
+    assert "Rows of x.npz have norm 1." in check_files([tmp_path / "x.npz"]).facts
 
 
 def test_warnings_about_prototypes(tmp_path):
@@ -535,9 +542,9 @@ def test_warnings_about_prototypes(tmp_path):
     (tmp_path / "p.json").write_text(json.dumps(vectors))
     report = check_files([tmp_path / "p.json"])
     assert report.warnings == [
-        "The prototype of 'a', 'd' in p.json is all zeros. Check that it was not left out.",
-        "The prototypes of 'b' and 'c' in p.json are nearly the same.",
-        "The labels 'A ', 'a' of p.json differ in case or spaces alone.",
+        "The prototype of 'a', 'd' in p.json is all zeros. Check that it is not missing.",
+        "The prototypes of 'b' and 'c' in p.json are nearly equal.",
+        "The labels 'A ', 'a' of p.json differ only in case or spaces.",
     ]
     assert len(report.problems) == 1
     assert "'a' and 'd' have the same" in report.problems[0]

@@ -2,9 +2,8 @@ import dataclasses
 
 import pytest
 
-from zonkey.datasets import load_emoji
-from zonkey.datasets.errors import DataError
-from zonkey.datasets.registry import EMBEDDED, REGISTRY, find_remote, readable
+from zonkey.datasets import DataError, load_emoji
+from zonkey.datasets.registry import EMBEDDED, REGISTRY, find_remote
 
 
 def test_the_benchmarks_share_one_archive_and_differ_in_its_folder():
@@ -15,16 +14,13 @@ def test_the_benchmarks_share_one_archive_and_differ_in_its_folder():
     assert folders == [f"xlsa17/data/{name}" for name in ("AWA1", "AWA2", "CUB", "SUN", "APY")]
 
 
-def test_the_class_descriptions_of_awa2_are_an_archive_of_their_own():
-    assert REGISTRY["awa2-base"].file == "AwA2-base.zip"
-    assert REGISTRY["awa2-base"].members == "Animals_with_Attributes2"
-    assert REGISTRY["awa2-base"].about.endswith("; for looking them up, no loader reads it")
+def test_every_address_is_secure():
+    assert all(remote.url.startswith("https://") for remote in REGISTRY.values())
 
 
 def test_every_data_set_names_the_files_it_is_not_complete_without():
-    required = {name: remote.required for name, remote in REGISTRY.items()}
-    assert required.pop("awa2-base") == ("classes.txt",)
-    assert set(required.values()) == {("res101.mat", "att_splits.mat")}
+    required = {remote.required for remote in REGISTRY.values()}
+    assert required == {("res101.mat", "att_splits.mat")}
 
 
 def test_what_is_said_of_the_emoji_is_what_their_loader_says():
@@ -54,7 +50,6 @@ def test_every_entry_states_its_terms_in_one_line(entry):
         ("cub", "Wah"),
         ("sun", "Patterson"),
         ("apy", "Farhadi"),
-        ("awa2-base", "Xian"),
     ],
 )
 def test_citations_name_those_who_made_the_data(name, author):
@@ -78,8 +73,7 @@ def test_an_unknown_name_is_refused_with_those_that_are_known():
     with pytest.raises(DataError) as refusal:
         find_remote("AwA-2")
     assert str(refusal.value) == (
-        "A data set must be one of awa1, awa2, cub, sun, apy, awa2-base; got 'AwA-2'. "
-        "Did you mean 'awa2'?"
+        "A data set must be one of awa1, awa2, cub, sun, apy; got 'AwA-2'. Did you mean 'awa2'?"
     )
 
 
@@ -89,21 +83,5 @@ def test_a_name_near_to_none_gets_no_suggestion():
 
 
 def test_an_embedded_data_set_needs_no_fetching():
-    with pytest.raises(DataError, match="comes with the package"):
+    with pytest.raises(DataError, match="is part of the package"):
         find_remote("Emoji")
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1_000, "1 KB"),
-        (32_400, "32.4 KB"),
-        (999_999, "1 MB"),
-        (960_000_000, "960 MB"),
-        (20_000_000_000, "20 GB"),
-    ],
-)
-def test_sizes_are_written_as_people_do(size, text):
-    assert readable(size) == text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zonkey.datasets import DataError, Split
-from zonkey.datasets.split import PARTS
+from zonkey.datasets.dataset import PARTS
 
 LABELS = np.array(["ass", "ass", "horse", "horse", "mule", "mule", "zebra", "zebra"])
 RIGHT = {"train": [0, 2, 3, 4], "test_seen": [1, 5], "test_unseen": [6, 7]}
@@ -96,8 +96,8 @@ def test_a_position_out_of_range_is_named(part, outside):
 def test_a_position_that_comes_twice_is_named(part):
     twice = RIGHT[part][-1]
     assert refusal_of(**{part: [*RIGHT[part], twice]}) == (
-        f"The split `{part}` must name a sample once; position {twice} came more than once. Keep "
-        "one of them."
+        f"The split `{part}` must name each sample once; position {twice} is repeated. Remove the "
+        "repetition."
     )
 
 
@@ -123,14 +123,14 @@ def test_a_sample_in_both_test_parts_is_refused_whatever_its_class():
 
 def test_a_class_on_both_sides_is_named():
     assert refusal_of(test_seen=[], test_unseen=[1, 5, 6]) == (
-        "Unseen classes must have no training sample; 'ass', 'mule' are in `train` and in "
-        "`test_unseen`. Move a class to one side."
+        "Unseen classes must have no training samples; 'ass', 'mule' are in `train` and in "
+        "`test_unseen`. Move each class to one side."
     )
 
 
 def test_a_class_of_test_seen_without_a_training_sample_is_named():
     assert refusal_of(train=[0, 2, 3]) == (
-        "`test_seen` must hold classes of `train`; 'mule' have no training sample. Move them to "
+        "`test_seen` must hold classes of `train`; 'mule' have no training samples. Move them to "
         "`test_unseen`."
     )
 
@@ -138,27 +138,29 @@ def test_a_class_of_test_seen_without_a_training_sample_is_named():
 @pytest.mark.parametrize("foreign", ["zebra", "okapi"])  # unseen, and not there at all
 def test_a_validation_class_without_a_training_sample_is_named(foreign):
     assert refusal_of(val_classes=["ass", foreign]) == (
-        f"Validation classes must be seen ones; {foreign!r} have no training sample. Choose them "
-        "among the classes of `train`."
+        f"Validation classes must be seen; {foreign!r} have no training samples. Choose classes of "
+        "`train`."
     )
 
 
 def test_the_first_three_of_many_classes_are_named():
-    assert "'a', 'b', 'c' and 2 more have no training sample" in refusal_of(val_classes=[*"edcba"])
+    assert "'a', 'b', 'c', ... (5 in all) have no training samples" in refusal_of(
+        val_classes=[*"edcba"]
+    )
     assert "'a', 'b', 'c' have no training sample" in refusal_of(val_classes=[*"cba"])
 
 
 def test_numbers_are_named_as_plain_numbers():
     labels = np.unique(LABELS, return_inverse=True)[1]
     Split(**RIGHT, val_classes=[0, 2]).check(labels)
-    assert "seen ones; 3, 4 have no training sample" in refusal_of(labels, val_classes=[3, 4])
+    assert "seen; 3, 4 have no training samples" in refusal_of(labels, val_classes=[3, 4])
 
 
 @pytest.mark.parametrize("stray", [1, 0])
 def test_a_query_that_is_no_sample_of_an_unseen_class_is_named(stray):
     assert refusal_of(query=[6, stray]) == (
-        f"Queries must be among `test_unseen`; position {stray} is not. Take positions of samples "
-        "of novel classes."
+        f"Queries must be in `test_unseen`; position {stray} is not. Pass positions of samples of "
+        "novel classes."
     )
 
 

@@ -6,14 +6,12 @@ import typer
 
 import zonkey
 
-from .data_check import data_check
 from .data_commands import data_app
 from .paper_commands import bench, demo, report
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Zero-shot classification.")
-data_app.command("check")(data_check)
 app.add_typer(data_app, name="data")
 for command in (bench, report, demo):
     app.command()(command)

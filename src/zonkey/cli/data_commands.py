@@ -1,4 +1,4 @@
-"""What `zonkey data` can do: list, describe and fetch data sets."""
+"""`zonkey data`: list, describe, fetch and check data sets."""
 
 from __future__ import annotations
 
@@ -9,22 +9,26 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
+from rich.text import Text
 
+from ..datasets.check import check_files, check_folder
 from ..datasets.fetch import fetch_dataset, find_dataset
-from ..datasets.registry import EMBEDDED, REGISTRY, readable, unknown
+from ..datasets.registry import EMBEDDED, REGISTRY, unknown_name
 from .errors import one_line_errors
 
 data_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Data sets to learn from.")
 
 _NAME = typer.Argument(metavar="NAME", help="A name of `zonkey data list`.")
-_AGAIN = "run the same command again to go on"
-_JSON = typer.Option("--json", help="Print JSON instead of a table.")
+_AGAIN = "run the same command again to resume"
+_JSON = typer.Option("--json", help="Print JSON instead of text.")
+_MOST_FILES = 3
 
 
 @data_app.command("list")
 def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
-    """List the data sets, and where they lie if they were fetched."""
+    """List the data sets, and the folders of those that were fetched."""
     records = [_record(name) for name in _names()]
     if as_json:
         typer.echo(json.dumps(records))
@@ -40,17 +44,17 @@ def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
 
 @data_app.command("info")
 def describe(name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False) -> None:
-    """Tell all about a data set: size, source, license, citation."""
+    """Describe a data set: size, source, license, citation."""
     with one_line_errors(_AGAIN):
         wanted = name.strip().lower()
         if wanted not in _names():
-            raise unknown(name, _names())
+            raise unknown_name(name, _names())
         record = _record(wanted)
     if as_json:
         typer.echo(json.dumps(record))
         return
     record = {**record, "size": _size(record), "required": ", ".join(record.get("required", ()))}
-    for key, value in record.items():  # not wrapped: addresses and paths get copied
+    for key, value in record.items():  # not wrapped: users copy addresses and paths
         if value not in (None, "") and key != "embedded":
             typer.echo(f"{key + ':':<10} {value}")
 
@@ -60,13 +64,70 @@ def fetch(
     name: Annotated[str, _NAME],
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where data sets lie; otherwise $ZONKEY_DATA, or the user's cache."),
+        typer.Option(help="Folder of all data sets; by default $ZONKEY_DATA or the user's cache."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
-    """Fetch a data set and print its folder; goes on where an earlier call was cut off."""
+    """Fetch a data set and print its folder; resumes an interrupted download."""
     with one_line_errors(_AGAIN):
         typer.echo(fetch_dataset(name, folder=folder, progress=not quiet))
+
+
+@data_app.command("check")
+def data_check(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Features, prototypes and labels, in any order; or the folder of a benchmark.",
+            show_default=False,
+        ),
+    ] = None,
+    features: Annotated[Path | None, typer.Option(help="File of the features.")] = None,
+    prototypes: Annotated[Path | None, typer.Option(help="File of the prototypes.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="File of the labels.")] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Column of the labels in a table.")
+    ] = None,
+    features_key: Annotated[
+        str | None, typer.Option(help="Name of the features in a file of several arrays.")
+    ] = None,
+    labels_key: Annotated[
+        str | None, typer.Option(help="Name of the labels in a file of several arrays.")
+    ] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Check your own files before you use them; exit code 2 if something must be fixed."""
+    n_files = len(files or []) + sum(path is not None for path in (features, prototypes, labels))
+    if not 1 <= n_files <= _MOST_FILES:
+        typer.echo(
+            f"data check takes one to {_MOST_FILES} files; got {n_files}. Pass features, "
+            "prototypes and, if they have a file of their own, labels.",
+            err=True,
+        )
+        raise typer.Exit(2)
+    if files and len(files) == n_files == 1 and files[0].is_dir():
+        report = check_folder(files[0])
+    else:
+        named = {"features": features, "prototypes": prototypes, "labels": labels}
+        keys = {"features_key": features_key, "labels_key": labels_key}
+        report = check_files(files or (), **named, **keys, label_column=label_column)
+    if as_json:
+        typer.echo(json.dumps(asdict(report)))
+    else:
+        _print_lines("-", report.facts, "")
+        _print_lines("!", report.warnings, "yellow")
+        n = len(report.problems)
+        verdict = f"{n} problem{'s' * (n > 1)} to fix." if n else "The files can be used."
+        Console().print(Text(verdict, style="bold"))
+    _print_lines("x", report.problems, "red", stderr=True)
+    if report.problems:
+        raise typer.Exit(2)
+
+
+def _print_lines(mark: str, lines: list[str], style: str, *, stderr: bool = False) -> None:
+    console = Console(stderr=stderr)
+    for line in lines:  # as Text: brackets in a label are not markup
+        console.print(Text(f"{mark} {line}", style=style), soft_wrap=True)
 
 
 def _names() -> dict[str, Any]:
@@ -75,7 +136,7 @@ def _names() -> dict[str, Any]:
 
 
 def _record(name: str) -> dict[str, Any]:
-    """Return all that is known of a data set, ready for JSON."""
+    """Return the facts about a data set, ready for JSON."""
     embedded = name not in REGISTRY
     record = {**asdict(_names()[name]), "embedded": embedded, "where": _where(name)}
     return record if embedded else {**record, "file": REGISTRY[name].file}
@@ -92,5 +153,5 @@ def _where(name: str) -> str | None:
 
 
 def _size(record: dict[str, Any]) -> str:
-    """Return the size with the file it is of, as several data sets may share one."""
-    return f"{record['file']}, about {readable(record['size'])}" if "size" in record else ""
+    """Return the size and its file, which several data sets may share."""
+    return f"{record['file']}, about {decimal(record['size'])}" if "size" in record else ""

@@ -1,17 +1,13 @@
-"""Data to learn from: one contract, and loaders that fulfill it."""
+"""Data sets: one contract, and loaders that return it."""
 
-from .check_files import check_files
-from .dataset import Dataset
+from .check import check_files
+from .dataset import DataError, Dataset, LazyMatrix, Split
 from .emoji import EmojiDataset, load_emoji
-from .errors import DataError
-from .feature_files import read_features
 from .fetch import fetch_dataset
 from .imnet import load_imnet
-from .lazy import LazyMatrix
 from .mini_imagenet import load_mini_imagenet
 from .own import load_features
-from .prototype_files import read_prototypes
-from .split import Split
+from .tables import read_features, read_prototypes
 from .xlsa17 import load_xlsa17
 
 __all__ = [

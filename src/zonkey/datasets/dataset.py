@@ -1,11 +1,12 @@
-"""Dataset: features, labels, prototypes and a split, checked once and never changed."""
+"""Dataset: features, labels, prototypes and a split, checked once and immutable."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -13,38 +14,286 @@ import numpy as np
 
 from ..core.labels import as_labels, listed
 from ..core.prototypes import Prototypes
-from .errors import DataError
-from .lazy import LazyMatrix
-from .split import PARTS, Split
 
-_HASHED_AT_A_TIME = 1 << 22  # bytes hashed at a time
+PARTS = ("train", "test_seen", "test_unseen")
+_CHECKED_AT_A_TIME = 1 << 24  # entries; a memory map is never read into memory at once
+_HASHED_AT_A_TIME = 1 << 22  # bytes
 
 
-class Dataset:
-    """One data set, whatever file it came from.
+class DataError(ValueError):
+    """Data that cannot be used.
 
-    Immutable, but for the caller's own hold on an array of features, which is not copied. Shapes,
-    labels and the split are checked when it is made; the features are read, and their values
-    checked, when they are first used.
+    The message is a single line that states the problem and the remedy.
+
+    See Also
+    --------
+    check_files : List all problems of your own files.
+
+    Examples
+    --------
+    >>> from zonkey.datasets import DataError, load_features
+    >>> try:
+    ...     load_features("nowhere.csv", "prototypes.csv")
+    ... except DataError as error:
+    ...     print(error)
+    nowhere.csv does not exist. Check the path.
+    """
+
+
+class LazyMatrix:
+    """Feature matrix of known shape that is read on first use.
+
+    Values are read once, checked to be finite, and returned read-only.
 
     Parameters
     ----------
-    name : str
-    features : ndarray, memory map or LazyMatrix of shape (n, d)
-    labels : array-like of shape (n,)
-    prototypes : mapping {space: Prototypes}, or anything `Prototypes` can be made of
-        One or several semantic spaces; the first is the default. Every class of `labels` needs a
-        vector in each.
-    split : Split
-    class_names : mapping {label: str}, default=None
-        How to write a class for people; the label itself where there is none.
-    license, citation : str
-    about : mapping, default=None
-        Further facts for the record, such as the file the features came from.
+    shape : tuple of (int, int)
+        Number of samples and of dimensions.
+    dtype : dtype
+        Type of the entries.
+    read : callable
+        Function without parameters that returns the matrix, as a memory map if possible.
+    source : str
+        Where the matrix is read from, for error messages.
+
+    See Also
+    --------
+    read_features : Open a feature file as a LazyMatrix.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from zonkey.datasets import LazyMatrix
+    >>> matrix = LazyMatrix((2, 2), float, lambda: np.eye(2), "memory")
+    >>> matrix.shape
+    (2, 2)
+    >>> matrix.values()
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    def __init__(
+        self, shape: tuple[int, int], dtype: Any, read: Callable[[], np.ndarray], source: str
+    ) -> None:
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.dtype = np.dtype(dtype)
+        self.source = source
+        self._read = read
+        self._values: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, values: np.ndarray, source: str = "memory") -> LazyMatrix:
+        """Wrap a matrix or memory map; its values are checked on first use.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_samples, n_dimensions)
+            The matrix.
+        source : str, default="memory"
+            Where it comes from, for error messages.
+
+        Returns
+        -------
+        LazyMatrix
+            The same values, not copied.
+        """
+        matrix = np.asanyarray(values)
+        if matrix.ndim != 2:
+            raise DataError(
+                f"Features must be a matrix, one sample per row; {source} has shape "
+                f"{matrix.shape}. Flatten each sample into a row."
+            )
+        return cls(matrix.shape, matrix.dtype, lambda: matrix, source)
+
+    def values(self) -> np.ndarray:
+        """Return the matrix, read-only.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_dimensions)
+            The same array on every call.
+        """
+        if self._values is None:
+            try:
+                values = self._read()
+            except MemoryError:
+                raise DataError(
+                    f"Features must fit into memory; {self.source} has {self.shape[0]} x "
+                    f"{self.shape[1]} entries of type {self.dtype}. Save fewer samples, or float32."
+                ) from None
+            if values.shape != self.shape:
+                raise DataError(
+                    f"Features of {self.source} had shape {self.shape} when the file was opened; "
+                    f"now it is {values.shape}. Do not change the file while it is in use."
+                )
+            _require_finite(values, self.source)
+            self._values = _frozen(values.view())
+        return self._values
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"LazyMatrix({self.shape[0]} x {self.shape[1]} {self.dtype}, {self.source})"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Positions of training and test samples, and the validation classes.
+
+    Zero-shot and few-shot learning share this class: base classes are the seen ones, novel classes
+    the unseen ones.
+
+    Parameters
+    ----------
+    train : array-like of int
+        Training samples of seen (base) classes, validation classes included.
+    test_unseen : array-like of int
+        Samples of unseen (novel) classes.
+    test_seen : array-like of int, default=()
+        Test samples of seen classes, for generalized zero-shot learning.
+    val_classes : array-like of labels, default=()
+        Seen classes that are held out to select parameters.
+    query : array-like of int, default=()
+        Few-shot learning: the samples of `test_unseen` that are queries only. If empty, any sample
+        of `test_unseen` may be a query or a shot.
+    name : str, default="custom"
+        Name of the published split, for records.
+
+    See Also
+    --------
+    Dataset : Features, labels and prototypes together with their split.
+
+    Examples
+    --------
+    >>> from zonkey.datasets import Split
+    >>> split = Split(train=[2, 0, 1], test_unseen=[4, 3])
+    >>> split.train, split.novel
+    (array([0, 1, 2]), array([3, 4]))
+    """
+
+    train: Any
+    test_unseen: Any
+    test_seen: Any = ()
+    val_classes: Any = ()
+    query: Any = ()
+    name: str = "custom"
+
+    def __post_init__(self) -> None:
+        for part in (*PARTS, "query"):
+            rule = f"The split `{part}` must hold positions (whole numbers)"
+            try:
+                positions = np.array(getattr(self, part)).ravel()
+            except ValueError:
+                raise DataError(
+                    f"{rule}; got lists of unequal length. Pass one flat list."
+                ) from None
+            if positions.size and positions.dtype.kind not in "iu":
+                raise DataError(
+                    f"{rule}; got {positions.dtype}. Pass np.flatnonzero(mask) for a mask."
+                )
+            object.__setattr__(self, part, _frozen(np.sort(positions.astype(np.int64))))
+        object.__setattr__(self, "val_classes", _frozen(np.unique(np.array(self.val_classes))))
+
+    @property
+    def base(self) -> np.ndarray:
+        """Few-shot name of `train`."""
+        return self.train
+
+    @property
+    def novel(self) -> np.ndarray:
+        """Few-shot name of `test_unseen`."""
+        return self.test_unseen
+
+    def check(self, labels: np.ndarray) -> None:
+        """Check the split against the labels of all samples.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_samples,)
+            Labels of all samples.
+
+        Raises
+        ------
+        DataError
+            If positions are out of range, repeated or shared, or a class is both seen and unseen.
+        """
+        for part in (*PARTS, "query"):
+            _check_positions(part, getattr(self, part), len(labels))
+        for part in ("test_seen", "test_unseen"):
+            shared = np.intersect1d(self.train, getattr(self, part))
+            if shared.size:
+                raise DataError(
+                    f"The splits `train` and `{part}` must not share samples; {shared.size} are in "
+                    f"both, the first at position {shared[0]}. Remove them from `train`."
+                )
+        stray = np.setdiff1d(self.query, self.test_unseen)
+        if stray.size:
+            raise DataError(
+                f"Queries must be in `test_unseen`; position {stray[0]} is not. Pass positions of "
+                "samples of novel classes."
+            )
+        self._check_classes(labels)
+
+    def _check_classes(self, labels: np.ndarray) -> None:
+        seen = np.unique(labels[self.train])
+        both = np.intersect1d(seen, labels[self.test_unseen])
+        if both.size:
+            raise DataError(
+                f"Unseen classes must have no training samples; {listed(both, 3)} are in `train` "
+                "and in `test_unseen`. Move each class to one side."
+            )
+        new = np.setdiff1d(labels[self.test_seen], seen)
+        if new.size:
+            raise DataError(
+                f"`test_seen` must hold classes of `train`; {listed(new, 3)} have no training "
+                "samples. Move them to `test_unseen`."
+            )
+        foreign = np.setdiff1d(self.val_classes, seen) if self.val_classes.size else seen[:0]
+        if foreign.size:
+            raise DataError(
+                f"Validation classes must be seen; {listed(foreign, 3)} have no training samples. "
+                "Choose classes of `train`."
+            )
+
+
+class Dataset:
+    """Features, labels, prototypes and a split.
+
+    A data set is immutable. Its shapes, labels and split are checked when it is made. Its features
+    are read, and their values checked, on first use; an array of features is not copied.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    features : ndarray, memory map or LazyMatrix of shape (n_samples, n_dimensions)
+        One sample per row.
+    labels : array-like of shape (n_samples,)
+        Class labels, all text or all numbers.
+    prototypes : mapping of {str: prototypes} or prototypes
+        One or several semantic spaces by name, in any form that `Prototypes` accepts. The first is
+        the default. Each needs a vector for every class of `labels`.
+    split : Split
+        Training and test samples.
+    class_names : mapping of {label: str}, default=None
+        Display names of classes. A class without one is displayed by its label.
+    license : str, default="not stated"
+        License of the data, for reports.
+    citation : str, default="not stated"
+        Publication to cite, for reports.
+    about : mapping, default=None
+        Further facts for the record, such as the name of the feature file.
+
+    See Also
+    --------
+    load_features : Make a data set of your own files.
+    load_emoji : Load the embedded data set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey.datasets import Dataset, Split
     >>> data = Dataset(
     ...     "stripes",
     ...     np.eye(3),
@@ -81,22 +330,22 @@ class Dataset:
         self.license = license
         self.citation = citation
         self.about = MappingProxyType(dict(about or {}))
-        if type(self) is Dataset:  # a subclass has more to set
+        if type(self) is Dataset:  # a subclass has more attributes to set
             self._seal()
 
     @property
     def X(self) -> np.ndarray:
-        """All features, read-only, shape (n, d)."""
+        """All features, read-only, shape (n_samples, n_dimensions)."""
         return self._features.values()
 
     @property
     def y(self) -> np.ndarray:
-        """All labels, read-only, shape (n,)."""
+        """All labels, read-only, shape (n_samples,)."""
         return self._labels
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, d), known before the features are read."""
+        """Shape of the features, known before they are read."""
         return self._features.shape
 
     @property
@@ -110,7 +359,18 @@ class Dataset:
         return self._spaces[self.spaces[0]]
 
     def prototypes_of(self, space: str) -> Prototypes:
-        """Return the prototypes of a semantic space."""
+        """Return the prototypes of a semantic space.
+
+        Parameters
+        ----------
+        space : str
+            One of `spaces`.
+
+        Returns
+        -------
+        Prototypes
+            One vector per class.
+        """
         if space not in self._spaces:
             raise DataError(
                 f"`space` must be one of {listed(np.array(self.spaces))}; got {space!r}. See the "
@@ -118,16 +378,20 @@ class Dataset:
             )
         return self._spaces[space]
 
-    X_train = property(lambda self: self.X[self.split.train], doc="Features to learn from.")
-    y_train = property(lambda self: self.y[self.split.train], doc="Labels to learn from.")
+    X_train = property(lambda self: self.X[self.split.train], doc="Training features.")
+    y_train = property(lambda self: self.y[self.split.train], doc="Training labels.")
     X_test_seen = property(
-        lambda self: self.X[self.split.test_seen], doc="Held-out features of seen classes."
+        lambda self: self.X[self.split.test_seen], doc="Test features of seen classes."
     )
-    y_test_seen = property(lambda self: self.y[self.split.test_seen], doc="Their labels.")
+    y_test_seen = property(
+        lambda self: self.y[self.split.test_seen], doc="Test labels of seen classes."
+    )
     X_test_unseen = property(
         lambda self: self.X[self.split.test_unseen], doc="Features of unseen classes."
     )
-    y_test_unseen = property(lambda self: self.y[self.split.test_unseen], doc="Their labels.")
+    y_test_unseen = property(
+        lambda self: self.y[self.split.test_unseen], doc="Labels of unseen classes."
+    )
 
     @cached_property
     def seen_classes(self) -> np.ndarray:
@@ -140,37 +404,52 @@ class Dataset:
         return _frozen(np.unique(self.y_test_unseen))
 
     def name_of(self, label: Any) -> str:
-        """Return the name of a class for people."""
+        """Return the display name of a class.
+
+        Parameters
+        ----------
+        label : str or int
+            A class label.
+
+        Returns
+        -------
+        str
+            Its name in `class_names`, or else the label.
+        """
         return self.class_names.get(label, str(label))
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of features, labels, prototypes and split, to tell data apart in records."""
+        """Hash of features, labels, prototypes and split, to identify the data in records."""
         digest = hashlib.sha256()
         for space, prototypes in self._spaces.items():
             digest.update(space.encode())
             _feed(digest, prototypes.labels)
             _feed(digest, prototypes.matrix)
-        split = self.split
-        parts = [getattr(split, part) for part in (*PARTS, "query", "val_classes")]
-        for array in (self.y, *parts):
+        parts = [getattr(self.split, part) for part in (*PARTS, "query", "val_classes")]
+        for array in (self.y, *parts, self.X):
             _feed(digest, array)
-        _feed(digest, self.X)
         return digest.hexdigest()
 
     def record(self) -> dict[str, Any]:
-        """Return what a report must say about the data, ready for JSON."""
-        sizes = {part: len(getattr(self.split, part)) for part in PARTS}
+        """Return the facts that a report states about the data.
+
+        Returns
+        -------
+        dict
+            Name, hash, sizes, license, citation and `about`, ready for JSON.
+        """
+        about = {
+            key: value.tolist() if hasattr(value, "tolist") else value
+            for key, value in self.about.items()
+        }
         return {
-            **{
-                key: getattr(value, "tolist", lambda v=value: v)()
-                for key, value in self.about.items()
-            },
+            **about,
             "name": self.name,
             "sha256": self.sha256,
             "split": self.split.name,
             "n_features": self.shape[1],
-            "n_samples": sizes,
+            "n_samples": {part: len(getattr(self.split, part)) for part in PARTS},
             "n_seen": len(self.seen_classes),
             "n_unseen": len(self.unseen_classes),
             "n_val_classes": len(self.split.val_classes),
@@ -199,11 +478,11 @@ class Dataset:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the values themselves: a file may be gone where they are read back."""
+        """Pickle the values: the file may not exist where they are unpickled."""
+        content = (self.name, np.asarray(self.X), self.y, dict(self._spaces), self.split)
         words = {"license": self.license, "citation": self.citation}
         tables = {"class_names": dict(self.class_names), "about": dict(self.about)}
-        content = (self.name, np.asarray(self.X), self.y, dict(self._spaces), self.split)
-        return _rebuilt, (content, {**words, **tables})
+        return partial(Dataset, *content, **words, **tables), ()
 
     def __repr__(self) -> str:
         n, d = self.shape
@@ -211,13 +490,55 @@ class Dataset:
         return f"Dataset({self.name!r}, {n} samples x {d}, {classes}, {', '.join(self.spaces)})"
 
 
-def _rebuilt(content: tuple[Any, ...], named: dict[str, Any]) -> Dataset:
-    return Dataset(*content, **named)
-
-
 def _frozen(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
+
+
+def _require_finite(values: np.ndarray, source: str) -> None:
+    if values.dtype.kind not in "fiu":
+        raise DataError(
+            f"Features must be real numbers; {source} holds {values.dtype}. Convert to float32."
+        )
+    rows = max(1, _CHECKED_AT_A_TIME // max(1, values.shape[1]))
+    for start in range(0, len(values) if values.dtype.kind == "f" else 0, rows):
+        bad = ~np.isfinite(values[start : start + rows]).all(axis=1)
+        if bad.any():
+            raise DataError(
+                f"Features must be finite; row {start + int(np.argmax(bad))} of {source} holds NaN "
+                "or infinity. Drop such rows, or impute them before saving."
+            )
+
+
+def _check_positions(part: str, positions: np.ndarray, n: int) -> None:
+    if positions.size and not (positions[0] >= 0 and positions[-1] < n):
+        outside = positions[0] if positions[0] < 0 else positions[-1]
+        raise DataError(
+            f"The split `{part}` must hold positions from 0 to {n - 1}; got {outside}. Subtract 1 "
+            "if they count from 1."
+        )
+    repeated = positions[1:][positions[1:] == positions[:-1]]
+    if repeated.size:
+        raise DataError(
+            f"The split `{part}` must name each sample once; position {repeated[0]} is repeated. "
+            "Remove the repetition."
+        )
+
+
+def require_one_label_per_row(features: LazyMatrix, labels: np.ndarray, source: str = "") -> None:
+    """Refuse labels whose number differs from that of the features."""
+    n, d = features.shape
+    if len(labels) == n:
+        return
+    remedy = "Check that both come from the same run."
+    if len(labels) == d:
+        remedy = "The features look transposed: save X.T, so that samples are rows."
+    elif len(labels) == n + 1:
+        remedy = "If the first label is a heading, name it `label`."
+    raise DataError(
+        f"Features need one label per row; {features.source} has {n} rows and {d} columns, and "
+        f"there are {len(labels)} labels{source and f' in {source}'}. {remedy}"
+    )
 
 
 def _checked_labels(labels: Any, features: LazyMatrix) -> np.ndarray:
@@ -225,20 +546,12 @@ def _checked_labels(labels: Any, features: LazyMatrix) -> np.ndarray:
         labels = as_labels(labels).copy()
     except (TypeError, ValueError) as error:
         raise DataError(str(error)) from None
-    if len(labels) != len(features):
-        n, d = features.shape
-        remedy = "Check that both come from the same run."
-        if len(labels) == d:
-            remedy = "The features look transposed: samples must be rows."
-        raise DataError(
-            f"Features and labels must be equally many; {features.source} has {n} rows and there "
-            f"are {len(labels)} labels. {remedy}"
-        )
+    require_one_label_per_row(features, labels)
     return _frozen(labels)
 
 
 def _checked_spaces(prototypes: Any, labels: np.ndarray) -> dict[str, Prototypes]:
-    """Return semantic spaces by name, all of which know every class."""
+    """Return semantic spaces by name; each must know every class."""
     several = isinstance(prototypes, Mapping) and any(
         Prototypes.is_labeled(space) for space in prototypes.values()
     )
@@ -253,8 +566,8 @@ def _checked_spaces(prototypes: Any, labels: np.ndarray) -> dict[str, Prototypes
 
 
 def _feed(digest: Any, array: np.ndarray) -> None:
-    """Hash an array in blocks, so that a memory map is not read into memory at once."""
-    if array.dtype.kind == "U":  # whatever room the array leaves for longer labels
+    """Hash an array in blocks, so that a memory map is never read into memory at once."""
+    if array.dtype.kind == "U":  # the width of the array must not matter
         digest.update(json.dumps(array.tolist()).encode())
         return
     digest.update(f"{array.dtype.str}{array.shape}".encode())

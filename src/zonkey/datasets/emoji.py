@@ -1,13 +1,14 @@
-"""Emoji: pictures of 1,336 classes in five drawing styles, described by their Unicode names.
+"""Load the embedded emoji: 1,336 classes in five drawing styles, described by Unicode names.
 
-Embedded in the package, so that nothing has to be downloaded. Features are the 256 leading
-principal components (of the training pictures) of an EfficientNet-Lite0; prototypes are MiniLM
-embeddings of the CLDR short name and keywords. A quarter of the classes is never seen in training.
-Made by tools/build_emoji.py; sources: data/ATTRIBUTION.md, licenses: data/licenses.
+Features are the 256 leading principal components (of the training pictures) of an
+EfficientNet-Lite0; prototypes are MiniLM embeddings of the CLDR short name and keywords. A quarter
+of the classes is unseen. Made by tools/build_emoji.py; sources: data/ATTRIBUTION.md, licenses:
+data/licenses.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from functools import cached_property, partial
 from importlib.resources import files
@@ -17,12 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..core.prototypes import Prototypes
-from .dataset import Dataset
-from .errors import DataError
-from .lazy import LazyMatrix
-from .split import Split
+from .dataset import DataError, Dataset, LazyMatrix, Split
 
-QUERY_STYLE = "twemoji"  # drawn by other hands than the other styles
+QUERY_STYLE = "twemoji"  # its artists drew none of the other styles
 THUMBNAIL, _COLUMNS = 48, 40  # as in tools/build_emoji.py
 LICENSE = (
     "pictures MIT, Apache-2.0 and CC BY 4.0; names Unicode-3.0; see load_emoji().attribution, and "
@@ -32,19 +30,47 @@ CITATION = (
     "Noto Emoji (Google), Twemoji (Twitter and contributors), Fluent Emoji (Microsoft), "
     "Unicode CLDR, EfficientNet-Lite0 (Google), all-MiniLM-L6-v2"
 )
+_SPACES = ("text", "name")
 
 
 class EmojiDataset(Dataset):
-    """The emoji data set; see `load_emoji`.
+    """The embedded emoji data set.
+
+    In addition to a `Dataset` it has drawing styles, descriptions and thumbnails. Load it with
+    `load_emoji`.
+
+    Parameters
+    ----------
+    file : mapping of {str: ndarray}
+        Arrays of the embedded file.
+    split : Split
+        Training and test samples.
+    spaces : dict of {str: Prototypes}
+        Semantic spaces, the default first.
 
     Attributes
     ----------
-    styles : ndarray of str
+    styles : ndarray of str of shape (n_samples,)
         Drawing style of each sample.
-    characters, groups, keywords : dict
-        Of each class: the character, the Unicode group, the CLDR keywords.
+    characters : mapping of {str: str}
+        Unicode character of each class.
+    groups : mapping of {str: str}
+        Unicode group of each class.
+    keywords : mapping of {str: tuple of str}
+        CLDR keywords of each class.
     attribution : str
         Sources and licenses.
+
+    See Also
+    --------
+    load_emoji : Load this data set.
+
+    Examples
+    --------
+    >>> from zonkey.datasets import load_emoji
+    >>> data = load_emoji()
+    >>> data.groups["zebra"], data.thumbnail("zebra").shape
+    ('Animals & Nature', (48, 48, 3))
     """
 
     def __init__(self, file: Any, split: Split, spaces: dict[str, Prototypes]) -> None:
@@ -81,23 +107,45 @@ class EmojiDataset(Dataset):
 
     @property
     def sheet(self) -> bytes:
-        """A WebP picture with a thumbnail of every class, 40 a row."""
+        """WebP picture with a thumbnail of every class, 40 per row."""
         return (files("zonkey.datasets") / "data" / "emoji.webp").read_bytes()
 
     def place(self, label: str) -> tuple[int, int]:
-        """Return left and top of the thumbnail of a class on the sheet, in pixels."""
+        """Return the position of a thumbnail on the sheet.
+
+        Parameters
+        ----------
+        label : str
+            A class.
+
+        Returns
+        -------
+        left : int
+            Distance from the left edge in pixels.
+        top : int
+            Distance from the top edge in pixels.
+        """
         row = self._rows[label]
         return row % _COLUMNS * THUMBNAIL, row // _COLUMNS * THUMBNAIL
 
     def thumbnail(self, label: str) -> np.ndarray:
-        """Return the picture of a class, 48 x 48 x 3, 0 to 255."""
+        """Return the picture of a class.
+
+        Parameters
+        ----------
+        label : str
+            A class.
+
+        Returns
+        -------
+        ndarray of shape (48, 48, 3)
+            Red, green and blue from 0 to 255.
+        """
         left, top = self.place(label)
         return self._pixels[top : top + THUMBNAIL, left : left + THUMBNAIL]
 
     @cached_property
     def _pixels(self) -> np.ndarray:
-        import io
-
         from PIL import Image
 
         with Image.open(io.BytesIO(self.sheet)) as picture:
@@ -114,15 +162,21 @@ def load_emoji(*, split: str = "zero-shot", space: str = "text") -> EmojiDataset
     Parameters
     ----------
     split : {"zero-shot", "few-shot"}, default="zero-shot"
-        "zero-shot": learn from four pictures of each of 1,001 seen classes; the fifth, in a style
-        that changes from class to class, and all pictures of the 335 unseen classes are for test.
-        "few-shot": the seen classes are base classes with all their pictures, the unseen ones are
-        novel; their pictures in the style "twemoji" are queries, all others may be shots.
+        "zero-shot": four pictures of each of 1,001 seen classes are for training. The fifth, in a
+        style that changes from class to class, and all pictures of the 335 unseen classes are for
+        test. "few-shot": the seen classes are base classes with all their pictures, the unseen ones
+        are novel; their pictures in the style "twemoji" are queries, all others may be shots.
     space : {"text", "name"}, default="text"
-        Semantic space that comes first: embeddings of short name and keywords, or of the name.
+        Default semantic space: embeddings of short name and keywords, or of the name only.
+
+    Returns
+    -------
+    EmojiDataset
+        The data set.
 
     Examples
     --------
+    >>> from zonkey.datasets import load_emoji
     >>> data = load_emoji()
     >>> data.X_train.shape, len(data.unseen_classes), data.groups["zebra"]
     ((4004, 256), 335, 'Animals & Nature')
@@ -132,14 +186,11 @@ def load_emoji(*, split: str = "zero-shot", space: str = "text") -> EmojiDataset
     makers = {"zero-shot": _zero_shot, "few-shot": _few_shot}
     if split not in makers:
         raise DataError(f'`split` must be "zero-shot" or "few-shot"; got {split!r}.')
-    spaces = {key: Prototypes(file["names"], file[key].astype(np.float32)) for key in _SPACES}
-    if space not in spaces:
+    if space not in _SPACES:
         raise DataError(f'`space` must be "text" or "name"; got {space!r}.')
-    ordered = {space: spaces.pop(space), **spaces}
-    return EmojiDataset(file, makers[split](file), ordered)
-
-
-_SPACES = ("text", "name")
+    order = sorted(_SPACES, key=lambda key: key != space)
+    spaces = {key: Prototypes(file["names"], file[key].astype(np.float32)) for key in order}
+    return EmojiDataset(file, makers[split](file), spaces)
 
 
 def _zero_shot(file: dict[str, np.ndarray]) -> Split:

@@ -1,22 +1,22 @@
-"""Fetch data sets from their makers: resumable, verified, and never half there."""
+"""Fetch data sets: download the archive with pooch, resume after interruption, unpack safely."""
 
 from __future__ import annotations
 
-import json
+import lzma
 import os
+import stat
+import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from ..core.storage import write_whole
-from .archive import check_vacant, extract, find_damage, is_complete
-from .download import download, forget_part
-from .errors import DataError
+from .dataset import DataError
 from .registry import REGISTRY, Remote, find_remote
 
-_PINS = "checksums.json"
+_CHUNK = 1 << 16  # bytes
 
 
 def fetch_dataset(
@@ -27,36 +27,38 @@ def fetch_dataset(
     progress: bool = False,
     timeout: float = 30.0,
 ) -> Path:
-    """Return the folder of a data set, fetched and extracted unless it is there already.
+    """Return the folder of a data set; download and unpack it unless it exists.
 
     Parameters
     ----------
     name : str
-        One of the registry, in upper or lower case.
+        Name of the data set, in upper or lower case.
     folder : Path or str, default=None
-        Where data sets lie; None: see `data_folder`.
-    registry : mapping {name: Remote}
+        Folder of all data sets. By default `$ZONKEY_DATA`, else the user's cache.
+    registry : mapping of {str: Remote}
+        Data sets that can be fetched.
     progress : bool, default=False
-        Show a progress bar on stderr.
+        Whether to show a progress bar on stderr.
     timeout : float, default=30.0
-        Seconds without a sign of the server until the call gives up.
+        Seconds to wait for the server.
 
     Returns
     -------
     Path
+        The folder.
 
     Raises
     ------
     DataError
-        In one line, with the remedy. What has come so far is kept, and the next call goes on.
+        If the data set cannot be fetched. The next call resumes an interrupted download.
     """
-    found = find_dataset(name, folder=folder, registry=registry)
-    if found is not None:
-        return found
     remote = find_remote(name, registry)
-    check_vacant(data_folder(folder) / remote.members, remote.required)  # before the download
-    archive = fetch(name, folder=folder, registry=registry, progress=progress, timeout=timeout)
-    return extract(archive, archive.parent, remote.members, remote.required)
+    root = data_folder(folder)
+    target = root / remote.members
+    if not _is_complete(target, remote.required):
+        archive = _fetch_archive(remote, root, progress, timeout)
+        extract(archive, root, remote.members, remote.required)
+    return target
 
 
 def find_dataset(
@@ -65,7 +67,8 @@ def find_dataset(
     """Return the folder of a data set that was fetched before; None if it is not complete."""
     remote = find_remote(name, registry)
     found = data_folder(folder) / remote.members
-    return found if is_complete(found, remote.required) else None
+    with suppress(DataError):
+        return found if _is_complete(found, remote.required) else None
 
 
 def data_folder(folder: Path | str | None = None) -> Path:
@@ -74,144 +77,177 @@ def data_folder(folder: Path | str | None = None) -> Path:
     return Path(chosen).expanduser().absolute()
 
 
-def fetch(
-    name: str,
-    *,
-    folder: Path | str | None = None,
-    registry: Mapping[str, Remote] = REGISTRY,
-    progress: bool = False,
-    timeout: float = 30.0,
-) -> Path:
-    """Return the archive that holds a data set, downloaded unless it is there already.
+def _fetch_archive(remote: Remote, folder: Path, progress: bool, timeout: float) -> Path:
+    """Return the archive of a data set, downloaded unless it exists."""
+    pooch = _pooch()
+    file = folder / remote.file
 
-    The parameters are those of `fetch_dataset`. The archive is verified against the registry's
-    hash; where there is none, against the hash of the first download, which `checksums.json` in
-    the data folder keeps once the whole archive could be read.
-    """
-    remote = find_remote(name, registry)
-    _pooch()  # before the work, not after it
-    file = data_folder(folder) / remote.file
-    with _alone_in(file.parent):
-        expected = remote.sha256 or _read_pins(file.parent).get(file.name)
-        if file.exists():
-            digest = _verify(file, file, remote, expected)
-        else:
-            part = download(remote.url, file, size=remote.size, progress=progress, timeout=timeout)
-            try:
-                digest = _verify(part, file, remote, expected)
-            except DataError:
-                forget_part(file)  # going on with it would end here again
-                raise
-            part.replace(file)
-            forget_part(file)
-        if expected is None:
-            _pin(file, digest)
+    def download(url: str, temporary: str, _: Any) -> None:
+        part = file.with_name(f"{file.name}.part")
+        _download(pooch, url, part, progress, timeout)
+        damage = find_damage(part)
+        if damage is not None:
+            part.unlink()  # resuming it would fail again
+            raise DataError(
+                f"The file from {url} must be a complete zip archive; it is not ({damage}). Run "
+                f"the same command again, or download the file by hand to {file}."
+            )
+        part.replace(temporary)
+
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")  # its log repeats our messages
+    try:
+        with _one_line_failures(remote.url, file):
+            options = {"fname": file.name, "path": folder, "downloader": download}
+            pooch.retrieve(remote.url, remote.sha256, **options)
+    finally:
+        logger.setLevel(level)
     return file
 
 
+def _download(pooch: Any, url: str, part: Path, progress: bool, timeout: float) -> None:
+    """Append the missing bytes to a partial file; pooch itself always starts from nothing."""
+    import requests
+
+    start = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity"}  # positions refer to the uncompressed file
+    if start:
+        headers["Range"] = f"bytes={start}-"
+
+    def answered(reply: Any, **_: Any) -> None:
+        opened.callback(reply.close)  # pooch leaves it open if the download fails
+        if start and reply.status_code == 200:  # the server sends the whole file
+            handle.truncate(0)
+
+    options = {"timeout": timeout, "headers": headers, "hooks": {"response": answered}}
+    loader = pooch.HTTPDownloader(progressbar=progress, chunk_size=_CHUNK, **options)
+    with part.open("ab") as handle, ExitStack() as opened:
+        try:
+            loader(url, handle, None)
+        except requests.HTTPError as error:
+            if not (start and getattr(error.response, "status_code", 0) == 416):  # it is complete
+                raise
+
+
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Make a folder, and keep other processes from fetching into it."""
+def _one_line_failures(url: str, file: Path) -> Iterator[None]:
+    """Turn errors of pooch, the network and the disk into a one-line DataError."""
+    import requests
+
+    by_hand = f"or download the file by hand to {file}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
-            yield
+        yield
+    except DataError:
+        raise
+    except requests.HTTPError as error:
+        reply: Any = error.response
+        raise DataError(
+            f"The server must send {url}; it answered {reply.status_code} {reply.reason}. Try "
+            f"again later, {by_hand}."
+        ) from None
+    except requests.RequestException as error:  # also an OSError
+        raise DataError(
+            f"Downloading {url} failed or stalled ({type(error).__name__}). Check the network and "
+            f"run the same command again to resume, {by_hand}."
+        ) from None
     except OSError as error:
         raise DataError(
-            f"The data folder {folder} must be one to write to; it is not "
-            f"({error.strerror or type(error).__name__}). Choose another, or set ZONKEY_DATA."
+            f"The data folder {file.parent} must be writable; it is not "
+            f"({error.strerror or error}). Choose another, or set ZONKEY_DATA."
+        ) from None
+    except ValueError as error:  # of pooch: the hash differs, or tqdm is missing
+        raise DataError(" ".join(str(error).split())) from None
+
+
+def find_damage(archive: Path) -> str | None:
+    """Return what is wrong with a zip archive after reading all of it; None if nothing is."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            damaged = opened.testzip()
+    except Exception as error:  # damaged headers raise errors of many types
+        return " ".join(str(error).split()) or type(error).__name__
+    return None if damaged is None else f"the entry {damaged!r} is damaged"
+
+
+# Not pooch.Unzip: an interruption would leave half a folder, which looks complete.
+
+
+def extract(archive: Path, folder: Path, members: str, required: Sequence[str] = ()) -> None:
+    """Extract the folder `members` of a zip archive to `folder`, completely or not at all."""
+    target = folder / members
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            for member in opened.infolist():
+                _require_harmless(member, archive)
+            wanted = _members_under(opened, members, required, archive)
+            with tempfile.TemporaryDirectory(prefix=".extracting-", dir=folder) as temporary:
+                opened.extractall(temporary, wanted)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(OSError):
+                    target.rmdir()  # an empty folder, which Windows does not rename onto
+                try:
+                    (Path(temporary) / members).replace(target)
+                except OSError:
+                    if not _is_complete(target, required):  # else another process was faster
+                        raise
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"The archive {archive} is damaged or incomplete ({' '.join(str(error).split())}). "
+            "Delete it and fetch it again."
+        ) from None
+    except (NotImplementedError, RuntimeError) as error:  # unknown compression, encryption
+        raise DataError(
+            f"The archive {archive} must be a plain zip file; {error}. Unpack it by hand to "
+            f"{target}."
+        ) from None
+    except OSError as error:
+        raise DataError(
+            f"Extracting {archive} to {target} failed ({error.strerror or error}). Check that the "
+            "archive is readable, and the folder writable."
         ) from None
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock a folder: two processes that write one partial file would spoil it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no lock that leaves no file behind
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(
-                f"Only one process can fetch into {folder}; another is at it. Wait until it is "
-                "done, then run the same command again."
-            ) from None
-        except OSError:  # some network drives have no locks
-            pass
-        yield
-    finally:
-        os.close(handle)
-
-
-def _verify(path: Path, file: Path, remote: Remote, expected: str | None) -> str:
-    """Return the hash of what lies at `path` and is to be `file`, if it is what it should be."""
-    if file.suffix == ".zip" and not zipfile.is_zipfile(path):
-        if path == file:
-            raise DataError(f"The file {file} must be a zip archive; it is not. Delete it.")
+def _is_complete(folder: Path, required: Sequence[str]) -> bool:
+    """Whether a folder has all required files; False if it is empty, an error if it lacks some."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    missing = " and ".join(name for name in required if name not in names)
+    if names and missing:
         raise DataError(
-            f"The file from {remote.url} must be a zip archive; got something else, perhaps the "
-            f"login page of a network. Download it by hand and put it to {file}."
+            f"The folder {folder} must hold {' and '.join(required)}; it lacks {missing}. Move it "
+            f"away, or add {missing}."
         )
-    digest = _pooch().file_hash(str(path), alg="sha256")
-    if expected is None:
-        _check_whole(path, file, remote)  # or the hash of a damaged file would be kept
-        return digest
-    if digest == expected:
-        return digest
-    if path == file:
-        subject = f"The file {file} is damaged or of another version"
-        remedy = "Delete it, then run the same command again."
-    elif remote.sha256:
-        subject = f"The file from {remote.url} is damaged or of another version"
-        remedy = f"Try again later, or download it by hand and put it to {file}."
-    else:
-        subject = f"The file at {remote.url} has changed since it was first fetched"
-        remedy = f"To accept it, delete the line of {file.name} in {file.with_name(_PINS)}."
-    raise DataError(f"{subject}: its SHA-256 must be {expected}; got {digest}. {remedy}")
+    return bool(names)
 
 
-def _check_whole(path: Path, file: Path, remote: Remote) -> None:
-    """Raise DataError for a zip archive of which not all can be read."""
-    damage = find_damage(path) if file.suffix == ".zip" else None
-    if damage is None:
-        return
-    if path == file:
-        raise DataError(
-            f"The file {file} must be a zip archive that can be read to its end; it cannot "
-            f"({damage}). Delete it and run the same command again, or unpack it there by hand."
-        )
-    raise DataError(
-        f"The file from {remote.url} must be a zip archive that can be read to its end; it cannot "
-        f"({damage}). Run the same command again, or download it by hand and unpack it in "
-        f"{file.parent}."
+def _require_harmless(member: zipfile.ZipInfo, archive: Path) -> None:
+    """Refuse an entry that would be written outside the folder."""
+    name = member.filename.replace("\\", "/")
+    outside = (
+        ".." in PurePosixPath(name).parts
+        or PurePosixPath(name).is_absolute()
+        or PureWindowsPath(name).drive
     )
-
-
-def _read_pins(folder: Path) -> dict[str, str]:
-    """Return the hashes of first downloads, by file name."""
-    path = folder / _PINS
-    try:
-        pins = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError:
-        pins = None
-    if not isinstance(pins, dict) or not all(isinstance(pin, str) for pin in pins.values()):
+    if outside or stat.S_ISLNK(member.external_attr >> 16):
         raise DataError(
-            f"The file {path} must be a JSON object of file names and hashes; it is not. Delete "
-            "it, then run the same command again."
+            f"The archive {archive} must hold plain files below its own folder; got the entry "
+            f"{member.filename!r}. Do not use it: delete it and tell its distributor."
         )
-    return pins
 
 
-def _pin(file: Path, digest: str) -> None:
-    path = file.with_name(_PINS)
-    pins = {**_read_pins(file.parent), file.name: digest}
-    write_whole(path, (json.dumps(pins, indent=2, sort_keys=True) + "\n").encode())
+def _members_under(
+    opened: zipfile.ZipFile, folder: str, required: Sequence[str], archive: Path
+) -> list[zipfile.ZipInfo]:
+    prefix = f"{folder.strip('/')}/"
+    members = [member for member in opened.infolist() if member.filename.startswith(prefix)]
+    names = {member.filename for member in members if not member.is_dir()}
+    missing = [prefix + name for name in required if prefix + name not in names]
+    if missing or not names:
+        raise DataError(
+            f"The archive {archive} must hold {' and '.join(missing) or f'the folder {folder}'}; "
+            "it does not. Delete it and fetch it again."
+        )
+    return members
 
 
 def _pooch() -> Any:

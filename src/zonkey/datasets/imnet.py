@@ -2,180 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..core.labels import listed
 from ..core.prototypes import Prototypes
-from .dataset import Dataset
-from .errors import DataError
-from .lazy import LazyMatrix
+from .dataset import DataError, Dataset, LazyMatrix, Split
 from .matlab import MatFile, describe_mat, read_mat, require_variable, whole_numbers
-from .split import Split
 
-CITATION = (
+_CITATION = (
     "E. Kodirov, T. Xiang, S. Gong: Semantic Autoencoder for Zero-Shot Learning. CVPR 2017; "
     "O. Russakovsky et al.: ImageNet Large Scale Visual Recognition Challenge. IJCV 2015"
 )
-LICENSE = "research use; see ImageNet's terms of access"
-PUBLISHED = "1000 seen and 360 unseen classes"
-
-_NAMES = {
-    "X_tr": ("X_train",),
-    "X_te": ("X_test",),
-    "Y_tr": ("tr_labels", "train_labels", "tr_labels_id", "Y"),
-    "Y_te": ("te_labels", "test_labels", "te_labels_id"),
-    "S_te_pro": (),
-    "X_te_cl_id": ("te_cl_id", "testclasses_id"),
-    "X_tr_cl_id": ("tr_cl_id", "trainclasses_id"),
-    "S_tr_pro": ("w2v",),
-    "S_tr": ("S_tr_pro", "w2v"),
-}
-_OPTIONAL = ("X_tr_cl_id", "S_tr_pro")
+_PUBLISHED = "1000 seen and 360 unseen classes"
 _COMPARED_AT_A_TIME = 1 << 12  # rows
-
-_Place = tuple[MatFile, str]  # a variable: its file and its name there
-_Places = dict[str, _Place]
 
 
 def load_imnet(folder: str | Path) -> Dataset:
-    """Load features and word vectors of ImageNet in the layout of SAE's release ("ImNet-2").
+    """Load features and word vectors of ImageNet as released with SAE ("ImNet-2").
 
     Parameters
     ----------
     folder : str or Path
-        Folder whose .mat files together hold these variables (other names in brackets); or one
-        such file.
+        The file of the release (`ImNet_2_demo_data.mat`), or the folder that holds it. The file
+        has these variables:
 
-        - `X_tr` [`X_train`] and `X_te` [`X_test`]: features, one image a row.
-        - `Y_tr` [`tr_labels`, `train_labels`, `tr_labels_id`, `Y`]: labels of the rows of `X_tr`,
-          or a matrix with a column a class and a single 1 in each row.
-        - `Y_te` [`te_labels`, `test_labels`, `te_labels_id`]: labels of the rows of `X_te`.
-        - `S_te_pro`: word vectors of the unseen classes, one a row; `X_te_cl_id` [`te_cl_id`,
-          `testclasses_id`]: their labels.
-        - `S_tr`: the word vector of each row of `X_tr`, the same for all rows of a class; or
-          `S_tr_pro` [`w2v`]: one row a class, with labels `X_tr_cl_id` [`tr_cl_id`,
-          `trainclasses_id`] unless labels count its rows from 1.
+        - `X_tr` and `X_te`: features, one image per row.
+        - `Y`: one column per seen class, with a single 1 in each row.
+        - `S_tr`: the word vector of each row of `X_tr`, equal for all rows of a class.
+        - `Y_te`: labels of the rows of `X_te`, whole numbers.
+        - `S_te_pro`: word vectors of the unseen classes, one per row.
+        - `X_te_cl_id`: labels of the rows of `S_te_pro`.
 
     Returns
     -------
     Dataset
-        Labels are numbers or names, as in the files. Where columns of `Y` stand for classes without
-        `X_tr_cl_id`, their numbers are not those of unseen classes: labels are then "seen 0001",
-        and "unseen 0042" for 42 in `X_te_cl_id`.
+        The data set. Labels are "seen 0001" for the first column of `Y`, and "unseen 0042" for 42
+        in `X_te_cl_id`, because numbers of seen and unseen classes overlap. Features are read on
+        first use.
     """
-    places = _find(Path(folder))
-    y_train, rows, columns_only = _training_labels(places)
-    unseen, y_test = _labels(places["X_te_cl_id"]), _labels(places["Y_te"])
-    if columns_only and "U" not in (unseen.dtype.kind, y_test.dtype.kind):
-        unseen, y_test = _numbered("unseen", unseen), _numbered("unseen", y_test)
-    seen, n, m = np.unique(y_train), len(y_train), len(y_test)
-    if seen.dtype.kind == unseen.dtype.kind and np.isin(unseen, seen).any():
+    file = _find(Path(folder))
+    columns = _read(file, "Y")
+    if columns.ndim != 2 or not ((columns != 0).sum(axis=1) == 1).all():
         raise DataError(
-            f"{_written(places['X_te_cl_id'])} must be classes without training samples; "
-            f"{listed(np.intersect1d(unseen, seen))} are in {_written(places['Y_tr'])} too. Give "
-            "classes of both sides different numbers."
+            f"`Y` of {file.path} must have one column per class and a single 1 in each row; it "
+            "does not. Save one-hot rows."
         )
+    y_train = _numbered("seen", columns.argmax(axis=1) + 1)
+    y_test = _numbered("unseen", _labels(file, "Y_te"))
+    unseen = _numbered("unseen", _labels(file, "X_te_cl_id"))
     try:
-        new = Prototypes(unseen, _read(places["S_te_pro"]))
-        prototypes = _seen_prototypes(places, y_train, rows).extended(new)
+        new = Prototypes(unseen, _read(file, "S_te_pro"))
+        prototypes = _seen_prototypes(file, y_train).extended(new)
     except ValueError as error:
-        raise DataError(f"Word vectors of {folder} cannot be used. {error}") from None
-    sizes = f"{len(seen)} seen and {len(unseen)} unseen classes"
-    match = "match" if sizes == PUBLISHED else f"differ: {sizes}, published {PUBLISHED}"
+        raise DataError(f"Word vectors of {file.path} cannot be used. {error}") from None
+    n, m = len(y_train), len(y_test)
+    sizes = f"{len(np.unique(y_train))} seen and {len(unseen)} unseen classes"
+    match = "match" if sizes == _PUBLISHED else f"differ: {sizes}, published {_PUBLISHED}"
     return Dataset(
         "ImNet",
-        _features(places, n, m),
+        _features(file, n, m),
         np.concatenate([y_train, y_test]),
         {"word_vectors": prototypes},
         Split(train=np.arange(n), test_unseen=np.arange(n, n + m), name="ILSVRC2012/2010"),
-        license=LICENSE,
-        citation=CITATION,
-        about={"features_file": places["X_tr"][0].path.name, "published_sizes": match},
+        license="research use; see ImageNet's terms of access",
+        citation=_CITATION,
+        about={"features_file": file.path.name, "published_sizes": match},
     )
 
 
-def holds_imnet(paths: Sequence[Path]) -> bool:
-    """Say whether one of the files has features as they are called in this layout."""
-    known = {name for key in ("X_tr", "X_te") for name in (key, *_NAMES[key])}
-    return any(known & describe_mat(path).variables.keys() for path in paths)
+def holds_imnet(folder: Path) -> bool:
+    """Whether a file in the folder has features as they are named in this release."""
+    paths = sorted(folder.glob("*.mat"))
+    return any({"X_tr", "X_te"} & describe_mat(path).variables.keys() for path in paths)
 
 
-def _find(folder: Path) -> _Places:
-    """Return where each variable is, by its first name."""
+def _find(folder: Path) -> MatFile:
+    """Return the file of the release."""
     if not folder.exists():
         raise DataError(f"{folder} does not exist. Pass the folder of the release.")
     paths = [folder] if folder.is_file() else sorted(folder.glob("*.mat"))
     if not paths:
-        raise DataError(
-            f"{folder} must hold MATLAB files; there is no .mat file in it. Pass the folder of the "
-            "release."
-        )
+        raise DataError(f"{folder} has no .mat file. Pass the folder of the release.")
     files = [describe_mat(path) for path in paths]
-    known = sorted({key for file in files for key in file.variables})
-    places: _Places = {}
-    for name, others in _NAMES.items():
-        found = [(file, key) for key in (name, *others) for file in files if key in file.variables]
-        if found:
-            places[name] = found[0]
-        elif name not in _OPTIONAL:
-            also = "".join(f" or `{other}`" for other in _NAMES[name])
-            raise DataError(
-                f"{folder} must hold MATLAB files with `{name}`{also}; they hold "
-                f"{', '.join(known) or 'no variable at all'}. Save it under such a name, or pass "
-                "the folder of the release."
-            )
-    return places
+    return next((file for file in files if "X_tr" in file.variables), files[0])
 
 
-def _written(place: _Place) -> str:
-    return f"`{place[1]}` of {place[0].path}"
+def _read(file: MatFile, key: str) -> np.ndarray:
+    require_variable(file, key, numeric=True)
+    return read_mat(file.path, [key])[key]
 
 
-def _read(place: _Place) -> np.ndarray:
-    require_variable(*place, numeric=True)
-    return read_mat(place[0].path, [place[1]])[place[1]]
-
-
-def _labels(place: _Place) -> np.ndarray:
-    labels = read_mat(place[0].path, [place[1]])[place[1]]
-    if labels.dtype.kind == "U":
-        return np.char.strip(labels)
-    return whole_numbers(labels, _written(place))
+def _labels(file: MatFile, key: str) -> np.ndarray:
+    return whole_numbers(_read(file, key), f"`{key}` of {file.path}")
 
 
 def _numbered(side: str, labels: np.ndarray) -> np.ndarray:
     return np.array([f"{side} {label:04d}" for label in labels.tolist()], dtype=str)
 
 
-def _training_labels(places: _Places) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return labels of samples and of rows of `S_tr_pro`, and whether they are columns of `Y`."""
-    place = places["Y_tr"]
-    rows = _labels(places["X_tr_cl_id"]) if "X_tr_cl_id" in places else np.array([], dtype=np.int64)
-    variable = require_variable(*place)
-    if variable.dtype is None or min(variable.shape) == 1:
-        return _labels(place), rows, False
-    matrix = _read(place)
-    if not ((matrix != 0).sum(axis=1) == 1).all() or rows.size not in (0, matrix.shape[1]):
-        raise DataError(
-            f"{_written(place)} must have a column a class and a single 1 in each row; it has not. "
-            "Save labels, one a row, in its place."
-        )
-    columns = rows if rows.size else _numbered("seen", np.arange(1, matrix.shape[1] + 1))
-    return columns[matrix.argmax(axis=1)], columns, not rows.size
-
-
-def _seen_prototypes(places: _Places, y_train: np.ndarray, rows: np.ndarray) -> Prototypes:
-    if "S_tr_pro" in places:
-        matrix = _read(places["S_tr_pro"])
-        labels = rows if rows.size else np.arange(1, len(matrix) + 1)
-        return Prototypes(labels, matrix).subset(y_train)
-    matrix = _read(places["S_tr"])
+def _seen_prototypes(file: MatFile, y_train: np.ndarray) -> Prototypes:
+    matrix = _read(file, "S_tr")
     if len(matrix) != len(y_train):
         raise DataError(
-            f"{_written(places['S_tr'])} must have one row for each of the {len(y_train)} training "
+            f"`S_tr` of {file.path} must have one row for each of the {len(y_train)} training "
             f"labels; its shape is {matrix.shape}. Transpose it if columns are samples."
         )
     seen, first, number = np.unique(y_train, return_index=True, return_inverse=True)
@@ -184,30 +114,30 @@ def _seen_prototypes(places: _Places, y_train: np.ndarray, rows: np.ndarray) -> 
         differs = (matrix[block] != matrix[first[number[block]]]).any(axis=1)
         if differs.any():
             raise DataError(
-                f"{_written(places['S_tr'])} must have equal rows within a class; those of class "
-                f"{seen[number[block][differs]][0]} differ. Save one row a class as `S_tr_pro`."
+                f"`S_tr` of {file.path} must have equal rows within a class; those of class "
+                f"{seen[number[block][differs]][0]} differ. Save the same vector in each row."
             )
     return Prototypes(seen, matrix[first])
 
 
-def _features(places: _Places, n: int, m: int) -> LazyMatrix:
-    train, test = places["X_tr"], places["X_te"]
-    variables = [require_variable(*place, numeric=True) for place in (train, test)]
-    d = variables[0].shape[-1]
-    for place, variable, rows in zip((train, test), variables, (n, m), strict=True):
+def _features(file: MatFile, n: int, m: int) -> LazyMatrix:
+    train, test = (require_variable(file, key, numeric=True) for key in ("X_tr", "X_te"))
+    d = train.shape[-1]
+    for key, variable, rows in (("X_tr", train, n), ("X_te", test, m)):
         if variable.shape != (rows, d):
-            turned = f"It is transposed: save {place[1]}' in its place."
+            remedy = "Use the labels of the same release."
+            if variable.shape[-1] == rows:
+                remedy = f"It is transposed: save {key}' instead."
             raise DataError(
-                f"{_written(place)} must have one row for each of the {rows} labels, and columns "
-                f"like `{train[1]}`; its shape is {variable.shape}. "
-                f"{turned if variable.shape[-1] == rows else 'Use files of one release.'}"
+                f"`{key}` of {file.path} must have one row for each of the {rows} labels, and as "
+                f"many columns as `X_tr`; its shape is {variable.shape}. {remedy}"
             )
-    dtype = np.result_type(*(variable.dtype for variable in variables))
+    dtype = np.result_type(*(v.dtype for v in (train, test) if v.dtype is not None))
 
     def read() -> np.ndarray:
         values = np.empty((n + m, d), dtype=dtype)
-        values[:n] = _read(train)
-        values[n:] = _read(test)
+        values[:n] = _read(file, "X_tr")
+        values[n:] = _read(file, "X_te")
         return values
 
-    return LazyMatrix((n + m, d), dtype, read, f"{_written(train)} with `{test[1]}` below it")
+    return LazyMatrix((n + m, d), dtype, read, f"`X_tr` and `X_te` of {file.path}")

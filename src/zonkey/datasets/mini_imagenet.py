@@ -1,4 +1,4 @@
-"""mini-ImageNet features for few-shot learning: base classes to learn from, novel ones to test."""
+"""Load mini-ImageNet features for few-shot learning, with base and novel classes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ import numpy as np
 
 from ..core.labels import listed
 from ..core.prototypes import Prototypes
-from .array_files import StoredArray, contents, pick_named, stored_arrays
-from .dataset import Dataset
-from .errors import DataError
-from .feature_files import as_features, require_equally_many
-from .files import existing_file
-from .label_files import label_vector
-from .split import Split
+from .dataset import DataError, Dataset, Split, require_one_label_per_row
+from .readers import StoredArray, contents, existing_file, pick_named, stored_arrays
+from .tables import as_features, label_vector
 
 _N_CLASSES = 100
 _NOVEL = {"val": range(64, 80), "test": range(80, 100)}
@@ -25,30 +21,30 @@ _NOVEL = {"val": range(64, 80), "test": range(80, 100)}
 def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "test") -> Dataset:
     """Load features of mini-ImageNet with their few-shot split.
 
-    Base classes (`split.base`) are those the backbone was trained on. Samples that are neither of
-    base nor of novel classes are in no part of the split.
+    Base classes (`split.base`) are those that the backbone was trained on. Samples of classes that
+    are neither base nor novel are in no part of the split.
 
     Parameters
     ----------
     path : str or Path
         An `.npz` file with these arrays:
 
-        - `features`: one image a row; float16 becomes float32.
+        - `features`: one image per row; float16 becomes float32.
         - `labels`: the class of each row, 0 to 99: first the 64 classes of the training split,
           then the 16 of the validation split, then the 20 of the test split.
         - `class_names`: 100 names, in this order.
         - `prototypes`: 100 rows, in this order.
-        - `n_backbone_classes`: how many of the first classes the backbone was trained on, 64 or 80
-          as a rule.
+        - `n_backbone_classes`: number of the first classes that the backbone was trained on,
+          usually 64 or 80.
     novel : {"test", "val"}, default="test"
         Which classes are novel: the 20 of the test split, or the 16 of the validation split, to
-        choose parameters on. The latter need a backbone trained on the 64 others alone.
+        select parameters. The latter need a backbone trained on only the 64 others.
 
     Returns
     -------
     Dataset
-        Labels are class names. A name that two classes share is followed by the number of the
-        class.
+        The data set. Labels are class names; a name shared by two classes is followed by the number
+        of the class.
     """
     if novel not in _NOVEL:
         raise DataError(f'`novel` must be "test" or "val"; got {novel!r}. Choose one of them.')
@@ -57,23 +53,27 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
     features = as_features(_required(arrays, "features"))
     names = label_vector(_required(arrays, "class_names")).astype(str)
     numbers = _positions(label_vector(_required(arrays, "labels")), names, path)
-    require_equally_many(features, numbers, path.name)
+    require_one_label_per_row(features, numbers, path.name)
     n_base = _n_base(_required(arrays, "n_backbone_classes"), novel)
-    labels = _unique(names)
+    counts = Counter(names.tolist())
+    unique = [
+        name if counts[name] == 1 else f"{name} ({number})"
+        for number, name in enumerate(names.tolist())
+    ]
+    # No validation classes: features of classes that the backbone knows say little about novel
+    # ones. Select parameters with novel="val".
     split = Split(
         train=np.flatnonzero(numbers < n_base),
         test_unseen=np.flatnonzero(np.isin(numbers, _NOVEL[novel])),
-        # No validation classes: features of classes that the backbone knows say little of novel
-        # ones. `novel="val"` is there to choose parameters on.
         name=f"{n_base} base classes, novel classes of the {novel} split",
     )
     return Dataset(
         "mini-ImageNet",
         features,
-        labels[numbers],
-        Prototypes(labels, _prototypes(_required(arrays, "prototypes"), len(labels))),
+        np.array(unique)[numbers],
+        Prototypes(unique, _prototypes(_required(arrays, "prototypes"))),
         split,
-        class_names=dict(zip(labels.tolist(), names.tolist(), strict=True)),
+        class_names=dict(zip(unique, names.tolist(), strict=True)),
         license="ImageNet terms of access: non-commercial research and education",
         citation=(
             "O. Vinyals et al., Matching networks for one shot learning, NIPS 2016; split of "
@@ -87,7 +87,7 @@ def _required(arrays: list[StoredArray], name: str) -> StoredArray:
     found = pick_named(arrays, None, (name,), name)
     if found is None:
         raise DataError(
-            f"A file of mini-ImageNet features must hold `{name}`; {arrays[0].file} has "
+            f"A file of mini-ImageNet features must hold `{name}`; {arrays[0].path.name} has "
             f"{contents(arrays)}. Pass the file with class names and prototypes."
         )
     return found
@@ -110,41 +110,29 @@ def _positions(numbers: np.ndarray, names: np.ndarray, path: Path) -> np.ndarray
 
 
 def _n_base(array: StoredArray, novel: str) -> int:
-    """Return how many classes the backbone knows; novel classes must be new to it."""
-    is_number = array.dtype.kind in "iuf"
-    values = np.asarray(array.read()).ravel() if is_number else np.array([])
+    """Return the number of classes that the backbone knows; novel ones must not be among them."""
+    values = np.asarray(array.read()).ravel() if array.dtype.kind in "iuf" else np.array([])
     if len(values) != 1 or values[0] not in range(1, _N_CLASSES + 1):
-        got = listed(values) if is_number else array.dtype
         raise DataError(
-            f"`n_backbone_classes` must be one whole number from 1 to {_N_CLASSES}; {array.file} "
-            f"has {got}. Save how many of the first classes the backbone was trained on."
+            f"`n_backbone_classes` must be one whole number from 1 to {_N_CLASSES}; "
+            f"{array.path.name} has {listed(values) or array.dtype}. Save the number of classes "
+            "that the backbone was trained on."
         )
     n = int(values[0])
     if n > _NOVEL[novel].start:
         raise DataError(
-            f"Novel classes must be new to the backbone; that of {array.file} was trained on "
-            f'{n} classes, those of novel="{novel}" among them. Load the file of a backbone '
-            f"trained on {_NOVEL[novel].start}."
+            f"Novel classes must be new to the backbone; that of {array.path.name} was trained on "
+            f'{n} classes, including those of novel="{novel}". Load the file of a backbone trained '
+            f"on {_NOVEL[novel].start}."
         )
     return n
 
 
-def _unique(names: np.ndarray) -> np.ndarray:
-    """Tell classes of one name apart by their number."""
-    counts = Counter(names.tolist())
-    return np.array(
-        [
-            name if counts[name] == 1 else f"{name} ({number})"
-            for number, name in enumerate(names.tolist())
-        ]
-    )
-
-
-def _prototypes(array: StoredArray, n_classes: int) -> np.ndarray:
+def _prototypes(array: StoredArray) -> np.ndarray:
     matrix = as_features(array, "Prototypes")
-    if len(matrix) != n_classes:
+    if len(matrix) != _N_CLASSES:
         raise DataError(
-            f"Prototypes must be one a class; {matrix.source} has {len(matrix)} rows and there are "
-            f"{n_classes} class names. Check that both come from the same run."
+            f"Prototypes must be one per class; {matrix.source} has {len(matrix)} rows and there "
+            f"are {_N_CLASSES} class names. Check that both come from the same run."
         )
     return matrix.values()

@@ -1,25 +1,33 @@
-"""Your own data: a Dataset from a file of features and one of prototypes."""
+"""Make a Dataset of your own files of features and prototypes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from .array_files import ARRAY_ENDINGS
-from .check_findings import without_prototype
-from .dataset import Dataset
-from .errors import DataError
-from .feature_files import read_features
-from .files import require_file
-from .label_files import label_strings
-from .lazy import LazyMatrix
-from .own_split import held_out_split, marked_split, require_marks
-from .prototype_files import read_prototypes
-from .sheets import TABLE_ENDINGS, column_names
-from .tables import read_table
+from ..core.labels import as_labels, listed
+from .dataset import DataError, Dataset, LazyMatrix, Split, require_one_label_per_row
+from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, existing_file, stored_arrays
+from .tables import (
+    MOST_LISTED,
+    as_features,
+    capped,
+    examine_prototypes,
+    examine_table,
+    label_strings,
+    pick_features,
+    pick_labels,
+    read_labels,
+    require_one_source,
+)
 
 
 def load_features(
@@ -40,83 +48,81 @@ def load_features(
 ) -> Dataset:
     """Make a Dataset of your own files.
 
-    Labels become text, whatever the files store, so that 7 in one file and "7" in the other are the
-    same class. A class with a prototype and no sample is one to predict.
+    Labels become text in all formats: 7 in one file and "7" in the other are the same class. A
+    class with a prototype and no samples is one to predict.
 
     Parameters
     ----------
     features : str or Path
-        A table (`.csv`, `.tsv`, `.parquet`; see `read_table`) or arrays (`.npz`, `.npy`, `.h5`,
-        `.pt`; see `read_features`).
+        A table (`.csv`, `.tsv`, `.parquet`) with a column of labels and columns of numbers, or
+        arrays (`.npz`, `.npy`, `.h5`, `.pt`); see `read_features`.
     prototypes : str or Path
-        A vector for each class; see `read_prototypes`.
+        File with a vector per class; see `read_prototypes`.
     labels : str or Path, default=None
-        File of the labels where the features are arrays without them.
+        File of the labels, if the features are arrays without labels.
     label_column : str, default=None
-        Column of the labels in a table.
-    features_key, labels_key : str, default=None
-        Names of the arrays in a file of several; a table has none.
+        Column of the labels in a table. By default `label`, `class`, `y` or `target`, else the only
+        column of text.
+    features_key : str, default=None
+        Name of the features in a file of several arrays.
+    labels_key : str, default=None
+        Name of the labels in a file of several arrays.
     unseen : list of labels, int or float, default=None
-        Classes to hold out as unseen; or how many, or which fraction, to draw at random. None: all
-        samples serve for training. A table may say so itself in a column `split`: rows `train`
-        and `test`, where a class with `test` alone is unseen, and `val` for whole seen classes
-        that are set aside when parameters are chosen.
+        Classes to hold out as unseen, or how many, or which fraction, to draw at random. If None,
+        all samples are training samples, unless a table has a column `split` with `train`, `val`
+        or `test` in each row: classes with only `test` are unseen; `val` marks whole seen classes
+        as validation classes.
     test_size : float, default=0.2
-        Fraction of the samples of each seen class that is held out too, for the generalized
-        setting, where `unseen` is given. Every class keeps at least one training sample.
+        Fraction of the samples of each seen class to hold out if `unseen` is given. Every class
+        keeps at least one training sample.
     name : str, default=None
-        The name of the features file, without its ending, where there is none.
-    class_names : mapping {label: str}, default=None
-        How to write a class for people; the label itself where there is none.
-    license, citation : str, default="not stated"
-        What a report has to say of the data.
+        Name of the data set. By default the name of the features file without its ending.
+    class_names : mapping of {label: str}, default=None
+        Display names of classes.
+    license : str, default="not stated"
+        License of the data, for reports.
+    citation : str, default="not stated"
+        Publication to cite, for reports.
     random_state : int, RandomState or None, default=0
-        Which classes and samples are held out.
+        Determines which classes and samples are held out.
 
     Returns
     -------
     Dataset
+        The data set. Features in arrays are read on first use.
 
     Raises
     ------
     DataError
-        In one line: the first thing that is wrong; `check_files` lists everything.
+        If the files cannot be used. The message is the first problem; `check_files` lists all.
     """
     features, prototypes = Path(features), Path(prototypes)
-    if features.suffix.lower() in TABLE_ENDINGS:
-        require_no_labels_file(features, labels)
-        require_no_keys(features, features_key, labels_key)
-        table = read_table(features, label_column=label_column)
-        matrix = LazyMatrix.of(table.matrix, features.name)
-        y, marks, first_row = table.labels, table.split, table.first_row
-    else:
-        require_known_ending(features)
-        matrix, stored = read_features(
-            features, labels=labels, features_key=features_key, labels_key=labels_key
-        )
-        y = label_strings(require_labels(stored, features), Path(labels or features).name)
-        marks, first_row = None, 0
-    known = read_prototypes(prototypes, label_column=label_column)
-    names = features.name, prototypes.name
-    lacking = without_prototype(np.unique(y), known.labels, *names, header_of(prototypes))
-    if lacking:
-        raise DataError(lacking[0])
-    if marks is None:
-        split = held_out_split(y, unseen, test_size, random_state)
+    labels = None if labels is None else Path(labels)
+    samples, problems = examine_samples(features, labels, label_column, features_key, labels_key)
+    known, columns = None, ()
+    if not problems:
+        known, columns, problems = examine_prototypes(prototypes, label_column)
+    y = samples.labels
+    if y is not None and known is not None and not problems:
+        names = features.name, prototypes.name
+        problems = missing_prototypes(np.unique(y), known.labels, *names, columns)
+    if problems or y is None:
+        raise DataError(problems[0])
+    if samples.marks is None:
+        split = _held_out_split(y, unseen, test_size, random_state)
     elif unseen is not None:
         raise DataError(
-            f"`unseen` must be None where the table says so itself; {features.name} has a column "
-            f"`split` and `unseen` is {unseen!r}. Drop one of them."
+            f"`unseen` must be None if the table has a column `split`; {features.name} has one and "
+            f"`unseen` is {unseen!r}. Use only one of them."
         )
     else:
-        require_marks(y, marks, features.name, first_row)
-        split = marked_split(y, marks)
+        split = _marked_split(y, samples.marks)
     about = {"features_file": features.name, "prototypes_file": prototypes.name}
     if labels is not None:
-        about["labels_file"] = Path(labels).name
+        about["labels_file"] = labels.name
     return Dataset(
         name or features.stem,
-        matrix,
+        samples.matrix,
         y,
         known,
         split,
@@ -127,46 +133,209 @@ def load_features(
     )
 
 
-def require_known_ending(path: Path) -> None:
-    """Refuse a file of features that is not there, or in a format that is not read."""
-    require_file(path)
-    if path.suffix.lower() not in (*TABLE_ENDINGS, *ARRAY_ENDINGS):
-        endings = ", ".join((*TABLE_ENDINGS, *ARRAY_ENDINGS))
-        raise DataError(
-            f"A file of features must end in one of {endings}; got {path.name}. Save it in one of "
-            "these formats."
-        )
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Features, labels and the column `split` of a file; None if absent or unusable."""
+
+    matrix: LazyMatrix | None = None
+    labels: np.ndarray | None = None
+    marks: np.ndarray | None = None
 
 
-def require_no_labels_file(path: Path, labels: str | Path | None) -> None:
-    """Refuse labels beside a table, which has its own."""
+def examine_samples(
+    path: Path,
+    labels: Path | None,
+    label_column: str | None,
+    features_key: str | None,
+    labels_key: str | None,
+    table_of: Any = examine_table,
+) -> tuple[Samples, list[str]]:
+    """Read features and labels, as far as possible, and list all problems."""
+    problems: list[str] = []
+    if path.suffix.lower() not in TABLE_ENDINGS:
+        return _examine_arrays(path, labels, features_key, labels_key, problems), problems
     if labels is not None:
-        raise DataError(
-            f"A table has its labels in a column; {path.name} is a table and there is a file of "
-            f"labels {Path(labels).name}. Add them to the table as a column `label`."
+        problems.append(
+            f"A table has its labels in a column; {path.name} is a table, and {labels.name} is a "
+            "file of labels. Add them to the table as a column `label`."
         )
-
-
-def require_no_keys(path: Path, features_key: str | None, labels_key: str | None) -> None:
-    """Refuse names of arrays for a table, which has columns."""
     for parameter, key in (("features_key", features_key), ("labels_key", labels_key)):
         if key is not None:
-            raise DataError(
-                f"`{parameter}` must be None for a table; got {key!r}, and {path.name} is one. "
-                "Leave it out, and name the column of labels with `label_column`."
+            problems.append(
+                f"`{parameter}` must be None for a table; got {key!r}, and {path.name} is a table. "
+                "Name the column of labels with `label_column`."
             )
+    table, wrong = table_of(path, "features", label_column)
+    problems += wrong
+    if table is None:
+        return Samples(), problems
+    matrix = None if wrong else LazyMatrix.of(table.matrix, path.name)
+    if table.split is None:
+        return Samples(matrix, table.labels), problems
+    wrong = _wrong_marks(table.labels, table.split, path.name, table.first_row)
+    marks = None if wrong else table.split
+    return Samples(matrix, table.labels, marks), problems + wrong
 
 
-def header_of(prototypes: Path) -> list[str]:
-    """Return the names of the columns of a table of prototypes, none for another file."""
-    return column_names(prototypes) if prototypes.suffix.lower() in TABLE_ENDINGS else []
+def _examine_arrays(
+    path: Path,
+    labels: Path | None,
+    features_key: str | None,
+    labels_key: str | None,
+    problems: list[str],
+) -> Samples:
+    arrays, matrix, y = [], None, None
+    with _noted(problems):
+        existing_file(path, (*TABLE_ENDINGS, *ARRAY_ENDINGS))
+        require_one_source(labels, labels_key)
+        arrays = stored_arrays(path)
+        matrix = as_features(pick_features(arrays, features_key))
+    with _noted(problems):
+        found, source = None, (labels or path).name
+        if labels is not None:
+            found = read_labels(labels)
+        elif matrix is not None:
+            found = pick_labels(arrays, len(matrix), labels_key)
+            if found is None:
+                raise DataError(
+                    f"Features need labels; {path.name} holds none. Save them in it as `labels`, "
+                    "or pass a file of labels."
+                )
+        if found is not None:
+            y = label_strings(found, source)
+            if matrix is not None:
+                require_one_label_per_row(matrix, y, source)
+    return Samples(matrix, y)
 
 
-def require_labels(labels: np.ndarray | None, path: Path) -> np.ndarray:
-    """Refuse features without labels."""
-    if labels is None:
-        raise DataError(
-            f"Features need labels; {path.name} holds none. Save them in it as `labels`, or pass a "
-            "file of labels."
+@contextmanager
+def _noted(problems: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        problems.append(str(error))
+
+
+def missing_prototypes(
+    classes: np.ndarray,
+    known: np.ndarray,
+    features: str,
+    prototypes: str,
+    columns: Sequence[str] = (),
+) -> list[str]:
+    """Return one line per class with samples and no prototype, with the nearest known label."""
+    missing = np.setdiff1d(classes, known)
+    if missing.size and set(classes.tolist()) <= set(columns):
+        return [
+            f"Prototypes must be rows; {prototypes} looks transposed, with the classes "
+            f"{listed(classes, 3)} as columns. Save it with one class per row (df.T in pandas)."
+        ]
+    if len(missing) == len(classes) > 1:
+        return [
+            f"Both files must use the same labels; {features} has {listed(classes, 3)} and "
+            f"{prototypes} has {listed(known, 3)}, with no label in common. Rename the labels of "
+            "one file."
+        ]
+    plain = {plain_label(label.replace("_", " ")): label for label in known.tolist()}
+    lines = []
+    for label in missing[:MOST_LISTED].tolist():
+        wanted = plain_label(label.replace("_", " "))
+        near = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.75)
+        remedy = f"Did you mean {plain[near[0]]!r}?" if near else "Add it, or drop its samples."
+        lines.append(
+            f"Every class needs a prototype; {label!r} of {features} has none in {prototypes}. "
+            f"{remedy}"
         )
-    return labels
+    return capped(lines, "classes without a prototype", len(missing))
+
+
+def plain_label(label: str) -> str:
+    """Return a label without differences of case and spaces."""
+    return " ".join(label.casefold().split())
+
+
+def _held_out_split(y: np.ndarray, unseen: Any, test_size: float, random_state: Any) -> Split:
+    """Hold out all samples of the unseen classes and some of the others."""
+    if unseen is None:
+        return Split(train=np.arange(len(y)), test_unseen=[], name="all samples for training")
+    if not isinstance(test_size, Real) or not 0 <= test_size < 1:
+        raise DataError(
+            f"`test_size` must be a fraction from 0 to below 1; got {test_size!r}. Choose 0.2, for "
+            "example."
+        )
+    rng = check_random_state(random_state)
+    classes = np.unique(y)
+    chosen = _chosen_classes(classes, unseen, rng)
+    held_out = []
+    for label in np.setdiff1d(classes, chosen):
+        positions = rng.permutation(np.flatnonzero(y == label))
+        n_test = min(round(test_size * len(positions)), len(positions) - 1)
+        held_out.append(positions[:n_test])
+    test_seen = np.concatenate(held_out)
+    test_unseen = np.flatnonzero(np.isin(y, chosen))
+    train = np.setdiff1d(np.arange(len(y)), np.concatenate([test_seen, test_unseen]))
+    name = f"{len(chosen)} classes held out"
+    return Split(train=train, test_unseen=test_unseen, test_seen=test_seen, name=name)
+
+
+def _chosen_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState) -> np.ndarray:
+    """Return the classes to hold out: the named ones, or some at random."""
+    rule = f"`unseen` must hold out at least one of the {len(classes)} classes and leave one seen"
+    if isinstance(unseen, Real) and not isinstance(unseen, bool):
+        n = int(unseen) if isinstance(unseen, Integral) else 0
+        if 0 < float(unseen) < 1:
+            n = max(1, round(float(unseen) * len(classes)))
+        if not 1 <= n < len(classes):
+            raise DataError(f"{rule}; got {unseen!r}. Choose 1 to {len(classes) - 1}, or 0.2.")
+        return np.sort(rng.permutation(classes)[:n])
+    try:
+        wanted = as_labels([unseen] if isinstance(unseen, str) else list(unseen))
+    except (TypeError, ValueError):
+        raise DataError(
+            f"`unseen` must be a list of labels, a number of classes or a fraction; got "
+            f"{unseen!r}. Pass the labels as text."
+        ) from None
+    wanted = np.unique(label_strings(wanted, "`unseen`"))
+    foreign = np.setdiff1d(wanted, classes)
+    if foreign.size:
+        raise DataError(
+            f"`unseen` must name classes with samples; {listed(foreign)} have none, while there "
+            f"are {listed(classes)}. Leave out classes with a prototype only: they are unseen "
+            "anyway."
+        )
+    if not 1 <= len(wanted) < len(classes):
+        raise DataError(f"{rule}; got {len(wanted)} labels. Name some of the classes.")
+    return wanted
+
+
+def _wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -> list[str]:
+    """Return what is wrong with a column `split`, if anything."""
+    bad = ~np.isin(marks, ("train", "val", "test"))
+    if bad.any():
+        row = int(np.argmax(bad))
+        return [
+            f"The column `split` must say train, val or test; row {first_row + row} of {file} says "
+            f"{str(marks[row])!r}, and {int(bad.sum()) - 1} other rows are wrong too. Correct them."
+        ]
+    if not (marks == "train").any():
+        return [f"The column `split` of {file} has no row `train`. Mark the training samples."]
+    both = np.intersect1d(y[marks == "train"], y[marks == "val"])
+    if both.size:
+        return [
+            f"Rows `val` must be whole classes; {listed(both)} of {file} have rows `train` too. "
+            "Mark all rows of a class alike."
+        ]
+    return []
+
+
+def _marked_split(y: np.ndarray, marks: np.ndarray) -> Split:
+    """Split by the marks train, val and test of the samples."""
+    test = marks == "test"
+    seen = np.isin(y, y[~test])
+    return Split(
+        train=np.flatnonzero(~test),
+        test_seen=np.flatnonzero(test & seen),
+        test_unseen=np.flatnonzero(test & ~seen),
+        val_classes=np.unique(y[marks == "val"]),
+        name="column `split`",
+    )

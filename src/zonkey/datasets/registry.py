@@ -1,4 +1,4 @@
-"""Which data sets can be had, from where, and on what terms."""
+"""Registry of the data sets: address, size, license and citation."""
 
 from __future__ import annotations
 
@@ -7,42 +7,24 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 
+from .dataset import DataError
 from .emoji import CITATION as EMOJI_CITATION
 from .emoji import LICENSE as EMOJI_LICENSE
-from .errors import DataError
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A data set that is fetched from its makers, as one folder of a zip archive.
+    """A data set that is one folder of a zip archive on the web."""
 
-    Parameters
-    ----------
-    name : str
-        Lower case.
-    url : str
-        Address of the archive; several data sets may share one.
-    size : int
-        Bytes of the archive, roughly: for the progress bar and the check of free space where the
-        server does not tell.
-    sha256 : str or None
-        Hash of the archive in hexadecimal digits; None where the makers publish none.
-    members : str
-        The archive's folder that holds the data set. It lies at the same place in the data folder.
-    license, citation, about : str
-    required : tuple of str, default=()
-        Files without which the folder is not complete.
-    """
-
-    name: str
-    url: str
-    size: int
-    sha256: str | None
-    members: str
+    name: str  # lower case
+    url: str  # address of the archive, which several data sets may share
+    size: int  # of the archive in bytes, approximately
+    sha256: str | None  # of the archive; None if its makers publish none
+    members: str  # folder in the archive, and in the data folder
     license: str
     citation: str
     about: str
-    required: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()  # files without which the folder is incomplete
 
     @property
     def file(self) -> str:
@@ -52,7 +34,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class Embedded:
-    """A data set that comes with the package."""
+    """A data set that is part of the package."""
 
     name: str
     license: str
@@ -66,14 +48,14 @@ _XIAN = (
 )
 
 
-def _benchmark(name: str, folder: str, about: str, license: str, source: str = "") -> Remote:
-    """Return a data set of xlsa17, the archive of splits and features by Xian et al."""
+def _benchmark(name: str, about: str, license: str, source: str = "") -> Remote:
+    """Return a data set of xlsa17, the archive of features and splits by Xian et al."""
     return Remote(
         name=name,
-        url="http://datasets.d2.mpi-inf.mpg.de/xian/xlsa17.zip",
+        url="https://datasets.d2.mpi-inf.mpg.de/xian/xlsa17.zip",
         size=879_000_000,
         sha256=None,
-        members=f"xlsa17/data/{folder}",
+        members=f"xlsa17/data/{name.upper()}",
         license=f"Features and splits: research use. {license}",
         citation=f"{source} {_XIAN}".strip(),
         about=f"{about}; ResNet-101 features and the proposed splits",
@@ -84,7 +66,6 @@ def _benchmark(name: str, folder: str, about: str, license: str, source: str = "
 _REMOTES = (
     _benchmark(
         "awa1",
-        "AWA1",
         "Animals with Attributes: 30475 images, 50 animals, 85 attributes",
         "The images themselves are not distributed.",
         "C. H. Lampert, H. Nickisch, S. Harmeling. Attribute-Based Classification for Zero-Shot "
@@ -92,13 +73,11 @@ _REMOTES = (
     ),
     _benchmark(
         "awa2",
-        "AWA2",
         "Animals with Attributes 2: 37322 images, 50 animals, 85 attributes",
         "Images: each has its own license, see https://cvml.ista.ac.at/AwA2/.",
     ),
     _benchmark(
         "cub",
-        "CUB",
         "Caltech-UCSD Birds 200-2011: 11788 images, 200 birds, 312 attributes",
         "Images: non-commercial research and education.",
         "C. Wah, S. Branson, P. Welinder, P. Perona, S. Belongie. The Caltech-UCSD "
@@ -107,7 +86,6 @@ _REMOTES = (
     ),
     _benchmark(
         "sun",
-        "SUN",
         "SUN Attribute: 14340 images, 717 scenes, 102 attributes",
         "Images: see https://cs.brown.edu/~gmpatter/sunattributes.html.",
         "G. Patterson, C. Xu, H. Su, J. Hays. The SUN Attribute Database: Beyond Categories for "
@@ -115,23 +93,10 @@ _REMOTES = (
     ),
     _benchmark(
         "apy",
-        "APY",
         "aPascal and aYahoo: 15339 images, 32 classes of objects, 64 attributes",
         "Images: see https://vision.cs.uiuc.edu/attributes/.",
         "A. Farhadi, I. Endres, D. Hoiem, D. Forsyth. Describing Objects by their Attributes. "
         "CVPR, 2009.",
-    ),
-    Remote(
-        name="awa2-base",
-        url="https://cvml.ista.ac.at/AwA2/AwA2-base.zip",
-        size=32_000,
-        sha256=None,
-        members="Animals_with_Attributes2",
-        license="Research use; the archive has the licenses of the images.",
-        citation=_XIAN,
-        about="Animals with Attributes 2: names and attributes of the classes, without features; "
-        "for looking them up, no loader reads it",
-        required=("classes.txt",),
     ),
 )
 
@@ -149,37 +114,17 @@ EMBEDDED = (
 
 
 def find_remote(name: str, registry: Mapping[str, Remote] = REGISTRY) -> Remote:
-    """Return the data set of a name, in upper or lower case.
-
-    Raises
-    ------
-    DataError
-        Where the name is unknown, or of a data set that needs no fetching.
-    """
+    """Return the data set of a name, in upper or lower case."""
     wanted = name.strip().lower()
     if wanted in registry:
         return registry[wanted]
     if wanted in (embedded.name for embedded in EMBEDDED):
-        raise DataError(f"The data set {wanted!r} comes with the package; it needs no fetching.")
-    raise unknown(name, registry)
+        raise DataError(f"The data set {wanted!r} is part of the package; it needs no fetching.")
+    raise unknown_name(name, registry)
 
 
-def unknown(name: str, names: Mapping[str, object]) -> DataError:
+def unknown_name(name: str, names: Mapping[str, object]) -> DataError:
     """Return the error for a data set that is not among `names`, with the nearest one that is."""
     near = get_close_matches(name.strip().lower(), names, n=1)
     remedy = f" Did you mean {near[0]!r}?" if near else ""
     return DataError(f"A data set must be one of {', '.join(names)}; got {name!r}.{remedy}")
-
-
-def readable(size: float) -> str:
-    """Return a number of bytes as people write it.
-
-    Examples
-    --------
-    >>> readable(879_000_000), readable(32_000), readable(999_999), readable(12)
-    ('879 MB', '32 KB', '1 MB', '12 bytes')
-    """
-    for unit, bytes_of_unit in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if size >= 0.9995 * bytes_of_unit:  # which rounds to 1
-            return f"{size / bytes_of_unit:.3g} {unit}"
-    return f"{size:.0f} bytes"

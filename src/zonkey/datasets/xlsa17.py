@@ -1,27 +1,46 @@
-"""The xlsa17 benchmark: a folder of MATLAB files and class lists as a Dataset."""
+"""Load data sets of the xlsa17 benchmark from their folders of MATLAB files and class lists."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
 from ..core.labels import listed
-from .dataset import Dataset
-from .errors import DataError
-from .lazy import LazyMatrix
+from ..core.prototypes import Prototypes
+from .dataset import DataError, Dataset, LazyMatrix, Split
 from .matlab import MatFile, describe_mat, read_mat, require_variable, whole_numbers
-from .split import Split
-from .xlsa17_release import compare_sizes
-from .xlsa17_splits import LOCATIONS, Xlsa17Splits, mat_path, read_splits
 
-CITATION = (
+_CITATION = (
     "Y. Xian, C. H. Lampert, B. Schiele, Z. Akata: Zero-Shot Learning - A Comprehensive Evaluation "
     "of the Good, the Bad and the Ugly. TPAMI 2018"
 )
-LICENSE = "research use; see the data set's own terms"
+_LOCATIONS = {
+    "train": "trainval_loc",
+    "test_seen": "test_seen_loc",
+    "test_unseen": "test_unseen_loc",
+}
+# Numbers of samples and classes that the paper of the benchmark states
+_SIZES = ("train", "test_seen", "test_unseen", "seen", "unseen")
+_PUBLISHED = {
+    "SUN": (10320, 2580, 1440, 645, 72),
+    "CUB": (7057, 1764, 2967, 150, 50),
+    "AWA1": (19832, 4958, 5685, 40, 10),
+    "AWA2": (23527, 5882, 7913, 40, 10),
+    "APY": (5932, 1483, 7924, 20, 12),
+}
+# First digits of the SHA-256 of test_seen_loc in the second release of the split, of September 2019
+_DIGESTS_OF_V2 = {
+    "fd181e6505f29990": "SUN",
+    "09a266fec3703bb9": "CUB",
+    "497752880ed7b9df": "AWA1",
+    "6a1ae1a80e31ed01": "AWA2",
+    "2db00cda7574ef16": "APY",
+}
 
 
 def load_xlsa17(
@@ -42,63 +61,71 @@ def load_xlsa17(
         Name, without .mat, of the file with `features` (d x n; columns are images) and `labels`
         (counted from 1 along `allclasses_names`).
     semantics : str or sequence of str, default="att_splits"
-        Names, without .mat, of files with `att` (k x C; columns are classes), the split and maybe
-        `original_att`. Files must agree on the split. X_splits.mat gives the semantic spaces "X"
-        and, where there is one, "original_X".
+        Names, without .mat, of files with `att` (k x C; columns are classes), the split and
+        optionally `original_att`. Files must agree on the split. X_splits.mat gives the semantic
+        spaces "X" and, if it holds `original_att`, "original_X".
     space : str, default=None
-        The default space of the data set; None: the first of the first file.
+        Default semantic space. By default the first of the first file.
     fold : int, default=1
         Which of the three lists of validation classes to use.
 
     Returns
     -------
     Dataset
-        Labels are the names in `allclasses_names`. Features are read on first use. `about` tells
-        the release of the split, and whether its sizes are the published ones.
+        The data set. Labels are the names in `allclasses_names`. Features are read on first use.
+        `about` states the release of the split, and whether its sizes are the published ones.
     """
-    splits = read_splits(folder, semantics=semantics, space=space, fold=fold)
-    path = mat_path(Path(folder), features, "features")
-    file = describe_mat(path)
-    labels = splits.class_names[_class_numbers(file, len(splits.class_names))]
-    matrix = _features(file, len(labels))
-    _check_range(splits, len(labels), path)
-    seen, unseen = _checked_classes(splits, labels)
-    val_classes = splits.val_classes
-    if not val_classes.size:
-        val_classes = np.setdiff1d(labels[splits.val_part], labels[splits.train_part])
-    sizes = splits.sizes | {"seen": len(seen), "unseen": len(unseen)}
+    folder = Path(folder)
+    stems = [semantics] if isinstance(semantics, str) else list(semantics)
+    if not stems:
+        raise DataError('`semantics` must name a file; got none. Pass semantics="att_splits".')
+    files = [describe_mat(_mat_path(folder, stem)) for stem in stems]
+    parts, names = read_parts(files)
+    file = describe_mat(_mat_path(folder, features))
+    labels = names[_class_numbers(file, len(names))]
+    for part, key in _LOCATIONS.items():
+        if parts[part].size and parts[part][-1] >= len(labels):
+            raise DataError(
+                f"`{key}` must count the {len(labels)} samples of {file.path} from 1; got "
+                f"{parts[part][-1] + 1}. Use features and splits of one data set."
+            )
+    seen, unseen = _checked_classes(folder, parts, names, labels)
+    val_classes, val_from = _validation_classes(folder, fold, files, parts, names, labels)
+    name = folder.resolve().name
+    version, told_by = split_version(name, parts)
+    sizes = {part: len(positions) for part, positions in parts.items()}
+    sizes |= {"seen": len(seen), "unseen": len(unseen)}
+    split_name = "PS, version unknown" if version == "unknown" else version.replace("v", "PS v")
     return Dataset(
-        splits.name,
-        matrix,
+        name,
+        _features(file, len(labels)),
         labels,
-        splits.spaces,
-        Split(
-            train=splits.train,
-            test_seen=splits.test_seen,
-            test_unseen=splits.test_unseen,
-            val_classes=val_classes,
-            name=splits.split_name,
-        ),
-        class_names={name: readable(name) for name in splits.class_names.tolist()},
-        license=LICENSE,
-        citation=CITATION,
+        _spaces(files, names, space),
+        Split(**parts, val_classes=val_classes, name=split_name),  # PS: the "proposed split"
+        class_names={label: _display_name(label) for label in names.tolist()},
+        license="research use; see the data set's own terms",
+        citation=_CITATION,
         about={
-            "features_file": path.name,
-            "split_version": splits.version,
-            "split_told_by": splits.told_by,
-            "published_sizes": compare_sizes(splits.name, sizes),
-            "val_classes_from": splits.val_told_by if val_classes.size else "none",
+            "features_file": file.path.name,
+            "split_version": version,
+            "split_told_by": told_by,
+            "published_sizes": compare_sizes(name, sizes),
+            "val_classes_from": val_from,
         },
     )
 
 
-def readable(name: str) -> str:
-    """Return the name of a class for people: "Laysan Albatross" for "002.Laysan_Albatross"."""
+def _mat_path(folder: Path, stem: str) -> Path:
+    return folder / f"{stem.removesuffix('.mat')}.mat"
+
+
+def _display_name(name: str) -> str:
+    """Return "Laysan Albatross" for "002.Laysan_Albatross"."""
     return re.sub(r"^\d+\.", "", name).replace("_", " ").replace("+", " ")
 
 
 def _class_numbers(file: MatFile, n: int) -> np.ndarray:
-    """Return the row of `allclasses_names` of each sample, from 0."""
+    """Return the position in `allclasses_names` of each sample, from 0."""
     require_variable(file, "labels", numeric=True)
     subject = f"`labels` of {file.path}"
     numbers = whole_numbers(read_mat(file.path, ["labels"])["labels"], subject)
@@ -116,7 +143,7 @@ def _features(file: MatFile, n: int) -> LazyMatrix:
     if len(variable.shape) != 2 or variable.shape[1] != n:
         remedy = "Use features and labels of one run."
         if variable.shape[0] == n:
-            remedy = "They are transposed: save features' in their place."
+            remedy = "They are transposed: save features' instead."
         raise DataError(
             f"`features` of {file.path} must have one column for each of the {n} labels; their "
             f"shape is {variable.shape}. {remedy}"
@@ -128,41 +155,200 @@ def _features(file: MatFile, n: int) -> LazyMatrix:
     return LazyMatrix((n, variable.shape[0]), variable.dtype, read, str(file.path))
 
 
-def _check_range(splits: Xlsa17Splits, n: int, path: Path) -> None:
-    for part, key in LOCATIONS.items():
-        positions = getattr(splits, part)
-        if positions.size and positions[-1] >= n:
-            raise DataError(
-                f"`{key}` must count the {n} samples of {path} from 1; got {positions[-1] + 1}. "
-                "Use features and splits of one data set."
-            )
-
-
-def _checked_classes(splits: Xlsa17Splits, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return seen and unseen classes; labels, split and class lists must tell the same."""
-    seen, unseen = np.unique(labels[splits.train]), np.unique(labels[splits.test_unseen])
+def _checked_classes(
+    folder: Path, parts: dict[str, np.ndarray], names: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return seen and unseen classes; labels, split and class lists must agree."""
+    seen, unseen = np.unique(labels[parts["train"]]), np.unique(labels[parts["test_unseen"]])
     both = np.intersect1d(seen, unseen)
     if both.size:
         raise DataError(
-            f"Classes of `test_unseen_loc` must have no sample in `trainval_loc`; {listed(both)} "
-            "have. Check that labels count along `allclasses_names`, and that the split is of "
+            f"Classes of `test_unseen_loc` must have no samples in `trainval_loc`; {listed(both)} "
+            "have. Check that labels count along `allclasses_names`, and that the split belongs to "
             "these features."
         )
-    for told, found, name in (
-        (splits.seen_classes, seen, "trainvalclasses.txt"),
-        (splits.unseen_classes, unseen, "testclasses.txt"),
-    ):
+    for found, name in ((seen, "trainvalclasses.txt"), (unseen, "testclasses.txt")):
+        told = class_list(folder / name, names)
         odd = np.setxor1d(told, found)
         if told.size and odd.size:
             raise DataError(
-                f"{name} must list the classes that the split gives; {listed(odd)} are in one "
-                "only. Check that labels count along `allclasses_names`, not along folders, or "
+                f"{name} must list the classes of the split; {listed(odd)} are in only one of "
+                "them. Check that labels count along `allclasses_names`, not along folders, or "
                 "remove a list of another split."
             )
-    foreign = np.setdiff1d(splits.val_classes, seen)
+    return seen, unseen
+
+
+def _validation_classes(
+    folder: Path,
+    fold: int,
+    files: list[MatFile],
+    parts: dict[str, np.ndarray],
+    names: np.ndarray,
+    labels: np.ndarray,
+) -> tuple[np.ndarray, str]:
+    """Return validation classes and their source: a class list, or else `val_loc`."""
+    if fold not in (1, 2, 3):
+        raise DataError(f"`fold` must be 1, 2 or 3; got {fold!r}. Choose one of the class lists.")
+    path = folder / f"valclasses{fold}.txt"
+    there = [number for number in (1, 2, 3) if (folder / f"valclasses{number}.txt").is_file()]
+    if there and fold not in there:
+        raise DataError(
+            f"{folder} must hold {path.name} for fold={fold}; it holds the lists of the folds "
+            f"{', '.join(map(str, there))}. Choose one of these."
+        )
+    classes = class_list(path, names)
+    foreign = np.setdiff1d(classes, labels[parts["train"]])
     if foreign.size:
         raise DataError(
-            f"{splits.val_told_by} must list seen classes; {listed(foreign)} have no sample in "
-            "`trainval_loc`. Take the lists of the same release as the split."
+            f"{path.name} must list seen classes; {listed(foreign)} have no samples in "
+            "`trainval_loc`. Use the lists of the same release as the split."
         )
-    return seen, unseen
+    if classes.size:
+        return classes, path.name
+    for file in files:
+        if {"train_loc", "val_loc"} <= file.variables.keys():
+            values = read_mat(file.path, ["train_loc", "val_loc"])
+            both = [_positions(values[key], key, file) for key in ("train_loc", "val_loc")]
+            # As published they contain all samples of `test_seen_loc` too.
+            train, val = (labels[np.intersect1d(part, parts["train"])] for part in both)
+            return np.setdiff1d(val, train), "train_loc and val_loc"
+    return classes, "none"
+
+
+# Splits, classes and semantic spaces, which need no features
+
+
+def read_parts(files: list[MatFile]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return positions of the parts, from 0, and class names; all files must agree on them."""
+    first, *others = [_read_parts_of(file) for file in files]
+    for file, other in zip(files[1:], others, strict=True):
+        for key, values in first.items():
+            if not np.array_equal(values, other[key]):
+                raise DataError(
+                    f"`{_LOCATIONS.get(key, key)}` must be the same in all files of `semantics`; "
+                    f"{file.path.name} differs from {files[0].path.name}. Load them one at a time, "
+                    "or use files of one release."
+                )
+    return first, first.pop("allclasses_names")
+
+
+def _read_parts_of(file: MatFile) -> dict[str, np.ndarray]:
+    for key in _LOCATIONS.values():
+        require_variable(file, key, numeric=True)
+    values = read_mat(file.path, [*_LOCATIONS.values(), "allclasses_names"])
+    names = values["allclasses_names"]
+    if names.dtype.kind != "U":
+        raise DataError(
+            f"`allclasses_names` of {file.path} must be a cell array of names; got "
+            f"{names.dtype}. Save the names of the classes."
+        )
+    names = np.char.strip(names)
+    if len(np.unique(names)) < len(names):
+        raise DataError(
+            f"`allclasses_names` of {file.path} must name each class once; some are repeated. "
+            "Rename them, or merge their columns."
+        )
+    parts = {part: _positions(values[key], key, file) for part, key in _LOCATIONS.items()}
+    return parts | {"allclasses_names": names}
+
+
+def _positions(values: np.ndarray, key: str, file: MatFile) -> np.ndarray:
+    locations = np.sort(whole_numbers(values, f"`{key}` of {file.path}"))
+    if locations.size and locations[0] < 1:
+        raise DataError(
+            f"`{key}` of {file.path} must count samples from 1; got {locations[0]}. Add 1 if it "
+            "counts from 0."
+        )
+    return locations - 1
+
+
+def class_list(path: Path, names: np.ndarray) -> np.ndarray:
+    """Return the classes of a list, none if there is no such file."""
+    if not path.is_file():
+        return names[:0]
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{path} must be a text file, one class per line; it is not UTF-8. Save it as text."
+        ) from None
+    classes = [line.strip() for line in lines if line.strip()]
+    known = set(names.tolist())
+    for name in classes:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f"Did you mean {close[0]!r}?" if close else "Correct it, or remove the line."
+            raise DataError(
+                f"{path} must name classes of `allclasses_names`; it names {name!r}. {meant}"
+            )
+    return np.unique(np.array(classes, dtype=names.dtype))
+
+
+def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[str, Prototypes]:
+    """Return prototypes by the name of their space, the default first."""
+    spaces: dict[str, Prototypes] = {}
+    for file in files:
+        stem = file.path.stem.removesuffix("_splits")
+        require_variable(file, "att", numeric=True)
+        for key, space in (("att", stem), ("original_att", f"original_{stem}")):
+            if space in spaces:
+                raise DataError(
+                    f"`semantics` must give each semantic space once; {space!r} is repeated. "
+                    f"Rename {file.path.name}, or leave it out."
+                )
+            if key in file.variables:
+                spaces[space] = _prototypes(file, key, names)
+    if first is None:
+        return spaces
+    if first not in spaces:
+        raise DataError(
+            f"`space` must be one of {listed(np.array(list(spaces)))}; got {first!r}. Pass one of "
+            "them, or name its file in `semantics`."
+        )
+    return {first: spaces[first], **spaces}
+
+
+def _prototypes(file: MatFile, key: str, names: np.ndarray) -> Prototypes:
+    require_variable(file, key, numeric=True)
+    matrix = read_mat(file.path, [key])[key]
+    if matrix.ndim != 2 or matrix.shape[1] != len(names):
+        remedy = f"Transpose it: save {key}'." if matrix.shape[0] == len(names) else "Check both."
+        raise DataError(
+            f"`{key}` of {file.path} must have one column for each of the {len(names)} "
+            f"`allclasses_names`; its shape is {matrix.shape}. {remedy}"
+        )
+    try:
+        return Prototypes(names, matrix.T)
+    except ValueError as error:
+        raise DataError(f"`{key}` of {file.path} cannot be used: {error}") from None
+
+
+# Releases of the split
+
+
+def compare_sizes(name: str, sizes: Mapping[str, int]) -> str:
+    """Return "match", or how sizes differ from those that the paper states for a data set."""
+    if name.upper() not in _PUBLISHED:
+        return f"none are published for {name}"
+    published = zip(_SIZES, _PUBLISHED[name.upper()], strict=True)
+    differences = [
+        f"{part} {sizes[part]}, published {size}"
+        for part, size in published
+        if sizes.get(part, size) != size
+    ]
+    return f"differ: {'; '.join(differences)}" if differences else "match"
+
+
+def split_version(name: str, parts: dict[str, np.ndarray]) -> tuple[str, str]:
+    """Return the release of the proposed split, "v2", "probably v1" or "unknown", and the reason.
+
+    There are two releases. Only the second one is identified by a known hash.
+    """
+    locations = np.sort(parts["test_seen"]) + 1
+    digest = hashlib.sha256(locations.astype("<i8").tobytes()).hexdigest()[:16]
+    if digest in _DIGESTS_OF_V2:
+        return "v2", f"fingerprint of {_DIGESTS_OF_V2[digest]}"
+    if compare_sizes(name, {part: len(values) for part, values in parts.items()}) == "match":
+        return "probably v1", "published sizes, and not the fingerprint of v2"
+    return "unknown", "nothing: no known fingerprint, name and sizes of no published data set"

@@ -10,10 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from zonkey.cli.data_check import data_check
-from zonkey.datasets.errors import DataError
-from zonkey.datasets.feature_files import read_features
-from zonkey.datasets.label_files import label_strings, read_labels
+from zonkey.cli.data_commands import data_check
+from zonkey.datasets import DataError, read_features
+from zonkey.datasets.tables import label_strings, read_labels
 
 X = np.random.default_rng(0).normal(size=(7, 4))
 Y = np.array(["ass", "zebra", "ass", "horse", "horse", "zebra", "ass"])
@@ -290,7 +289,7 @@ def test_labels_are_numbers_that_their_type_tells_apart(dtype, label, limit):
     assert label_strings(np.array([label], dtype), "mine").tolist() == [str(label)]
     line = refusal(label_strings, np.array([1, 2 * label], dtype), "mine")
     assert f"mine has {2 * label} at position 1" in line
-    assert f"exact up to {limit} only" in line
+    assert f"exact only up to {limit}" in line
 
 
 def test_what_does_not_fit_into_memory_is_refused(tmp_path):
@@ -317,7 +316,7 @@ def test_the_check_takes_the_keys_that_it_advises(tmp_path):
     done = checked("--features", path, "--features-key", "b", "--labels-key", "d")
     assert done.exit_code == 0, done.output
     shortest = np.linalg.norm(X + 1, axis=1).min()
-    assert f"Rows of mine.npz have lengths {shortest:.3g} to" in done.stdout
+    assert f"Rows of mine.npz have norms from {shortest:.3g} to" in done.stdout
 
 
 @pytest.mark.parametrize("labels", [[0.5, 1.0], [np.nan, 1.0], ["", "ass"], [" ", "ass"]])
@@ -400,12 +399,12 @@ DAMAGE = {
     "no text": (
         "a.npz",
         save_npz(features=X, labels=np.array([0x110000] * 7, np.uint32).view("U1")),
-        ["`labels` in a.npz has characters that do not exist at position 0", "save it again"],
+        ["`labels` in a.npz has invalid characters at position 0", "save it again"],
     ),
     "half a character": (
         "a.npz",
         save_npz(features=X, labels=np.array([*"abcdef", "\ud800"])),
-        ["`labels` in a.npz has characters that do not exist at position 6"],
+        ["`labels` in a.npz has invalid characters at position 6"],
     ),
     "zip as npy": ("a.npy", zip_text, ["a.npy", "that of a .zip file", "Unpack it"]),
     "cut h5": (
