@@ -102,7 +102,8 @@ def column_groups(
     if experiment.protocol == "zero-shot":
         return {"": [of_all(metric) for metric in experiment.metrics]}
     if experiment.protocol == "trials":
-        labels = {run["protocol"]: shots_label(run) for runs in found.values() for run in runs}
+        runs = [run for of_model in reversed(found.values()) for run in of_model]
+        labels = {run["protocol"]: shots_label(run) for run in runs}  # of the first model
         return {
             "": [of_first(key, label, label, over_trials) for key, label in sorted(labels.items())]
         }
