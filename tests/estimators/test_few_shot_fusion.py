@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from zonkey import FewShotClassifier, Moments, NearestSupport
 from zonkey.core.frame import BaseClasses
-from zonkey.core.fusion import simulated_variances, simulated_worth
+from zonkey.core.fusion import simulated_variances
 from zonkey.linalg import Factor
 from zonkey.testing import linear_problem
 
@@ -194,7 +194,8 @@ def test_several_shots_tell_what_a_prototype_is_worth(synthesis, rows):
 @pytest.mark.parametrize("forward", [0.0, 0.5])
 def test_from_one_shot_base_classes_play_the_novel_ones(forward, per):
     model = fused(FIRST, fusion="auto", forward_weight=forward, weight_per=per)
-    expected = simulated_worth(BASE, beta=BETA, forward=forward, per=per)
+    sigma2, tau2 = simulated_variances(BASE, beta=BETA, forward=forward, per=per)
+    expected = sigma2 / tau2
     assert model.fusion_ == expected
     if forward == 0:  # where the raw samples of the others are all that W depends on
         prior = {}
@@ -405,7 +406,7 @@ def test_a_fit_that_cannot_measure_leaves_no_half_a_model():
 def test_one_sample_of_every_class_says_nothing_of_variance():
     rows = [P.y.tolist().index(j) for j in P.seen]
     base = Moments.from_arrays(P.X[rows], P.y[rows], P.prototypes)
-    assert np.isnan(simulated_worth(base, beta=BETA, forward=0.5, per="sample"))
+    assert np.isnan(simulated_variances(base, beta=BETA, forward=0.5, per="sample")).all()
     with refused(ValueError, 'fusion="auto"', "got one sample per class", "Pass a number"):
         fused(FIRST, base=base, fusion="auto")
 
