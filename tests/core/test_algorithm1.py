@@ -19,7 +19,7 @@ from scipy.linalg import solve_sylvester
 
 from zonkey.core.algorithm1 import Competition, learn, relative_change
 from zonkey.core.projection import bidirectional_projection
-from zonkey.linalg import Status
+from zonkey.linalg.sylvester import Status
 
 RULES = ["second-best", None, "assigned"]
 # alpha, mu, beta, tie_tol: far from the defaults in every direction, the guard never needed.

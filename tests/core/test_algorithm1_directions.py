@@ -23,7 +23,7 @@ from zonkey.core import algorithm1
 from zonkey.core.algorithm1 import Competition, learn
 from zonkey.core.projection import NormalEquations, directed_projection
 from zonkey.core.synthesis import Synthesized
-from zonkey.linalg import Status
+from zonkey.linalg.sylvester import Status
 
 SHARES = [0.0, 0.2, 0.5, 0.9, 1.0]
 RULES = ["second-best", None, "assigned"]

@@ -19,7 +19,7 @@ from zonkey.core.projection import (
     forward_projection,
     reverse_projection,
 )
-from zonkey.linalg import Status
+from zonkey.linalg.sylvester import Status
 
 SHARES = [0.0, 0.2, 0.5, 0.9, 1.0]
 NAMED = {1.0: forward_projection, 0.0: reverse_projection, 0.5: bidirectional_projection}

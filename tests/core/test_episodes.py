@@ -24,7 +24,7 @@ from turned import EXACT, Turned, several
 from zonkey.core.algorithm1 import Competition, learn
 from zonkey.core.episodes import Episodes
 from zonkey.core.projection import bidirectional_projection
-from zonkey.linalg import Status
+from zonkey.linalg.sylvester import Status
 
 RULES = ["second-best", None, "assigned"]
 # alpha, mu, beta, tie_tol: far from the defaults in every direction, the guard never needed.

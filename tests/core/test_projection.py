@@ -13,7 +13,7 @@ from zonkey.core.projection import (
     forward_projection,
     reverse_projection,
 )
-from zonkey.linalg import Status
+from zonkey.linalg.sylvester import Status
 
 BETAS = [1e-3, 0.01, 0.7, 30.0]
 MODELS = {

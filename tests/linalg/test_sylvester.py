@@ -8,7 +8,8 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.linalg import Factor, Status, solve
+from zonkey.linalg.sylvester import Status, solve
+from zonkey.linalg.symmetric import Factor
 
 D, K = 12, 5
 DTYPES = [np.float64, np.float32]

@@ -7,8 +7,8 @@ With gamma = alpha/(1-alpha) and nu = beta (1+gamma), Eq. 2 (erplobj) divided by
 
 where f_ij is the loss of giving sample i to class j. The two errors may have different weights,
 a = 2 forward and b = 2 - a; both are 1 in the paper. Both minima are linearized at W^(t) as
-sum_j delta_ij f_ij with delta = eta - mu xi (Eqs. 5 to 7). The next W makes the gradient vanish
-(Eqs. 8 to 11), which is the Sylvester equation A-hat W + W B-hat = C-hat.
+sum_j delta_ij f_ij with delta = eta - mu xi (Eqs. 5 to 7). The next W makes the gradient vanish:
+Eq. 8 (erpllinear) with Eqs. 9 to 11, the Sylvester equation A-hat W + W B-hat = C-hat.
 
 `learn` is the loop. `Competition` solves one large equation per step; its subclass `Episodes`
 (core/episodes.py) solves many small ones together. Leading axes of arrays are separate problems.

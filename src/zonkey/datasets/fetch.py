@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import stat
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -157,7 +155,7 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
             f"({error.strerror or error}). Choose another, or set ZONKEY_DATA."
         ) from None
     except ValueError as error:  # of pooch: the hash differs, or tqdm is missing
-        raise DataError(" ".join(str(error).split())) from None
+        raise DataError(_reason(error)) from None
 
 
 def find_damage(archive: Path) -> str | None:
@@ -166,8 +164,12 @@ def find_damage(archive: Path) -> str | None:
         with zipfile.ZipFile(archive) as opened:
             damaged = opened.testzip()
     except Exception as error:  # damaged headers raise errors of many types
-        return " ".join(str(error).split()) or type(error).__name__
+        return _reason(error)
     return None if damaged is None else f"the entry {damaged!r} is damaged"
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 # Not pooch.Unzip: an interruption would leave half a folder, which looks complete.
@@ -191,20 +193,12 @@ def extract(archive: Path, folder: Path, members: str, required: Sequence[str] =
                 except OSError:
                     if not _is_complete(target, required):  # else another process was faster
                         raise
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+    except DataError:
+        raise
+    except Exception as error:  # damaged or encrypted archives raise errors of many types
         raise DataError(
-            f"The archive {archive} is damaged or incomplete ({' '.join(str(error).split())}). "
-            "Delete it and fetch it again."
-        ) from None
-    except (NotImplementedError, RuntimeError) as error:  # unknown compression, encryption
-        raise DataError(
-            f"The archive {archive} must be a plain zip file; {error}. Unpack it by hand to "
-            f"{target}."
-        ) from None
-    except OSError as error:
-        raise DataError(
-            f"Extracting {archive} to {target} failed ({error.strerror or error}). Check that the "
-            "archive is readable, and the folder writable."
+            f"Extracting {archive} to {target} failed ({_reason(error)}). If the archive is "
+            "damaged, delete it and fetch it again; else unpack it by hand."
         ) from None
 
 

@@ -61,7 +61,7 @@ def load_imnet(folder: str | Path) -> Dataset:
     match = "match" if sizes == _PUBLISHED else f"differ: {sizes}, published {_PUBLISHED}"
     return Dataset(
         "ImNet",
-        _features(file, n, m),
+        _stacked_features(file, n, m),
         np.concatenate([y_train, y_test]),
         {"word_vectors": prototypes},
         Split(train=np.arange(n), test_unseen=np.arange(n, n + m), name="ILSVRC2012/2010"),
@@ -120,7 +120,7 @@ def _seen_prototypes(file: MatFile, y_train: np.ndarray) -> Prototypes:
     return Prototypes(seen, matrix[first])
 
 
-def _features(file: MatFile, n: int, m: int) -> LazyMatrix:
+def _stacked_features(file: MatFile, n: int, m: int) -> LazyMatrix:
     train, test = (require_variable(file, key, numeric=True) for key in ("X_tr", "X_te"))
     d = train.shape[-1]
     for key, variable, rows in (("X_tr", train, n), ("X_te", test, m)):

@@ -52,7 +52,7 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
     arrays = stored_arrays(path)
     features = as_features(_required(arrays, "features"))
     names = label_vector(_required(arrays, "class_names")).astype(str)
-    numbers = _positions(label_vector(_required(arrays, "labels")), names, path)
+    numbers = _class_positions(label_vector(_required(arrays, "labels")), names, path)
     require_one_label_per_row(features, numbers, path.name)
     n_base = _n_base(_required(arrays, "n_backbone_classes"), novel)
     counts = Counter(names.tolist())
@@ -71,7 +71,7 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
         "mini-ImageNet",
         features,
         np.array(unique)[numbers],
-        Prototypes(unique, _prototypes(_required(arrays, "prototypes"))),
+        Prototypes(unique, _class_vectors(_required(arrays, "prototypes"))),
         split,
         class_names=dict(zip(unique, names.tolist(), strict=True)),
         license="ImageNet terms of access: non-commercial research and education",
@@ -93,7 +93,7 @@ def _required(arrays: list[StoredArray], name: str) -> StoredArray:
     return found
 
 
-def _positions(numbers: np.ndarray, names: np.ndarray, path: Path) -> np.ndarray:
+def _class_positions(numbers: np.ndarray, names: np.ndarray, path: Path) -> np.ndarray:
     """Return labels, which may be whole floats, as positions in the names of the classes."""
     if len(names) != _N_CLASSES:
         raise DataError(
@@ -128,7 +128,7 @@ def _n_base(array: StoredArray, novel: str) -> int:
     return n
 
 
-def _prototypes(array: StoredArray) -> np.ndarray:
+def _class_vectors(array: StoredArray) -> np.ndarray:
     matrix = as_features(array, "Prototypes")
     if len(matrix) != _N_CLASSES:
         raise DataError(

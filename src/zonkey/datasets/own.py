@@ -185,12 +185,12 @@ def _examine_arrays(
     problems: list[str],
 ) -> Samples:
     arrays, matrix, y = [], None, None
-    with _noted(problems):
+    with noted(problems):
         existing_file(path, (*TABLE_ENDINGS, *ARRAY_ENDINGS))
         require_one_source(labels, labels_key)
         arrays = stored_arrays(path)
         matrix = as_features(pick_features(arrays, features_key))
-    with _noted(problems):
+    with noted(problems):
         found, source = None, (labels or path).name
         if labels is not None:
             found = read_labels(labels)
@@ -209,10 +209,11 @@ def _examine_arrays(
 
 
 @contextmanager
-def _noted(problems: list[str]) -> Iterator[None]:
+def noted(problems: list[str], *others: type[Exception]) -> Iterator[None]:
+    """Add a DataError, or one of the other errors, to the problems, and go on."""
     try:
         yield
-    except DataError as error:
+    except (DataError, *others) as error:
         problems.append(str(error))
 
 

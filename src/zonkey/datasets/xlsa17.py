@@ -98,7 +98,7 @@ def load_xlsa17(
     split_name = "PS, version unknown" if version == "unknown" else version.replace("v", "PS v")
     return Dataset(
         name,
-        _features(file, len(labels)),
+        _feature_columns(file, len(labels)),
         labels,
         _spaces(files, names, space),
         Split(**parts, val_classes=val_classes, name=split_name),  # PS: the "proposed split"
@@ -138,7 +138,7 @@ def _class_numbers(file: MatFile, n: int) -> np.ndarray:
     return numbers - 1
 
 
-def _features(file: MatFile, n: int) -> LazyMatrix:
+def _feature_columns(file: MatFile, n: int) -> LazyMatrix:
     variable = require_variable(file, "features", numeric=True)
     if len(variable.shape) != 2 or variable.shape[1] != n:
         remedy = "Use features and labels of one run."
@@ -209,7 +209,7 @@ def _validation_classes(
     for file in files:
         if {"train_loc", "val_loc"} <= file.variables.keys():
             values = read_mat(file.path, ["train_loc", "val_loc"])
-            both = [_positions(values[key], key, file) for key in ("train_loc", "val_loc")]
+            both = [_from_zero(values[key], key, file) for key in ("train_loc", "val_loc")]
             # As published they contain all samples of `test_seen_loc` too.
             train, val = (labels[np.intersect1d(part, parts["train"])] for part in both)
             return np.setdiff1d(val, train), "train_loc and val_loc"
@@ -249,11 +249,11 @@ def _read_parts_of(file: MatFile) -> dict[str, np.ndarray]:
             f"`allclasses_names` of {file.path} must name each class once; some are repeated. "
             "Rename them, or merge their columns."
         )
-    parts = {part: _positions(values[key], key, file) for part, key in _LOCATIONS.items()}
+    parts = {part: _from_zero(values[key], key, file) for part, key in _LOCATIONS.items()}
     return parts | {"allclasses_names": names}
 
 
-def _positions(values: np.ndarray, key: str, file: MatFile) -> np.ndarray:
+def _from_zero(values: np.ndarray, key: str, file: MatFile) -> np.ndarray:
     locations = np.sort(whole_numbers(values, f"`{key}` of {file.path}"))
     if locations.size and locations[0] < 1:
         raise DataError(
@@ -298,7 +298,7 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[
                     f"Rename {file.path.name}, or leave it out."
                 )
             if key in file.variables:
-                spaces[space] = _prototypes(file, key, names)
+                spaces[space] = _space_of(file, key, names)
     if first is None:
         return spaces
     if first not in spaces:
@@ -309,7 +309,7 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[
     return {first: spaces[first], **spaces}
 
 
-def _prototypes(file: MatFile, key: str, names: np.ndarray) -> Prototypes:
+def _space_of(file: MatFile, key: str, names: np.ndarray) -> Prototypes:
     require_variable(file, key, numeric=True)
     matrix = read_mat(file.path, [key])[key]
     if matrix.ndim != 2 or matrix.shape[1] != len(names):

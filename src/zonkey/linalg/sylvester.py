@@ -39,20 +39,7 @@ _SYSTEM = (500.0, 6e4)
 
 
 class Status(Enum):
-    """How far a solution can be trusted.
-
-    The value of each member names cause and remedy.
-
-    See Also
-    --------
-    Solution : The result that carries it.
-
-    Examples
-    --------
-    >>> from zonkey.linalg import Status
-    >>> Status.SOLVED.value
-    'solved to the precision of the dtype'
-    """
+    """How far a solution can be trusted; the value of each member names cause and remedy."""
 
     SOLVED = "solved to the precision of the dtype"
     NEAR_SINGULAR = (
