@@ -137,7 +137,7 @@ DAMAGES = {
     ),
     "too few word vectors": (
         {"S_te_pro": np.ones((1, 4))},
-        "Prototypes need one row a label; got 2 labels and 1 rows",
+        "Prototypes need one row per label; got 2 labels and 1 rows",
     ),
     "a test label without a class": (
         {"Y_te": column([7, 42, 43])},
