@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -15,7 +14,7 @@ import numpy as np
 
 from ..core.labels import listed
 from ..core.prototypes import Prototypes
-from .dataset import PARTS, DataError, Dataset
+from .dataset import PARTS, DataError, Dataset, noting
 from .imnet import holds_imnet, load_imnet
 from .own import Samples, examine_samples, missing_prototypes, plain_label
 from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, existing_file, read_text, stored_arrays
@@ -38,21 +37,11 @@ _MOST_PAIRS = 1000  # similar prototypes that are examined
 
 @dataclass(frozen=True)
 class Report:
-    """Findings of a check, one line each.
+    """Findings of a check, one line each."""
 
-    Attributes
-    ----------
-    problems : list of str
-        What must be fixed before the files can be used.
-    warnings : list of str
-        What may be intended, but should be looked at.
-    facts : list of str
-        What the files hold.
-    """
-
-    problems: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    facts: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # to fix before the files can be used
+    warnings: list[str] = field(default_factory=list)  # to look at: they may be intended
+    facts: list[str] = field(default_factory=list)  # what the files hold
 
 
 def check_files(
@@ -104,19 +93,19 @@ def check_files(
     samples, known, columns = Samples(), None, ()
     if "features" in files:
         options = label_column, features_key, labels_key
-        with _noted(report):
+        with noting(report.problems, ImportError):
             samples, problems = examine_samples(
                 files["features"], files.get("labels"), *options, table_of
             )
             report.problems.extend(problems)
         if samples.matrix is not None:
-            with _noted(report):
+            with noting(report.problems, ImportError):
                 X = samples.matrix.values()
                 _describe_features(X, samples.labels, files["features"].name, report)
     elif "labels" in files:
         report.problems.append("Labels need features; there is no file of features. Add it.")
     if "prototypes" in files:
-        with _noted(report):
+        with noting(report.problems, ImportError):
             known, columns, problems = examine_prototypes(files["prototypes"], label_column)
             report.problems.extend(problems)
         if known is not None:
@@ -183,15 +172,6 @@ def _load_folder(folder: Path) -> Dataset:
         "A folder to check must be one of xlsa17, with features and att_splits.mat, or of ImNet; "
         f"{folder} holds {found}. {remedy}"
     )
-
-
-@contextmanager
-def _noted(report: Report) -> Iterator[None]:
-    """Add an error to the problems, and go on."""
-    try:
-        yield
-    except (DataError, ImportError) as error:
-        report.problems.append(str(error))
 
 
 # Which file is what

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import stat
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from .dataset import DataError
+from .readers import one_line, required_package
 from .registry import REGISTRY, Remote, find_remote
 
 _CHUNK = 1 << 16  # bytes
@@ -138,8 +137,6 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
     by_hand = f"or download the file by hand to {file}"
     try:
         yield
-    except DataError:
-        raise
     except requests.HTTPError as error:
         reply: Any = error.response
         raise DataError(
@@ -156,8 +153,8 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
             f"The data folder {file.parent} must be writable; it is not "
             f"({error.strerror or error}). Choose another, or set ZONKEY_DATA."
         ) from None
-    except ValueError as error:  # of pooch: the hash differs, or tqdm is missing
-        raise DataError(" ".join(str(error).split())) from None
+    except ValueError as error:  # ours, or of pooch: the hash differs, or tqdm is missing
+        raise DataError(one_line(error)) from None
 
 
 def find_damage(archive: Path) -> str | None:
@@ -166,7 +163,7 @@ def find_damage(archive: Path) -> str | None:
         with zipfile.ZipFile(archive) as opened:
             damaged = opened.testzip()
     except Exception as error:  # damaged headers raise errors of many types
-        return " ".join(str(error).split()) or type(error).__name__
+        return one_line(error)
     return None if damaged is None else f"the entry {damaged!r} is damaged"
 
 
@@ -191,20 +188,17 @@ def extract(archive: Path, folder: Path, members: str, required: Sequence[str] =
                 except OSError:
                     if not _is_complete(target, required):  # else another process was faster
                         raise
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"The archive {archive} is damaged or incomplete ({' '.join(str(error).split())}). "
-            "Delete it and fetch it again."
-        ) from None
-    except (NotImplementedError, RuntimeError) as error:  # unknown compression, encryption
-        raise DataError(
-            f"The archive {archive} must be a plain zip file; {error}. Unpack it by hand to "
-            f"{target}."
-        ) from None
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(
             f"Extracting {archive} to {target} failed ({error.strerror or error}). Check that the "
             "archive is readable, and the folder writable."
+        ) from None
+    except Exception as error:  # damaged headers raise errors of many types
+        raise DataError(
+            f"The archive {archive} is damaged or incomplete, or not a plain zip file "
+            f"({one_line(error)}). Delete it and fetch it again."
         ) from None
 
 
@@ -251,10 +245,4 @@ def _members_under(
 
 
 def _pooch() -> Any:
-    try:
-        import pooch
-    except ImportError:
-        raise ImportError(
-            'Fetching data needs pooch; install it with pip install "zonkey[data]".'
-        ) from None
-    return pooch
+    return required_package("pooch", "Fetching data")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ..core.prototypes import Prototypes
-from .dataset import DataError, Dataset, LazyMatrix, Split
-from .matlab import MatFile, describe_mat, read_mat, require_variable, whole_numbers
+from .dataset import DataError, Dataset, LazyMatrix, Split, as_data_error
+from .matlab import MatFile, describe_mat, read_numbers, read_whole_numbers, require_variable
 
 _CITATION = (
     "E. Kodirov, T. Xiang, S. Gong: Semantic Autoencoder for Zero-Shot Learning. CVPR 2017; "
@@ -42,20 +42,18 @@ def load_imnet(folder: str | Path) -> Dataset:
         first use.
     """
     file = _find(Path(folder))
-    columns = _read(file, "Y")
+    columns = read_numbers(file, "Y")
     if columns.ndim != 2 or not ((columns != 0).sum(axis=1) == 1).all():
         raise DataError(
             f"`Y` of {file.path} must have one column per class and a single 1 in each row; it "
             "does not. Save one-hot rows."
         )
     y_train = _numbered("seen", columns.argmax(axis=1) + 1)
-    y_test = _numbered("unseen", _labels(file, "Y_te"))
-    unseen = _numbered("unseen", _labels(file, "X_te_cl_id"))
-    try:
-        new = Prototypes(unseen, _read(file, "S_te_pro"))
+    y_test = _numbered("unseen", read_whole_numbers(file, "Y_te"))
+    unseen = _numbered("unseen", read_whole_numbers(file, "X_te_cl_id"))
+    with as_data_error(f"Word vectors of {file.path} cannot be used. "):
+        new = Prototypes(unseen, read_numbers(file, "S_te_pro"))
         prototypes = _seen_prototypes(file, y_train).extended(new)
-    except ValueError as error:
-        raise DataError(f"Word vectors of {file.path} cannot be used. {error}") from None
     n, m = len(y_train), len(y_test)
     sizes = f"{len(np.unique(y_train))} seen and {len(unseen)} unseen classes"
     match = "match" if sizes == _PUBLISHED else f"differ: {sizes}, published {_PUBLISHED}"
@@ -88,21 +86,12 @@ def _find(folder: Path) -> MatFile:
     return next((file for file in files if "X_tr" in file.variables), files[0])
 
 
-def _read(file: MatFile, key: str) -> np.ndarray:
-    require_variable(file, key, numeric=True)
-    return read_mat(file.path, [key])[key]
-
-
-def _labels(file: MatFile, key: str) -> np.ndarray:
-    return whole_numbers(_read(file, key), f"`{key}` of {file.path}")
-
-
 def _numbered(side: str, labels: np.ndarray) -> np.ndarray:
     return np.array([f"{side} {label:04d}" for label in labels.tolist()], dtype=str)
 
 
 def _seen_prototypes(file: MatFile, y_train: np.ndarray) -> Prototypes:
-    matrix = _read(file, "S_tr")
+    matrix = read_numbers(file, "S_tr")
     if len(matrix) != len(y_train):
         raise DataError(
             f"`S_tr` of {file.path} must have one row for each of the {len(y_train)} training "
@@ -136,8 +125,8 @@ def _features(file: MatFile, n: int, m: int) -> LazyMatrix:
 
     def read() -> np.ndarray:
         values = np.empty((n + m, d), dtype=dtype)
-        values[:n] = _read(file, "X_tr")
-        values[n:] = _read(file, "X_te")
+        values[:n] = read_numbers(file, "X_tr")
+        values[n:] = read_numbers(file, "X_te")
         return values
 
     return LazyMatrix((n + m, d), dtype, read, f"`X_tr` and `X_te` of {file.path}")

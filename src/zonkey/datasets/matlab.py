@@ -119,6 +119,17 @@ def require_variable(file: MatFile, key: str, *, numeric: bool = False) -> MatVa
     return variable
 
 
+def read_numbers(file: MatFile, key: str) -> np.ndarray:
+    """Read a variable that must hold numbers."""
+    require_variable(file, key, numeric=True)
+    return read_mat(file.path, [key])[key]
+
+
+def read_whole_numbers(file: MatFile, key: str) -> np.ndarray:
+    """Read a variable that must hold whole numbers, as one-dimensional int64."""
+    return whole_numbers(read_numbers(file, key), f"`{key}` of {file.path}")
+
+
 def whole_numbers(values: np.ndarray, subject: str) -> np.ndarray:
     """Return whole numbers, which MATLAB stores as doubles, as one-dimensional int64."""
     flat = values.ravel(order="F")

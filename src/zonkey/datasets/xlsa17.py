@@ -12,8 +12,15 @@ import numpy as np
 
 from ..core.labels import listed
 from ..core.prototypes import Prototypes
-from .dataset import DataError, Dataset, LazyMatrix, Split
-from .matlab import MatFile, describe_mat, read_mat, require_variable, whole_numbers
+from .dataset import DataError, Dataset, LazyMatrix, Split, as_data_error
+from .matlab import (
+    MatFile,
+    describe_mat,
+    read_mat,
+    read_numbers,
+    read_whole_numbers,
+    require_variable,
+)
 
 _CITATION = (
     "Y. Xian, C. H. Lampert, B. Schiele, Z. Akata: Zero-Shot Learning - A Comprehensive Evaluation "
@@ -126,10 +133,8 @@ def _display_name(name: str) -> str:
 
 def _class_numbers(file: MatFile, n: int) -> np.ndarray:
     """Return the position in `allclasses_names` of each sample, from 0."""
-    require_variable(file, "labels", numeric=True)
-    subject = f"`labels` of {file.path}"
-    numbers = whole_numbers(read_mat(file.path, ["labels"])["labels"], subject)
-    rule = f"{subject} must count the {n} `allclasses_names` from 1"
+    numbers = read_whole_numbers(file, "labels")
+    rule = f"`labels` of {file.path} must count the {n} `allclasses_names` from 1"
     if (numbers == 0).any():
         raise DataError(f"{rule}; got 0. They count from 0: add 1.")
     outside = numbers[(numbers < 1) | (numbers > n)]
@@ -150,7 +155,7 @@ def _features(file: MatFile, n: int) -> LazyMatrix:
         )
 
     def read() -> np.ndarray:
-        return np.ascontiguousarray(read_mat(file.path, ["features"])["features"].T)
+        return np.ascontiguousarray(read_numbers(file, "features").T)
 
     return LazyMatrix((n, variable.shape[0]), variable.dtype, read, str(file.path))
 
@@ -208,8 +213,7 @@ def _validation_classes(
         return classes, path.name
     for file in files:
         if {"train_loc", "val_loc"} <= file.variables.keys():
-            values = read_mat(file.path, ["train_loc", "val_loc"])
-            both = [_positions(values[key], key, file) for key in ("train_loc", "val_loc")]
+            both = [_positions(file, key) for key in ("train_loc", "val_loc")]
             # As published they contain all samples of `test_seen_loc` too.
             train, val = (labels[np.intersect1d(part, parts["train"])] for part in both)
             return np.setdiff1d(val, train), "train_loc and val_loc"
@@ -234,10 +238,8 @@ def read_parts(files: list[MatFile]) -> tuple[dict[str, np.ndarray], np.ndarray]
 
 
 def _read_parts_of(file: MatFile) -> dict[str, np.ndarray]:
-    for key in _LOCATIONS.values():
-        require_variable(file, key, numeric=True)
-    values = read_mat(file.path, [*_LOCATIONS.values(), "allclasses_names"])
-    names = values["allclasses_names"]
+    parts = {part: _positions(file, key) for part, key in _LOCATIONS.items()}
+    names = read_mat(file.path, ["allclasses_names"])["allclasses_names"]
     if names.dtype.kind != "U":
         raise DataError(
             f"`allclasses_names` of {file.path} must be a cell array of names; got "
@@ -249,12 +251,11 @@ def _read_parts_of(file: MatFile) -> dict[str, np.ndarray]:
             f"`allclasses_names` of {file.path} must name each class once; some are repeated. "
             "Rename them, or merge their columns."
         )
-    parts = {part: _positions(values[key], key, file) for part, key in _LOCATIONS.items()}
     return parts | {"allclasses_names": names}
 
 
-def _positions(values: np.ndarray, key: str, file: MatFile) -> np.ndarray:
-    locations = np.sort(whole_numbers(values, f"`{key}` of {file.path}"))
+def _positions(file: MatFile, key: str) -> np.ndarray:
+    locations = np.sort(read_whole_numbers(file, key))
     if locations.size and locations[0] < 1:
         raise DataError(
             f"`{key}` of {file.path} must count samples from 1; got {locations[0]}. Add 1 if it "
@@ -310,18 +311,15 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[
 
 
 def _prototypes(file: MatFile, key: str, names: np.ndarray) -> Prototypes:
-    require_variable(file, key, numeric=True)
-    matrix = read_mat(file.path, [key])[key]
+    matrix = read_numbers(file, key)
     if matrix.ndim != 2 or matrix.shape[1] != len(names):
         remedy = f"Transpose it: save {key}'." if matrix.shape[0] == len(names) else "Check both."
         raise DataError(
             f"`{key}` of {file.path} must have one column for each of the {len(names)} "
             f"`allclasses_names`; its shape is {matrix.shape}. {remedy}"
         )
-    try:
+    with as_data_error(f"`{key}` of {file.path} cannot be used: "):
         return Prototypes(names, matrix.T)
-    except ValueError as error:
-        raise DataError(f"`{key}` of {file.path} cannot be used: {error}") from None
 
 
 # Releases of the split
