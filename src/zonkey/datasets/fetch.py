@@ -8,7 +8,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from .dataset import DataError
@@ -216,13 +216,8 @@ def _is_complete(folder: Path, required: Sequence[str]) -> bool:
 
 def _require_harmless(member: zipfile.ZipInfo, archive: Path) -> None:
     """Refuse an entry that would be written outside the folder."""
-    name = member.filename.replace("\\", "/")
-    outside = (
-        ".." in PurePosixPath(name).parts
-        or PurePosixPath(name).is_absolute()
-        or PureWindowsPath(name).drive
-    )
-    if outside or stat.S_ISLNK(member.external_attr >> 16):
+    path = PureWindowsPath(member.filename)  # knows drives and both separators
+    if path.anchor or ".." in path.parts or stat.S_ISLNK(member.external_attr >> 16):
         raise DataError(
             f"The archive {archive} must hold plain files below its own folder; got the entry "
             f"{member.filename!r}. Do not use it: delete it and tell its distributor."

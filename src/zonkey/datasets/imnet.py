@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.prototypes import Prototypes
 from .dataset import DataError, Dataset, LazyMatrix, Split, as_data_error
-from .matlab import MatFile, describe_mat, read_numbers, read_whole_numbers, require_variable
+from .matlab import MatFile, describe_mat, read_numbers, read_whole_numbers, require_matrix
 
 _CITATION = (
     "E. Kodirov, T. Xiang, S. Gong: Semantic Autoencoder for Zero-Shot Learning. CVPR 2017; "
@@ -71,18 +71,17 @@ def load_imnet(folder: str | Path) -> Dataset:
 
 def holds_imnet(folder: Path) -> bool:
     """Whether a file in the folder has features as they are named in this release."""
-    paths = sorted(folder.glob("*.mat"))
-    return any({"X_tr", "X_te"} & describe_mat(path).variables.keys() for path in paths)
+    files = map(describe_mat, sorted(folder.glob("*.mat")))
+    return any({"X_tr", "X_te"} & file.variables.keys() for file in files)
 
 
 def _find(folder: Path) -> MatFile:
     """Return the file of the release."""
-    if not folder.exists():
-        raise DataError(f"{folder} does not exist. Pass the folder of the release.")
     paths = [folder] if folder.is_file() else sorted(folder.glob("*.mat"))
-    if not paths:
-        raise DataError(f"{folder} has no .mat file. Pass the folder of the release.")
     files = [describe_mat(path) for path in paths]
+    if not files:
+        found = "has no .mat file" if folder.exists() else "does not exist"
+        raise DataError(f"{folder} {found}. Pass the folder of the release.")
     return next((file for file in files if "X_tr" in file.variables), files[0])
 
 
@@ -91,12 +90,9 @@ def _numbered(side: str, labels: np.ndarray) -> np.ndarray:
 
 
 def _seen_prototypes(file: MatFile, y_train: np.ndarray) -> Prototypes:
+    n = len(y_train)
+    require_matrix(file, "S_tr", (n, None), f"one row for each of the {n} training labels")
     matrix = read_numbers(file, "S_tr")
-    if len(matrix) != len(y_train):
-        raise DataError(
-            f"`S_tr` of {file.path} must have one row for each of the {len(y_train)} training "
-            f"labels; its shape is {matrix.shape}. Transpose it if columns are samples."
-        )
     seen, first, number = np.unique(y_train, return_index=True, return_inverse=True)
     for start in range(0, len(matrix), _COMPARED_AT_A_TIME):
         block = slice(start, start + _COMPARED_AT_A_TIME)
@@ -110,17 +106,10 @@ def _seen_prototypes(file: MatFile, y_train: np.ndarray) -> Prototypes:
 
 
 def _features(file: MatFile, n: int, m: int) -> LazyMatrix:
-    train, test = (require_variable(file, key, numeric=True) for key in ("X_tr", "X_te"))
-    d = train.shape[-1]
-    for key, variable, rows in (("X_tr", train, n), ("X_te", test, m)):
-        if variable.shape != (rows, d):
-            remedy = "Use the labels of the same release."
-            if variable.shape[-1] == rows:
-                remedy = f"It is transposed: save {key}' instead."
-            raise DataError(
-                f"`{key}` of {file.path} must have one row for each of the {rows} labels, and as "
-                f"many columns as `X_tr`; its shape is {variable.shape}. {remedy}"
-            )
+    train = require_matrix(file, "X_tr", (n, None), f"one row for each of the {n} labels")
+    d = train.shape[1]
+    rule = f"one row for each of the {m} labels, and as many columns as `X_tr`"
+    test = require_matrix(file, "X_te", (m, d), rule)
     dtype = np.result_type(*(v.dtype for v in (train, test) if v.dtype is not None))
 
     def read() -> np.ndarray:

@@ -87,11 +87,6 @@ def read_features(
         The features, one sample per row.
     labels : ndarray of shape (n_samples,) or None
         Numbers or text, as stored. None if the file holds no labels.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be used.
     """
     require_one_source(labels, labels_key)
     arrays = stored_arrays(path)
@@ -427,11 +422,6 @@ def read_prototypes(path: str | Path, *, label_column: str | None = None) -> Pro
     -------
     Prototypes
         The vectors. Labels are text.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be used.
     """
     prototypes, _, problems = examine_prototypes(path, label_column)
     if prototypes is None or problems:

@@ -19,6 +19,7 @@ from .matlab import (
     read_mat,
     read_numbers,
     read_whole_numbers,
+    require_matrix,
     require_variable,
 )
 
@@ -144,15 +145,8 @@ def _class_numbers(file: MatFile, n: int) -> np.ndarray:
 
 
 def _features(file: MatFile, n: int) -> LazyMatrix:
-    variable = require_variable(file, "features", numeric=True)
-    if len(variable.shape) != 2 or variable.shape[1] != n:
-        remedy = "Use features and labels of one run."
-        if variable.shape[0] == n:
-            remedy = "They are transposed: save features' instead."
-        raise DataError(
-            f"`features` of {file.path} must have one column for each of the {n} labels; their "
-            f"shape is {variable.shape}. {remedy}"
-        )
+    rule = f"one column for each of the {n} labels"
+    variable = require_matrix(file, "features", (None, n), rule)
 
     def read() -> np.ndarray:
         return np.ascontiguousarray(read_numbers(file, "features").T)
@@ -311,15 +305,10 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[
 
 
 def _prototypes(file: MatFile, key: str, names: np.ndarray) -> Prototypes:
-    matrix = read_numbers(file, key)
-    if matrix.ndim != 2 or matrix.shape[1] != len(names):
-        remedy = f"Transpose it: save {key}'." if matrix.shape[0] == len(names) else "Check both."
-        raise DataError(
-            f"`{key}` of {file.path} must have one column for each of the {len(names)} "
-            f"`allclasses_names`; its shape is {matrix.shape}. {remedy}"
-        )
+    n = len(names)
+    require_matrix(file, key, (None, n), f"one column for each of the {n} `allclasses_names`")
     with as_data_error(f"`{key}` of {file.path} cannot be used: "):
-        return Prototypes(names, matrix.T)
+        return Prototypes(names, read_numbers(file, key).T)
 
 
 # Releases of the split
