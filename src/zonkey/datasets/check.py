@@ -30,7 +30,7 @@ from .tables import (
 )
 from .xlsa17 import load_xlsa17
 
-_BLOCK = 1 << 22  # entries processed at a time; a memory map is never read into memory at once
+_BLOCK = 1 << 22  # similarities that are computed at a time
 _ALIKE = 0.999  # cosine from which two prototypes are nearly equal
 _MOST_PAIRS = 1000  # similar prototypes that are examined
 
@@ -249,40 +249,36 @@ def _describe_features(X: np.ndarray, y: np.ndarray | None, file: str, report: R
     n, d = X.shape
     labels = y if y is not None and len(y) == n else np.zeros(n)
     report.facts.append(f"{file} has {n} samples of {d} features ({X.dtype}).")
-    low, high = np.full(d, np.inf), np.full(d, -np.inf)
-    norms = np.empty(n)
-    counting = np.full(d, n > 2)  # columns that increase by 1 from row to row
+    ranges = X.max(axis=0).astype(np.float64) - X.min(axis=0)
     first_of: dict[bytes, int] = {}  # first row with a content, by its hash
     repeats = conflicts = 0
-    step = max(1, _BLOCK // d)
-    for start in range(0, n, step):
-        block = np.ascontiguousarray(X[start : start + step])
-        rows = np.arange(start, start + len(block), dtype=np.float64)
-        counting &= (block - X[0].astype(np.float64) == rows[:, None]).all(axis=0)
-        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
-        norms[start : start + len(block)] = np.linalg.norm(block.astype(np.float64), axis=1)
-        for row, values in enumerate(block, start=start):
-            digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
-            other = first_of.setdefault(digest, row)
-            repeats += other != row
-            conflicts += labels[other] != labels[row]
-    constant = int((low == high).sum())
+    for row, values in enumerate(X):
+        digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
+        other = first_of.setdefault(digest, row)
+        repeats += other != row
+        conflicts += labels[other] != labels[row]
+    constant = int((ranges == 0).sum())
     if constant and n > 1:
         report.warnings.append(
             f"{constant} of {d} features in {file} are constant. They carry no information; you "
             "may drop them."
         )
-    if counting.any():
+    counts = np.arange(n, dtype=np.float64)
+    candidates = np.flatnonzero(ranges == n - 1) if n > 2 else ()
+    counting = [c for c in candidates if np.array_equal(X[:, c] - float(X[0, c]), counts)]
+    if counting:
         report.warnings.append(
-            f"Feature {int(np.argmax(counting)) + 1} of {file} counts the rows. Drop it: it says "
-            "nothing about a sample."
+            f"Feature {counting[0] + 1} of {file} counts the rows. Drop it: it says nothing about "
+            "a sample."
         )
     if repeats:
         labeled = f", {conflicts} of them with another label" if conflicts else ""
         report.warnings.append(
             f"{repeats} rows of {file} repeat an earlier row{labeled}. Check for copies."
         )
-    _describe_scale(norms, (high - low)[low < high], file, report)
+    # Not np.linalg.norm, which would copy a memory map.
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    _describe_scale(norms, ranges[ranges > 0], file, report)
 
 
 def _describe_scale(norms: np.ndarray, ranges: np.ndarray, file: str, report: Report) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
@@ -57,6 +58,12 @@ def as_data_error(about: str = "") -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise DataError(f"{about}{error}") from None
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a remedy for an unknown name: the nearest known one, if any is near."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"Did you mean {near[0]!r}?" if near else otherwise
 
 
 class LazyMatrix:

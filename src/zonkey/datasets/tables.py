@@ -279,9 +279,9 @@ class Table:
 
     labels: np.ndarray
     matrix: np.ndarray
-    columns: tuple[str, ...]
-    split: np.ndarray | None
     first_row: int
+    columns: tuple[str, ...] = ()
+    split: np.ndarray | None = None
 
 
 def examine_table(
@@ -314,7 +314,7 @@ def examine_table(
         marks = np.char.lower(np.char.strip(marks))
         problems += wrong
     columns = tuple(sheet.names[column] for column in kept)
-    return Table(labels, matrix, columns, marks, sheet.first_row), problems
+    return Table(labels, matrix, sheet.first_row, columns, marks), problems
 
 
 def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
@@ -434,24 +434,19 @@ def examine_prototypes(
 ) -> tuple[Prototypes | None, tuple[str, ...], list[str]]:
     """Return the usable prototypes of a file, its columns if it is a table, and all problems."""
     endings = (*TABLE_ENDINGS, ".json", *(end for end in ARRAY_ENDINGS if end != ".npy"))
-    columns: tuple[str, ...] = ()
-    problems: list[str] = []
     try:
         path = existing_file(path, endings)
         if path.suffix.lower() in TABLE_ENDINGS:
             table, problems = examine_table(path, "prototypes", label_column)
-            if table is None:
-                return None, (), problems
-            labels, matrix, first_row = table.labels, table.matrix, table.first_row
-            columns = table.columns
         elif path.suffix.lower() == ".json":
-            labels, matrix, problems = _read_json(path)
-            first_row = 1
+            table, problems = _read_json(path)
         else:
-            labels, matrix = _read_prototype_arrays(path)
-            first_row = 0
+            table, problems = _read_prototype_arrays(path), []
     except DataError as error:
         return None, (), [str(error)]
+    if table is None:
+        return None, (), problems
+    labels, matrix, first_row = table.labels, table.matrix, table.first_row
     problems += _repeated(labels, path, first_row)
     _, first = np.unique(labels, return_index=True)
     whole = first[np.isfinite(matrix[first]).all(axis=1) & (labels[first] != "")]
@@ -461,7 +456,8 @@ def examine_prototypes(
             f"Prototypes must be finite; row {row} of {path.name} holds NaN or infinity. Fill it "
             "in, or drop the class."
         ]
-    return (Prototypes(labels[whole], matrix[whole]) if len(whole) else None), columns, problems
+    prototypes = Prototypes(labels[whole], matrix[whole]) if len(whole) else None
+    return prototypes, table.columns, problems
 
 
 def _repeated(labels: np.ndarray, path: Path, first_row: int) -> list[str]:
@@ -478,7 +474,7 @@ def _repeated(labels: np.ndarray, path: Path, first_row: int) -> list[str]:
     return capped(lines, "classes with several prototypes")
 
 
-def _read_prototype_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _read_prototype_arrays(path: Path) -> Table:
     arrays = stored_arrays(path)
     chosen = pick_features(arrays, names=(*PROTOTYPE_KEYS, *FEATURE_KEYS))
     matrix = as_features(chosen, "Prototypes")
@@ -496,11 +492,11 @@ def _read_prototype_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
         )
     labels = label_strings(label_vector(found), found.source)
     # Not matrix.values(), which refuses NaN.
-    return labels, np.asarray(chosen.read(), dtype=matrix.dtype)
+    return Table(labels, np.asarray(chosen.read(), dtype=matrix.dtype), first_row=0)
 
 
-def _read_json(path: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Return labels, vectors and problems; an unusable vector becomes NaN."""
+def _read_json(path: Path) -> tuple[Table, list[str]]:
+    """Return labels and vectors, and all problems; an unusable vector becomes NaN."""
     try:
         # As pairs: a dict would silently keep the last of two equal labels.
         pairs = json.loads(read_text(path), object_pairs_hook=list)
@@ -527,7 +523,7 @@ def _read_json(path: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
                 f"in {path.name} {what}. Correct it, or drop the class."
             )
     labels = label_strings(np.array([label for label, _ in pairs], dtype=str), path.name)
-    return labels, matrix, capped(problems, "prototypes that are not such lists")
+    return Table(labels, matrix, 1), capped(problems, "prototypes that are not such lists")
 
 
 def _vector_problem(vector: Any, width: int) -> str | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
 from ..core.labels import listed
 from ..core.prototypes import Prototypes
-from .dataset import DataError, Dataset, LazyMatrix, Split, as_data_error
+from .dataset import DataError, Dataset, LazyMatrix, Split, as_data_error, did_you_mean
 from .matlab import (
     MatFile,
     describe_mat,
@@ -272,10 +271,9 @@ def class_list(path: Path, names: np.ndarray) -> np.ndarray:
     known = set(names.tolist())
     for name in classes:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            meant = f"Did you mean {close[0]!r}?" if close else "Correct it, or remove the line."
+            remedy = did_you_mean(name, known, "Correct it, or remove the line.")
             raise DataError(
-                f"{path} must name classes of `allclasses_names`; it names {name!r}. {meant}"
+                f"{path} must name classes of `allclasses_names`; it names {name!r}. {remedy}"
             )
     return np.unique(np.array(classes, dtype=names.dtype))
 
