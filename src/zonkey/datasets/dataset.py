@@ -503,7 +503,7 @@ class Dataset:
     __copy__ = __deepcopy__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the values: the file may not exist where they are unpickled."""
+        """Pickle the values, because the file may not exist on another machine."""
         content = (self.name, np.asarray(self.X), self.y, dict(self._spaces), self.split)
         words = {"license": self.license, "citation": self.citation}
         tables = {"class_names": dict(self.class_names), "about": dict(self.about)}
@@ -551,7 +551,7 @@ def _check_positions(part: str, positions: np.ndarray, n: int) -> None:
 
 
 def require_one_label_per_row(features: LazyMatrix, labels: np.ndarray, source: str = "") -> None:
-    """Refuse labels whose number differs from that of the features."""
+    """Refuse labels if there is not one for each row of the features."""
     n, d = features.shape
     if len(labels) == n:
         return

@@ -21,7 +21,7 @@ from .dataset import DataError
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_LONG_RUN = 8  # so many columns 0, 1, 2, ... are a heading and not a row of data
+_LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
 _MOST_NAMED = 8  # arrays that an error message names
 
 # First bytes of a file, and the endings that such a file may have. Long enough that no heading of
@@ -225,18 +225,17 @@ def _npy_arrays(path: Path) -> Iterator[StoredArray]:
 
 
 def _npz_arrays(path: Path) -> Iterator[StoredArray]:
+    def load(name: str) -> np.ndarray:
+        with np.load(path, allow_pickle=False) as file:
+            return file[name]
+
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if member.filename.endswith(".npy"):
                 with archive.open(member) as file:
                     shape, dtype = _npy_header(file, member.file_size)
                 name = member.filename.removesuffix(".npy")
-                yield StoredArray(name, shape, dtype, partial(_load_npz, path, name), path)
-
-
-def _load_npz(path: Path, name: str) -> np.ndarray:
-    with np.load(path, allow_pickle=False) as file:
-        return file[name]
+                yield StoredArray(name, shape, dtype, partial(load, name), path)
 
 
 def _npy_header(file: Any, size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -281,9 +280,10 @@ def _torch_arrays(path: Path) -> Iterable[StoredArray]:
             "objects, which are not loaded because they could run code. Save "
             '{"features": X, "labels": y}.'
         ) from None
-    if not isinstance(content, Mapping):
-        items = content if isinstance(content, tuple | list) else None
-        content = {"": content} if items is None else dict(enumerate(items))
+    if isinstance(content, tuple | list):
+        content = dict(enumerate(content))
+    elif not isinstance(content, Mapping):
+        content = {"": content}
     return [_torch_array(str(name), value, path) for name, value in content.items()]
 
 

@@ -49,7 +49,7 @@ Role = Literal["features", "prototypes"]
 
 
 def capped(lines: Sequence[str], kind: str, n: int | None = None) -> list[str]:
-    """Keep the first few lines and count the others, of n in all."""
+    """Keep the first few of n lines, by default all given ones, and count the others."""
     more = (len(lines) if n is None else n) - MOST_LISTED
     return [*lines[:MOST_LISTED], f"There are {more} more {kind}."] if more > 0 else list(lines)
 
@@ -91,10 +91,8 @@ def read_features(
     require_one_source(labels, labels_key)
     arrays = stored_arrays(path)
     features = as_features(pick_features(arrays, features_key))
-    if labels is not None:
-        found = read_labels(labels)
-    else:
-        found = pick_labels(arrays, len(features), labels_key)
+    n = len(features)
+    found = pick_labels(arrays, n, labels_key) if labels is None else read_labels(labels)
     if found is not None:
         require_one_label_per_row(features, found, Path(labels or path).name)
     return features, found
@@ -497,15 +495,12 @@ def _read_prototype_arrays(path: Path) -> Table:
 
 def _read_json(path: Path) -> tuple[Table, list[str]]:
     """Return labels and vectors, and all problems; an unusable vector becomes NaN."""
+    text, reason = read_text(path), "it is something else, or empty"
     try:
         # As pairs: a dict would silently keep the last of two equal labels.
-        pairs = json.loads(read_text(path), object_pairs_hook=list)
+        pairs = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, DataError):
-            raise
         pairs, reason = None, f"it cannot be read ({str(error)[:80]})"
-    else:
-        reason = "it is something else, or empty"
     if not isinstance(pairs, list) or not all(isinstance(p, tuple) for p in pairs) or not pairs:
         raise DataError(
             f"{path.name} must be a JSON object of vectors; {reason}. Write it as "

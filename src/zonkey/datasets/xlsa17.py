@@ -86,9 +86,9 @@ def load_xlsa17(
     stems = [semantics] if isinstance(semantics, str) else list(semantics)
     if not stems:
         raise DataError('`semantics` must name a file; got none. Pass semantics="att_splits".')
-    files = [describe_mat(_mat_path(folder, stem)) for stem in stems]
+    files = [_describe(folder, stem) for stem in stems]
     parts, names = read_parts(files)
-    file = describe_mat(_mat_path(folder, features))
+    file = _describe(folder, features)
     labels = names[_class_numbers(file, len(names))]
     for part, key in _LOCATIONS.items():
         if parts[part].size and parts[part][-1] >= len(labels):
@@ -122,8 +122,8 @@ def load_xlsa17(
     )
 
 
-def _mat_path(folder: Path, stem: str) -> Path:
-    return folder / f"{stem.removesuffix('.mat')}.mat"
+def _describe(folder: Path, stem: str) -> MatFile:
+    return describe_mat(folder / f"{stem.removesuffix('.mat')}.mat")
 
 
 def _display_name(name: str) -> str:
@@ -281,6 +281,7 @@ def class_list(path: Path, names: np.ndarray) -> np.ndarray:
 def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[str, Prototypes]:
     """Return prototypes by the name of their space, the default first."""
     spaces: dict[str, Prototypes] = {}
+    rule = f"one column for each of the {len(names)} `allclasses_names`"
     for file in files:
         stem = file.path.stem.removesuffix("_splits")
         require_variable(file, "att", numeric=True)
@@ -291,7 +292,9 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[
                     f"Rename {file.path.name}, or leave it out."
                 )
             if key in file.variables:
-                spaces[space] = _prototypes(file, key, names)
+                require_matrix(file, key, (None, len(names)), rule)
+                with as_data_error(f"`{key}` of {file.path} cannot be used: "):
+                    spaces[space] = Prototypes(names, read_numbers(file, key).T)
     if first is None:
         return spaces
     if first not in spaces:
@@ -300,13 +303,6 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[
             "them, or name its file in `semantics`."
         )
     return {first: spaces[first], **spaces}
-
-
-def _prototypes(file: MatFile, key: str, names: np.ndarray) -> Prototypes:
-    n = len(names)
-    require_matrix(file, key, (None, n), f"one column for each of the {n} `allclasses_names`")
-    with as_data_error(f"`{key}` of {file.path} cannot be used: "):
-        return Prototypes(names, read_numbers(file, key).T)
 
 
 # Releases of the split
