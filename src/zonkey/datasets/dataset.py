@@ -53,7 +53,7 @@ def noting(problems: list[str], *kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def as_data_error(about: str = "") -> Iterator[None]:
-    """Turn a refusal by `zonkey.core` into a DataError."""
+    """Turn an error of `zonkey.core` into a DataError."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -61,7 +61,7 @@ def as_data_error(about: str = "") -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return a remedy for an unknown name: the nearest known one, if any is near."""
+    """Suggest the most similar known name; if none is similar, return `otherwise`."""
     near = get_close_matches(name, list(known), n=1)
     return f"Did you mean {near[0]!r}?" if near else otherwise
 

@@ -314,7 +314,7 @@ def _wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) ->
     if both.size:
         return [
             f"Rows `val` must be whole classes; {listed(both)} of {file} have rows `train` too. "
-            "Mark all rows of a class alike."
+            "Give all rows of a class the same mark."
         ]
     return []
 

@@ -110,7 +110,7 @@ def require_one_source(labels: str | Path | None, labels_key: str | None) -> Non
 def pick_features(
     arrays: Sequence[StoredArray], key: str | None = None, names: Sequence[str] = FEATURE_KEYS
 ) -> StoredArray:
-    """Return the array of this key, else of a usual name, else the only matrix."""
+    """Return the array named `key`, else one with a usual name, else the only matrix."""
     found = pick_named(arrays, key, names, "features_key")
     if found is not None:
         return found
@@ -184,7 +184,7 @@ def read_labels(path: str | Path) -> np.ndarray:
 def pick_labels(
     arrays: Sequence[StoredArray], n_samples: int, key: str | None = None
 ) -> np.ndarray | None:
-    """Return the labels of this key, else of a usual name, else the only vector, if any."""
+    """Return the labels named `key`, else with a usual name, else the only vector, if any."""
     found = pick_named(arrays, key, _LABEL_KEYS, "labels_key")
     if found is not None:
         return label_vector(found)

@@ -97,7 +97,7 @@ def load_xlsa17(
                 f"{parts[part][-1] + 1}. Use features and splits of one data set."
             )
     seen, unseen = _checked_classes(folder, parts, names, labels)
-    val_classes, val_from = _validation_classes(folder, fold, files, parts, names, labels)
+    val_classes, val_from = _validation_classes(folder, fold, files, parts["train"], names, labels)
     name = folder.resolve().name
     version, told_by = split_version(name, parts)
     sizes = {part: len(positions) for part, positions in parts.items()}
@@ -181,9 +181,9 @@ def _validation_classes(
     folder: Path,
     fold: int,
     files: list[MatFile],
-    parts: dict[str, np.ndarray],
+    train: np.ndarray,
     names: np.ndarray,
-    labels: np.ndarray,
+    y: np.ndarray,
 ) -> tuple[np.ndarray, str]:
     """Return validation classes and their source: a class list, or else `val_loc`."""
     if fold not in (1, 2, 3):
@@ -196,7 +196,7 @@ def _validation_classes(
             f"{', '.join(map(str, there))}. Choose one of these."
         )
     classes = class_list(path, names)
-    foreign = np.setdiff1d(classes, labels[parts["train"]])
+    foreign = np.setdiff1d(classes, y[train])
     if foreign.size:
         raise DataError(
             f"{path.name} must list seen classes; {listed(foreign)} have no samples in "
@@ -208,8 +208,8 @@ def _validation_classes(
         if {"train_loc", "val_loc"} <= file.variables.keys():
             both = [_positions(file, key) for key in ("train_loc", "val_loc")]
             # As published they contain all samples of `test_seen_loc` too.
-            train, val = (labels[np.intersect1d(part, parts["train"])] for part in both)
-            return np.setdiff1d(val, train), "train_loc and val_loc"
+            y_train, y_val = (y[np.intersect1d(part, train)] for part in both)
+            return np.setdiff1d(y_val, y_train), "train_loc and val_loc"
     return classes, "none"
 
 
@@ -332,4 +332,4 @@ def split_version(name: str, parts: dict[str, np.ndarray]) -> tuple[str, str]:
         return "v2", f"fingerprint of {_DIGESTS_OF_V2[digest]}"
     if compare_sizes(name, {part: len(values) for part, values in parts.items()}) == "match":
         return "probably v1", "published sizes, and not the fingerprint of v2"
-    return "unknown", "nothing: no known fingerprint, name and sizes of no published data set"
+    return "unknown", "no known fingerprint, and no published name and sizes"
