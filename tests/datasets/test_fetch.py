@@ -233,7 +233,7 @@ def test_a_damaged_download_is_dropped_and_the_next_one_taken(get, server, tmp_p
 def test_a_damaged_archive_put_there_by_hand_is_told_and_not_deleted(get, tmp_path):
     file = tmp_path / "stripes.zip"
     file.write_bytes(damaged(ARCHIVE))
-    assert f"Extracting {file} to {tmp_path / 'stripes'} failed (Bad CRC-32" in refusal_of(get)
+    assert f"The archive {file} is damaged or incomplete" in refusal_of(get)
     assert names_in(tmp_path) == ["stripes.zip"]
 
 
@@ -400,7 +400,8 @@ def test_a_symbolic_link_is_refused(packed):
 @pytest.mark.parametrize("kept", [0, 100, 900, -1])
 def test_a_truncated_archive_is_refused(packed, kept):
     message = refused_extraction(*packed(zip_of(MEMBERS)[:kept]))
-    assert "If the archive is damaged, delete it and fetch it again" in message
+    assert "is damaged or incomplete" in message
+    assert message.endswith("Delete it and fetch it again.")
 
 
 def test_a_damaged_member_is_refused(packed):
@@ -417,7 +418,7 @@ def test_damage_in_compressed_data_is_refused(packed, tmp_path):
         start = opened.getinfo("bundle/data/A/one.txt").header_offset + 60
     content = bytearray(path.read_bytes())
     content[start : start + 30] = b"\xff" * 30
-    assert "If the archive is damaged" in refused_extraction(*packed(bytes(content)))
+    assert "is damaged or incomplete" in refused_extraction(*packed(bytes(content)))
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])

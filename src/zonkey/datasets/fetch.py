@@ -8,10 +8,11 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from .dataset import DataError
+from .readers import one_line, required_package
 from .registry import REGISTRY, Remote, find_remote
 
 _CHUNK = 1 << 16  # bytes
@@ -136,8 +137,6 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
     by_hand = f"or download the file by hand to {file}"
     try:
         yield
-    except DataError:
-        raise
     except requests.HTTPError as error:
         reply: Any = error.response
         raise DataError(
@@ -154,8 +153,8 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
             f"The data folder {file.parent} must be writable; it is not "
             f"({error.strerror or error}). Choose another, or set ZONKEY_DATA."
         ) from None
-    except ValueError as error:  # of pooch: the hash differs, or tqdm is missing
-        raise DataError(_reason(error)) from None
+    except ValueError as error:  # ours, or of pooch: the hash differs, or tqdm is missing
+        raise DataError(one_line(error)) from None
 
 
 def find_damage(archive: Path) -> str | None:
@@ -164,12 +163,8 @@ def find_damage(archive: Path) -> str | None:
         with zipfile.ZipFile(archive) as opened:
             damaged = opened.testzip()
     except Exception as error:  # damaged headers raise errors of many types
-        return _reason(error)
+        return one_line(error)
     return None if damaged is None else f"the entry {damaged!r} is damaged"
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 # Not pooch.Unzip: an interruption would leave half a folder, which looks complete.
@@ -195,10 +190,15 @@ def extract(archive: Path, folder: Path, members: str, required: Sequence[str] =
                         raise
     except DataError:
         raise
-    except Exception as error:  # damaged or encrypted archives raise errors of many types
+    except OSError as error:
         raise DataError(
-            f"Extracting {archive} to {target} failed ({_reason(error)}). If the archive is "
-            "damaged, delete it and fetch it again; else unpack it by hand."
+            f"Extracting {archive} to {target} failed ({error.strerror or error}). Check that the "
+            "archive is readable, and the folder writable."
+        ) from None
+    except Exception as error:  # damaged headers raise errors of many types
+        raise DataError(
+            f"The archive {archive} is damaged or incomplete, or not a plain zip file "
+            f"({one_line(error)}). Delete it and fetch it again."
         ) from None
 
 
@@ -216,13 +216,8 @@ def _is_complete(folder: Path, required: Sequence[str]) -> bool:
 
 def _require_harmless(member: zipfile.ZipInfo, archive: Path) -> None:
     """Refuse an entry that would be written outside the folder."""
-    name = member.filename.replace("\\", "/")
-    outside = (
-        ".." in PurePosixPath(name).parts
-        or PurePosixPath(name).is_absolute()
-        or PureWindowsPath(name).drive
-    )
-    if outside or stat.S_ISLNK(member.external_attr >> 16):
+    path = PureWindowsPath(member.filename)  # knows drives and both separators
+    if path.anchor or ".." in path.parts or stat.S_ISLNK(member.external_attr >> 16):
         raise DataError(
             f"The archive {archive} must hold plain files below its own folder; got the entry "
             f"{member.filename!r}. Do not use it: delete it and tell its distributor."
@@ -245,10 +240,4 @@ def _members_under(
 
 
 def _pooch() -> Any:
-    try:
-        import pooch
-    except ImportError:
-        raise ImportError(
-            'Fetching data needs pooch; install it with pip install "zonkey[data]".'
-        ) from None
-    return pooch
+    return required_package("pooch", "Fetching data")
