@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -97,7 +98,7 @@ def _fetch_archive(remote: Remote, folder: Path, progress: bool, timeout: float)
     level = logger.level
     logger.setLevel("ERROR")  # its log repeats our messages
     try:
-        with _one_line_failures(remote.url, file):
+        with _one_line_failures(remote.url, file), _locked(folder):
             options = {"fname": file.name, "path": folder, "downloader": download}
             pooch.retrieve(remote.url, remote.sha256, **options)
     finally:
@@ -130,6 +131,29 @@ def _download(pooch: Any, url: str, part: Path, progress: bool, timeout: float) 
 
 
 @contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time write partial files to a folder."""
+    try:
+        import fcntl
+    except ImportError:  # Windows cannot lock a folder
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network drives have no locks
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DataError(
+                    f"One process at a time can download to {folder}; another one does. Wait for it."
+                ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def _one_line_failures(url: str, file: Path) -> Iterator[None]:
     """Turn errors of pooch, the network and the disk into a one-line DataError."""
     import requests
@@ -149,9 +173,12 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
             f"run the same command again to resume, {by_hand}."
         ) from None
     except OSError as error:
+        remedy = "Choose another, or set ZONKEY_DATA."
+        if error.errno == errno.ENOSPC:
+            remedy = "Make room, then run the same command again to resume."
         raise DataError(
             f"The data folder {file.parent} must be writable; it is not "
-            f"({error.strerror or error}). Choose another, or set ZONKEY_DATA."
+            f"({error.strerror or error}). {remedy}"
         ) from None
     except ValueError as error:  # ours, or of pooch: the hash differs, or tqdm is missing
         raise DataError(one_line(error)) from None
@@ -204,7 +231,13 @@ def extract(archive: Path, folder: Path, members: str, required: Sequence[str] =
 
 def _is_complete(folder: Path, required: Sequence[str]) -> bool:
     """Whether a folder has all required files; False if it is empty, an error if it lacks some."""
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    try:
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    except OSError as error:
+        raise DataError(
+            f"The folder {folder} must be readable; it is not ({error.strerror}). Change its mode, "
+            "or set ZONKEY_DATA."
+        ) from None
     missing = " and ".join(name for name in required if name not in names)
     if names and missing:
         raise DataError(

@@ -17,7 +17,7 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadWarning
 
 from .dataset import DataError
-from .readers import reading
+from .readers import largest_exact, reading
 
 _HEADER = 128  # bytes
 _INTEGERS = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
@@ -156,6 +156,13 @@ def whole_numbers(values: np.ndarray, subject: str) -> np.ndarray:
                 f"{subject} must hold whole numbers; got {broken[0]:g}. Save positions or class "
                 "numbers, not measurements."
             )
+    limit = largest_exact(flat.dtype) if flat.dtype.kind == "f" else int(np.iinfo(np.int64).max)
+    beyond = flat[(flat > limit) | (flat < -limit)]
+    if beyond.size:
+        raise DataError(
+            f"{subject} must hold exact whole numbers; got {float(beyond[0]):.0f}, and "
+            f"{flat.dtype} is exact up to {limit} only. Count from 1, or save text."
+        )
     return flat.astype(np.int64)
 
 
