@@ -7,8 +7,7 @@ from dataclasses import fields
 from typing import Any, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
+from sklearn.base import clone
 
 from ..core.frame import BaseClasses
 from ..core.fusion import (
@@ -34,13 +33,14 @@ from ..validation import (
 )
 from .few_shot_task import EpisodeSettings, Learned, Shots, SupportSet, Task, learn_tasks
 from .learning import (
+    ProjectionLearner,
     SemanticMap,
     check_shared_parameters,
     remembered_map,
     restricted,
     warn_of_trouble,
 )
-from .scoring import LinearScores, ProbabilityMixin
+from .scoring import LinearScores
 from .zero_shot import ZeroShotClassifier
 
 # Parameters that the zero-shot model of the same novel classes shares.
@@ -52,7 +52,7 @@ _SHARED = (
 )
 
 
-class FewShotClassifier(ProbabilityMixin, BaseEstimator):
+class FewShotClassifier(ProjectionLearner):
     """Few-shot classification by competitive bidirectional projection learning.
 
     Base classes enter through their moments only: three matrices, gathered once. Each of several
@@ -464,9 +464,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         names = {field.name for field in fields(EpisodeSettings)} - derived.keys()
         return EpisodeSettings(**{name: getattr(self, name) for name in names}, **derived)
 
-    def _seed(self) -> int:
-        return check_random_state(self.random_state).randint(2**31 - 1)
-
     def _base_projection(self, base: BaseClasses | None) -> Solution:
         """Return W of the base classes alone, the prior of the class centers."""
         assert base is not None  # checked by `_checked_base`
@@ -494,9 +491,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
                 "in the support set and in the base, or a single base class. Pass a number."
             )
         return worth
-
-    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
-        return self._semantics.coordinates(prototypes.matrix)
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         if self.fusion_ is None:
@@ -539,10 +533,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
                 "which leaves nothing to learn from. Raise `alpha`, or pass `base`."
             )
         return base
-
-    def _mu(self) -> float:
-        """Return the weight of the push, which only "second-best" has."""
-        return self.mu if self.competition == "second-best" else 0.0
 
     def _check_parameters(self) -> None:
         check_option("synthesis", self.synthesis, ("support", "base", None))

@@ -7,8 +7,6 @@ from typing import Any, Self, cast
 
 import numpy as np
 from array_api_compat import device
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
 from ..core.algorithm1 import Competition, Course, Rule, learn
 from ..core.entropy import EntropyObjective, minimize_entropy
@@ -28,14 +26,19 @@ from ..validation import (
     validate_samples,
 )
 from .calibration import calibrate
-from .learning import check_shared_parameters, mapped_classes, warn_of_trouble
-from .scoring import LinearScores, ProbabilityMixin
+from .learning import (
+    ProjectionLearner,
+    check_shared_parameters,
+    mapped_classes,
+    warn_of_trouble,
+)
+from .scoring import LinearScores
 
 _DIRECTIONS = ("both", "forward", "reverse")
 _RESERVE = 64  # raw samples kept per class, so that the perturbed ones vary between classes
 
 
-class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
+class ZeroShotClassifier(ProjectionLearner):
     """Zero-shot classification by competitive bidirectional projection learning.
 
     The model learns a projection W between a semantic space and the feature space from labeled
@@ -502,9 +505,6 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
         drawn = base.remembered(key, raw)
         return perturbed(drawn, W, *placed, rho=self.rho, scaling=self.scaling)
 
-    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
-        return self._semantics.coordinates(prototypes.matrix)
-
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         if not self._in_semantic_space:
             return super()._linear_scores(known, dtype)
@@ -516,13 +516,6 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
 
     def _synthesizes(self) -> bool:
         return self.direction == "both" and self.synthesis is not None
-
-    def _mu(self) -> float:
-        """Return the weight of the push, which only "second-best" has."""
-        return self.mu if self.competition == "second-best" else 0.0
-
-    def _seed(self) -> int:
-        return check_random_state(self.random_state).randint(2**31 - 1)
 
     def _check_parameters(self) -> None:
         check_option("direction", self.direction, _DIRECTIONS)
