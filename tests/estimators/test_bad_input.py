@@ -120,7 +120,7 @@ def test_a_prototype_of_another_dimension_than_the_model(model):
             call({"class new": SHORT})
     with refused(ValueError, "must have the 5 dimensions", "got 4", "same semantic space"):
         model.project(SHORT)
-    with refused(ValueError, "must form a matrix", "got shape (1, 5, 2)", "Pass"):
+    with refused(ValueError, "must form a nonempty matrix", "got shape (1, 5, 2)", "Pass"):
         model.project(np.ones((1, 5, 2)))
 
 
@@ -151,7 +151,7 @@ def test_prototypes_that_are_not_numbers():
 
 
 def test_no_prototypes_at_all():
-    with refused(ValueError, "neither of them 0", "got shape (0, 0)", "Pass at least one"):
+    with refused(ValueError, "nonempty matrix", "got shape (0, 0)", "Pass at least one"):
         prepared(prototypes={}).fit(P.X, P.y)
 
 

@@ -25,9 +25,11 @@ CONFIGURATIONS = [
 # scikit-learn's checks of a zero-shot classifier.
 REPRESENTATIVE = [
     ZeroShotClassifier(),
+    ZeroShotClassifier(direction="forward"),
     ZeroShotClassifier(forward_weight=0.0, weight_per="class", **LIFTED),
     FewShotClassifier(n_episodes=2),
     FewShotClassifier(synthesis=None, competition="assigned", weight_per="class", **LIFTED),
+    NearestSupport("sample"),
     NearestSupport("mean"),
     ZeroShotSearchCV(ZeroShotClassifier(), {"alpha": [0.0, 0.1]}, cv=2),
 ]

@@ -96,7 +96,7 @@ def test_features_of_another_encoder(wrap):
 
 
 def test_moments_of_no_sample():
-    with refused(ValueError, "seen no sample yet", "update(X, y)"):
+    with refused(ValueError, "have no samples yet", "update(X, y)"):
         prepared(base=Moments(P.prototypes)).fit(X, Y)
 
 

@@ -113,7 +113,7 @@ def test_moments_without_samples_to_perturb_are_refused():
     moments = prepared(synthesis=None).gather(P.X, P.y)
     with pytest.raises(ValueError, match=r"keep none of class 'class 00' \(n_reserve=0\).*Gather"):
         prepared().fit_moments(moments)
-    with pytest.raises(ValueError, match="seen no sample yet"):
+    with pytest.raises(ValueError, match="have no samples yet"):
         prepared().fit_moments(Moments(P.prototypes))
 
 

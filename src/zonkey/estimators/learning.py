@@ -1,4 +1,4 @@
-"""What zero-shot and few-shot learning share: semantic map, probabilities, checks and warnings.
+"""What zero-shot and few-shot learning share: semantic map, parameter checks and warnings.
 
 A prototype may be transformed first (power, centering, unit length) and then lifted by a kernel.
 Both are learned from the prototypes of the seen classes alone, so the same map serves classes that
@@ -25,10 +25,9 @@ from ..core.frame import BaseClasses
 from ..core.kernels import KERNELS, Lift
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
-from ..linalg.arrays import Array, namespace
 from ..linalg.sylvester import Status
 from ..validation import check_count, check_interval, check_option, is_auto
-from .scoring import NearestPrototypeMixin, softmax
+from .scoring import ProbabilityMixin
 
 T = TypeVar("T")
 
@@ -90,58 +89,13 @@ class SemanticMap:
         return Prototypes(prototypes.labels, self.coordinates(prototypes.matrix))
 
 
-class ProjectionLearner(NearestPrototypeMixin, BaseEstimator):
-    """What the zero-shot and the few-shot classifier share, besides `NearestPrototypeMixin`.
-
-    Probabilities, rejection, a prior of seen classes, and mapped prototypes. The estimator has the
-    parameters below, and sets `temperature_` and `_semantics` in `fit`.
-    """
+class ProjectionLearner(ProbabilityMixin, BaseEstimator):
+    """Base class of the zero-shot and the few-shot classifier; `fit` sets `_semantics`."""
 
     competition: str | None
     mu: float
     random_state: Any
-    seen_prior: float | None
-    temperature: Any
-    reject_below: float | None
-    reject_label: Any
-
-    temperature_: float
     _semantics: SemanticMap
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each candidate.
-
-        It is the softmax of the scores divided by the temperature, which ``temperature="auto"``
-        fits to held-out classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_candidates)
-            Probabilities, columns in the order of `classes_`.
-        """
-        X = self._validated(X)
-        temperature = self._decision.temperature
-        blocks = [softmax(scores, temperature) for scores in self._score_blocks(X)]
-        return namespace(X).concat(blocks)
-
-    def _rule(self) -> dict[str, Any]:
-        return {
-            **super()._rule(),
-            "temperature": self.temperature_,
-            "reject_below": self.reject_below,
-            "reject_label": self.reject_label,
-        }
-
-    def _penalty(self) -> float:
-        if self.seen_prior is None:
-            return self.seen_penalty_
-        odds = self.seen_prior / (1 - self.seen_prior)
-        return self.seen_penalty_ - self.temperature_ * float(np.log(odds))
 
     def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
         return self._semantics.coordinates(prototypes.matrix)
@@ -152,11 +106,6 @@ class ProjectionLearner(NearestPrototypeMixin, BaseEstimator):
 
     def _seed(self) -> int:
         return check_random_state(self.random_state).randint(2**31 - 1)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        return tags
 
 
 def mapped_classes(

@@ -428,7 +428,7 @@ class NearestPrototypeMixin(ScoresMixin):
         best, highest = [], []
         for scores in self._score_blocks(X):
             best.append(xp.argmax(scores, axis=1))
-            highest.append(xp.max(softmax(scores, decision.temperature), axis=1))
+            highest.append(xp.max(_softmax(scores, decision.temperature), axis=1))
         predicted = labels_at(decision.labels, xp.concat(best))
         return decision.rejected(predicted, xp.concat(highest) < decision.reject_below)
 
@@ -438,6 +438,60 @@ class NearestPrototypeMixin(ScoresMixin):
                 f"Prototypes must have the {self.prototypes_.n_dimensions} dimensions of the "
                 f"training prototypes; got {k}. Use vectors of the same semantic space."
             )
+
+
+class ProbabilityMixin(NearestPrototypeMixin):
+    """Probabilities, rejection and a prior of seen classes, in any array library.
+
+    The estimator also has the parameters below, and sets `temperature_` in `fit`.
+    """
+
+    seen_prior: float | None
+    temperature: Any
+    reject_below: float | None
+    reject_label: Any
+
+    temperature_: float
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each candidate.
+
+        It is the softmax of the scores divided by the temperature, which ``temperature="auto"``
+        fits to held-out classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_candidates)
+            Probabilities, columns in the order of `classes_`.
+        """
+        X = self._validated(X)
+        temperature = self._decision.temperature
+        blocks = [_softmax(scores, temperature) for scores in self._score_blocks(X)]
+        return namespace(X).concat(blocks)
+
+    def _rule(self) -> dict[str, Any]:
+        return {
+            **super()._rule(),
+            "temperature": self.temperature_,
+            "reject_below": self.reject_below,
+            "reject_label": self.reject_label,
+        }
+
+    def _penalty(self) -> float:
+        if self.seen_prior is None:
+            return self.seen_penalty_
+        odds = self.seen_prior / (1 - self.seen_prior)
+        return self.seen_penalty_ - self.temperature_ * float(np.log(odds))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
 
 
 def chosen_labels(
@@ -524,8 +578,7 @@ def _device_one_by_one(scores: Array, k: int) -> Array | None:
     return None if bool(xp.any(xp.max(scores, axis=1) == -xp.inf)) else xp.concat(best, axis=1)
 
 
-def softmax(scores: Array, temperature: float) -> Array:
-    """Return the probabilities of the classes from their scores, in new memory."""
+def _softmax(scores: Array, temperature: float) -> Array:
     xp = namespace(scores)
     scores = scores - xp.max(scores, axis=1, keepdims=True)
     scores /= temperature
