@@ -132,13 +132,7 @@ class Run:
                 "Pass the labels of the same samples."
             )
         self.classes = np.unique(as_labels(classes, "classes"))
-        self.seed = self.checked(minimum=0, random_state=random_state)["random_state"]
-
-    def checked(self, *, minimum: int = 1, **counts: Any) -> dict[str, int]:
-        """Return counts of at least `minimum` as plain integers."""
-        for name, value in counts.items():
-            check_count(name, value, minimum)
-        return {name: int(value) for name, value in counts.items()}
+        self.seed = check_count("random_state", random_state, 0)
 
     def samples(self, positions: np.ndarray) -> Array:
         """Return the samples at these positions, on the device of X."""
