@@ -215,8 +215,7 @@ def recommended(
     >>> [name for name, _ in model.estimator.steps]
     ['power', 'whiten', 'unit', 'classify']
     """
-    precomputed = parameters.get("kernel") == "precomputed"
-    if precomputed:
+    if parameters.get("kernel") == "precomputed":
         parameters = {"prototype_transformer": None, **parameters}
     classifier = ZeroShotClassifier(
         Prototypes.coerce(prototypes),
@@ -224,7 +223,7 @@ def recommended(
         random_state=random_state,
         **{
             **REGRESSION,
-            "prototype_transformer": None if precomputed else prototype_transformer(),
+            "prototype_transformer": prototype_transformer(),
             "seen_penalty": "auto",
             "temperature": "auto",
             **parameters,
