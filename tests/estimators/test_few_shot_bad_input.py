@@ -108,7 +108,7 @@ def test_samples_of_base_classes_wanted_and_no_base():
 def test_samples_of_base_classes_wanted_and_none_kept():
     moments = Moments.from_arrays(P.X, P.y, P.prototypes, n_reserve=0)
     for base in (moments, BaseClasses(moments)):
-        expected = 'synthesis="base" needs a raw sample of every base class'
+        expected = "Synthesis needs a raw sample of every seen class"
         with refused(ValueError, expected, "'class 00'", "(n_reserve=0)", "larger `n_reserve`"):
             prepared(base=base, synthesis="base").fit(X, Y)
         for synthesis in ("support", None):

@@ -36,20 +36,16 @@ from .learning import (
     ProjectionLearner,
     SemanticMap,
     check_shared_parameters,
-    remembered_map,
+    mapped_classes,
+    require_samples,
     restricted,
     warn_of_trouble,
 )
 from .scoring import LinearScores
 from .zero_shot import ZeroShotClassifier
 
-# Parameters that the zero-shot model of the same novel classes shares.
-_SHARED = (
-    *("competition", "rho", "alpha", "mu", "beta", "n_neighbors", "scaling", "forward_weight"),
-    *("weight_per", "kernel", "gamma", "degree", "coef0", "prototype_transformer"),
-    *("tie_tol", "max_iter", "tol"),
-    *("seen_penalty", "seen_prior", "temperature", "reject_below", "reject_label"),
-)
+# Parameters that mean something else in the zero-shot model of the same novel classes.
+_NOT_SHARED = {"prototypes", "synthesis", "n_synthetic", "candidates", "random_state"}
 
 
 class FewShotClassifier(ProjectionLearner):
@@ -324,13 +320,19 @@ class FewShotClassifier(ProjectionLearner):
             labels, codes = encoded(y, X)
             check_classes(y if is_device_array(y) else labels)
             base = self._checked_base(of_all, X)
-            known = _joined_prototypes(given, base, labels)
-            if base is not None:
-                _require_disjoint(base, labels)
-            semantics, base = self._lifted(known, labels, base)
-            Y_u = semantics.coordinates(known.subset(labels).matrix).astype(np.float64)
-            supports.append(SupportSet(X, codes, labels, known, semantics, Y_u, base))
+            supports.append(self._support_set(X, codes, labels, given, base))
         return supports
+
+    def _support_set(
+        self, X: Array, codes: Array, labels: np.ndarray, given: Any, base: BaseClasses | None
+    ) -> SupportSet:
+        """Return a support set with mapped prototypes."""
+        known = _joined_prototypes(given, base, labels)
+        if base is not None:
+            _require_disjoint(base, labels)
+        semantics, base = self._lifted(known, labels, base)
+        Y_u = semantics.coordinates(known.subset(labels).matrix).astype(np.float64)
+        return SupportSet(X, codes, labels, known, semantics, Y_u, base)
 
     def _settle(self, support: SupportSet, learned: Learned) -> Self:
         """Set the fitted attributes."""
@@ -372,12 +374,9 @@ class FewShotClassifier(ProjectionLearner):
         X, y = check_labeled(self, X, y)
         _require_samples_like(base, X)
         novel, codes = encoded(y, X)
-        _require_disjoint(base, novel)
-        known = _joined_prototypes(self.prototypes, base, novel)
-        semantics, base = self._lifted(known, novel, base)
-        W = self._base_projection(base).value
-        Y = semantics.coordinates(known.subset(novel).matrix).astype(np.float64)
-        prior = placed_like(Y, W) @ namespace(W).matrix_transpose(W)
+        support = self._support_set(X, codes, novel, self.prototypes, base)
+        W = self._base_projection(support.base).value
+        prior = placed_like(support.Y_u, W) @ namespace(W).matrix_transpose(W)
         shots = Shots.of(X, codes, novel)
         worth = prototype_worth(prior, shots.means, shots.counts, shots.variance(X, codes))
         if np.isnan(worth):
@@ -414,7 +413,8 @@ class FewShotClassifier(ProjectionLearner):
         labels = np.unique(as_labels(classes))
         _require_disjoint(base, labels)
         known = _joined_prototypes(self.prototypes, base, labels)
-        parameters = {name: getattr(self, name) for name in _SHARED}
+        shared = ZeroShotClassifier().get_params(deep=False).keys() - _NOT_SHARED
+        parameters = {n: v for n, v in self.get_params(deep=False).items() if n in shared}
         taking_part = np.concatenate([base.prototypes.labels, labels])
         return ZeroShotClassifier(
             restricted(known, taking_part, self.kernel),
@@ -430,20 +430,12 @@ class FewShotClassifier(ProjectionLearner):
         """Return the map of prototypes, and the base classes under mapped prototypes."""
         if base is None:
             return SemanticMap.of(self, known, novel), None
-
-        def learned() -> tuple[SemanticMap, BaseClasses]:
-            semantics = SemanticMap.of(self, known, base.prototypes.labels)
-            moments = base.moments.with_prototypes(semantics.apply(base.prototypes))
-            per = cast(WeightPer, self.weight_per)
-            twin = base if base.per == per else None
-            return semantics, BaseClasses(moments, per, twin=twin)
-
         plain = (None, None, base.per)
         if (self.kernel, self.prototype_transformer, self.weight_per) == plain:
             return SemanticMap(None, None, None), base
         # The columns of a precomputed kernel depend on the known classes.
         columns = known.labels if self.kernel == "precomputed" else None
-        return remembered_map(self, base, columns, learned)
+        return mapped_classes(self, known, base, classes=base.prototypes, key=columns)
 
     def _projections(self, supports: list[SupportSet], seeds: list[int]) -> list[Learned]:
         """Return what is learned from each support set, and warn of trouble."""
@@ -516,7 +508,7 @@ class FewShotClassifier(ProjectionLearner):
                     f"{place_of(X)}. Pass a number, such as `worth_of_prototypes` gives."
                 )
             if self.synthesis == "base":
-                _require_samples(base)
+                require_samples(base, 'synthesis="support"')
         elif self.fusion is not None:
             raise ValueError(
                 "`fusion` requires base classes, which the projection is learned from; "
@@ -591,19 +583,6 @@ def _require_disjoint(base: BaseClasses, novel: np.ndarray) -> None:
         raise ValueError(
             f"Novel classes must not be among the base classes; {listed(overlap)} came in "
             "both. Leave them out of the base moments, or out of the support set."
-        )
-
-
-def _require_samples(base: BaseClasses) -> None:
-    """Reject base classes without a raw sample to perturb."""
-    labels = base.prototypes.labels
-    kept = [base.moments.samples_of(label).shape[0] for label in labels.tolist()]
-    empty = labels[[n == 0 for n in kept]]
-    if empty.size:
-        raise ValueError(
-            'synthesis="base" needs a raw sample of every base class; the moments keep none of '
-            f"{listed(empty)} (n_reserve={base.moments.n_reserve}). Gather them again with a "
-            'larger `n_reserve`, or use synthesis="support".'
         )
 
 

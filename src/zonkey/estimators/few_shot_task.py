@@ -6,7 +6,7 @@ Episodes of tasks of the same shape run together, as many at a time as memory al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -222,20 +222,13 @@ def learn_tasks(
         groups.setdefault(shape, []).append(i)
     found: dict[int, Learned] = {}
     for members in groups.values():
-        for part in _parts(settings, tasks, members):
+        first = tasks[members[0]]
+        number = max(1, _budget(first) // (settings.size(first) * settings.n_distinct))
+        for start in range(0, len(members), number):
+            part = members[start : start + number]
             own = _learn_together(settings, [tasks[i] for i in part], [seeds[i] for i in part])
             found.update(zip(part, own, strict=True))
     return [found[i] for i in range(len(tasks))]
-
-
-def _parts(
-    settings: EpisodeSettings, tasks: Sequence[Task], members: list[int]
-) -> Iterator[list[int]]:
-    """Yield tasks whose episodes fit into memory together."""
-    first = tasks[members[0]]
-    number = max(1, _budget(first) // (settings.size(first) * settings.n_distinct))
-    for start in range(0, len(members), number):
-        yield members[start : start + number]
 
 
 def _budget(task: Task) -> int:

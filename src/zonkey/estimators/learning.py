@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pickle import PicklingError
-from typing import Any, TypeVar
+from typing import Any
 
 import joblib
 import numpy as np
@@ -23,13 +23,12 @@ from sklearn.utils import check_random_state
 
 from ..core.frame import BaseClasses
 from ..core.kernels import KERNELS, Lift
+from ..core.labels import listed
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
 from ..linalg.sylvester import Status
 from ..validation import check_count, check_interval, check_option, is_auto
 from .scoring import ProbabilityMixin
-
-T = TypeVar("T")
 
 # From `warnings.warn` to the caller of `fit`, if `fit` calls the caller of `warn_of_trouble`.
 _STACK = 4
@@ -108,40 +107,52 @@ class ProjectionLearner(ProbabilityMixin, BaseEstimator):
         return check_random_state(self.random_state).randint(2**31 - 1)
 
 
-def mapped_classes(
-    estimator: Any, known: Prototypes, source: Moments | BaseClasses
-) -> tuple[SemanticMap, BaseClasses]:
-    """Return the map of the known prototypes, and the seen classes under mapped prototypes.
+def moments_of(source: Moments | BaseClasses) -> Moments:
+    """Return the moments themselves, or those of base classes."""
+    return source.moments if isinstance(source, BaseClasses) else source
 
-    The decomposition of a given `BaseClasses` is reused if possible.
+
+def mapped_classes(
+    estimator: Any, known: Prototypes, source: Moments | BaseClasses, classes: Prototypes, key: Any
+) -> tuple[SemanticMap, BaseClasses]:
+    """Return the map of the known prototypes, and the seen classes under mapped `classes`.
+
+    The decomposition of a given `BaseClasses` is reused if possible, and so is an earlier result
+    for the same semantic parameters and `key`.
     """
-    shared = source if isinstance(source, BaseClasses) else None
-    moments = source if isinstance(source, Moments) else source.moments
-    per = estimator.weight_per
-    twin = shared if shared is not None and shared.per == per else None
+    moments, per = moments_of(source), estimator.weight_per
+    twin = source if isinstance(source, BaseClasses) and source.per == per else None
 
     def learned() -> tuple[SemanticMap, BaseClasses]:
         semantics = SemanticMap.of(estimator, known, moments.seen_labels)
-        lifted = semantics.apply(known)
+        lifted = semantics.apply(classes)
         same = lifted is moments.prototypes or lifted == moments.prototypes
         if same and twin is not None:
             return semantics, twin
         under = moments if same else moments.with_prototypes(lifted)
         return semantics, BaseClasses(under, per, twin=twin)
 
-    if shared is None:
+    if isinstance(source, Moments):
         return learned()
-    return remembered_map(estimator, shared, [known.labels, known.matrix], learned)
-
-
-def remembered_map(estimator: Any, base: BaseClasses, of_what: Any, learned: Callable[[], T]) -> T:
-    """Return what `learned` returned before for the same semantic parameters and `of_what`."""
     names = ("kernel", "gamma", "degree", "coef0", "prototype_transformer", "weight_per")
     try:
-        key = joblib.hash([[getattr(estimator, name) for name in names], of_what])
+        key = joblib.hash([[getattr(estimator, name) for name in names], key])
     except PicklingError:  # a lambda, for instance, has no key
         return learned()
-    return base.remembered(key, learned)
+    return source.remembered(key, learned)
+
+
+def require_samples(base: BaseClasses, remedy: str) -> None:
+    """Reject seen classes without a raw sample to perturb."""
+    labels = base.prototypes.labels
+    kept = [base.moments.samples_of(label).shape[0] for label in labels.tolist()]
+    empty = labels[[n == 0 for n in kept]]
+    if empty.size:
+        raise ValueError(
+            "Synthesis needs a raw sample of every seen class; the moments keep none of "
+            f"{listed(empty)} (n_reserve={base.moments.n_reserve}). Gather them again with a "
+            f"larger `n_reserve`, or use {remedy}."
+        )
 
 
 def require_square(prototypes: Prototypes) -> None:

@@ -30,6 +30,8 @@ from .learning import (
     ProjectionLearner,
     check_shared_parameters,
     mapped_classes,
+    moments_of,
+    require_samples,
     warn_of_trouble,
 )
 from .scoring import LinearScores
@@ -341,7 +343,7 @@ class ZeroShotClassifier(ProjectionLearner):
                 f"`fit_moments` takes Moments; got {type(moments).__name__}. Use fit(X, y) for raw "
                 "samples, or Moments(prototypes).update(X, y)."
             )
-        gathered = _moments_of(moments)
+        gathered = moments_of(moments)
         known = gathered.prototypes
         if self.prototypes is not None:
             known = Prototypes.coerce(self.prototypes)
@@ -373,11 +375,6 @@ class ZeroShotClassifier(ProjectionLearner):
         """Whether the weights of a fit involve A0, the scatter of the features."""
         return self._forward() > 0
 
-    def _needs_scatter(self) -> bool:
-        # A0 is the most expensive sum of a fit. Without weight on the forward error, only
-        # competition reads it, for the objective.
-        return self.uses_scatter or self._synthesizes()
-
     def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, dict[str, float]]:
         self._check_parameters()
         X, y = validate_labeled(self, X, y)
@@ -390,9 +387,11 @@ class ZeroShotClassifier(ProjectionLearner):
         check_classes(labels)
         given = self.prototypes
         known = Prototypes.one_hot(distinct(labels)) if given is None else Prototypes.coerce(given)
-        # Raw samples are needed for synthesis only.
+        # Raw samples are needed for synthesis only. A0 is the most expensive sum of a fit. Without
+        # weight on the forward error, only competition reads it, for the objective.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
-        options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": self._needs_scatter()}
+        scatter = self.uses_scatter or self._synthesizes()
+        options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": scatter}
         return Moments.from_arrays(X, labels, known, **options)
 
     def _calibrated(self, X: Any, y: Any) -> dict[str, float]:
@@ -420,10 +419,12 @@ class ZeroShotClassifier(ProjectionLearner):
         *,
         unlabeled: Array | None = None,
     ) -> Self:
-        moments = _moments_of(source)
+        moments = moments_of(source)
         seen = moments.seen_labels
         self._candidate_labels(known, seen)  # fails early
-        semantics, base = mapped_classes(self, known, source)
+        semantics, base = mapped_classes(
+            self, known, source, classes=known, key=[known.labels, known.matrix]
+        )
         competes = self._synthesizes() and len(base.moments.unseen_labels)
         # A single equation has a cheaper solver than the decomposition that several share.
         several = competes or isinstance(source, BaseClasses)
@@ -493,8 +494,9 @@ class ZeroShotClassifier(ProjectionLearner):
         seed = self._seed()
 
         def raw() -> Synthesized:
+            require_samples(base, "synthesis=None")
             labels = base.prototypes.labels.tolist()
-            samples = [_samples_of(base.moments, label) for label in labels]
+            samples = [base.moments.samples_of(label) for label in labels]
             rng = np.random.default_rng(seed)
             drawn = raw_material(Y_u, Y_s, samples, **settings, rng=rng)
             features = namespace(W).astype(drawn.features, W.dtype)
@@ -536,22 +538,7 @@ def _print_step(step: int, objective: float, change: float) -> None:
     )
 
 
-def _moments_of(source: Moments | BaseClasses) -> Moments:
-    return source.moments if isinstance(source, BaseClasses) else source
-
-
 def _unseen(base: BaseClasses) -> np.ndarray:
     """Return the prototypes of the classes without a sample."""
     prototypes = base.moments.prototypes
     return prototypes.matrix[base.moments.counts == 0].astype(np.float64)
-
-
-def _samples_of(moments: Moments, label: Any) -> Array:
-    samples = moments.samples_of(label)
-    if not samples.shape[0]:
-        raise ValueError(
-            "Synthesis needs a raw sample of every seen class; the moments keep none of class "
-            f"{label!r} (n_reserve={moments.n_reserve}). Gather them again with a larger "
-            "`n_reserve`, or use synthesis=None."
-        )
-    return samples

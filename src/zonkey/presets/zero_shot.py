@@ -230,7 +230,13 @@ def recommended(
         },
     )
     pipeline = Pipeline([*preprocessing().steps, ("classify", classifier)])
-    full = (STEPS, *([_of_classifier(part) for part in grid] for grid in open_grids(parameters)))
+    full = (
+        STEPS,
+        *(
+            [{f"classify__{name}": values for name, values in part.items()} for part in grid]
+            for grid in open_grids(parameters)
+        ),
+    )
     folds = ClassKFold(5, shuffle=True, random_state=random_state) if cv is None else cv
     grid = full if param_grid is None else param_grid
     return ZeroShotSearchCV(pipeline, grid, cv=folds, n_jobs=n_jobs, verbose=verbose)
@@ -251,10 +257,6 @@ def open_grids(given: dict[str, Any]) -> list[list[dict[str, list[Any]]]]:
         for grid in (kernels, [PROTOTYPES])
     ]
     return [[part for part in grid if part] or [{}] for grid in left]
-
-
-def _of_classifier(grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    return {f"classify__{name}": values for name, values in grid.items()}
 
 
 def preprocessing() -> Pipeline:
