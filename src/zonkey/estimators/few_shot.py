@@ -443,7 +443,7 @@ class FewShotClassifier(ProjectionLearner):
             initial = [self._base_projection(support.base) for support in supports]
             learned = [Learned(one.value, 0, np.empty(0), {one.status}) for one in initial]
         else:
-            tasks = [Task.of(s.X, s.codes, s.Y_u, s.base) for s in supports]
+            tasks = [Task.of(support) for support in supports]
             learned = learn_tasks(self._episode_settings(), tasks, seeds)
         # In the order of their definition, so that the warning is always the same.
         statuses = [status for status in Status if any(status in one.statuses for one in learned)]

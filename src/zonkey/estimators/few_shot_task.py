@@ -67,12 +67,12 @@ class Task:
     base: BaseClasses | None
 
     @classmethod
-    def of(cls, X_u: Array, codes: Array, Y_u: np.ndarray, base: BaseClasses | None) -> Task:
+    def of(cls, support: SupportSet) -> Task:
         """Express support samples and prototypes in the coordinates of a frame."""
-        xp = namespace(X_u)
-        X_u = xp.astype(X_u, xp.float64, copy=False)
+        Y_u, base, xp = support.Y_u, support.base, namespace(support.X)
+        X_u = xp.astype(support.X, xp.float64, copy=False)
         frame = frame_without_base(X_u, Y_u) if base is None else base.frame(Y_u)
-        return cls(frame, frame.features(X_u), codes, frame.semantics(Y_u), base)
+        return cls(frame, frame.features(X_u), support.codes, frame.semantics(Y_u), base)
 
     def initial_equations(self) -> NormalEquations:
         """Return the equations of W^(0): of the base classes, or of the support set if no base."""
@@ -85,12 +85,18 @@ class Task:
 
     @cached_property
     def spread(self) -> float:
-        """Spread of the prototypes of novel and base classes."""
+        """Root mean squared distance of novel and base prototypes from their mean.
+
+        A single prototype, or equal ones, have no spread; their length is returned instead.
+        """
         Y = self.Y_u
         if self.base is not None:
             of_base = self.base.prototypes.matrix.astype(np.float64)
             Y = np.concatenate([Y, self.frame.semantics(of_base)])
-        return spread_of(Y)
+        deviations = Y - Y.mean(axis=0)
+        if not deviations.any():
+            deviations = Y
+        return float(np.sqrt(np.mean(np.sum(deviations**2, axis=1))))
 
     def placed(self, M: np.ndarray) -> Array:
         """Return a host array in the library and place of the samples."""
@@ -140,17 +146,6 @@ class Shots:
         means = xp.take(self.means, placed_like(rows, self.means), axis=0)
         means = xp.where(placed_like(known, means)[:, None], means, xp.zeros_like(means))
         return xp.astype(means, dtype), np.where(known, self.counts[rows], 0)
-
-
-def spread_of(Y: np.ndarray) -> float:
-    """Return the root mean squared distance of prototypes from their mean.
-
-    A single prototype, or equal ones, have no spread; their length is returned instead.
-    """
-    deviations = Y - Y.mean(axis=0)
-    if not deviations.any():
-        deviations = Y
-    return float(np.sqrt(np.mean(np.sum(deviations**2, axis=1))))
 
 
 @dataclass(frozen=True)

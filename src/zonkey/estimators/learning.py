@@ -232,15 +232,14 @@ def warn_of_trouble(
     statuses: Iterable[Status], used: Sequence[float] | np.ndarray, *, beta: float, mu: float
 ) -> None:
     """Warn of ill-conditioned systems, and of steps with a smaller mu; `used` is mu per step."""
-    for status in statuses:
-        if status is not Status.SOLVED:
-            warnings.warn(
-                f"The projection is not well determined with beta={beta}: "
-                f"{status.value}. Increase `beta`.",
-                LinAlgWarning,
-                stacklevel=_STACK,
-            )
-            break
+    trouble = next((status for status in statuses if status is not Status.SOLVED), None)
+    if trouble is not None:
+        warnings.warn(
+            f"The projection is not well determined with beta={beta}: {trouble.value}. "
+            "Increase `beta`.",
+            LinAlgWarning,
+            stacklevel=_STACK,
+        )
     shrunk = [value for value in used if value < mu]
     if shrunk:
         warnings.warn(

@@ -80,9 +80,9 @@ class Decision:
     one_hot: bool
     penalty: float
     seen: np.ndarray
-    temperature: float = 1.0
-    reject_below: float | None = None
-    reject_label: Any = None
+    temperature: float
+    reject_below: float | None
+    reject_label: Any
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))
     scores: LinearScores | None = None
 
@@ -341,15 +341,17 @@ class NearestPrototypeMixin(ScoresMixin):
 
         Numeric labels are put in the place of `like`, such as the training samples.
         """
-        self._choose(known, Decision(**self._rule(), seen=seen), like)
-
-    def _rule(self) -> dict[str, Any]:
-        """Return the settings of the `Decision` that come from parameters and calibration."""
-        return {
-            "candidates": self.candidates,
-            "one_hot": self.prototypes is None,
-            "penalty": float(self._penalty()),
-        }
+        decision = Decision(
+            candidates=self.candidates,
+            one_hot=self.prototypes is None,
+            penalty=float(self._penalty()),
+            seen=seen,
+            # Peers have neither probabilities nor rejection.
+            temperature=getattr(self, "temperature_", 1.0),
+            reject_below=getattr(self, "reject_below", None),
+            reject_label=getattr(self, "reject_label", None),
+        )
+        self._choose(known, decision, like)
 
     def _choose(self, known: Prototypes, decision: Decision, like: Any) -> None:
         """Set the fitted attributes for the candidates of `decision`."""
@@ -473,14 +475,6 @@ class ProbabilityMixin(NearestPrototypeMixin):
         temperature = self._decision.temperature
         blocks = [_softmax(scores, temperature) for scores in self._score_blocks(X)]
         return namespace(X).concat(blocks)
-
-    def _rule(self) -> dict[str, Any]:
-        return {
-            **super()._rule(),
-            "temperature": self.temperature_,
-            "reject_below": self.reject_below,
-            "reject_label": self.reject_label,
-        }
 
     def _penalty(self) -> float:
         if self.seen_prior is None:

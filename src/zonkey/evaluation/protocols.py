@@ -27,7 +27,6 @@ from ..validation import check_count
 from .trials import PathLike, Run, Trial, content_hash, draw_trial, run_trials
 
 _ON_DEVICE = 256  # trials learned together on a device
-_TOP = 5
 Models = Mapping[str, Any]
 
 
@@ -49,11 +48,8 @@ def zero_shot_scores(model: Any, X_unseen: Any, y_unseen: Any) -> dict[str, floa
         ``"zsl"``, the per-class accuracy, and ``"hit@5"``. With fewer than five candidates all of
         them count for the latter.
     """
-    top = model.predict_top(X_unseen, min(_TOP, len(model.classes_)))
-    return {
-        "zsl": model.score(X_unseen, y_unseen),
-        f"hit@{_TOP}": hit_at_k(y_unseen, top, top.shape[1]),
-    }
+    top = model.predict_top(X_unseen)
+    return {"zsl": model.score(X_unseen, y_unseen), "hit@5": hit_at_k(y_unseen, top)}
 
 
 def seen_unseen_scores(

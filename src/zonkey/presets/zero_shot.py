@@ -230,15 +230,12 @@ def recommended(
         },
     )
     pipeline = Pipeline([*preprocessing().steps, ("classify", classifier)])
-    full = (
-        STEPS,
-        *(
-            [{f"classify__{name}": values for name, values in part.items()} for part in grid]
-            for grid in open_grids(parameters)
-        ),
-    )
+    of_classifier = [
+        [{f"classify__{name}": values for name, values in part.items()} for part in grid]
+        for grid in open_grids(parameters)
+    ]
     folds = ClassKFold(5, shuffle=True, random_state=random_state) if cv is None else cv
-    grid = full if param_grid is None else param_grid
+    grid = (STEPS, *of_classifier) if param_grid is None else param_grid
     return ZeroShotSearchCV(pipeline, grid, cv=folds, n_jobs=n_jobs, verbose=verbose)
 
 
