@@ -89,8 +89,8 @@ class FewShotClassifier(ProjectionLearner):
     prototype_transformer : transformer, default=None
         Transformer applied to prototypes first, fitted on those of the base classes.
     synthesis : {"support", "base"} or None, default="support"
-        Synthesize features from the support set (Eq. 19, generate1: SFSP1), from samples of
-        base classes (Eq. 1, generate: SFSP2), or not at all.
+        Synthesize features from the support set by Eq. 19 (generate1), which is SFSP1, from
+        samples of base classes by Eq. 1 (generate), which is SFSP2, or not at all.
     competition : {"second-best", "assigned"} or None, default="second-best"
         How synthesized samples refine the projection, see `ZeroShotClassifier`.
     rho : float, default=0.5

@@ -42,9 +42,10 @@ _COPIES = 8  # of W that a solver holds
 class SupportSet:
     """A support set as given, and the prototypes of its classes.
 
-    `X` (N_u x d) and `codes` (N_u), the position in `labels` of each sample, are where the samples
-    are. `labels` (q) are the novel classes in sorted order, `known` the prototypes of all classes.
-    `Y_u` (q x k) are the novel prototypes mapped by `semantics`, `base` the base classes under it.
+    `X` (N_u x d) and `codes` (N_u), the position in `labels` of each sample, are on the device of
+    the samples. `labels` (q) are the novel classes in sorted order, `known` the prototypes of all
+    classes. `Y_u` (q x k) are the novel prototypes mapped by `semantics`, `base` the base classes
+    under it.
     """
 
     X: Array
@@ -322,7 +323,7 @@ def _from_base(
     W: Array,
     generators: list[list[np.random.Generator]],
 ) -> Synthesized:
-    """Synthesize from samples of base classes (Eq. 1, generate), task by task."""
+    """Synthesize from samples of base classes by Eq. 1 (generate), task by task."""
     xp = namespace(W)
     made = []
     for task, own in zip(tasks, generators, strict=True):

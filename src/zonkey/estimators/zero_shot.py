@@ -160,8 +160,8 @@ class ZeroShotClassifier(ProjectionLearner):
     is_transductive_ : bool
         Whether unlabeled samples took part in training (`fit_transductive`).
     objective_ : ndarray of shape (n_iter_ + 1,)
-        Objective before and after each step (Eq. 2, erplobj, divided by 1 + gamma). Empty if
-        the fit is in closed form.
+        Objective before and after each step: Eq. 2 (erplobj), divided by 1 + gamma. Empty if the
+        fit is in closed form.
     n_iter_ : int
         Number of steps.
     mu_ : ndarray of shape (n_iter_,)

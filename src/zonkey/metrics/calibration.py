@@ -63,7 +63,7 @@ def best_penalty(curves: Sequence[SeenUnseenCurve]) -> float:
     for curve in curves:
         entry = np.searchsorted(curve.penalties, thresholds)
         means += hmean([curve.seen, curve.unseen], axis=0)[entry] / len(curves)
-    # The first entry is -inf alone, where every curve equals its value below all thresholds.
+    # The first entry is -inf alone; there every curve has its value below all thresholds.
     lows, highs = _runs(means[1:] >= means[1:].max() - _EQUAL_MEANS)
     ends = _finite_ends(thresholds)
     widest = np.argmax(ends[highs] - ends[lows])

@@ -182,7 +182,7 @@ def seen_unseen_curve(
 
 
 def _harmonic_mean(seen: Any, unseen: Any) -> Any:
-    """Return 2 s u / (s + u) of numbers or of arrays, 0 where both are 0."""
+    """Return 2 s u / (s + u) of numbers or of arrays, 0 if both are 0."""
     total = seen + unseen
     return 2.0 * seen * unseen / np.where(total > 0, total, 1.0)
 

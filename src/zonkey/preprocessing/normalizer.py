@@ -25,7 +25,7 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Replace x by sign(x) abs(x)^power, with a power above 0. 0.5 shortens the long tail of
         rectified features. None: keep the values.
     center : bool, default=False
-        Subtract the mean of the training samples, taken after the power.
+        Whether to subtract the mean of the training samples, taken after the power.
     norm : {"l2", None}, default="l2"
         "l2": scale each row to Euclidean length 1; rows of zeros stay zero. None: keep lengths.
 
