@@ -11,9 +11,7 @@ from zonkey.testing import parametrize_with_zero_shot_checks
 LIFTED = {"kernel": "poly", "prototype_transformer": FeatureNormalizer(center=True)}
 CONFIGURATIONS = [
     ZeroShotClassifier(),
-    ZeroShotClassifier(synthesis=None),
     ZeroShotClassifier(direction="forward"),
-    ZeroShotClassifier(direction="reverse"),
     ZeroShotClassifier(competition=None),
     ZeroShotClassifier(competition="assigned"),
     ZeroShotClassifier(competition="entropy", max_iter=10),

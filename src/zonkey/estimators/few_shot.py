@@ -444,17 +444,14 @@ class FewShotClassifier(ProjectionLearner):
             learned = [Learned(one.value, 0, np.empty(0), {one.status}) for one in initial]
         else:
             tasks = [Task.of(support) for support in supports]
-            learned = learn_tasks(self._episode_settings(), tasks, seeds)
+            values = {field.name: getattr(self, field.name) for field in fields(EpisodeSettings)}
+            settings = EpisodeSettings(**{**values, "mu": self._mu()})
+            learned = learn_tasks(settings, tasks, seeds)
         # In the order of their definition, so that the warning is always the same.
         statuses = [status for status in Status if any(status in one.statuses for one in learned)]
         mu = np.concatenate([np.empty(0), *(one.mu for one in learned)])
         warn_of_trouble(statuses, mu, beta=self.beta, mu=self._mu())
         return learned
-
-    def _episode_settings(self) -> EpisodeSettings:
-        derived: dict[str, Any] = {"mu": self._mu(), "forward": self.forward_weight}
-        names = {field.name for field in fields(EpisodeSettings)} - derived.keys()
-        return EpisodeSettings(**{name: getattr(self, name) for name in names}, **derived)
 
     def _base_projection(self, base: BaseClasses | None) -> Solution:
         """Return W of the base classes alone, the prior of the class centers."""

@@ -151,10 +151,7 @@ class Shots:
 
 @dataclass(frozen=True)
 class EpisodeSettings:
-    """Parameters of the episodes, as the estimator names them.
-
-    `mu` is 0 without a push, `forward` is `forward_weight`.
-    """
+    """Parameters of the episodes, as the estimator names them; `mu` is 0 without a push."""
 
     synthesis: str | None
     competition: Rule
@@ -167,7 +164,7 @@ class EpisodeSettings:
     noise: float
     scaling: str | None
     n_episodes: int
-    forward: float
+    forward_weight: float
     tie_tol: float
     max_iter: int | None
     tol: float
@@ -235,7 +232,7 @@ def _learn_together(
     settings: EpisodeSettings, tasks: list[Task], seeds: list[int]
 ) -> list[Learned]:
     first = tasks[0]
-    initial = directed_projection(first.initial_equations(), settings.beta, settings.forward)
+    initial = directed_projection(first.initial_equations(), settings.beta, settings.forward_weight)
     at_once = max(1, _budget(first) // (settings.size(first) * len(tasks)))
     numbers = range(settings.n_distinct)
     courses = [
@@ -281,7 +278,7 @@ def _course(
         tie_tol=settings.tie_tol,
         rule=settings.competition,
         solver_tol=settings.solver_tol,
-        forward=settings.forward,
+        forward=settings.forward_weight,
     )
     return learn(
         episodes,

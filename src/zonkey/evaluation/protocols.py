@@ -24,7 +24,7 @@ from ..metrics import (
     seen_unseen_curve,
 )
 from ..validation import check_count
-from .trials import PathLike, Run, Trial, content_hash, draw_trial, run_trials
+from .trials import PathLike, Run, Trial, draw_trial, run_trials
 
 _ON_DEVICE = 256  # trials learned together on a device
 Models = Mapping[str, Any]
@@ -173,7 +173,7 @@ def n_way_k_shot(
             results.append({n: per_class_accuracy(y_query, y) for n, y in predicted.items()})
         return results
 
-    saved = run.checkpoint(checkpoint, protocol="n_way_k_shot", **sizes, **_settings_of(queries))
+    saved = run.checkpoint(checkpoint, queries, protocol="n_way_k_shot", **sizes)
     results = run_trials(
         run_batch, n_trials, saved, n_jobs=n_jobs, progress=progress, batch_size=batch_size
     )
@@ -253,8 +253,7 @@ def large_scale(
             results[name] = [hit_at_k(run.y[trial.query], best, k) for k in top]
         return results
 
-    settings = {"shots": shots, "top": top, **_settings_of(queries)}
-    saved = run.checkpoint(checkpoint, protocol="large_scale", **settings)
+    saved = run.checkpoint(checkpoint, queries, protocol="large_scale", shots=shots, top=top)
     results = run_trials(
         lambda numbers: [run_one(*trials[i]) for i in numbers],
         len(trials),
@@ -264,10 +263,6 @@ def large_scale(
     )
     shape = (n_repeats, len(shots), len(top))
     return {name: np.array([result[name] for result in results]).reshape(shape) for name in models}
-
-
-def _settings_of(queries: Any) -> dict[str, str]:
-    return {} if queries is None else {"queries": content_hash(np.asarray(queries))}
 
 
 def with_shared_bases(models: Models) -> dict[str, Any]:

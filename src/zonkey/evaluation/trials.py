@@ -142,10 +142,12 @@ class Run:
         """Return the generator of one trial."""
         return np.random.default_rng([self.seed, number])
 
-    def checkpoint(self, path: PathLike | None, **settings: Any) -> Checkpoint:
+    def checkpoint(self, path: PathLike | None, queries: Any, **settings: Any) -> Checkpoint:
         """Return the checkpoint of a run with these settings."""
         if path is None:
             return Checkpoint(None, {})
+        if queries is not None:
+            settings["queries"] = content_hash(np.asarray(queries))
         models = {name: content_hash(model) for name, model in self.models.items()}
         data = content_hash(to_numpy(self.X), self.y, self.classes)
         fixed = {"models": models, "data": data, "seed": self.seed, "zonkey": version("zonkey")}
