@@ -86,18 +86,12 @@ class Task:
 
     @cached_property
     def spread(self) -> float:
-        """Root mean squared distance of novel and base prototypes from their mean.
-
-        A single prototype, or equal ones, have no spread; their length is returned instead.
-        """
+        """Spread of the prototypes of novel and base classes."""
         Y = self.Y_u
         if self.base is not None:
             of_base = self.base.prototypes.matrix.astype(np.float64)
             Y = np.concatenate([Y, self.frame.semantics(of_base)])
-        deviations = Y - Y.mean(axis=0)
-        if not deviations.any():
-            deviations = Y
-        return float(np.sqrt(np.mean(np.sum(deviations**2, axis=1))))
+        return spread_of(Y)
 
     def placed(self, M: np.ndarray) -> Array:
         """Return a host array in the library and place of the samples."""
@@ -147,6 +141,17 @@ class Shots:
         means = xp.take(self.means, placed_like(rows, self.means), axis=0)
         means = xp.where(placed_like(known, means)[:, None], means, xp.zeros_like(means))
         return xp.astype(means, dtype), np.where(known, self.counts[rows], 0)
+
+
+def spread_of(Y: np.ndarray) -> float:
+    """Return the root mean squared distance of prototypes from their mean.
+
+    A single prototype, or equal ones, have no spread; their length is returned instead.
+    """
+    deviations = Y - Y.mean(axis=0)
+    if not deviations.any():
+        deviations = Y
+    return float(np.sqrt(np.mean(np.sum(deviations**2, axis=1))))
 
 
 @dataclass(frozen=True)

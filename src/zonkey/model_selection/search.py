@@ -404,11 +404,9 @@ class _Subject:
 
     def divided(self, point: Point) -> tuple[Point, Point]:
         """Return the parameters of the steps, and those of the classifier without prefix."""
-        of_steps, own = {}, {}
-        for name, value in point.items():
-            part = own if name.startswith(self.prefix) else of_steps
-            part[name.removeprefix(self.prefix) if part is own else name] = value
-        return of_steps, own
+        own = {name: value for name, value in point.items() if name.startswith(self.prefix)}
+        of_steps = {name: value for name, value in point.items() if name not in own}
+        return of_steps, {name.removeprefix(self.prefix): value for name, value in own.items()}
 
     def judged(self, labels: np.ndarray) -> _Subject:
         """Return the subject that all points start from.

@@ -11,8 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..linalg.arrays import Array, namespace, placed_like
 from ..validation import check_interval, validate_samples
 
-__all__ = ["FeatureNormalizer"]
-
 
 class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Signed power, then centering, then unit length of each row.
