@@ -211,7 +211,7 @@ def test_one_process_at_a_time_downloads_to_a_folder(get, server, tmp_path):
     handle = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        assert "another one does. Wait for it." in refusal_of(get)
+        assert "another one does. Wait." in refusal_of(get)
     finally:
         os.close(handle)
     assert server.seen == []

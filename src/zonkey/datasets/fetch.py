@@ -146,7 +146,7 @@ def _locked(folder: Path) -> Iterator[None]:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DataError(
-                    f"One process at a time can download to {folder}; another one does. Wait for it."
+                    f"One process at a time can download to {folder}; another one does. Wait."
                 ) from None
         yield
     finally:
