@@ -2,8 +2,8 @@
 
     python tools/structure.py
 
-"before" holds the figures of the first development version, "wanted" the goals of its
-refactoring. "now" is measured on the package that Python imports. The original count of docstrings covered
+"before" holds the figures of the first development version, "wanted" the goals of its refactoring,
+"now" is measured on the package that Python imports. The original count of docstrings covered
 fewer objects: the rules of `check_docstrings.py` give 220 of 295 for the same version.
 """
 

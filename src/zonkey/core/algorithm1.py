@@ -10,18 +10,21 @@ a = 2 forward and b = 2 - a; both are 1 in the paper. Both minima are linearized
 sum_j delta_ij f_ij with delta = eta - mu xi (Eqs. 5 to 7). The next W makes the gradient vanish:
 Eq. 8 (erpllinear) with Eqs. 9 to 11, the Sylvester equation A-hat W + W B-hat = C-hat.
 
-`learn` is the loop. `Competition` solves one large equation per step; its subclass `Episodes`
-(core/episodes.py) solves many small ones together. Leading axes of arrays are separate problems.
+`learn` is the loop over an `Algorithm1`. `Competition` solves one large equation per step,
+`Episodes` (core/episodes.py) many small ones together. Leading axes of arrays are separate
+problems.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from array_api_compat import device
 
 from ..linalg.arrays import (
     Array,
@@ -79,7 +82,7 @@ class Course:
 
 
 def learn(
-    competition: Competition,
+    problem: Algorithm1,
     W: Array,
     *,
     alpha: float,
@@ -94,38 +97,39 @@ def learn(
     """
     alpha, mu = float(alpha), float(mu)
     max_iter = MAX_ITER if max_iter is None else max_iter
-    active = np.full(competition.shape, True)
+    active, converged = np.full(problem.shape, True), np.full(problem.shape, False)
     objective, changes, used = [], [], []
     statuses: set[Status] = set()
     with full_single_precision(W):
-        state = competition.start(W)
+        state = problem.start(W)
         while True:
             done = len(changes) >= max_iter or not active.any()
-            if done and not competition.has_objective:
+            if done and not problem.has_objective:
                 break
-            f, eta, xi = competition.weights(state)
-            if competition.has_objective:
-                objective.append(competition.objective(state.W, f, eta - mu * xi, alpha))
+            f, eta, xi = problem.weights(state)
+            if problem.has_objective:
+                objective.append(problem.objective(state.W, f, eta - mu * xi, alpha))
                 if changes and on_step is not None:
                     on_step(len(changes), objective[-1], float(changes[-1]))
             if done:
                 break
             alpha_t = DECAY ** len(changes) * alpha
-            mu_t = competition.safe_mu(eta, xi, alpha_t, mu)
-            state, change, solved = competition.solve(state, eta, xi, alpha_t, mu_t, active)
+            mu_t = problem.safe_mu(eta, xi, alpha_t, mu)
+            state, change, solved = problem.solve(state, eta, xi, alpha_t, mu_t, active)
             statuses |= solved
             changes.append(np.where(active, change, np.nan))
             used.append(np.where(active, mu_t, np.nan))
-            active = active & ~(change <= tol)
-        W = competition.result(state)
-    none = np.empty((0, *competition.shape))
+            converged |= active & (change <= tol)
+            active = active & (change > tol)
+        W = problem.result(state)
+    none = np.empty((0, *problem.shape))
     return Course(
         W,
         np.array(changes) if changes else none,
         np.array(used) if used else none,
         objective,
         statuses,
-        converged=bool(changes) and not active.any(),
+        converged=bool(converged.all()),
     )
 
 
@@ -138,16 +142,16 @@ class _Iterate:
     move: Array | None = None
 
 
-class Competition:
-    """Fixed data of one run of Algorithm 1: seen moments, X_g and Y_u.
+class Algorithm1(ABC):
+    """Fixed data of Algorithm 1, and the steps that `learn` takes with it.
 
     Parameters
     ----------
     equations : NormalEquations
         A0, B0, C0 of the seen samples.
     synthesized : Synthesized
-        X_g (N_g x d) and the class each sample was made for.
-    Y_u : array of shape (q, k)
+        X_g and the class each sample was made for.
+    Y_u : array of shape (..., q, k)
     beta : float
     tie_tol : float
         epsilon of Eqs. 16 (subgrad01) and 17 (subgrad11).
@@ -156,7 +160,7 @@ class Competition:
         Weight of the error from features to semantics, one half in the paper.
     """
 
-    has_objective = True
+    has_objective = False
     shape: tuple[int, ...] = ()  # of the problems solved together
 
     def __init__(
@@ -180,27 +184,32 @@ class Competition:
         self.forward = float(forward)
         self._a, self._b = 2 * self.forward, 2 - 2 * self.forward
 
+    @abstractmethod
     def start(self, W: Array) -> Any:
         """Return the state of the loop at W^(0)."""
-        return _Iterate(W)
 
-    @cached_property
-    def _squared_norms(self) -> Array:
-        return _squared_rows(self.X)
-
-    @cached_property
-    def _A(self) -> UpdatedFactor:
-        F = namespace(self.X).matrix_transpose(self.X)
-        return UpdatedFactor(self.equations.A0, self.equations.factor, F)
-
+    @abstractmethod
     def result(self, state: Any) -> Array:
         """Return the projection of a state."""
-        return state.W
 
+    @abstractmethod
     def weights(self, state: Any) -> tuple[Array, Array, Array]:
         """Return f, eta and xi at the current W."""
-        f = losses(state.W, self.X, self.Y_u, self._squared_norms, forward=self.forward)
-        return f, *compete(f, self.targets, self.rule, self.tie_tol)
+
+    @abstractmethod
+    def safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> Any:
+        """Return mu, or less if the equation would lose its curvature."""
+
+    @abstractmethod
+    def solve(
+        self, state: Any, eta: Array, xi: Array, alpha: float, mu: Any, active: np.ndarray
+    ) -> tuple[Any, np.ndarray, set[Status]]:
+        """Solve Eq. 15 (erpllinear1); return the next state, the relative change and statuses."""
+
+    def objective(self, W: Array, f: Array, delta: Array, alpha: float) -> float:
+        """Return F(W), if the problem records it (`has_objective`)."""
+        del W, f, delta, alpha
+        return float("nan")
 
     def A_terms(self, delta: Array, alpha: float) -> dict[str, Any]:
         """Return scale, shift and weights of A-hat = scale A0 + shift I + X' diag(weights) X.
@@ -212,10 +221,42 @@ class Competition:
         a, of_samples = self._a, namespace(delta).sum(delta, axis=-1)
         return {"scale": a * (1 - alpha), "shift": a * self.beta, "weights": a * alpha * of_samples}
 
+
+class Competition(Algorithm1):
+    """Algorithm 1 for one problem, by one large Sylvester equation per step.
+
+    X_g has the shape (N_g, d) and Y_u the shape (q, k).
+    """
+
+    has_objective = True
+
+    def start(self, W: Array) -> _Iterate:
+        """Return W^(0), without a last move."""
+        return _Iterate(W)
+
+    @cached_property
+    def _squared_norms(self) -> Array:
+        return _squared_rows(self.X)
+
+    @cached_property
+    def _A(self) -> UpdatedFactor:
+        F = namespace(self.X).matrix_transpose(self.X)
+        return UpdatedFactor(self.equations.A0, self.equations.factor, F)
+
+    def result(self, state: _Iterate) -> Array:
+        """Return W."""
+        return state.W
+
+    def weights(self, state: _Iterate) -> tuple[Array, Array, Array]:
+        """Return f, eta and xi at W, each of shape (N_g, q)."""
+        f = losses(state.W, self.X, self.Y_u, self._squared_norms, forward=self.forward)
+        return f, *compete(f, self.targets, self.rule, self.tie_tol)
+
     def A_hat(self, delta: Array, alpha: float) -> Array:
         """Eq. 12 (erplAt) as a matrix."""
         if not self._a:
-            return namespace(delta).zeros_like(self.equations.A0)
+            d = self.equations.C0.shape[0]
+            return namespace(delta).zeros((d, d), dtype=delta.dtype, device=device(delta))
         return self._A.dense(**self.A_terms(delta, alpha))
 
     def B_hat(self, delta: Array, alpha: float) -> Array:
@@ -241,9 +282,9 @@ class Competition:
         return (1 - alpha) * seen + 2 * self.beta * squared_norm(W) + alpha * competing
 
     def solve(
-        self, state: Any, eta: Array, xi: Array, alpha: float, mu: Any, active: np.ndarray
-    ) -> tuple[Any, np.ndarray, set[Status]]:
-        """Solve Eq. 15 (erpllinear1); return the next state, the relative change and statuses."""
+        self, state: _Iterate, eta: Array, xi: Array, alpha: float, mu: Any, active: np.ndarray
+    ) -> tuple[_Iterate, np.ndarray, set[Status]]:
+        """Solve Eq. 15 (erpllinear1), starting where the last moves point to."""
         del active  # a single problem is active while the loop runs
         # Once samples keep their classes, W moves only by alpha_t: DECAY times the last move.
         start = state.W if state.move is None else state.W + DECAY * state.move
@@ -259,8 +300,8 @@ class Competition:
             return solve(Factor.zeros(C.shape[0], like=C), B, C)
         return self._A.solve(B, C, **self.A_terms(delta, alpha), start=start)
 
-    def safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> Any:
-        """Return mu, or less if the equation would lose its curvature."""
+    def safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> float:
+        """Return mu, or less if A-hat and B-hat would leave too little curvature."""
         if not self._b:  # without the reverse error no class enters the operator
             return mu
         xp = namespace(eta)

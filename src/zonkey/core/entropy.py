@@ -22,7 +22,7 @@ from ..linalg.arrays import Array, namespace, squared_norm
 from .algorithm1 import Course, OnStep, losses, relative_change
 from .projection import NormalEquations
 
-MAX_ITER = 100
+GRADIENT_STEPS = 100
 _ARMIJO = 0.5
 _MAX_HALVINGS = 60
 
@@ -92,7 +92,7 @@ def minimize_entropy(
     The step starts at 1/L, doubles after every success, and is halved until the objective falls
     by half of what the gradient predicts.
     """
-    max_iter = MAX_ITER if max_iter is None else max_iter
+    max_iter = GRADIENT_STEPS if max_iter is None else max_iter
     values = [objective.value(W)]
     gradient = objective.gradient(W)
     goal = tol**2 * squared_norm(gradient)

@@ -3,7 +3,7 @@
 The episodes of a task differ only by the noise in their synthesized samples; tasks over the same
 base classes differ by their support sets. All of them take their steps together. One batched
 product replaces a loop. The episodes of a task share one eigendecomposition of B-hat and one exact
-inverse; a few conjugate gradients correct for what is specific to each episode.
+inverse; a few conjugate gradient steps correct for what is specific to each episode.
 
 A support sample enters A-hat, B-hat and C-hat (Eqs. 20 to 22, erplAt0 to erplCt0) like a
 synthesized one with a fixed delta: 1 for its own class, 0 for the others. So both sets form one
@@ -41,9 +41,9 @@ from ..linalg.lowrank import (
 )
 from ..linalg.sylvester import Status, solve
 from .algorithm1 import (
+    Algorithm1,
     B_hat_of,
     C_hat_rows,
-    Competition,
     compete,
     keeps_its_share,
     losses,
@@ -69,8 +69,8 @@ class _Iterates:
     span: EpisodeSpan
 
 
-class Episodes(Competition):
-    """Fixed data of T x E episodes over the same base classes.
+class Episodes(Algorithm1):
+    """Algorithm 1 for T x E episodes over the same base classes.
 
     Parameters
     ----------
@@ -84,10 +84,8 @@ class Episodes(Competition):
     solver_tol : float, default=5e-7
         Relative error of W that a step may leave, never below rounding.
     **options : dict
-        Further parameters of `Competition`.
+        Further parameters of `Algorithm1`.
     """
-
-    has_objective = False
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ def prototype_worth(prior: Array, means: Array, counts: np.ndarray, sigma2: floa
 
     NaN if sigma^2 is unknown, because no class has two samples.
     """
-    return _ratio(sigma2, prototype_error(prior, means, counts, sigma2))
+    return _worth(sigma2, prototype_error(prior, means, counts, sigma2))
 
 
 def prototype_error(prior: Array, means: Array, counts: np.ndarray, sigma2: float) -> float:
@@ -62,14 +62,14 @@ def worth_of_shots(
     class has two shots, only the base can tell.
     """
     if np.isnan(sigma2):
-        return _ratio(*of_base)
+        return _worth(*of_base)
     tau2, q = prototype_error(prior, means, counts, sigma2), means.shape[0]
     if np.isnan(of_base[1]):
-        return _ratio(sigma2, tau2)
-    return _ratio(sigma2, (q * max(tau2, 0.0) + of_base[1]) / (q + 1))
+        return _worth(sigma2, tau2)
+    return _worth(sigma2, (q * max(tau2, 0.0) + of_base[1]) / (q + 1))
 
 
-def _ratio(sigma2: float, tau2: float) -> float:
+def _worth(sigma2: float, tau2: float) -> float:
     if np.isnan(sigma2) or np.isnan(tau2):
         return float("nan")
     return min(_LARGEST, sigma2 / tau2) if tau2 > 0 else _LARGEST
@@ -94,7 +94,7 @@ def simulated_variances(
     counts = moments.counts[rows]
     means = moments.class_sums[rows] / counts[:, None]
     between = float(np.sum(counts[:, None] * means * means))
-    sigma2 = within_class_variance(float(np.trace(to_numpy(moments.A0))) - between, counts)
+    sigma2 = within_class_variance(moments.trace - between, counts)
     if len(rows) < 2:
         return sigma2, float("nan")
     Y = moments.prototypes.matrix[rows].astype(np.float64)
@@ -102,7 +102,7 @@ def simulated_variances(
     # Shuffle: neighbors in sorted order may be related, and would be held out together.
     order = np.random.default_rng(0).permutation(len(rows))
     # Moments keep one scatter for all classes; each class gets its share.
-    share = within_scatter(moments) / counts.sum() if forward else np.zeros_like(moments.A0)
+    share = within_scatter(moments) / counts.sum() if forward else np.zeros((means.shape[1],) * 2)
     weights = counts.astype(np.float64) if per == "sample" else np.ones(len(rows))
     for held in np.array_split(order, min(_FOLDS, len(rows))):
         kept = np.setdiff1d(order, held)

@@ -43,6 +43,8 @@ class NormalEquations:
         Scatter of the features; its diagonal if it is diagonal; or a function that returns it,
         called if it is needed at all.
     B0, C0 : arrays of shape (k, k) and (d, k)
+    trace : float, default=None
+        Trace of A0, computed from A0 if not given.
     twin : NormalEquations, default=None
         Equations with the same A0. Its decomposition is shared, and `A0` is ignored.
     """
@@ -53,9 +55,11 @@ class NormalEquations:
         B0: Array,
         C0: Array,
         *,
+        trace: float | None = None,
         twin: NormalEquations | None = None,
     ) -> None:
         self._A0 = A0
+        self._trace = trace
         self.B0 = B0
         self.C0 = C0
         self._twin = twin
@@ -80,7 +84,8 @@ class NormalEquations:
         sums = sums * (weights / counts)[:, None]
         # Not a closure: base classes are pickled for workers.
         scatter = partial(_scatter_of, moments, per)
-        return cls(scatter, (Y.T * weights[None, :]) @ Y, sums.T @ Y, twin=twin)
+        trace = None if moments.scatter else _trace_of(moments, per)
+        return cls(scatter, (Y.T * weights[None, :]) @ Y, sums.T @ Y, trace=trace, twin=twin)
 
     @cached_property
     def A0(self) -> Array:
@@ -89,6 +94,16 @@ class NormalEquations:
             return self._twin.A0
         A0: Any = self._A0
         return cast(Array, A0() if callable(A0) else A0)
+
+    @cached_property
+    def trace(self) -> float:
+        """Trace of A0."""
+        if self._trace is not None:
+            return self._trace
+        if self._twin is not None:
+            return self._twin.trace
+        xp = namespace(self.A0)
+        return float(xp.linalg.trace(self.A0) if self.A0.ndim == 2 else xp.sum(self.A0))
 
     @cached_property
     def factor(self) -> Factor:
@@ -119,8 +134,7 @@ class NormalEquations:
         if a:  # <W, A0 W> in the eigenbasis, where A0 is diagonal
             Z = self.factor.to_basis(W)
             inner += a * float(xp.sum(self.factor.values[:, None] * Z * Z))
-        of_A0 = xp.linalg.trace(self.A0) if self.A0.ndim == 2 else xp.sum(self.A0)
-        return inner + b * float(of_A0) + a * float(xp.linalg.trace(self.B0))
+        return inner + b * self.trace + a * float(xp.linalg.trace(self.B0))
 
     def gradient(self, W: Array) -> Array:
         """Return the gradient of `loss` at W."""
@@ -130,6 +144,17 @@ class NormalEquations:
 
 def _scatter_of(moments: Moments, per: WeightPer) -> Array:
     return moments.A0 if per == "sample" else balanced_scatter(moments)
+
+
+def _trace_of(moments: Moments, per: WeightPer) -> float:
+    """Return the trace of `_scatter_of` without forming the matrix."""
+    if per == "sample":
+        return moments.trace
+    seen, counts, sums = _seen_sums(moments)
+    means = sums / counts[:, None]
+    lengths = namespace(means).vecdot(means, means)
+    within = moments.trace - float(namespace(means).sum(counts * lengths))
+    return float(namespace(means).sum(lengths)) + within * (len(seen) / moments.n_samples)
 
 
 def balanced_scatter(moments: Moments) -> Array:

@@ -66,14 +66,8 @@ class Reservoir:
         only priorities up to the highest it held, because it has lost the samples above.
         """
         xp = namespace(self._rows)
-        limits = xp.minimum(self._limits, other._limits)
+        limits = xp.minimum(self._held_limits(), other._limits)
         is_emptied = placed_like(emptied, self._rows)
-        full = np.diff(self._bounds) == self.size
-        if self._codes.shape[0]:
-            last = placed_like(np.maximum(self._bounds[1:] - 1, 0), self._rows)
-            highest = xp.take(self._priorities, last, axis=0)
-            is_full = placed_like(full, self._rows)
-            limits = xp.where(is_full, xp.minimum(limits, highest), limits)
         self._limits = xp.where(is_emptied, xp.full_like(limits, _NO_LIMIT), limits)
         left = _multiset_difference(*_pair_keys(self, other))
         codes = xp.take(self._codes, left, axis=0)
@@ -126,10 +120,25 @@ class Reservoir:
         reservoir._bounds = np.concatenate([[0], np.cumsum(lengths)])
         return reservoir
 
+    def _held_limits(self) -> Array:
+        """Return the limit of each class, or the highest priority it holds if it is full."""
+        full = np.diff(self._bounds) == self.size
+        if not self._codes.shape[0] or not full.any():
+            return self._limits
+        xp = namespace(self._rows)
+        last = placed_like(np.maximum(self._bounds[1:] - 1, 0), self._rows)
+        highest = xp.take(self._priorities, last, axis=0)
+        is_full = placed_like(full, self._rows)
+        return xp.where(is_full, xp.minimum(self._limits, highest), self._limits)
+
     def _offer(self, X: Array, codes: Array, priorities: Array) -> None:
         xp = namespace(X)
-        # Choose twice, so that the rows of X are never all copied.
-        chosen = self._lowest(codes, priorities, X[:, 0], X[:, -1])
+        # A full class rejects most rows at once. The rest is chosen twice, so that the rows of X
+        # are never all copied.
+        is_near = priorities <= xp.take(self._held_limits(), codes, axis=0)
+        near = positions_like(X.shape[0], X)[is_near]
+        parts = (xp.take(M, near, axis=0) for M in (codes, priorities, X[:, 0], X[:, -1]))
+        chosen = xp.take(near, self._lowest(*parts), axis=0)
         dtype = xp.result_type(self._rows, X) if self._rows.shape[0] else X.dtype
         rows = (self._rows, xp.take(X, chosen, axis=0))
         self._rows = xp.concat([xp.astype(part, dtype, copy=False) for part in rows])

@@ -21,7 +21,7 @@ from ..core.moments import Moments
 from ..core.projection import WeightPer, directed_projection
 from ..core.prototypes import Prototypes
 from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like, same_place
-from ..linalg.sylvester import Solution, Status
+from ..linalg.sylvester import Solution
 from ..validation import (
     check_classes,
     check_count,
@@ -448,7 +448,7 @@ class FewShotClassifier(ProjectionLearner):
             settings = EpisodeSettings(**{**values, "mu": self._mu()})
             learned = learn_tasks(settings, tasks, seeds)
         # In the order of their definition, so that the warning is always the same.
-        statuses = [status for status in Status if any(status in one.statuses for one in learned)]
+        statuses = {status for one in learned for status in one.statuses}
         mu = np.concatenate([np.empty(0), *(one.mu for one in learned)])
         warn_of_trouble(statuses, mu, beta=self.beta, mu=self._mu())
         return learned

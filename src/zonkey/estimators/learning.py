@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pickle import PicklingError
 from typing import Any
@@ -229,10 +229,11 @@ def _check_decision(estimator: Any, may_be_auto: bool) -> None:
 
 
 def warn_of_trouble(
-    statuses: Iterable[Status], used: Sequence[float] | np.ndarray, *, beta: float, mu: float
+    statuses: set[Status], used: Sequence[float] | np.ndarray, *, beta: float, mu: float
 ) -> None:
     """Warn of ill-conditioned systems, and of steps with a smaller mu; `used` is mu per step."""
-    trouble = next((status for status in statuses if status is not Status.SOLVED), None)
+    # In the order of the enum: that of a set differs from run to run.
+    trouble = next((s for s in Status if s in statuses and s is not Status.SOLVED), None)
     if trouble is not None:
         warnings.warn(
             f"The projection is not well determined with beta={beta}: {trouble.value}. "

@@ -58,7 +58,7 @@ class LinearScores:
         return replace(self, constants=self.constants + float(penalty) * mask)
 
     def like(self, X: Array) -> LinearScores:
-        """Return the same scores in the library, dtype and place of X."""
+        """Return the same scores in the library and dtype and on the device of X."""
         xp = namespace(X)
 
         def moved(M: Array) -> Array:
@@ -72,8 +72,9 @@ class LinearScores:
 class Decision:
     """Everything that prediction reads, as it was at `fit`. Labels are on the host.
 
-    `candidates` is the parameter, `labels` are the labels it stands for. `one_hot` tells that
-    there is no semantic space. `scores` include the penalty of seen classes.
+    `candidates` is the parameter, `known` are the prototypes of the classes it stands for.
+    `one_hot` tells that there is no semantic space. `scores` are in the dtype of W and include the
+    penalty of seen classes.
     """
 
     candidates: Any
@@ -83,6 +84,7 @@ class Decision:
     temperature: float
     reject_below: float | None
     reject_label: Any
+    known: Prototypes | None = None
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))
     scores: LinearScores | None = None
 
@@ -261,7 +263,8 @@ class NearestPrototypeMixin(ScoresMixin):
             rows = np.atleast_2d(to_numpy(prototypes))
             prototypes = Prototypes(np.arange(len(rows)), rows)
         self._require_dimensions(prototypes.n_dimensions)
-        return self._placed_coordinates(prototypes) @ self.projection_.T
+        W = self.projection_
+        return self._placed_coordinates(prototypes, W.dtype) @ W.T
 
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space.
@@ -362,9 +365,9 @@ class NearestPrototypeMixin(ScoresMixin):
         self.seen_classes_ = placed_labels(seen, like)
         self.unseen_classes_ = placed_labels(np.setdiff1d(known.labels, seen), like)
         self.classes_ = placed_labels(labels, like)
-        scores = self._linear_scores(known.subset(labels), self.projection_.dtype)
-        scores = scores.penalized(decision.penalty, np.isin(labels, seen))
-        self._decision = replace(decision, labels=labels, scores=scores)
+        self._decision = replace(decision, known=known.subset(labels), labels=labels)
+        scores = self._scores_in(self.projection_.dtype)
+        self._decision = replace(self._decision, scores=scores)
 
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
         """Return the labels that the parameter `candidates` stands for."""
@@ -382,14 +385,22 @@ class NearestPrototypeMixin(ScoresMixin):
         """Return the semantic vectors y that W is applied to, one per row."""
         return prototypes.matrix
 
-    def _placed_coordinates(self, prototypes: Prototypes) -> Array:
-        """Return the same in the library, place and dtype of W."""
+    def _placed_coordinates(self, prototypes: Prototypes, dtype: Any) -> Array:
+        """Return the same in `dtype`, in the library and on the device of W."""
         W, Y = self.projection_, self._coordinates(prototypes)
-        return namespace(W).astype(placed_like(Y, W), W.dtype, copy=False)
+        return namespace(W).astype(placed_like(Y, W), dtype, copy=False)
 
-    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:  # noqa: ARG002
-        """Return how samples are compared with these classes, in `dtype`, that of W."""
-        return LinearScores.of_distances(self._placed_coordinates(known) @ self.projection_.T)
+    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
+        """Return how samples of this dtype are compared with these classes."""
+        W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
+        return LinearScores.of_distances(self._placed_coordinates(known, dtype) @ W.T)
+
+    def _scores_in(self, dtype: Any) -> LinearScores:
+        """Return the scores of the candidates in a dtype of the library of W."""
+        decision = self._decision
+        assert decision.known is not None
+        scores = self._linear_scores(decision.known, dtype)
+        return scores.penalized(decision.penalty, np.isin(decision.labels, decision.seen))
 
     def _penalty(self) -> float:
         """Return what is subtracted from the scores of seen classes."""
@@ -397,8 +408,10 @@ class NearestPrototypeMixin(ScoresMixin):
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         """Yield scores of consecutive rows of X, so that memory stays bounded."""
-        assert self._decision.scores is not None
-        form = self._decision.scores.like(X)
+        form, dtype = self._decision.scores, dtype_like(X.dtype, self.projection_)
+        if form is None or dtype != self.projection_.dtype:
+            form = self._scores_in(dtype)  # with all digits of X
+        form = form.like(X)
         doubled = namespace(X).matrix_transpose(2 * form.centers)
         rows = max(1, _BLOCK_SCORES // max(form.centers.shape[0], X.shape[1]))
         for start in range(0, X.shape[0], rows):

@@ -372,7 +372,7 @@ class ZeroShotClassifier(ProjectionLearner):
 
     @property
     def uses_scatter(self) -> bool:
-        """Whether the weights of a fit involve A0, the scatter of the features."""
+        """Whether a fit needs A0, the scatter of the features: the forward error has weight."""
         return self._forward() > 0
 
     def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, dict[str, float]]:
@@ -390,8 +390,7 @@ class ZeroShotClassifier(ProjectionLearner):
         # Raw samples are needed for synthesis only. A0 is the most expensive sum of a fit. Without
         # weight on the forward error, only competition reads it, for the objective.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
-        scatter = self.uses_scatter or self._synthesizes()
-        options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": scatter}
+        options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": self.uses_scatter}
         return Moments.from_arrays(X, labels, known, **options)
 
     def _calibrated(self, X: Any, y: Any) -> dict[str, float]:
@@ -435,8 +434,9 @@ class ZeroShotClassifier(ProjectionLearner):
         if competes:
             course = self._refined(base, frame, initial.value, unlabeled)
         W = frame.lift(course.W)
-        statuses = {initial.status} | course.statuses
-        warn_of_trouble(statuses, course.mu.tolist(), beta=self.beta, mu=self._mu())
+        warn_of_trouble(
+            {initial.status, *course.statuses}, course.mu.tolist(), beta=self.beta, mu=self._mu()
+        )
         self._semantics = semantics
         self._in_semantic_space = self.direction == "forward"
         self.seen_penalty_ = calibration["seen_penalty"]
@@ -510,7 +510,8 @@ class ZeroShotClassifier(ProjectionLearner):
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         if not self._in_semantic_space:
             return super()._linear_scores(known, dtype)
-        return LinearScores.of_distances(self._placed_coordinates(known), self.projection_)
+        W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
+        return LinearScores.of_distances(self._placed_coordinates(known, dtype), W)
 
     def _forward(self) -> float:
         """Return the share of the forward error, which `direction` may fix."""

@@ -277,7 +277,7 @@ def with_shared_bases(models: Models) -> dict[str, Any]:
         }
         copies[name] = copy.set_params(**bases)
         for base in copies[name].get_params().values():
-            if isinstance(base, BaseClasses):
+            if isinstance(base, BaseClasses) and base.moments.scatter:
                 _ = base.equations.factor  # computed here, not by several threads at once
     return copies
 

@@ -258,7 +258,8 @@ def _feed(digest: Any, value: Any) -> None:
     elif isinstance(value, BaseClasses):
         _feed(digest, value.moments)
     elif isinstance(value, Moments):
-        _feed_all(digest, (value.prototypes, value.counts, value.class_sums, value.A0))
+        scatter = value.A0 if value.scatter else value.trace
+        _feed_all(digest, (value.prototypes, value.counts, value.class_sums, scatter))
         _feed_all(digest, [value.samples_of(label) for label in value.seen_labels.tolist()])
     elif isinstance(value, Prototypes):
         _feed_all(digest, (value.labels, value.matrix))

@@ -488,16 +488,26 @@ def _with_parameters(model: Any, parameters: Mapping[str, Any]) -> Any:
 def _gathered(
     classifier: ZeroShotClassifier, points: list[Point], X: Any, labels: np.ndarray
 ) -> Moments:
-    """Return moments with raw samples and scatter, as far as some point needs them."""
-    models = [_with_parameters(classifier, point) for point in points]
-    counts = [m.n_synthetic for m in models if m.direction == "both" and m.synthesis]
-    for n_synthetic in counts:
-        check_count("n_synthetic", n_synthetic, 1)
-    if counts:
-        most = {"direction": "both", "synthesis": "perturb", "n_synthetic": max(counts)}
-        return _with_parameters(classifier, most).gather(X, labels)
-    with_scatter = [model for model in models if model.uses_scatter]
-    return (with_scatter or [classifier])[0].gather(X, labels)
+    """Return moments with raw samples and scatter, if some point may need them.
+
+    Points of later stages take parameters from earlier ones, so any values may come together.
+    """
+
+    def values(name: str) -> list[Any]:
+        given = [point[name] for point in points if name in point]
+        return given if len(given) == len(points) else [getattr(classifier, name), *given]
+
+    directions = values("direction")
+    synthesizes = "both" in directions and any(values("synthesis"))
+    weighted = "both" in directions and any(weight != 0 for weight in values("forward_weight"))
+    scatter = weighted or "forward" in directions
+    most: Point = {"competition": None, "forward_weight": 0.5 if scatter else 0.0}
+    if synthesizes:
+        counts = [check_count("n_synthetic", n, 1) for n in values("n_synthetic")]
+        most.update(direction="both", synthesis="perturb", n_synthetic=max(counts))
+    else:
+        most.update(direction="both", synthesis=None)
+    return _with_parameters(classifier, most).gather(X, labels)
 
 
 def _group_key(of_steps: Point, number: int) -> Any:

@@ -84,6 +84,8 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         self._check_parameters()
         X = validate_samples(self, X)
+        # Later `set_params` must not mix with the mean.
+        self._power, self._norm = self.power, self.norm
         self.mean_ = None
         if self.center:
             xp = namespace(X)
@@ -108,14 +110,14 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = self._powered(validate_samples(self, X, copy=True, reset=False))
         if self.mean_ is not None:
             X -= namespace(X).astype(placed_like(self.mean_, X), X.dtype)
-        return X if self.norm is None else _to_unit_rows(X)
+        return X if self._norm is None else _to_unit_rows(X)
 
     def _powered(self, X: Array) -> Array:
-        if self.power is None:
+        if self._power is None:
             return X
         xp = namespace(X)
         # A NumPy float64 scalar as exponent would turn float32 into float64.
-        return xp.copysign(xp.abs(X) ** float(self.power), X)
+        return xp.copysign(xp.abs(X) ** float(self._power), X)
 
     def _check_parameters(self) -> None:
         if self.power is not None:
