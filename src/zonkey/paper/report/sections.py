@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..experiments import EXPERIMENTS, Experiment
+from ..experiments import EXPERIMENTS
 from ..printed import printed
 from ..records import Record
 from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
 from .claims import CLAIMS, FAILS, REPRODUCES, RULES, UNDECIDED
-from .collection import Collection, parameters_of
+from .collection import Collection, Study, parameters_of
 from .comparisons import compare_predictions, comparison_table, on_top_blocks, on_top_summary
 from .diagnostics import (
     all_classes_table,
@@ -27,7 +27,15 @@ from .diagnostics import (
 )
 from .figures import draw_confusions, experiment_drawing
 from .measures import accuracies_by_step, over_repetitions, over_seeds, shots_label
-from .tables import ABSENT, LABELS, compares, experiment_table, features_used, runtime_table
+from .tables import (
+    ABSENT,
+    LABELS,
+    accuracy_column,
+    compares,
+    experiment_table,
+    features_used,
+    runtime_table,
+)
 
 TITLE = "What zonkey measures, beside what the paper prints"
 _OURS = "BPL"
@@ -51,70 +59,75 @@ _MOST_CLASSES = 50  # that a confusion matrix can show
 def build_report(collection: Collection) -> Document:
     """Return a summary, and one section per experiment with records."""
     sections = [summary_section(collection)]
-    for experiment, names in collection.experiments():
+    for studies in collection.studies().values():
+        experiment = studies[0].experiment
         source = f"{experiment.paper} of the paper" if experiment.paper else "Not in the paper"
-        parts = [Part(name, experiment_blocks(experiment, name, collection)) for name in names]
+        parts = [Part(study.data, experiment_blocks(study)) for study in studies]
         note = f"{source}; zonkey bench {experiment.name}."
         sections.append(Section(experiment.title, parts, note))
     return Document(TITLE, sections)
 
 
-def experiment_blocks(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
+def experiment_blocks(study: Study) -> list[Block]:
     """Return the blocks of an experiment on a data set."""
-    runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
+    name, runs = study.experiment.name, study.firsts
     blocks: list[Block | None] = [
-        QUICK_BANNER if data in collection.quick_names else None,
-        about_data(next(iter(runs.values()))),
-        experiment_table(experiment, data, collection),
-        *_own_tables(experiment, data, collection),
-        _spread_note(experiment, data, collection),
-        _RIDGE_NOTE if experiment.name in _WITH_RIDGES else None,
-        _CALIBRATION_NOTE if "hm_calibrated" in experiment.metrics else None,
-        chosen_parameters(experiment, data, collection),
+        QUICK_BANNER if study.data in study.collection.quick_names else None,
+        about_data(study.run),
+        experiment_table(study),
+        *_own_tables(study),
+        _spread_note(study),
+        _RIDGE_NOTE if name in _WITH_RIDGES else None,
+        _CALIBRATION_NOTE if "hm_calibrated" in study.experiment.metrics else None,
+        chosen_parameters(study),
         preset_note(runs.values()),
-        experiment_drawing(experiment, data, collection),
-        comparison_table(experiment, data, collection),
-        *(on_top_blocks(data, collection) if experiment.name == "on-top" else []),
+        experiment_drawing(study),
+        comparison_table(study),
+        *(on_top_blocks(study) if name == "on-top" else []),
     ]
-    if experiment.name == "pure-zsl":
+    if name == "pure-zsl":
         shown = runs.get(_OURS) or list(runs.values())[-1]
-        blocks += class_blocks(shown, f"{experiment.name}-{data}-confusions")
-    blocks += how_to_repeat(experiment, data, collection)
+        blocks += class_blocks(shown, f"{name}-{study.data}-confusions")
+    blocks += how_to_repeat(study)
     return [block for block in blocks if block is not None]
 
 
-def _own_tables(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
-    runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
-    if experiment.name == "runtime":
-        return [runtime_table(experiment, data, collection)]
-    if experiment.protocol == "map":
-        return [map_table(runs)]
-    tables = {"selection": sensitivity_table, "convergence": convergence_table}
-    make = tables.get(experiment.protocol)
-    return [make(run) for run in runs.values()] if make else []
+def _own_tables(study: Study) -> list[TableBlock]:
+    match study.experiment.protocol:
+        case "runtime":
+            return [runtime_table(study)]
+        case "map":
+            return [map_table(study.firsts)]
+        case "selection":
+            return [sensitivity_table(run) for run in study.firsts.values()]
+        case "convergence":
+            return [convergence_table(run) for run in study.firsts.values()]
+    return []
 
 
-def _spread_note(experiment: Experiment, data: str, collection: Collection) -> Text | None:
+def _spread_note(study: Study) -> Text | None:
     """Explain the figures after the plus-minus sign."""
-    runs = list(collection.of(experiment, data).values())
-    first, most = runs[0][0], max(len(found) for found in runs)
+    results, settings = study.run["results"], study.run["settings"]
+    n_seeds = max(len(found) for found in study.runs.values())
     text = None
-    if experiment.protocol == "zero-shot" and most > 1:
-        text = f"In percent; mean ± standard deviation over {most} seeds if the model is random."
-    elif experiment.protocol == "trials":
-        results = first["results"]
-        text = (
-            f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
-            f"{results['n_way']} classes and {results['n_query']} queries each."
-        )
-    elif experiment.protocol == "all-classes":
-        n_repeats, n_novel = len(first["results"]["hit@1"]), first["results"]["n_novel"]
-        text = (
-            f"In percent; mean ± standard deviation over {n_repeats} draws of shots, all "
-            f"{n_novel} novel classes at once."
-        )
-    elif experiment.protocol == "selection" and "n_folds" in first["settings"]:
-        text = f"Mean ± standard deviation over {first['settings']['n_folds']} class-wise folds."
+    match study.experiment.protocol:
+        case "zero-shot" if n_seeds > 1:
+            text = (
+                f"In percent; mean ± standard deviation over {n_seeds} seeds if the model is "
+                "random."
+            )
+        case "trials":
+            text = (
+                f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
+                f"{results['n_way']} classes and {results['n_query']} queries each."
+            )
+        case "all-classes":
+            text = (
+                f"In percent; mean ± standard deviation over {len(results['hit@1'])} draws of "
+                f"shots, all {results['n_novel']} novel classes at once."
+            )
+        case "selection" if "n_folds" in settings:
+            text = f"Mean ± standard deviation over {settings['n_folds']} class-wise folds."
     return None if text is None else Text(text, is_dim=True)
 
 
@@ -147,24 +160,21 @@ def about_data(run: Record) -> Text:
     )
 
 
-def chosen_parameters(
-    experiment: Experiment, data: str, collection: Collection
-) -> TableBlock | None:
+def chosen_parameters(study: Study) -> TableBlock:
     """Return preset and parameters of every model, and the classes they were chosen on."""
     rows = []
-    several = len(collection.protocols(experiment, data)) > 1
-    for runs in collection.of(experiment, data).values():
-        for run in _one_per_protocol(runs):
-            shots = f", {shots_label(run)}" if several else ""
-            where = _choice(parameters_of(run), collection.selection_of(run))
-            rows.append([f"{run['model']}{shots}", run["settings"]["preset"], *where])
+    for model, runs in study.runs.items():
+        for run in {run["protocol"]: run for run in runs}.values():  # the same for every seed
+            preset = run["settings"]["preset"]
+            shots = f", {shots_label(run)}" if len(study.by_protocol) > 1 else ""
+            where = _choice(parameters_of(run), study.collection.selection_of(run))
+            rows.append([f"{model}{shots}", preset, *where])
             zero = run["settings"].get("zero_parameters")
             if zero is not None and 0 in run["results"].get("shots", ()):
-                where = _choice(zero, collection.zero_selection_of(run))
-                name = f"{run['model']}, K = 0, as for zero-shot learning"
-                rows.append([name, run["settings"]["preset"], *where])
+                where = _choice(zero, study.collection.zero_selection_of(run))
+                rows.append([f"{model}, K = 0, as for zero-shot learning", preset, *where])
     headings = ["model", "preset", "chosen", "chosen on"]
-    return TableBlock(headings, rows, "Chosen parameters") if rows else None
+    return TableBlock(headings, rows, "Chosen parameters")
 
 
 def preset_note(runs: Iterable[Record]) -> Text | None:
@@ -180,9 +190,9 @@ def preset_note(runs: Iterable[Record]) -> Text | None:
     )
 
 
-def how_to_repeat(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
+def how_to_repeat(study: Study) -> list[Block]:
     """Return commands, seeds and hashes, and the cost of the runs."""
-    runs = [run for found in collection.of(experiment, data).values() for run in found]
+    runs = [run for found in study.runs.values() for run in found]
     commands = sorted({run.get("command") or ABSENT for run in runs})
     seeds = sorted({run["seed"] for run in runs})
     hashes = sorted({run["data"]["sha256"][:16] for run in runs})
@@ -201,7 +211,9 @@ def how_to_repeat(experiment: Experiment, data: str, collection: Collection) -> 
 def _cost(runs: list[Record]) -> TableBlock:
     seconds = [run["seconds"] for run in runs]
     memory = [run["peak_memory_mb"] for run in runs if run.get("peak_memory_mb")]
-    versions = sorted({_versions(run) for run in runs})
+    versions = sorted(
+        {", ".join(f"{name} {number}" for name, number in run["versions"].items()) for run in runs}
+    )
     machines = sorted(
         {f"{run['machine']['system']}, {run['machine']['cpus']} cores" for run in runs}
     )
@@ -214,14 +226,6 @@ def _cost(runs: list[Record]) -> TableBlock:
     ]
     headings = ["runs", "total wall time", "peak memory", "machine", "versions"]
     return TableBlock(headings, [row], is_page_only=True)
-
-
-def _versions(run: Record) -> str:
-    return ", ".join(f"{name} {number}" for name, number in run["versions"].items())
-
-
-def _one_per_protocol(runs: list[Record]) -> list[Record]:
-    return list({run["protocol"]: run for run in reversed(runs)}.values())[::-1]
 
 
 def _choice(chosen: dict[str, Any] | None, selection: Record | None) -> list[str]:
@@ -338,10 +342,7 @@ def _any_shot(collection: Collection, data: str) -> str | None:
 
 
 def _area(collection: Collection, data: str) -> str | None:
-    found = {
-        model: over_seeds(collection.runs("zero-shot", data, model), "ausuc")
-        for model in EXPERIMENTS["generalized-zsl"].models
-    }
+    found = accuracy_column(collection.study("generalized-zsl", data), "ausuc").values
     texts = [f"{model} {value.percent()}" for model, value in found.items() if value is not None]
     return ", ".join(texts) or None
 
@@ -370,17 +371,13 @@ def _steps(collection: Collection, data: str) -> str | None:
 def _selection(collection: Collection, data: str) -> str | None:
     chosen = {
         (run["protocol"], model)
-        for experiment in EXPERIMENTS.values()
-        for model, runs in collection.of(experiment, data).items()
+        for name in EXPERIMENTS
+        for model, runs in collection.study(name, data).runs.items()
         for run in (collection.selection_of(found) for found in runs)
         if run is not None and run["results"]["points"]
     }
-    if not chosen:
-        return None
-    return (
-        f"{len(chosen)} choices of parameters, each on training or validation classes; the runner "
-        "refuses test classes"
-    )
+    text = "choices of parameters, each on training or validation classes"
+    return f"{len(chosen)} {text}; the runner refuses test classes" if chosen else None
 
 
 def _recommended(collection: Collection, data: str) -> Cell | None:

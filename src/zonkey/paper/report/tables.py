@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from functools import partial
 
-import numpy as np
-
-from ..experiments import Experiment
 from ..printed import PRINTED, Printed, printed
 from ..records import Record
 from .blocks import TableBlock
-from .collection import Collection
+from .collection import Study
 from .measures import (
     Measurement,
     over_repetitions,
@@ -39,119 +35,100 @@ _MINUTES = "minutes"  # the metric that the paper prints
 
 @dataclass(frozen=True)
 class Column:
-    """One figure per model; `printed` is the metric in the paper's table."""
+    """Figures by model; `printed` is the metric in the paper's table."""
 
     label: str
     printed: str
-    measure: Callable[[str], Measurement | None]
+    values: Mapping[str, Measurement | None]
 
 
-def experiment_table(
-    experiment: Experiment, data: str, collection: Collection
-) -> TableBlock | None:
+def experiment_table(study: Study) -> TableBlock | None:
     """Return printed and measured figures, features, and whether they are comparable.
 
     Without columns of the paper if it has no such experiment; None if there are no figures.
     """
     groups = {
         label: columns
-        for label, columns in column_groups(experiment, data, collection).items()
-        if any(column.measure(model) for column in columns for model in experiment.models)
+        for label, columns in column_groups(study).items()
+        if any(any(column.values.values()) for column in columns)
     }
     if not groups:
         return None
-    run = next(iter(collection.of(experiment, data).values()))[0]
-    columns = next(iter(groups.values()))
-    rows = []
     asked = {column.printed for group in groups.values() for column in group}
-    for model in models_and_printed(experiment, data, asked):
+    rows = []
+    for model in models_and_printed(study, asked):
         for label, group in groups.items():
-            row = _row(experiment, model, group, run)
+            row = _row(study, model, group)
             if row is not None:
                 rows.append([model, *([label] if label else []), *row])
     headings = ["model", *(["K"] if "" not in groups else [])]
     first = len(headings)
-    for column in columns:
-        paper = [f"{column.label}, paper"] if experiment.paper else []
+    for column in next(iter(groups.values())):
+        paper = [f"{column.label}, paper"] if study.experiment.paper else []
         headings += [*paper, f"{column.label}, measured"]
     numbers = range(first, len(headings))
     return TableBlock([*headings, "features used", "note"], rows, numbers=numbers)
 
 
-def column_groups(
-    experiment: Experiment, data: str, collection: Collection
-) -> dict[str, list[Column]]:
+def column_groups(study: Study) -> dict[str, list[Column]]:
     """Return the columns of a table, by number of shots (as text) if they depend on it."""
-
-    def of_first(
-        protocol: str, label: str, metric: str, measure: Callable[[Record], Measurement | None]
-    ) -> Column:
-        def measured(model: str) -> Measurement | None:
-            run = collection.first(protocol, data, model)
-            return None if run is None else measure(run)
-
-        return Column(label, metric, measured)
-
-    def of_all(metric: str) -> Column:
-        def measured(model: str) -> Measurement | None:
-            return over_seeds(collection.runs("zero-shot", data, model), metric)
-
-        return Column(LABELS.get(metric, metric), metric, measured)
-
-    found = collection.of(experiment, data)
+    experiment = study.experiment
     if experiment.protocol == "zero-shot":
-        return {"": [of_all(metric) for metric in experiment.metrics]}
+        return {"": [accuracy_column(study, metric) for metric in experiment.metrics]}
     if experiment.protocol == "trials":
-        runs = [run for of_model in reversed(found.values()) for run in of_model]
-        labels = {run["protocol"]: shots_label(run) for run in runs}  # of the first model
-        return {
-            "": [of_first(key, label, label, over_trials) for key, label in sorted(labels.items())]
-        }
+        return {"": [_trials_column(runs) for runs in study.by_protocol.values()]}
     if experiment.protocol == "all-classes":
         least = 0 if experiment.name == "any-shot" else 1
-        shots = {K for runs in found.values() for K in runs[0]["results"]["shots"] if least <= K}
+        shots = {K for run in study.firsts.values() for K in run["results"]["shots"] if least <= K}
         return {
-            str(K): [
-                of_first(
-                    "all-classes",
-                    metric,
-                    f"{metric}, K={K}",
-                    partial(over_repetitions, metric=metric, n_shot=K),
-                )
-                for metric in experiment.metrics
-            ]
+            str(K): [_shots_column(study, metric, K) for metric in experiment.metrics]
             for K in sorted(shots)
         }
     return {}
 
 
-def models_and_printed(experiment: Experiment, data: str, asked: Container[str]) -> list[str]:
+def accuracy_column(study: Study, metric: str) -> Column:
+    """Return a metric of zero-shot runs over seeds."""
+    values = {model: over_seeds(runs, metric) for model, runs in study.runs.items()}
+    return Column(LABELS.get(metric, metric), metric, values)
+
+
+def _trials_column(runs: dict[str, list[Record]]) -> Column:
+    label = shots_label(next(iter(runs.values()))[0])
+    return Column(label, label, {model: over_trials(found[0]) for model, found in runs.items()})
+
+
+def _shots_column(study: Study, metric: str, K: int) -> Column:
+    values = {model: over_repetitions(run, metric, K) for model, run in study.firsts.items()}
+    return Column(metric, f"{metric}, K={K}", values)
+
+
+def models_and_printed(study: Study, asked: Container[str]) -> list[str]:
     """Return the models of the experiment, then the other systems printed in the paper."""
     others = [
         figure.model
         for figure in PRINTED
-        if (figure.source, figure.data) == (experiment.source, data) and figure.metric in asked
+        if (figure.source, figure.data) == (study.experiment.source, study.data)
+        and figure.metric in asked
     ]
-    return list(dict.fromkeys([*experiment.models, *others]))
+    return list(dict.fromkeys([*study.experiment.models, *others]))
 
 
-def _row(
-    experiment: Experiment, model: str, columns: list[Column], run: Record
-) -> list[str] | None:
+def _row(study: Study, model: str, columns: list[Column]) -> list[str] | None:
     """Return figures, features and note; None if the model has no figure."""
     cells: list[str] = []
     found, measured = [], False
     for column in columns:
-        figure = printed(experiment.source, run["data_name"], column.printed).get(model)
-        # A system of the paper may have the name of a model of another experiment.
-        value = column.measure(model) if model in experiment.models else None
+        figure = printed(study.experiment.source, study.data, column.printed).get(model)
+        value = column.values.get(model)
         found += [figure] if figure else []
         measured = measured or value is not None
-        cells += [_printed_text(figure)] if experiment.paper else []
-        cells += [ABSENT if value is None else value.percent()]
+        if study.experiment.paper:
+            cells.append(with_spread(figure.value, figure.spread) if figure else ABSENT)
+        cells.append(value.percent() if value else ABSENT)
     if not found and not measured:
         return None
-    return [*cells, *features_and_note(run if measured else None, found)]
+    return [*cells, *features_and_note(study.run if measured else None, found)]
 
 
 def features_and_note(run: Record | None, found: list[Printed]) -> list[str]:
@@ -183,10 +160,6 @@ def features_used(run: Record) -> str:
     return str(next((name for name in names if name), "unknown"))
 
 
-def _printed_text(figure: Printed | None) -> str:
-    return ABSENT if figure is None else with_spread(figure.value, figure.spread)
-
-
 def _note(run: Record, figure: Printed) -> str:
     split = [split_note(run)] if run["data_name"] in _XLSA17 else []
     if compares(run, figure):
@@ -195,30 +168,24 @@ def _note(run: Record, figure: Printed) -> str:
     return "; ".join([f"not comparable: the paper used {other}{figure.features} features", *split])
 
 
-def seconds_by_shots(runs: list[Record]) -> dict[int, float]:
-    """Return the mean seconds of a fit, by number of shots."""
-    found: dict[int, list[float]] = {}
-    for run in runs:
-        results = run["results"]
-        for n_shot, seconds in zip(results["shots"], results["seconds"], strict=True):
-            found.setdefault(n_shot, []).append(seconds)
-    return {n_shot: float(np.mean(values)) for n_shot, values in sorted(found.items())}
+def seconds_by_shots(run: Record) -> dict[int, float]:
+    """Return the seconds of a fit, by number of shots."""
+    return dict(zip(run["results"]["shots"], run["results"]["seconds"], strict=True))
 
 
-def runtime_table(experiment: Experiment, data: str, collection: Collection) -> TableBlock:
+def runtime_table(study: Study) -> TableBlock:
     """Return seconds of a fit by model and number of shots, next to the paper's minutes."""
-    runs = collection.of(experiment, data)
-    times = {model: seconds_by_shots(found) for model, found in runs.items()}
+    times = {model: seconds_by_shots(run) for model, run in study.firsts.items()}
     shots = sorted({n_shot for found in times.values() for n_shot in found})
-    figures = printed(experiment.source, data, _MINUTES)
+    figures = printed(study.experiment.source, study.data, _MINUTES)
     rows = []
-    for model in models_and_printed(experiment, data, {_MINUTES}):
+    for model in models_and_printed(study, {_MINUTES}):
         measured, figure = times.get(model, {}), figures.get(model)
         if not measured and figure is None:
             continue
         paper = ABSENT if figure is None else f"{figure.value:g} min"
         cells = [f"{measured[K]:.3g} s" if K in measured else ABSENT for K in shots]
-        run = runs[model][0] if measured else None
+        run = study.firsts[model] if measured else None
         about = features_and_note(run, [figure] if figure else [])
         rows.append([model, paper, *cells, *about])
     headings = ["model", "paper", *(f"K = {K}, measured" for K in shots)]
