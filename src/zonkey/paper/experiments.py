@@ -137,13 +137,7 @@ class Scale:
 
 FULL = Scale()
 QUICK = Scale(
-    n_seeds=2,
-    n_folds=3,
-    n_trials=30,
-    n_selection_trials=10,
-    n_repeats=2,
-    most_shots=3,
-    quick=True,
+    n_seeds=2, n_folds=3, n_trials=30, n_selection_trials=10, n_repeats=2, most_shots=3, quick=True
 )
 
 
