@@ -19,17 +19,11 @@ OPTIONS = (
 )
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Run the tests of the demonstration on one worker: it takes a minute, and runs once."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            file = nodeid.split("::")[0]
-            return file if file.endswith("test_demo.py") else nodeid
-
-    return Scheduling(config, log)
+def pytest_configure(config):
+    """Keep the tests of an `xdist_group` on one worker, if there are several."""
+    config.addinivalue_line("markers", "xdist_group(name): run these tests on one worker")
+    if getattr(config.option, "dist", "no") == "load":  # what -n alone means
+        config.option.dist = "loadgroup"
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from made_up_records import MadeUp
 from zonkey.paper.report.collection import read_collection
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made(tmp_path_factory):
     return MadeUp(tmp_path_factory.mktemp("runs")).everything()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def collection(made):
     return read_collection(made.records.folder)
