@@ -1,4 +1,4 @@
-"""What tests of several packages share: a browser, and the order on several workers."""
+"""A browser to open pages in, for tests of several packages."""
 
 import shutil
 import subprocess
@@ -17,13 +17,6 @@ OPTIONS = (
     "--enable-logging=stderr",
     "--dump-dom",
 )
-
-
-def pytest_configure(config):
-    """Keep the tests of an `xdist_group` on one worker, if there are several."""
-    config.addinivalue_line("markers", "xdist_group(name): run these tests on one worker")
-    if getattr(config.option, "dist", "no") == "load":  # what -n alone means
-        config.option.dist = "loadgroup"
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 MAPPED = ("Food & Drink",)
 
 
-pytestmark = pytest.mark.xdist_group("demo")  # one worker runs the demonstration, once
+# With `-n 2 --dist loadgroup` one worker runs the demonstration, once.
+pytestmark = pytest.mark.xdist_group("demo")
 
 
 @pytest.fixture(scope="module")
