@@ -10,7 +10,7 @@ demo: $(VENV)/.runtime ## classify emoji of unseen classes: a table and a page
 	$(BIN)/zonkey demo
 
 test: $(VENV)/.dev ## tests, and minimum coverage of the mathematics
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=
 	$(BIN)/python -m coverage report --include='*/zonkey/linalg/*,*/zonkey/core/*' --fail-under=95
 
 check: $(VENV)/.dev ## linters, types, import direction, docstrings

@@ -1,4 +1,4 @@
-"""A browser to open pages in, for tests of several packages."""
+"""What tests of several packages share: a browser, and the order on several workers."""
 
 import shutil
 import subprocess
@@ -17,6 +17,22 @@ OPTIONS = (
     "--enable-logging=stderr",
     "--dump-dom",
 )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Run the tests of the demonstration on one worker, so that it runs once.
+
+    `--dist loadgroup` would do the same, but it does nothing with pytest 9.2 and xdist 3.8.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.split("::")[0]
+            return file if file.endswith("test_demo.py") else nodeid
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture

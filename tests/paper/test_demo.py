@@ -20,10 +20,6 @@ ROOT = Path(__file__).parents[2]
 MAPPED = ("Food & Drink",)
 
 
-# With `-n 2 --dist loadgroup` one worker runs the demonstration, once.
-pytestmark = pytest.mark.xdist_group("demo")
-
-
 @pytest.fixture(scope="module")
 def demo():
     """Return the demonstration, run once; one draw of shots instead of two, to save time."""
