@@ -1,9 +1,17 @@
-"""Made-up records of every experiment, which several tests of the report read."""
+"""Made-up records of every experiment for tests of the report; one thread for all tests."""
 
 import pytest
 from made_up_records import MadeUp
+from threadpoolctl import threadpool_limits
 
 from zonkey.paper.report.collection import read_collection
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """Matrices are small: more threads would wait for each other, above all those of t-SNE."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="session")

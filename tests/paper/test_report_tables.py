@@ -9,9 +9,14 @@ from zonkey.paper.experiments import EXPERIMENTS
 from zonkey.paper.printed import printed
 from zonkey.paper.records import RecordError
 from zonkey.paper.report.collection import read_collection
-from zonkey.paper.report.diagnostics import convergence_table, map_table, sensitivity_table
 from zonkey.paper.report.sections import chosen_parameters, how_to_repeat
-from zonkey.paper.report.tables import experiment_table, runtime_table
+from zonkey.paper.report.tables import (
+    convergence_table,
+    experiment_table,
+    map_table,
+    runtime_table,
+    sensitivity_table,
+)
 
 OTHER = "not comparable: the paper used ResNet101 features"
 FIRST = "the paper's is the first release (PS v1, 2017)"

@@ -22,9 +22,8 @@ from ..records import Record
 from .blocks import Drawing
 from .collection import Study
 from .comparisons import Comparison, on_top_comparisons
-from .diagnostics import sensitivity_profiles
 from .measures import Measurement, accuracies_by_step, over_repetitions
-from .tables import accuracy_column, column_groups, seconds_by_shots
+from .tables import accuracy_column, column_groups, seconds_by_shots, sensitivity_profiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

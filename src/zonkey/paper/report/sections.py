@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,27 +14,20 @@ from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBl
 from .claims import CLAIMS, FAILS, REPRODUCES, RULES, UNDECIDED
 from .collection import Collection, Study, parameters_of
 from .comparisons import compare_predictions, comparison_table, on_top_blocks, on_top_summary
-from .diagnostics import (
-    all_classes_table,
-    confusions,
-    convergence_table,
-    extreme_classes,
-    frequent_confusions,
-    map_table,
-    most_confused,
-    sensitivity_profiles,
-    sensitivity_table,
-)
 from .figures import draw_confusions, experiment_drawing
 from .measures import accuracies_by_step, over_repetitions, over_seeds, shots_label
 from .tables import (
     ABSENT,
     LABELS,
     accuracy_column,
+    class_tables,
     compares,
+    confusions,
     experiment_table,
     features_used,
-    runtime_table,
+    most_confused,
+    own_tables,
+    sensitivity_profiles,
 )
 
 TITLE = "What zonkey measures, beside what the paper prints"
@@ -75,7 +68,7 @@ def experiment_blocks(study: Study) -> list[Block]:
         QUICK_BANNER if study.data in study.collection.quick_names else None,
         about_data(study.run),
         experiment_table(study),
-        *_own_tables(study),
+        *own_tables(study),
         _spread_note(study),
         _RIDGE_NOTE if name in _WITH_RIDGES else None,
         _CALIBRATION_NOTE if "hm_calibrated" in study.experiment.metrics else None,
@@ -90,19 +83,6 @@ def experiment_blocks(study: Study) -> list[Block]:
         blocks += class_blocks(shown, f"{name}-{study.data}-confusions")
     blocks += how_to_repeat(study)
     return [block for block in blocks if block is not None]
-
-
-def _own_tables(study: Study) -> list[TableBlock]:
-    match study.experiment.protocol:
-        case "runtime":
-            return [runtime_table(study)]
-        case "map":
-            return [map_table(study.firsts)]
-        case "selection":
-            return [sensitivity_table(run) for run in study.firsts.values()]
-        case "convergence":
-            return [convergence_table(run) for run in study.firsts.values()]
-    return []
 
 
 def _spread_note(study: Study) -> Text | None:
@@ -140,9 +120,7 @@ def class_blocks(run: Record, name: str) -> list[Block]:
     if len(shown) < len(names):
         caption += f" The {len(shown)} of {len(names)} classes that are confused most often."
     return [
-        extreme_classes(names, matrix, who),
-        all_classes_table(names, matrix, who),
-        frequent_confusions(names, matrix, who),
+        *class_tables(names, matrix, who),
         Drawing(name, caption, lambda: draw_confusions(names, matrix, shown)),
     ]
 
@@ -229,28 +207,23 @@ def _cost(runs: list[Record]) -> TableBlock:
 
 
 def _choice(chosen: dict[str, Any] | None, selection: Record | None) -> list[str]:
+    """Return parameters, the classes they were chosen on, and the size of the grid."""
     if not chosen:
         return ["nothing to choose", ABSENT]
     text = ", ".join(f"{name} {value}" for name, value in sorted(chosen.items()))
-    return [text, _selected_on(selection)]
-
-
-def _selected_on(selection: Record | None) -> str:
-    """Return the classes that parameters were chosen on, and the size of the grid."""
     if selection is None:
-        return "not recorded"
-    n_points = len(selection["results"]["points"])
-    settings = selection["settings"]
-    rest = f"; the rest as for {settings['start_of']}" if "start_of" in settings else ""
+        return [text, "not recorded"]
+    settings, n_points = selection["settings"], len(selection["results"]["points"])
     if not n_points:
-        return "no classes to choose on"
+        return [text, "no classes to choose on"]
     if "n_folds" in settings:
         where = f"{settings['n_folds']} class-wise folds of the training classes"
     elif settings["n_trials"] is None:
         where = "all validation classes at once"
     else:
         where = f"{settings['n_trials']} trials of validation classes"
-    return f"{where}, {n_points} points{rest}"
+    rest = f"; the rest as for {settings['start_of']}" if "start_of" in settings else ""
+    return [text, f"{where}, {n_points} points{rest}"]
 
 
 def summary_section(collection: Collection) -> Section:
@@ -258,8 +231,9 @@ def summary_section(collection: Collection) -> Section:
     found = findings(collection)
     yes, no, open_ = (len(found[verdict]) for verdict in (REPRODUCES, FAILS, UNDECIDED))
     counts = f"reproduced {yes}, not reproduced {no}, undecided {open_}"
+    quick = ", ".join(sorted(collection.quick_names))
     opening: list[Block] = [
-        *([QUICK_BANNER] if collection.quick_names else []),
+        *([QUICK_BANNER, Text(f"Data sets with quick runs: {quick}.")] if quick else []),
         Text(f"Claims of the paper, counted for each data set: {counts}."),
         *(Text(rule, is_dim=True) for rule in RULES),
         Text(
@@ -269,9 +243,6 @@ def summary_section(collection: Collection) -> Section:
         ),
         *_comparability(collection),
     ]
-    if collection.quick_names:
-        text = f"Data sets with quick runs: {', '.join(sorted(collection.quick_names))}."
-        opening.insert(1, Text(text))
     if collection.n_left_out:
         text = f"{collection.n_left_out} records with other settings than seed 0 are left out."
         opening.append(Text(text, is_dim=True))
@@ -280,14 +251,16 @@ def summary_section(collection: Collection) -> Section:
         FAILS: "What does not reproduce",
         UNDECIDED: "What the records leave undecided",
     }
-    parts = [Part("In short", opening)]
-    for verdict, title in titles.items():
-        rows = found[verdict]
-        block = TableBlock(_HEADINGS, rows) if rows else Text("Nothing.")
-        parts.append(Part(title, [block]))
-    added = additions(collection)
-    block = TableBlock(("addition", "data", "result"), added) if added else Text("Nothing.")
-    return Section("Summary", [*parts, Part("What we add", [block])])
+    parts = [
+        Part("In short", opening),
+        *(_listed(title, _HEADINGS, found[verdict]) for verdict, title in titles.items()),
+        _listed("What we add", ("addition", "data", "result"), additions(collection)),
+    ]
+    return Section("Summary", parts)
+
+
+def _listed(title: str, headings: Sequence[str], rows: list[list[Cell]]) -> Part:
+    return Part(title, [TableBlock(headings, rows) if rows else Text("Nothing.")])
 
 
 def findings(collection: Collection) -> dict[str, list[list[Cell]]]:
@@ -295,7 +268,7 @@ def findings(collection: Collection) -> dict[str, list[list[Cell]]]:
     found: dict[str, list[list[Cell]]] = {REPRODUCES: [], FAILS: [], UNDECIDED: []}
     for claim in CLAIMS:
         for data in collection.data_names:
-            finding = claim.test(collection, data)
+            finding = claim.rule(collection, data, *claim.arguments)
             if finding is not None:
                 text = claim.text.format(**finding.facts)
                 found[finding.verdict].append([text, claim.source, data, finding.evidence])

@@ -1,19 +1,26 @@
-"""The table of an experiment: figures printed in the paper next to measured ones."""
+"""The tables of the report: printed figures next to measured ones, single runs, classes."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import confusion_matrix
 
 from ..printed import PRINTED, Printed, printed
-from ..records import Record
+from ..records import Record, unpack
 from .blocks import TableBlock
 from .collection import Study
 from .measures import (
     Measurement,
+    accuracies_by_step,
     over_repetitions,
     over_seeds,
     over_trials,
+    over_values,
     shots_label,
     with_spread,
 )
@@ -31,6 +38,8 @@ _XLSA17 = ("awa1", "cub", "sun")
 _PAPERS_SPLIT = "the first release (PS v1, 2017)"
 _ELSEWHERE = "Timings are on the page: they differ between runs."
 _MINUTES = "minutes"  # the metric that the paper prints
+_N_BEST, _N_CONFUSIONS = 10, 20
+_N_CONFUSED = 40  # classes shown of a larger confusion matrix
 
 
 @dataclass(frozen=True)
@@ -168,6 +177,20 @@ def _note(run: Record, figure: Printed) -> str:
     return "; ".join([f"not comparable: the paper used {other}{figure.features} features", *split])
 
 
+def own_tables(study: Study) -> list[TableBlock]:
+    """Return the tables of a protocol without one figure per model."""
+    match study.experiment.protocol:
+        case "runtime":
+            return [runtime_table(study)]
+        case "map":
+            return [map_table(study.firsts)]
+        case "selection":
+            return [sensitivity_table(run) for run in study.firsts.values()]
+        case "convergence":
+            return [convergence_table(run) for run in study.firsts.values()]
+    return []
+
+
 def seconds_by_shots(run: Record) -> dict[int, float]:
     """Return the seconds of a fit, by number of shots."""
     return dict(zip(run["results"]["shots"], run["results"]["seconds"], strict=True))
@@ -197,3 +220,135 @@ def runtime_table(study: Study) -> TableBlock:
         is_page_only=True,
         in_markdown=_ELSEWHERE,
     )
+
+
+def sensitivity_profiles(selection: Record) -> dict[str, dict[Any, Measurement]]:
+    """Return the score at every value of every parameter, with the others as chosen."""
+    chosen = selection["results"]["chosen"]
+    profiles: dict[str, dict[Any, Measurement]] = {}
+    for name in sorted(chosen):
+        others = {key: value for key, value in chosen.items() if key != name}
+        profile = {
+            point["parameters"][name]: over_values(point["scores"])
+            for point in selection["results"]["points"]
+            if {key: point["parameters"][key] for key in others} == others
+        }
+        if len(profile) > 1:
+            profiles[name] = dict(sorted(profile.items()))
+    return profiles
+
+
+def sensitivity_table(selection: Record) -> TableBlock:
+    """Return the scores on held-out training classes at every value of every parameter."""
+    chosen = selection["results"]["chosen"]
+    rows = [
+        [
+            name,
+            f"{value}{' (chosen)' if value == chosen[name] else ''}",
+            ABSENT,
+            found.percent(),
+            features_used(selection),
+        ]
+        for name, profile in sensitivity_profiles(selection).items()
+        for value, found in profile.items()
+    ]
+    headings = ["parameter", "value", "paper", "measured", "features used"]
+    caption = "Score (%) on held-out training classes, the other parameters as chosen"
+    return TableBlock(headings, rows, caption, range(1, 4))
+
+
+def convergence_table(run: Record) -> TableBlock:
+    """Return objective, change and accuracy after each step."""
+    results = run["results"]
+    objective, changes = results["objective"], results["change"]
+    accuracies = accuracies_by_step(run)
+    rows = []
+    for step in range(max(len(objective), max(accuracies, default=0) + 1)):
+        rows.append(
+            [
+                str(step),
+                f"{objective[step]:.6g}" if step < len(objective) else ABSENT,
+                f"{changes[step - 1]:.2g}" if 0 < step <= len(changes) else ABSENT,
+                f"{100 * accuracies[step]:.1f}" if step in accuracies else ABSENT,
+                features_used(run),
+            ]
+        )
+    caption = "After each step of Algorithm 1 (the paper: at most 5)"
+    headings = ["step", "objective", "change of W", "accuracy, measured", "features used"]
+    return TableBlock(headings, rows, caption, range(4))
+
+
+def map_table(runs: Mapping[str, Record]) -> TableBlock:
+    """Return the share of mapped samples that each model classifies correctly."""
+    rows = []
+    for model, run in runs.items():
+        results = run["results"]
+        right = np.equal(results["truth"], results["predicted"])
+        classes, samples = str(len(results["classes"])), str(len(right))
+        share = f"{100 * right.mean():.1f}"
+        rows.append([model, classes, samples, ABSENT, share, features_used(run)])
+    headings = ["model", "classes", "samples", "paper", "correct (%), measured", "features used"]
+    caption = "Accuracy on the mapped samples, among the mapped classes"
+    return TableBlock(headings, rows, caption, range(1, 5))
+
+
+def most_confused(matrix: np.ndarray) -> np.ndarray:
+    """Return the classes with most wrong predictions, as truth or as prediction, in order."""
+    wrong = matrix - np.diag(np.diag(matrix))
+    order = np.argsort(-(wrong.sum(axis=0) + wrong.sum(axis=1)), kind="stable")
+    return np.sort(order[:_N_CONFUSED])
+
+
+def confusions(run: Record) -> tuple[list[str], np.ndarray]:
+    """Return the names of the test classes and the confusion matrix."""
+    results = run["results"]
+    names = [str(label) for label in results["classes"]]
+    truth, predicted = unpack(results["truth"]), unpack(results["predicted"])
+    return names, confusion_matrix(truth, predicted, labels=np.arange(len(names)))
+
+
+def class_tables(names: list[str], matrix: np.ndarray, who: str) -> list[TableBlock]:
+    """Return best and worst classes, all classes, and frequent confusions."""
+    tables = (_extreme_classes, _all_classes, _frequent_confusions)
+    return [table(names, matrix, who) for table in tables]
+
+
+def _extreme_classes(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
+    """Return the best and the worst classes, side by side."""
+    sizes = matrix.sum(axis=1)
+    tested = np.flatnonzero(sizes)
+    accuracy = np.diag(matrix)[tested] / sizes[tested]
+    # Ties: by name, so that the table is the same on every machine.
+    order = np.argsort(-accuracy, kind="stable")
+    best, worst = order[:_N_BEST], order[::-1][: min(_N_BEST, max(0, len(order) - _N_BEST))]
+    cells = [
+        [names[label], f"{100 * share:.0f}", str(sizes[label])]
+        for label, share in zip(tested, accuracy, strict=True)
+    ]
+    pairs = zip_longest(best, worst)  # there may be fewer worst classes
+    rows = [[*cells[i], *(["", "", ""] if j is None else cells[j])] for i, j in pairs]
+    headings = ["best class", "%", "samples", "worst class", "%", "samples"]
+    return TableBlock(headings, rows, f"Accuracy by class ({who})", {1, 2, 4, 5})
+
+
+def _all_classes(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
+    """Return the accuracy of every class."""
+    rows = [
+        [name, f"{100 * matrix[j, j] / size:.0f}" if size else ABSENT, str(size)]
+        for j, (name, size) in enumerate(zip(names, matrix.sum(axis=1), strict=True))
+    ]
+    caption = f"Accuracy of all {len(names)} classes ({who})"
+    headings = ["class", "%", "samples"]
+    return TableBlock(headings, rows, caption, {1, 2}, is_page_only=True, is_folded=True)
+
+
+def _frequent_confusions(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
+    """Return the most frequent confusions."""
+    wrong = matrix - np.diag(np.diag(matrix))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_N_CONFUSIONS]
+    rows = []
+    for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
+        if wrong[i, j]:
+            rows.append([names[i], names[j], f"{wrong[i, j]} of {matrix[i].sum()}"])
+    caption = f"The most frequent confusions ({who})"
+    return TableBlock(["class", "taken for", "samples"], rows, caption, range(2, 3))
