@@ -65,7 +65,7 @@ _N_CLASSES, _N_GUESSES, _N_PAIRS = 18, 5, 18
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """The record of the run, and what the page shows besides."""
+    """The record of the run, and what else the page shows."""
 
     record: dict[str, Any]
     data: EmojiDataset

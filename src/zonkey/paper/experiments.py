@@ -42,8 +42,8 @@ class Experiment:
     """The runs behind one table or figure.
 
     `paper` is the label of the table or figure in the paper, "" if it has none; `source` is the
-    table whose printed figures are shown beside. The other models are compared with `subject`,
-    without which nothing is reported; "" stands for the paper's own model.
+    table whose printed figures are shown next to measured ones. The other models are compared with
+    `subject`, and nothing is reported without its runs; "" stands for the paper's own model.
     """
 
     name: str

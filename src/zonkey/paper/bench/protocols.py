@@ -174,7 +174,7 @@ def _fitted(
     if getattr(classifier, "is_transductive_", False):
         raise ValueError(
             f"Models here must learn from training samples alone; {model!r} has seen unlabeled "
-            "samples of unseen classes, so its figures do not compare. Measure it apart."
+            "samples of unseen classes, so its figures are not comparable. Measure it separately."
         )
     parts = {
         part: pipeline[:-1].transform(data.X[getattr(data.split, part)])

@@ -65,7 +65,7 @@ def decide(comparison: Comparison, margin: float = 0.0) -> str:
 
 
 def _found(comparison: Comparison, text: str, margin: float = 0.0, **facts: Any) -> Finding:
-    evidence = rounded(lambda digits: f"{text}; difference {comparison.full_text(digits)}")
+    evidence = rounded(lambda digits: f"{text}; difference {comparison.text(digits)}")
     return Finding(decide(comparison, margin), evidence, facts)
 
 
@@ -130,7 +130,7 @@ def grows_with_shots(collection: Collection, data: str, model: str) -> Finding |
         verdict = FAILS
 
     def evidence(digits: int) -> str:
-        text = f"hit@1 from K = {shots[0]} to {shots[-1]}: {whole.full_text(digits)}"
+        text = f"hit@1 from K = {shots[0]} to {shots[-1]}: {whole.text(digits)}"
         return f"{text}; least step {points(least, digits)}"
 
     return Finding(verdict, rounded(evidence))

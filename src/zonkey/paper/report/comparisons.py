@@ -72,16 +72,11 @@ class Comparison:
         sign = self.sign()
         return f"{self.first if sign > 0 else self.second} is better" if sign else NO_DIFFERENCE
 
-    def text(self, digits: int = 2) -> str:
-        """Return the difference and its interval."""
-        middle, low, high = (
-            points(value, digits) for value in (self.difference, self.low, self.high)
-        )
-        return f"{middle} [{low}, {high}]"
-
-    def full_text(self, digits: int = 2) -> str:
+    def text(self, digits: int) -> str:
         """Return the difference, its interval and its basis."""
-        return f"{self.text(digits)}{f' {self.basis}' if self.basis else ''}"
+        values = (self.difference, self.low, self.high)
+        middle, low, high = (points(value, digits) for value in values)
+        return f"{middle} [{low}, {high}]{f' {self.basis}' if self.basis else ''}"
 
 
 def compare_predictions(first: Sequence[Record], second: Sequence[Record]) -> Comparison | None:
@@ -195,7 +190,7 @@ def on_top_summary(collection: Collection, data: str) -> Cell | None:
 
     def written(digits: int) -> str:
         return "; ".join(
-            f"{_phrase(model, comparison)} ({comparison.full_text(digits)})"
+            f"{_phrase(model, comparison)} ({comparison.text(digits)})"
             for model, comparison in found.items()
         )
 
@@ -214,7 +209,7 @@ def comparison_table(study: Study) -> TableBlock | None:
         [
             label,
             f"{found.first} - {found.second}",
-            rounded(found.full_text),
+            rounded(found.text),
             verdict_of(found) if name == "on-top" else found.verdict,
         ]
         for label, found in _comparisons(study)

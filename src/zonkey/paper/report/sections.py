@@ -289,18 +289,14 @@ def additions(collection: Collection) -> list[list[Cell]]:
 def _comparability(collection: Collection) -> list[Text]:
     """Name the data sets on which the paper used other features."""
     texts = []
-    experiment = EXPERIMENTS["pure-zsl"]
     for data in collection.data_names:
-        runs = collection.runs("zero-shot", data, "BPL")
+        run = collection.first("zero-shot", data, "BPL")
         metric = "hit@5" if data == "imnet" else "zsl"
-        figure = printed(experiment.source, data, metric).get("BPL")
-        if runs and figure and not compares(runs[0], figure):
-            texts.append(
-                Text(
-                    f"{data}: the paper used {figure.features} features, these records "
-                    f"{features_used(runs[0])}. Figures are not comparable; rankings may be."
-                )
-            )
+        figure = printed(EXPERIMENTS["pure-zsl"].source, data, metric).get("BPL")
+        if run and figure and not compares(run, figure):
+            text = f"{data}: the paper used {figure.features} features, these records"
+            rest = "Figures are not comparable; rankings may be."
+            texts.append(Text(f"{text} {features_used(run)}. {rest}"))
     return texts
 
 
@@ -368,7 +364,7 @@ def _recommended(collection: Collection, data: str) -> Cell | None:
             texts.append(f"{LABELS[metric]} {figures}")
 
     def written(digits: int) -> str:
-        return "; ".join([*texts, f"difference of accuracy {comparison.full_text(digits)}"])
+        return "; ".join([*texts, f"difference of accuracy {comparison.text(digits)}"])
 
     return rounded(written)
 
