@@ -1,4 +1,4 @@
-"""Figures on real features, where they are present (ZONKEY_DATA, or ../shared/data)."""
+"""Figures on real features, if they are present (ZONKEY_DATA, or ../shared/data)."""
 
 import os
 from pathlib import Path

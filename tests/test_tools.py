@@ -47,7 +47,14 @@ def test_files_passed_are_those_that_execute():
 
 
 def test_algorithm_1_is_found():
-    assert any(place.startswith("core/") for place in structure.loops_of_algorithm_1())
+    assert structure.loops_of_algorithm_1() == ["core/algorithm1.py: learn"]
+
+
+def test_call_paths_stay_short():
+    passed = {name: len(files) for name, files in structure.files_by_call().items()}
+    assert passed["predict"] <= 4
+    assert passed["ZeroShotClassifier.fit"] <= 16
+    assert passed["FewShotClassifier.fit"] <= 19
 
 
 def test_the_table_has_a_figure_in_every_row(monkeypatch):
@@ -63,7 +70,10 @@ def test_ci_covers_the_python_versions_of_the_classifiers():
     assert PROJECT["requires-python"] == f">={versions[0]}"
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "CITATION.cff", "SECURITY.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["pyproject.toml", "CITATION.cff", "SECURITY.md", ".github/ISSUE_TEMPLATE/config.yml"],
+)
 def test_project_files_name_the_same_repository(name):
     addresses = re.findall(r"https://github\.com/[\w-]+/[\w-]+", (ROOT / name).read_text("utf-8"))
     assert set(addresses) == {PROJECT["urls"]["Homepage"]}

@@ -22,6 +22,8 @@ def main() -> None:
             f"Accuracy on unseen classes is {accuracy:.3f}, near chance ({chance:.3f})."
         )
     folder = Path(zonkey.__file__).parent
+    if not list((folder / "paper" / "templates").glob("*.html")):
+        raise SystemExit(f"{folder} has no templates: no page could be written.")
     if not (folder / "py.typed").exists():
         raise SystemExit(f"{folder} has no py.typed: type checkers would ignore the annotations.")
     print(f"zonkey in {folder}: accuracy on unseen classes {accuracy:.3f}, chance {chance:.3f}")

@@ -1,10 +1,10 @@
-"""Measure the structure of the code base and print it next to the figures of the first release.
+"""Measure the structure of the code base and print it next to the figures of the first version.
 
     python tools/structure.py
 
-"before" holds the figures of the first release, "wanted" the goals of the refactoring after
-it. "now" is measured on the package that Python imports. The original count of docstrings covered
-fewer objects: the rules of `check_docstrings.py` give 220 of 295 for the same release.
+"before" holds the figures of the first development version, "wanted" the goals of its
+refactoring. "now" is measured on the package that Python imports. The original count of docstrings covered
+fewer objects: the rules of `check_docstrings.py` give 220 of 295 for the same version.
 """
 
 from __future__ import annotations

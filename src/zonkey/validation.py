@@ -62,10 +62,10 @@ def needs_calibration(estimator: Any) -> bool:
     return is_auto(estimator.seen_penalty) or is_auto(getattr(estimator, "temperature", None))
 
 
-def check_count(name: str, value: Any, minimum: int) -> None:
-    """Require an integer of at least `minimum`."""
+def check_count(name: str, value: Any, minimum: int) -> int:
+    """Return an integer of at least `minimum` as a plain one."""
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
-        return
+        return int(value)
     raise ValueError(
         f"`{name}` must be an integer of at least {minimum}; got {value!r}. "
         f"Pass {minimum} or a larger whole number."
@@ -86,13 +86,13 @@ def check_top(k: Any, n_classes: int) -> int:
     """Return the number of classes to rank: `k`, or five at most if `k` is None."""
     if k is None:
         return min(5, n_classes)
-    check_count("k", k, 1)
+    k = check_count("k", k, 1)
     if k > n_classes:
         raise ValueError(
             f"`k` must be at most the number of candidates, {n_classes}; got {k}. "
             'Ask for fewer, or fit with candidates="all".'
         )
-    return int(k)
+    return k
 
 
 def check_classes(labels: Array) -> None:

@@ -18,7 +18,7 @@ def test_version():
         (["demo"], "emoji"),
         (["data"], "fetch"),
         (["data", "check"], "prototypes"),
-        (["data", "fetch"], "goes on where"),
+        (["data", "fetch"], "resumes"),
     ],
 )
 def test_help_describes_itself(arguments, said):

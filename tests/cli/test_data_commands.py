@@ -159,7 +159,10 @@ def test_a_missing_package_is_one_line_on_stderr(data, server, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
     done = data("fetch", "stripes")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == 'Fetching data needs pooch; install it with pip install "zonkey[data]".\n'
+    assert done.stderr == (
+        "Fetching data needs pooch; install pooch, or the extra: "
+        'pip install "zonkey[data]" (from a clone: pip install ".[data]").\n'
+    )
 
 
 def test_an_interrupted_fetch_exits_with_130_and_is_resumed_later(data, server, monkeypatch):

@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import io
 import os
@@ -7,6 +8,7 @@ import stat
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from http_server import interrupt_downloads, names_in, serving, zip_of
@@ -201,7 +203,38 @@ def test_a_folder_that_is_a_file_is_refused(server, tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_told(get, tmp_path):
     (tmp_path / PART[0]).symlink_to("/dev/full")
-    assert "No space left on device" in refusal_of(get)
+    assert "(No space left on device). Make room, then run" in refusal_of(get)
+
+
+def test_one_process_at_a_time_downloads_to_a_folder(get, server, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    handle = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        assert "another one does. Wait." in refusal_of(get)
+    finally:
+        os.close(handle)
+    assert server.seen == []
+    assert get().read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("lock", [None, OSError(errno.ENOLCK, "No locks available")])
+def test_locks_are_optional(get, monkeypatch, lock):
+    def flock(*arguments):
+        raise lock
+
+    fcntl = lock and SimpleNamespace(flock=flock, LOCK_EX=2, LOCK_NB=4)
+    monkeypatch.setitem(sys.modules, "fcntl", fcntl)
+    assert get().read_bytes() == CONTENT
+
+
+def test_a_folder_that_cannot_be_read_is_told(get, tmp_path, monkeypatch):
+    def iterdir(path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    (tmp_path / "stripes").mkdir()
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    assert "must be readable; it is not (Permission denied)" in refusal_of(get)
 
 
 def test_a_login_page_is_not_taken_for_an_archive(get, server, tmp_path):
@@ -233,7 +266,7 @@ def test_a_damaged_download_is_dropped_and_the_next_one_taken(get, server, tmp_p
 def test_a_damaged_archive_put_there_by_hand_is_told_and_not_deleted(get, tmp_path):
     file = tmp_path / "stripes.zip"
     file.write_bytes(damaged(ARCHIVE))
-    assert f"Extracting {file} to {tmp_path / 'stripes'} failed (Bad CRC-32" in refusal_of(get)
+    assert f"The archive {file} is damaged or incomplete" in refusal_of(get)
     assert names_in(tmp_path) == ["stripes.zip"]
 
 
@@ -400,7 +433,8 @@ def test_a_symbolic_link_is_refused(packed):
 @pytest.mark.parametrize("kept", [0, 100, 900, -1])
 def test_a_truncated_archive_is_refused(packed, kept):
     message = refused_extraction(*packed(zip_of(MEMBERS)[:kept]))
-    assert "If the archive is damaged, delete it and fetch it again" in message
+    assert "is damaged or incomplete" in message
+    assert message.endswith("Delete it and fetch it again.")
 
 
 def test_a_damaged_member_is_refused(packed):
@@ -417,7 +451,7 @@ def test_damage_in_compressed_data_is_refused(packed, tmp_path):
         start = opened.getinfo("bundle/data/A/one.txt").header_offset + 60
     content = bytearray(path.read_bytes())
     content[start : start + 30] = b"\xff" * 30
-    assert "If the archive is damaged" in refused_extraction(*packed(bytes(content)))
+    assert "is damaged or incomplete" in refused_extraction(*packed(bytes(content)))
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])

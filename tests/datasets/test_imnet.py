@@ -105,12 +105,12 @@ DAMAGES = {
     "transposed features": (
         {"X_tr": np.ones((5, 7))},
         "one row for each of the 7 labels",
-        "its shape is (5, 7). It is transposed: save X_tr' instead.",
+        "its shape is (5, 7). It is transposed: save X_tr'.",
     ),
     "other test features": (
         {"X_te": np.ones((3, 6))},
         "`X_te` of",
-        "as many columns as `X_tr`; its shape is (3, 6). Use the labels of the same release.",
+        "as many columns as `X_tr`; its shape is (3, 6). Use files that fit together.",
     ),
     "text for features": (
         {"X_tr": ["a", "b"]},
@@ -128,7 +128,7 @@ DAMAGES = {
         {"S_tr": np.ones((4, 7))},
         "`S_tr` of",
         "one row for each of the 7 training labels; its shape is (4, 7)",
-        "Transpose it",
+        "It is transposed: save S_tr'.",
     ),
     "word vectors of another length": (
         {"S_te_pro": np.ones((2, 3))},

@@ -235,6 +235,23 @@ def test_other_than_whole_numbers_are_refused(values, got):
         whole_numbers(values, "`labels`")
 
 
+@pytest.mark.parametrize(
+    ("largest", "beyond"),
+    [
+        (np.float64(2**53), np.float64(2**54)),
+        (np.float64(-(2**53)), np.float64(-(2**54))),
+        (np.float32(2**24), np.float32(2**25)),
+        (np.uint64(2**63 - 1), np.uint64(2**63)),
+    ],
+)
+def test_whole_numbers_that_their_type_does_not_hold_exactly_are_refused(largest, beyond):
+    assert whole_numbers(np.array([largest]), "`labels`").tolist() == [int(largest)]
+    with pytest.raises(
+        DataError, match=rf"^`labels` must hold exact whole numbers; got {beyond:.0f}"
+    ):
+        whole_numbers(np.array([1, beyond], beyond.dtype), "`labels`")
+
+
 def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "a.mat"
     save_mat(path, {"x": np.ones((1, 1))})

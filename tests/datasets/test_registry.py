@@ -78,7 +78,7 @@ def test_an_unknown_name_is_refused_with_those_that_are_known():
 
 
 def test_a_name_near_to_none_gets_no_suggestion():
-    with pytest.raises(DataError, match=r"got 'zzzz'\.$"):
+    with pytest.raises(DataError, match=r"got 'zzzz'\. Choose one of them\.$"):
         find_remote("zzzz")
 
 

@@ -250,13 +250,13 @@ DAMAGES = {
     "transposed features": (
         lambda v: v.update(features=v["features"].T),
         "`features` of",
-        "one column for each of the 24 labels; their shape is (24, 5)",
-        "save features' instead",
+        "one column for each of the 24 labels; its shape is (24, 5)",
+        "It is transposed: save features'.",
     ),
     "features of another run": (
         lambda v: v.update(features=v["features"][:, 1:]),
         "shape is (5, 23)",
-        "Use features and labels of one run",
+        "Use files that fit together.",
     ),
     "text for features": (
         lambda v: v.update(features=["a", "b"]),
@@ -330,12 +330,12 @@ DAMAGES = {
         lambda v: v.update(att=v["att"][:, 1:]),
         "`att` of",
         "one column for each of the 6 `allclasses_names`; its shape is (3, 5)",
-        "Check both",
+        "Use files that fit together.",
     ),
     "transposed attributes": (
         lambda v: v.update(att=v["att"].T),
         "its shape is (6, 3)",
-        "Transpose it: save att'.",
+        "It is transposed: save att'.",
     ),
     "attributes that are NaN": (
         lambda v: v.update(att=put(v["att"], (0, 0), np.nan)),

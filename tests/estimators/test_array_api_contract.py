@@ -14,10 +14,9 @@ from zonkey.testing import linear_problem
 
 ESTIMATORS = [
     ZeroShotClassifier(),
-    ZeroShotClassifier(synthesis=None, weight_per="class"),
     ZeroShotClassifier(direction="forward"),
-    ZeroShotClassifier(direction="reverse", kernel="rbf"),
-    FewShotClassifier(n_episodes=2),
+    ZeroShotClassifier(direction="reverse", kernel="rbf", weight_per="class"),
+    FewShotClassifier(n_episodes=1),
     FewShotClassifier(synthesis=None),
     NearestSupport(),
     NearestSupport("mean"),
@@ -41,7 +40,6 @@ def test_the_checks_of_scikit_learn(estimator, monkeypatch):
     for library, device in KINDS:
         for dtype in ("float64", "float32"):
             place = {"device_name": device, "dtype_name": dtype}
-            estimator_checks.check_array_api_input(name, estimator, library, **place)
             estimator_checks.check_array_api_input_and_values(name, estimator, library, **place)
     from sklearn.utils._array_api import yield_mixed_namespace_input_permutations
 

@@ -11,9 +11,7 @@ from zonkey.testing import parametrize_with_zero_shot_checks
 LIFTED = {"kernel": "poly", "prototype_transformer": FeatureNormalizer(center=True)}
 CONFIGURATIONS = [
     ZeroShotClassifier(),
-    ZeroShotClassifier(synthesis=None),
     ZeroShotClassifier(direction="forward"),
-    ZeroShotClassifier(direction="reverse"),
     ZeroShotClassifier(competition=None),
     ZeroShotClassifier(competition="assigned"),
     ZeroShotClassifier(competition="entropy", max_iter=10),
@@ -25,9 +23,11 @@ CONFIGURATIONS = [
 # scikit-learn's checks of a zero-shot classifier.
 REPRESENTATIVE = [
     ZeroShotClassifier(),
+    ZeroShotClassifier(direction="forward"),
     ZeroShotClassifier(forward_weight=0.0, weight_per="class", **LIFTED),
     FewShotClassifier(n_episodes=2),
     FewShotClassifier(synthesis=None, competition="assigned", weight_per="class", **LIFTED),
+    NearestSupport("sample"),
     NearestSupport("mean"),
     ZeroShotSearchCV(ZeroShotClassifier(), {"alpha": [0.0, 0.1]}, cv=2),
 ]

@@ -96,7 +96,7 @@ def test_features_of_another_encoder(wrap):
 
 
 def test_moments_of_no_sample():
-    with refused(ValueError, "no samples yet", "update(X, y)"):
+    with refused(ValueError, "have no samples yet", "update(X, y)"):
         prepared(base=Moments(P.prototypes)).fit(X, Y)
 
 
@@ -108,7 +108,7 @@ def test_samples_of_base_classes_wanted_and_no_base():
 def test_samples_of_base_classes_wanted_and_none_kept():
     moments = Moments.from_arrays(P.X, P.y, P.prototypes, n_reserve=0)
     for base in (moments, BaseClasses(moments)):
-        expected = 'synthesis="base" needs a raw sample of every base class'
+        expected = "Synthesis needs a raw sample of every seen class"
         with refused(ValueError, expected, "'class 00'", "(n_reserve=0)", "larger `n_reserve`"):
             prepared(base=base, synthesis="base").fit(X, Y)
         for synthesis in ("support", None):

@@ -33,7 +33,7 @@ from zonkey.testing import linear_problem
 
 # More attributes than classes: unseen prototypes lie outside the span of seen ones.
 WIDE = linear_problem(noise=1.0, n_attributes=20)
-CENTRED = FeatureNormalizer(power=0.5, center=True)
+CENTERED = FeatureNormalizer(power=0.5, center=True)
 
 
 # The dual problem, which knows no lift
@@ -104,7 +104,7 @@ def test_a_linear_kernel_changes_nothing_outside_the_span_where_features_are_com
 
 
 @pytest.mark.parametrize("parameters", [{"direction": "forward"}, {"synthesis": None}], ids=str)
-@pytest.mark.parametrize("transformer", [None, CENTRED], ids=str)
+@pytest.mark.parametrize("transformer", [None, CENTERED], ids=str)
 @each_kernel
 def test_a_class_added_later_is_as_if_it_had_been_known(kernel, transformer, parameters):
     new = P.unseen[1]
@@ -122,7 +122,7 @@ def test_a_class_added_later_is_as_if_it_had_been_known(kernel, transformer, par
         ({"kernel": "linear"}, 5),
         ({"kernel": "rbf"}, 8),
         ({"kernel": "poly", "degree": 1}, 6),
-        ({"prototype_transformer": CENTRED}, 5),
+        ({"prototype_transformer": CENTERED}, 5),
         ({"kernel": "linear", "prototype_transformer": FeatureNormalizer(norm=None)}, 5),
     ],
     ids=str,
@@ -135,7 +135,7 @@ def test_the_semantic_space_has_the_rank_of_the_kernel(parameters, rank):
     assert model.prototypes_ == Prototypes.coerce(P.prototypes)
 
 
-@pytest.mark.parametrize("parameters", [{"kernel": "rbf"}, {"prototype_transformer": CENTRED}])
+@pytest.mark.parametrize("parameters", [{"kernel": "rbf"}, {"prototype_transformer": CENTERED}])
 def test_prototypes_are_projected_as_they_are_given(parameters):
     model = fitted(**parameters)
     centers = model.project(P.prototypes)
@@ -170,14 +170,14 @@ def test_single_precision_stays_and_suffices(kernel):
 @pytest.mark.parametrize("kernel", [{}, {"kernel": "rbf"}, {"kernel": "poly"}], ids=str)
 @pytest.mark.parametrize("parameters", [*DIRECTIONS, *REFINED[:1]], ids=str)
 def test_a_transformer_does_what_could_be_done_before(parameters, kernel):
-    transformed = clone(CENTRED).fit(Y_ALL[OF_SEEN]).transform(Y_ALL)
+    transformed = clone(CENTERED).fit(Y_ALL[OF_SEEN]).transform(Y_ALL)
     by_hand = fitted(prototypes=as_prototypes(transformed), **parameters, **kernel)
-    model = fitted(prototype_transformer=CENTRED, **parameters, **kernel)
+    model = fitted(prototype_transformer=CENTERED, **parameters, **kernel)
     assert_same_scores(model, by_hand)
     assert_array_equal(model.predict(X_ALL), by_hand.predict(X_ALL))
 
 
-@pytest.mark.parametrize("transformer", [None, CENTRED], ids=str)
+@pytest.mark.parametrize("transformer", [None, CENTERED], ids=str)
 @pytest.mark.parametrize("kernel", [{}, *KERNELS], ids=str)
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_an_unseen_prototype_has_a_say_about_its_own_class_only(direction, kernel, transformer):
@@ -206,7 +206,7 @@ def test_a_transformer_stays_unfitted_and_has_parameters():
 
 
 @pytest.mark.parametrize(
-    "parameters", [*KERNELS, {"prototype_transformer": CENTRED, "kernel": "rbf"}], ids=str
+    "parameters", [*KERNELS, {"prototype_transformer": CENTERED, "kernel": "rbf"}], ids=str
 )
 def test_a_pickle_keeps_kernel_and_transformer(parameters):
     model = fitted(**parameters)
@@ -260,7 +260,7 @@ def test_transformers_that_are_none(classifier, value):
 
 @both_classifiers
 def test_a_transformer_of_kernel_values(classifier):
-    parameters = {"kernel": "precomputed", "prototype_transformer": CENTRED}
+    parameters = {"kernel": "precomputed", "prototype_transformer": CENTERED}
     expected = '`prototype_transformer` must be None with kernel="precomputed"'
     with refused(ValueError, expected, "got FeatureNormalizer", "Transform before the kernel"):
         fit_on_a_small_problem(classifier, **parameters)

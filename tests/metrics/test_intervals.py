@@ -107,7 +107,7 @@ def test_interval_of_a_few_samples_is_that_of_all_resamples():
     assert (low, high) == pytest.approx(np.quantile(values, [0.1, 0.9], method="inverted_cdf"))
 
 
-@pytest.mark.parametrize("sizes", [[5] * 40, [2] * 80, [3, 2] * 40, [1] * 80, [1, 4] * 30])
+@pytest.mark.parametrize("sizes", [[2] * 80, [1] * 80, [1, 4] * 30])
 def test_equal_models_are_told_apart_in_a_twentieth_of_all_tries(sizes):
     truth = np.repeat(np.arange(len(sizes)), sizes)
     rng = np.random.default_rng(0)

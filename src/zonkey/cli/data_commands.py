@@ -20,7 +20,7 @@ from .errors import one_line_errors
 
 data_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Data sets to learn from.")
 
-_NAME = typer.Argument(metavar="NAME", help="A name of `zonkey data list`.")
+_NAME = typer.Argument(metavar="NAME", help="A name listed by `zonkey data list`.")
 _AGAIN = "run the same command again to resume"
 _JSON = typer.Option("--json", help="Print JSON instead of text.")
 _MOST_FILES = 3
@@ -66,7 +66,7 @@ def fetch(
         Path | None,
         typer.Option(help="Folder of all data sets; by default $ZONKEY_DATA or the user's cache."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Hide the progress bar.")] = False,
 ) -> None:
     """Fetch a data set and print its folder; resumes an interrupted download."""
     with one_line_errors(_AGAIN):

@@ -14,9 +14,9 @@ import numpy as np
 
 from ..core.labels import listed
 from ..core.prototypes import Prototypes
-from .dataset import PARTS, DataError, Dataset
+from .dataset import PARTS, DataError, Dataset, noting
 from .imnet import holds_imnet, load_imnet
-from .own import Samples, examine_samples, missing_prototypes, noted, plain_label
+from .own import Samples, examine_samples, missing_prototypes, plain_label
 from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, existing_file, read_text, stored_arrays
 from .tables import (
     FEATURE_KEYS,
@@ -30,28 +30,18 @@ from .tables import (
 )
 from .xlsa17 import load_xlsa17
 
-_BLOCK = 1 << 22  # entries processed at a time; a memory map is never read into memory at once
+_BLOCK = 1 << 22  # similarities that are computed at a time
 _ALIKE = 0.999  # cosine from which two prototypes are nearly equal
 _MOST_PAIRS = 1000  # similar prototypes that are examined
 
 
 @dataclass(frozen=True)
 class Report:
-    """Findings of a check, one line each.
+    """Findings of a check, one line each."""
 
-    Attributes
-    ----------
-    problems : list of str
-        What must be fixed before the files can be used.
-    warnings : list of str
-        What may be intended, but should be looked at.
-    facts : list of str
-        What the files hold.
-    """
-
-    problems: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    facts: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # to fix before the files can be used
+    warnings: list[str] = field(default_factory=list)  # to look at: they may be intended
+    facts: list[str] = field(default_factory=list)  # what the files hold
 
 
 def check_files(
@@ -103,19 +93,19 @@ def check_files(
     samples, known, columns = Samples(), None, ()
     if "features" in files:
         options = label_column, features_key, labels_key
-        with noted(report.problems, ImportError):
+        with noting(report.problems, ImportError):
             samples, problems = examine_samples(
                 files["features"], files.get("labels"), *options, table_of
             )
             report.problems.extend(problems)
         if samples.matrix is not None:
-            with noted(report.problems, ImportError):
+            with noting(report.problems, ImportError):
                 X = samples.matrix.values()
                 _describe_features(X, samples.labels, files["features"].name, report)
     elif "labels" in files:
         report.problems.append("Labels need features; there is no file of features. Add it.")
     if "prototypes" in files:
-        with noted(report.problems, ImportError):
+        with noting(report.problems, ImportError):
             known, columns, problems = examine_prototypes(files["prototypes"], label_column)
             report.problems.extend(problems)
         if known is not None:
@@ -259,40 +249,36 @@ def _describe_features(X: np.ndarray, y: np.ndarray | None, file: str, report: R
     n, d = X.shape
     labels = y if y is not None and len(y) == n else np.zeros(n)
     report.facts.append(f"{file} has {n} samples of {d} features ({X.dtype}).")
-    low, high = np.full(d, np.inf), np.full(d, -np.inf)
-    norms = np.empty(n)
-    counting = np.full(d, n > 2)  # columns that increase by 1 from row to row
+    ranges = X.max(axis=0).astype(np.float64) - X.min(axis=0)
     first_of: dict[bytes, int] = {}  # first row with a content, by its hash
     repeats = conflicts = 0
-    step = max(1, _BLOCK // d)
-    for start in range(0, n, step):
-        block = np.ascontiguousarray(X[start : start + step])
-        rows = np.arange(start, start + len(block), dtype=np.float64)
-        counting &= (block - X[0].astype(np.float64) == rows[:, None]).all(axis=0)
-        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
-        norms[start : start + len(block)] = np.linalg.norm(block.astype(np.float64), axis=1)
-        for row, values in enumerate(block, start=start):
-            digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
-            other = first_of.setdefault(digest, row)
-            repeats += other != row
-            conflicts += labels[other] != labels[row]
-    constant = int((low == high).sum())
+    for row, values in enumerate(X):
+        digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
+        other = first_of.setdefault(digest, row)
+        repeats += other != row
+        conflicts += labels[other] != labels[row]
+    constant = int((ranges == 0).sum())
     if constant and n > 1:
         report.warnings.append(
             f"{constant} of {d} features in {file} are constant. They carry no information; you "
             "may drop them."
         )
-    if counting.any():
+    counts = np.arange(n, dtype=np.float64)
+    candidates = np.flatnonzero(ranges == n - 1) if n > 2 else ()
+    counting = [c for c in candidates if np.array_equal(X[:, c] - float(X[0, c]), counts)]
+    if counting:
         report.warnings.append(
-            f"Feature {int(np.argmax(counting)) + 1} of {file} counts the rows. Drop it: it says "
-            "nothing about a sample."
+            f"Feature {counting[0] + 1} of {file} counts the rows. Drop it: it says nothing about "
+            "a sample."
         )
     if repeats:
         labeled = f", {conflicts} of them with another label" if conflicts else ""
         report.warnings.append(
             f"{repeats} rows of {file} repeat an earlier row{labeled}. Check for copies."
         )
-    _describe_scale(norms, (high - low)[low < high], file, report)
+    # Not np.linalg.norm, which would copy a memory map.
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    _describe_scale(norms, ranges[ranges > 0], file, report)
 
 
 def _describe_scale(norms: np.ndarray, ranges: np.ndarray, file: str, report: Report) -> None:

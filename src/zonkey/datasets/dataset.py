@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
@@ -38,6 +40,30 @@ class DataError(ValueError):
     ...     print(error)
     nowhere.csv does not exist. Check the path.
     """
+
+
+@contextmanager
+def noting(problems: list[str], *kinds: type[Exception]) -> Iterator[None]:
+    """Append a DataError, or an error of these kinds, to the problems instead of raising it."""
+    try:
+        yield
+    except (DataError, *kinds) as error:
+        problems.append(str(error))
+
+
+@contextmanager
+def as_data_error(about: str = "") -> Iterator[None]:
+    """Turn an error of `zonkey.core` into a DataError."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{about}{error}") from None
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Suggest the most similar known name; if none is similar, return `otherwise`."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"Did you mean {near[0]!r}?" if near else otherwise
 
 
 class LazyMatrix:
@@ -471,14 +497,13 @@ class Dataset:
     def _seal(self) -> None:
         self.__dict__["_sealed"] = True
 
-    def __copy__(self) -> Dataset:
+    def __deepcopy__(self, memo: Any = None) -> Dataset:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Dataset:
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the values: the file may not exist where they are unpickled."""
+        """Pickle the values, because the file may not exist on another machine."""
         content = (self.name, np.asarray(self.X), self.y, dict(self._spaces), self.split)
         words = {"license": self.license, "citation": self.citation}
         tables = {"class_names": dict(self.class_names), "about": dict(self.about)}
@@ -526,7 +551,7 @@ def _check_positions(part: str, positions: np.ndarray, n: int) -> None:
 
 
 def require_one_label_per_row(features: LazyMatrix, labels: np.ndarray, source: str = "") -> None:
-    """Refuse labels whose number differs from that of the features."""
+    """Refuse labels if there is not one for each row of the features."""
     n, d = features.shape
     if len(labels) == n:
         return
@@ -542,10 +567,8 @@ def require_one_label_per_row(features: LazyMatrix, labels: np.ndarray, source: 
 
 
 def _checked_labels(labels: Any, features: LazyMatrix) -> np.ndarray:
-    try:
+    with as_data_error():
         labels = as_labels(labels).copy()
-    except (TypeError, ValueError) as error:
-        raise DataError(str(error)) from None
     require_one_label_per_row(features, labels)
     return _frozen(labels)
 
@@ -556,12 +579,10 @@ def _checked_spaces(prototypes: Any, labels: np.ndarray) -> dict[str, Prototypes
         Prototypes.is_labeled(space) for space in prototypes.values()
     )
     spaces = dict(prototypes) if several else {"prototypes": prototypes}
-    try:
+    with as_data_error():
         known = {str(name): Prototypes.coerce(space) for name, space in spaces.items()}
         for space in known.values():
             space.positions(np.unique(labels))
-    except (TypeError, ValueError) as error:
-        raise DataError(str(error)) from None
     return known
 
 

@@ -183,34 +183,22 @@ def load_emoji(*, split: str = "zero-shot", space: str = "text") -> EmojiDataset
     """
     with (files("zonkey.datasets") / "data" / "emoji.npz").open("rb") as stream:
         file = dict(np.load(stream, allow_pickle=False))
-    makers = {"zero-shot": _zero_shot, "few-shot": _few_shot}
-    if split not in makers:
+    if split not in ("zero-shot", "few-shot"):
         raise DataError(f'`split` must be "zero-shot" or "few-shot"; got {split!r}.')
     if space not in _SPACES:
         raise DataError(f'`space` must be "text" or "name"; got {space!r}.')
     order = sorted(_SPACES, key=lambda key: key != space)
     spaces = {key: Prototypes(file["names"], file[key].astype(np.float32)) for key in order}
-    return EmojiDataset(file, makers[split](file), spaces)
+    return EmojiDataset(file, _split(file, split), spaces)
 
 
-def _zero_shot(file: dict[str, np.ndarray]) -> Split:
+def _split(file: dict[str, np.ndarray], kind: str) -> Split:
     unseen = file["unseen"][file["labels"]]
-    return Split(
-        train=np.flatnonzero(file["train"]),
-        test_seen=np.flatnonzero(~file["train"] & ~unseen),
-        test_unseen=np.flatnonzero(unseen),
-        val_classes=file["names"][file["val"]],
-        name="emoji zero-shot v1",
-    )
-
-
-def _few_shot(file: dict[str, np.ndarray]) -> Split:
-    unseen = file["unseen"][file["labels"]]
-    in_style = file["style_names"][file["styles"]] == QUERY_STYLE
-    return Split(
-        train=np.flatnonzero(~unseen),
-        test_unseen=np.flatnonzero(unseen),
-        query=np.flatnonzero(unseen & in_style),
-        val_classes=file["names"][file["val"]],
-        name="emoji few-shot v1",
-    )
+    parts = {"test_unseen": unseen}
+    if kind == "zero-shot":
+        parts |= {"train": file["train"], "test_seen": ~file["train"] & ~unseen}
+    else:
+        in_style = file["style_names"][file["styles"]] == QUERY_STYLE
+        parts |= {"train": ~unseen, "query": unseen & in_style}
+    positions = {part: np.flatnonzero(mask) for part, mask in parts.items()}
+    return Split(**positions, val_classes=file["names"][file["val"]], name=f"emoji {kind} v1")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from .dataset import DataError
+from .readers import one_line, required_package
 from .registry import REGISTRY, Remote, find_remote
 
 _CHUNK = 1 << 16  # bytes
@@ -96,7 +98,7 @@ def _fetch_archive(remote: Remote, folder: Path, progress: bool, timeout: float)
     level = logger.level
     logger.setLevel("ERROR")  # its log repeats our messages
     try:
-        with _one_line_failures(remote.url, file):
+        with _one_line_failures(remote.url, file), _locked(folder):
             options = {"fname": file.name, "path": folder, "downloader": download}
             pooch.retrieve(remote.url, remote.sha256, **options)
     finally:
@@ -129,6 +131,29 @@ def _download(pooch: Any, url: str, part: Path, progress: bool, timeout: float) 
 
 
 @contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time write partial files to a folder."""
+    try:
+        import fcntl
+    except ImportError:  # Windows cannot lock a folder
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network drives have no locks
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DataError(
+                    f"One process at a time can download to {folder}; another one does. Wait."
+                ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def _one_line_failures(url: str, file: Path) -> Iterator[None]:
     """Turn errors of pooch, the network and the disk into a one-line DataError."""
     import requests
@@ -136,8 +161,6 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
     by_hand = f"or download the file by hand to {file}"
     try:
         yield
-    except DataError:
-        raise
     except requests.HTTPError as error:
         reply: Any = error.response
         raise DataError(
@@ -150,12 +173,15 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
             f"run the same command again to resume, {by_hand}."
         ) from None
     except OSError as error:
+        remedy = "Choose another, or set ZONKEY_DATA."
+        if error.errno == errno.ENOSPC:
+            remedy = "Make room, then run the same command again to resume."
         raise DataError(
             f"The data folder {file.parent} must be writable; it is not "
-            f"({error.strerror or error}). Choose another, or set ZONKEY_DATA."
+            f"({error.strerror or error}). {remedy}"
         ) from None
-    except ValueError as error:  # of pooch: the hash differs, or tqdm is missing
-        raise DataError(_reason(error)) from None
+    except ValueError as error:  # ours, or of pooch: the hash differs, or tqdm is missing
+        raise DataError(one_line(error)) from None
 
 
 def find_damage(archive: Path) -> str | None:
@@ -164,12 +190,8 @@ def find_damage(archive: Path) -> str | None:
         with zipfile.ZipFile(archive) as opened:
             damaged = opened.testzip()
     except Exception as error:  # damaged headers raise errors of many types
-        return _reason(error)
+        return one_line(error)
     return None if damaged is None else f"the entry {damaged!r} is damaged"
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 # Not pooch.Unzip: an interruption would leave half a folder, which looks complete.
@@ -195,16 +217,27 @@ def extract(archive: Path, folder: Path, members: str, required: Sequence[str] =
                         raise
     except DataError:
         raise
-    except Exception as error:  # damaged or encrypted archives raise errors of many types
+    except OSError as error:
         raise DataError(
-            f"Extracting {archive} to {target} failed ({_reason(error)}). If the archive is "
-            "damaged, delete it and fetch it again; else unpack it by hand."
+            f"Extracting {archive} to {target} failed ({error.strerror or error}). Check that the "
+            "archive is readable, and the folder writable."
+        ) from None
+    except Exception as error:  # damaged headers raise errors of many types
+        raise DataError(
+            f"The archive {archive} is damaged or incomplete, or not a plain zip file "
+            f"({one_line(error)}). Delete it and fetch it again."
         ) from None
 
 
 def _is_complete(folder: Path, required: Sequence[str]) -> bool:
     """Whether a folder has all required files; False if it is empty, an error if it lacks some."""
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    try:
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    except OSError as error:
+        raise DataError(
+            f"The folder {folder} must be readable; it is not ({error.strerror}). Change its mode, "
+            "or set ZONKEY_DATA."
+        ) from None
     missing = " and ".join(name for name in required if name not in names)
     if names and missing:
         raise DataError(
@@ -216,13 +249,8 @@ def _is_complete(folder: Path, required: Sequence[str]) -> bool:
 
 def _require_harmless(member: zipfile.ZipInfo, archive: Path) -> None:
     """Refuse an entry that would be written outside the folder."""
-    name = member.filename.replace("\\", "/")
-    outside = (
-        ".." in PurePosixPath(name).parts
-        or PurePosixPath(name).is_absolute()
-        or PureWindowsPath(name).drive
-    )
-    if outside or stat.S_ISLNK(member.external_attr >> 16):
+    path = PureWindowsPath(member.filename)  # knows drives and both separators
+    if path.anchor or ".." in path.parts or stat.S_ISLNK(member.external_attr >> 16):
         raise DataError(
             f"The archive {archive} must hold plain files below its own folder; got the entry "
             f"{member.filename!r}. Do not use it: delete it and tell its distributor."
@@ -245,10 +273,4 @@ def _members_under(
 
 
 def _pooch() -> Any:
-    try:
-        import pooch
-    except ImportError:
-        raise ImportError(
-            'Fetching data needs pooch; install it with pip install "zonkey[data]".'
-        ) from None
-    return pooch
+    return required_package("pooch", "Fetching data")

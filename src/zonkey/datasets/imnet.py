@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ..core.prototypes import Prototypes
-from .dataset import DataError, Dataset, LazyMatrix, Split
-from .matlab import MatFile, describe_mat, read_mat, require_variable, whole_numbers
+from .dataset import DataError, Dataset, LazyMatrix, Split, as_data_error
+from .matlab import MatFile, describe_mat, read_numbers, read_whole_numbers, require_matrix
 
 _CITATION = (
     "E. Kodirov, T. Xiang, S. Gong: Semantic Autoencoder for Zero-Shot Learning. CVPR 2017; "
@@ -42,26 +42,24 @@ def load_imnet(folder: str | Path) -> Dataset:
         first use.
     """
     file = _find(Path(folder))
-    columns = _read(file, "Y")
+    columns = read_numbers(file, "Y")
     if columns.ndim != 2 or not ((columns != 0).sum(axis=1) == 1).all():
         raise DataError(
             f"`Y` of {file.path} must have one column per class and a single 1 in each row; it "
             "does not. Save one-hot rows."
         )
     y_train = _numbered("seen", columns.argmax(axis=1) + 1)
-    y_test = _numbered("unseen", _labels(file, "Y_te"))
-    unseen = _numbered("unseen", _labels(file, "X_te_cl_id"))
-    try:
-        new = Prototypes(unseen, _read(file, "S_te_pro"))
+    y_test = _numbered("unseen", read_whole_numbers(file, "Y_te"))
+    unseen = _numbered("unseen", read_whole_numbers(file, "X_te_cl_id"))
+    with as_data_error(f"Word vectors of {file.path} cannot be used. "):
+        new = Prototypes(unseen, read_numbers(file, "S_te_pro"))
         prototypes = _seen_prototypes(file, y_train).extended(new)
-    except ValueError as error:
-        raise DataError(f"Word vectors of {file.path} cannot be used. {error}") from None
     n, m = len(y_train), len(y_test)
     sizes = f"{len(np.unique(y_train))} seen and {len(unseen)} unseen classes"
     match = "match" if sizes == _PUBLISHED else f"differ: {sizes}, published {_PUBLISHED}"
     return Dataset(
         "ImNet",
-        _stacked_features(file, n, m),
+        _features(file, n, m),
         np.concatenate([y_train, y_test]),
         {"word_vectors": prototypes},
         Split(train=np.arange(n), test_unseen=np.arange(n, n + m), name="ILSVRC2012/2010"),
@@ -73,28 +71,18 @@ def load_imnet(folder: str | Path) -> Dataset:
 
 def holds_imnet(folder: Path) -> bool:
     """Whether a file in the folder has features as they are named in this release."""
-    paths = sorted(folder.glob("*.mat"))
-    return any({"X_tr", "X_te"} & describe_mat(path).variables.keys() for path in paths)
+    files = map(describe_mat, sorted(folder.glob("*.mat")))
+    return any({"X_tr", "X_te"} & file.variables.keys() for file in files)
 
 
 def _find(folder: Path) -> MatFile:
     """Return the file of the release."""
-    if not folder.exists():
-        raise DataError(f"{folder} does not exist. Pass the folder of the release.")
     paths = [folder] if folder.is_file() else sorted(folder.glob("*.mat"))
-    if not paths:
-        raise DataError(f"{folder} has no .mat file. Pass the folder of the release.")
     files = [describe_mat(path) for path in paths]
+    if not files:
+        found = "has no .mat file" if folder.exists() else "does not exist"
+        raise DataError(f"{folder} {found}. Pass the folder of the release.")
     return next((file for file in files if "X_tr" in file.variables), files[0])
-
-
-def _read(file: MatFile, key: str) -> np.ndarray:
-    require_variable(file, key, numeric=True)
-    return read_mat(file.path, [key])[key]
-
-
-def _labels(file: MatFile, key: str) -> np.ndarray:
-    return whole_numbers(_read(file, key), f"`{key}` of {file.path}")
 
 
 def _numbered(side: str, labels: np.ndarray) -> np.ndarray:
@@ -102,12 +90,9 @@ def _numbered(side: str, labels: np.ndarray) -> np.ndarray:
 
 
 def _seen_prototypes(file: MatFile, y_train: np.ndarray) -> Prototypes:
-    matrix = _read(file, "S_tr")
-    if len(matrix) != len(y_train):
-        raise DataError(
-            f"`S_tr` of {file.path} must have one row for each of the {len(y_train)} training "
-            f"labels; its shape is {matrix.shape}. Transpose it if columns are samples."
-        )
+    n = len(y_train)
+    require_matrix(file, "S_tr", (n, None), f"one row for each of the {n} training labels")
+    matrix = read_numbers(file, "S_tr")
     seen, first, number = np.unique(y_train, return_index=True, return_inverse=True)
     for start in range(0, len(matrix), _COMPARED_AT_A_TIME):
         block = slice(start, start + _COMPARED_AT_A_TIME)
@@ -120,24 +105,17 @@ def _seen_prototypes(file: MatFile, y_train: np.ndarray) -> Prototypes:
     return Prototypes(seen, matrix[first])
 
 
-def _stacked_features(file: MatFile, n: int, m: int) -> LazyMatrix:
-    train, test = (require_variable(file, key, numeric=True) for key in ("X_tr", "X_te"))
-    d = train.shape[-1]
-    for key, variable, rows in (("X_tr", train, n), ("X_te", test, m)):
-        if variable.shape != (rows, d):
-            remedy = "Use the labels of the same release."
-            if variable.shape[-1] == rows:
-                remedy = f"It is transposed: save {key}' instead."
-            raise DataError(
-                f"`{key}` of {file.path} must have one row for each of the {rows} labels, and as "
-                f"many columns as `X_tr`; its shape is {variable.shape}. {remedy}"
-            )
+def _features(file: MatFile, n: int, m: int) -> LazyMatrix:
+    train = require_matrix(file, "X_tr", (n, None), f"one row for each of the {n} labels")
+    d = train.shape[1]
+    rule = f"one row for each of the {m} labels, and as many columns as `X_tr`"
+    test = require_matrix(file, "X_te", (m, d), rule)
     dtype = np.result_type(*(v.dtype for v in (train, test) if v.dtype is not None))
 
     def read() -> np.ndarray:
         values = np.empty((n + m, d), dtype=dtype)
-        values[:n] = _read(file, "X_tr")
-        values[n:] = _read(file, "X_te")
+        values[:n] = read_numbers(file, "X_tr")
+        values[n:] = read_numbers(file, "X_te")
         return values
 
     return LazyMatrix((n + m, d), dtype, read, f"`X_tr` and `X_te` of {file.path}")

@@ -17,16 +17,12 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadWarning
 
 from .dataset import DataError
-from .readers import reading
+from .readers import largest_exact, reading
 
 _HEADER = 128  # bytes
-_DTYPES = {
-    "double": np.dtype(np.float64),
-    "single": np.dtype(np.float32),
-    "logical": np.dtype(np.bool_),
-    **{kind: np.dtype(kind) for kind in ("int8", "int16", "int32", "int64")},
-    **{kind: np.dtype(kind) for kind in ("uint8", "uint16", "uint32", "uint64")},
-}
+_INTEGERS = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_DTYPES = {kind: np.dtype(kind) for kind in ("double", "single", *_INTEGERS)}
+_DTYPES["logical"] = np.dtype(bool)
 
 # Types of the parts of a variable
 _MATRIX, _COMPRESSED = 14, 15
@@ -119,6 +115,35 @@ def require_variable(file: MatFile, key: str, *, numeric: bool = False) -> MatVa
     return variable
 
 
+def require_matrix(
+    file: MatFile, key: str, shape: tuple[int | None, int | None], rule: str
+) -> MatVariable:
+    """Return shape and class of a matrix of numbers; `shape` is None along a free axis."""
+    variable = require_variable(file, key, numeric=True)
+
+    def fits(found: tuple[int, ...]) -> bool:
+        return len(found) == 2 and all(n in (None, m) for n, m in zip(shape, found, strict=True))
+
+    if not fits(variable.shape):
+        transposed = fits(variable.shape[::-1])
+        remedy = f"It is transposed: save {key}'" if transposed else "Use files that fit together"
+        raise DataError(
+            f"`{key}` of {file.path} must have {rule}; its shape is {variable.shape}. {remedy}."
+        )
+    return variable
+
+
+def read_numbers(file: MatFile, key: str) -> np.ndarray:
+    """Read a variable that must hold numbers."""
+    require_variable(file, key, numeric=True)
+    return read_mat(file.path, [key])[key]
+
+
+def read_whole_numbers(file: MatFile, key: str) -> np.ndarray:
+    """Read a variable that must hold whole numbers, as one-dimensional int64."""
+    return whole_numbers(read_numbers(file, key), f"`{key}` of {file.path}")
+
+
 def whole_numbers(values: np.ndarray, subject: str) -> np.ndarray:
     """Return whole numbers, which MATLAB stores as doubles, as one-dimensional int64."""
     flat = values.ravel(order="F")
@@ -131,6 +156,13 @@ def whole_numbers(values: np.ndarray, subject: str) -> np.ndarray:
                 f"{subject} must hold whole numbers; got {broken[0]:g}. Save positions or class "
                 "numbers, not measurements."
             )
+    limit = largest_exact(flat.dtype) if flat.dtype.kind == "f" else int(np.iinfo(np.int64).max)
+    beyond = flat[(flat > limit) | (flat < -limit)]
+    if beyond.size:
+        raise DataError(
+            f"{subject} must hold exact whole numbers; got {float(beyond[0]):.0f}, and "
+            f"{flat.dtype} is exact up to {limit} only. Count from 1, or save text."
+        )
     return flat.astype(np.int64)
 
 

@@ -52,8 +52,14 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
     arrays = stored_arrays(path)
     features = as_features(_required(arrays, "features"))
     names = label_vector(_required(arrays, "class_names")).astype(str)
-    numbers = _class_positions(label_vector(_required(arrays, "labels")), names, path)
+    numbers = _positions(label_vector(_required(arrays, "labels")), names, path)
     require_one_label_per_row(features, numbers, path.name)
+    prototypes = as_features(_required(arrays, "prototypes"), "Prototypes")
+    if len(prototypes) != _N_CLASSES:
+        raise DataError(
+            f"Prototypes must be one per class; {prototypes.source} has {len(prototypes)} rows and "
+            f"there are {_N_CLASSES} class names. Check that both come from the same run."
+        )
     n_base = _n_base(_required(arrays, "n_backbone_classes"), novel)
     counts = Counter(names.tolist())
     unique = [
@@ -71,7 +77,7 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
         "mini-ImageNet",
         features,
         np.array(unique)[numbers],
-        Prototypes(unique, _class_vectors(_required(arrays, "prototypes"))),
+        Prototypes(unique, prototypes.values()),
         split,
         class_names=dict(zip(unique, names.tolist(), strict=True)),
         license="ImageNet terms of access: non-commercial research and education",
@@ -93,7 +99,7 @@ def _required(arrays: list[StoredArray], name: str) -> StoredArray:
     return found
 
 
-def _class_positions(numbers: np.ndarray, names: np.ndarray, path: Path) -> np.ndarray:
+def _positions(numbers: np.ndarray, names: np.ndarray, path: Path) -> np.ndarray:
     """Return labels, which may be whole floats, as positions in the names of the classes."""
     if len(names) != _N_CLASSES:
         raise DataError(
@@ -126,13 +132,3 @@ def _n_base(array: StoredArray, novel: str) -> int:
             f"on {_NOVEL[novel].start}."
         )
     return n
-
-
-def _class_vectors(array: StoredArray) -> np.ndarray:
-    matrix = as_features(array, "Prototypes")
-    if len(matrix) != _N_CLASSES:
-        raise DataError(
-            f"Prototypes must be one per class; {matrix.source} has {len(matrix)} rows and there "
-            f"are {_N_CLASSES} class names. Check that both come from the same run."
-        )
-    return matrix.values()

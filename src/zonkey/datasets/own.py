@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..core.labels import as_labels, listed
-from .dataset import DataError, Dataset, LazyMatrix, Split, require_one_label_per_row
+from .dataset import DataError, Dataset, LazyMatrix, Split, noting, require_one_label_per_row
 from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, existing_file, stored_arrays
 from .tables import (
     MOST_LISTED,
@@ -185,12 +184,12 @@ def _examine_arrays(
     problems: list[str],
 ) -> Samples:
     arrays, matrix, y = [], None, None
-    with noted(problems):
+    with noting(problems):
         existing_file(path, (*TABLE_ENDINGS, *ARRAY_ENDINGS))
         require_one_source(labels, labels_key)
         arrays = stored_arrays(path)
         matrix = as_features(pick_features(arrays, features_key))
-    with noted(problems):
+    with noting(problems):
         found, source = None, (labels or path).name
         if labels is not None:
             found = read_labels(labels)
@@ -206,15 +205,6 @@ def _examine_arrays(
             if matrix is not None:
                 require_one_label_per_row(matrix, y, source)
     return Samples(matrix, y)
-
-
-@contextmanager
-def noted(problems: list[str], *others: type[Exception]) -> Iterator[None]:
-    """Add a DataError, or one of the other errors, to the problems, and go on."""
-    try:
-        yield
-    except (DataError, *others) as error:
-        problems.append(str(error))
 
 
 def missing_prototypes(
@@ -324,7 +314,7 @@ def _wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) ->
     if both.size:
         return [
             f"Rows `val` must be whole classes; {listed(both)} of {file} have rows `train` too. "
-            "Mark all rows of a class alike."
+            "Give all rows of a class the same mark."
         ]
     return []
 

@@ -21,7 +21,7 @@ from .dataset import DataError
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_LONG_RUN = 8  # so many columns 0, 1, 2, ... are a heading and not a row of data
+_LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
 _MOST_NAMED = 8  # arrays that an error message names
 
 # First bytes of a file, and the endings that such a file may have. Long enough that no heading of
@@ -79,11 +79,15 @@ def reading(path: Path) -> Iterator[None]:
             f"{path} must fit into memory; it does not. Save fewer samples, or float32."
         ) from None
     except Exception as error:  # parsers raise errors of any type
-        reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise DataError(
             f"{path} must be a whole {path.suffix.lower()} file; it is damaged or cut short "
-            f"({reason}). Download or save it again."
+            f"({one_line(error)[:80]}). Download or save it again."
         ) from None
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error in one line, or its type if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def read_text(path: Path) -> str:
@@ -103,14 +107,14 @@ def read_text(path: Path) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def required_package(module: str, ending: str) -> Any:
+def required_package(module: str, purpose: str) -> Any:
     """Import an optional package, or say how to install it."""
     extra = "torch" if module == "torch" else "data"
     try:
         return importlib.import_module(module)
     except ImportError:
         raise ImportError(
-            f"Reading {ending} needs {module}; install {module}, or the extra: "
+            f"{purpose} needs {module}; install {module}, or the extra: "
             f'pip install "zonkey[{extra}]" (from a clone: pip install ".[{extra}]").'
         ) from None
 
@@ -221,18 +225,17 @@ def _npy_arrays(path: Path) -> Iterator[StoredArray]:
 
 
 def _npz_arrays(path: Path) -> Iterator[StoredArray]:
+    def load(name: str) -> np.ndarray:
+        with np.load(path, allow_pickle=False) as file:
+            return file[name]
+
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if member.filename.endswith(".npy"):
                 with archive.open(member) as file:
                     shape, dtype = _npy_header(file, member.file_size)
                 name = member.filename.removesuffix(".npy")
-                yield StoredArray(name, shape, dtype, partial(_load_npz, path, name), path)
-
-
-def _load_npz(path: Path, name: str) -> np.ndarray:
-    with np.load(path, allow_pickle=False) as file:
-        return file[name]
+                yield StoredArray(name, shape, dtype, partial(load, name), path)
 
 
 def _npy_header(file: Any, size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -251,7 +254,12 @@ def _npy_header(file: Any, size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _h5_arrays(path: Path) -> Iterator[StoredArray]:
-    h5py = required_package("h5py", path.suffix)
+    h5py = required_package("h5py", f"Reading {path.suffix}")
+
+    def load(name: str, is_text: bool) -> np.ndarray:
+        with h5py.File(path, "r") as file:
+            return np.asarray(file[name].asstr()[()], dtype=str) if is_text else file[name][()]
+
     nodes = {}
     with h5py.File(path, "r") as file:
         file.visititems(nodes.__setitem__)
@@ -259,19 +267,11 @@ def _h5_arrays(path: Path) -> Iterator[StoredArray]:
             if isinstance(node, h5py.Dataset) and node.shape is not None:
                 is_text = h5py.check_string_dtype(node.dtype) is not None
                 dtype = np.dtype(str) if is_text else node.dtype
-                yield StoredArray(name, node.shape, dtype, partial(_load_h5, path, name), path)
-
-
-def _load_h5(path: Path, name: str) -> np.ndarray:
-    h5py = required_package("h5py", path.suffix)
-    with h5py.File(path, "r") as file:
-        node = file[name]
-        is_text = h5py.check_string_dtype(node.dtype) is not None
-        return np.asarray(node.asstr()[()], dtype=str) if is_text else node[()]
+                yield StoredArray(name, node.shape, dtype, partial(load, name, is_text), path)
 
 
 def _torch_arrays(path: Path) -> Iterable[StoredArray]:
-    torch = required_package("torch", path.suffix)
+    torch = required_package("torch", f"Reading {path.suffix}")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
@@ -280,9 +280,10 @@ def _torch_arrays(path: Path) -> Iterable[StoredArray]:
             "objects, which are not loaded because they could run code. Save "
             '{"features": X, "labels": y}.'
         ) from None
-    if not isinstance(content, Mapping):
-        items = content if isinstance(content, tuple | list) else None
-        content = {"": content} if items is None else dict(enumerate(items))
+    if isinstance(content, tuple | list):
+        content = dict(enumerate(content))
+    elif not isinstance(content, Mapping):
+        content = {"": content}
     return [_torch_array(str(name), value, path) for name, value in content.items()]
 
 
@@ -334,10 +335,10 @@ def read_sheet(path: Path, label_names: Sequence[str], *, labels_first: bool) ->
     If no column has such a name and `labels_first`, the labels are in the first column, or in the
     index of a DataFrame.
     """
-    pandas = required_package("pandas", path.suffix)
+    pandas = required_package("pandas", f"Reading {path.suffix}")
     if path.suffix.lower() != ".parquet":
         return _read_csv(pandas, path, label_names, labels_first)
-    required_package("pyarrow", ".parquet")
+    required_package("pyarrow", "Reading .parquet")
     with reading(path):
         frame = pandas.read_parquet(path, engine="pyarrow")
     if position_of(label_names, [str(name) for name in frame.columns]) is None:

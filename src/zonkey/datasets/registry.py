@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import MappingProxyType
 
-from .dataset import DataError
+from .dataset import DataError, did_you_mean
 from .emoji import CITATION as EMOJI_CITATION
 from .emoji import LICENSE as EMOJI_LICENSE
 
@@ -114,7 +113,7 @@ EMBEDDED = (
 
 
 def find_remote(name: str, registry: Mapping[str, Remote] = REGISTRY) -> Remote:
-    """Return the data set of a name, in upper or lower case."""
+    """Return the data set with this name; case is ignored."""
     wanted = name.strip().lower()
     if wanted in registry:
         return registry[wanted]
@@ -124,7 +123,6 @@ def find_remote(name: str, registry: Mapping[str, Remote] = REGISTRY) -> Remote:
 
 
 def unknown_name(name: str, names: Mapping[str, object]) -> DataError:
-    """Return the error for a data set that is not among `names`, with the nearest one that is."""
-    near = get_close_matches(name.strip().lower(), names, n=1)
-    remedy = f" Did you mean {near[0]!r}?" if near else ""
-    return DataError(f"A data set must be one of {', '.join(names)}; got {name!r}.{remedy}")
+    """Return the error for an unknown data set, with the most similar known name."""
+    remedy = did_you_mean(name.strip().lower(), names, "Choose one of them.")
+    return DataError(f"A data set must be one of {', '.join(names)}; got {name!r}. {remedy}")

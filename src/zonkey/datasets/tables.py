@@ -49,7 +49,7 @@ Role = Literal["features", "prototypes"]
 
 
 def capped(lines: Sequence[str], kind: str, n: int | None = None) -> list[str]:
-    """Keep the first few lines and count the others, of n in all."""
+    """Keep the first few of n lines, by default all given ones, and count the others."""
     more = (len(lines) if n is None else n) - MOST_LISTED
     return [*lines[:MOST_LISTED], f"There are {more} more {kind}."] if more > 0 else list(lines)
 
@@ -87,19 +87,12 @@ def read_features(
         The features, one sample per row.
     labels : ndarray of shape (n_samples,) or None
         Numbers or text, as stored. None if the file holds no labels.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be used.
     """
     require_one_source(labels, labels_key)
     arrays = stored_arrays(path)
     features = as_features(pick_features(arrays, features_key))
-    if labels is not None:
-        found = read_labels(labels)
-    else:
-        found = pick_labels(arrays, len(features), labels_key)
+    n = len(features)
+    found = pick_labels(arrays, n, labels_key) if labels is None else read_labels(labels)
     if found is not None:
         require_one_label_per_row(features, found, Path(labels or path).name)
     return features, found
@@ -117,7 +110,7 @@ def require_one_source(labels: str | Path | None, labels_key: str | None) -> Non
 def pick_features(
     arrays: Sequence[StoredArray], key: str | None = None, names: Sequence[str] = FEATURE_KEYS
 ) -> StoredArray:
-    """Return the array of this key, else of a usual name, else the only matrix."""
+    """Return the array named `key`, else one with a usual name, else the only matrix."""
     found = pick_named(arrays, key, names, "features_key")
     if found is not None:
         return found
@@ -191,7 +184,7 @@ def read_labels(path: str | Path) -> np.ndarray:
 def pick_labels(
     arrays: Sequence[StoredArray], n_samples: int, key: str | None = None
 ) -> np.ndarray | None:
-    """Return the labels of this key, else of a usual name, else the only vector, if any."""
+    """Return the labels named `key`, else with a usual name, else the only vector, if any."""
     found = pick_named(arrays, key, _LABEL_KEYS, "labels_key")
     if found is not None:
         return label_vector(found)
@@ -284,9 +277,9 @@ class Table:
 
     labels: np.ndarray
     matrix: np.ndarray
-    columns: tuple[str, ...]
-    split: np.ndarray | None
     first_row: int
+    columns: tuple[str, ...] = ()
+    split: np.ndarray | None = None
 
 
 def examine_table(
@@ -319,7 +312,7 @@ def examine_table(
         marks = np.char.lower(np.char.strip(marks))
         problems += wrong
     columns = tuple(sheet.names[column] for column in kept)
-    return Table(labels, matrix, columns, marks, sheet.first_row), problems
+    return Table(labels, matrix, sheet.first_row, columns, marks), problems
 
 
 def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
@@ -427,11 +420,6 @@ def read_prototypes(path: str | Path, *, label_column: str | None = None) -> Pro
     -------
     Prototypes
         The vectors. Labels are text.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be used.
     """
     prototypes, _, problems = examine_prototypes(path, label_column)
     if prototypes is None or problems:
@@ -444,24 +432,19 @@ def examine_prototypes(
 ) -> tuple[Prototypes | None, tuple[str, ...], list[str]]:
     """Return the usable prototypes of a file, its columns if it is a table, and all problems."""
     endings = (*TABLE_ENDINGS, ".json", *(end for end in ARRAY_ENDINGS if end != ".npy"))
-    columns: tuple[str, ...] = ()
-    problems: list[str] = []
     try:
         path = existing_file(path, endings)
         if path.suffix.lower() in TABLE_ENDINGS:
             table, problems = examine_table(path, "prototypes", label_column)
-            if table is None:
-                return None, (), problems
-            labels, matrix, first_row = table.labels, table.matrix, table.first_row
-            columns = table.columns
         elif path.suffix.lower() == ".json":
-            labels, matrix, problems = _read_json(path)
-            first_row = 1
+            table, problems = _read_json(path)
         else:
-            labels, matrix = _read_prototype_arrays(path)
-            first_row = 0
+            table, problems = _read_prototype_arrays(path), []
     except DataError as error:
         return None, (), [str(error)]
+    if table is None:
+        return None, (), problems
+    labels, matrix, first_row = table.labels, table.matrix, table.first_row
     problems += _repeated(labels, path, first_row)
     _, first = np.unique(labels, return_index=True)
     whole = first[np.isfinite(matrix[first]).all(axis=1) & (labels[first] != "")]
@@ -471,7 +454,8 @@ def examine_prototypes(
             f"Prototypes must be finite; row {row} of {path.name} holds NaN or infinity. Fill it "
             "in, or drop the class."
         ]
-    return (Prototypes(labels[whole], matrix[whole]) if len(whole) else None), columns, problems
+    prototypes = Prototypes(labels[whole], matrix[whole]) if len(whole) else None
+    return prototypes, table.columns, problems
 
 
 def _repeated(labels: np.ndarray, path: Path, first_row: int) -> list[str]:
@@ -488,7 +472,7 @@ def _repeated(labels: np.ndarray, path: Path, first_row: int) -> list[str]:
     return capped(lines, "classes with several prototypes")
 
 
-def _read_prototype_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _read_prototype_arrays(path: Path) -> Table:
     arrays = stored_arrays(path)
     chosen = pick_features(arrays, names=(*PROTOTYPE_KEYS, *FEATURE_KEYS))
     matrix = as_features(chosen, "Prototypes")
@@ -506,20 +490,17 @@ def _read_prototype_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
         )
     labels = label_strings(label_vector(found), found.source)
     # Not matrix.values(), which refuses NaN.
-    return labels, np.asarray(chosen.read(), dtype=matrix.dtype)
+    return Table(labels, np.asarray(chosen.read(), dtype=matrix.dtype), first_row=0)
 
 
-def _read_json(path: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Return labels, vectors and problems; an unusable vector becomes NaN."""
+def _read_json(path: Path) -> tuple[Table, list[str]]:
+    """Return labels and vectors, and all problems; an unusable vector becomes NaN."""
+    text, reason = read_text(path), "it is something else, or empty"
     try:
         # As pairs: a dict would silently keep the last of two equal labels.
-        pairs = json.loads(read_text(path), object_pairs_hook=list)
+        pairs = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, DataError):
-            raise
         pairs, reason = None, f"it cannot be read ({str(error)[:80]})"
-    else:
-        reason = "it is something else, or empty"
     if not isinstance(pairs, list) or not all(isinstance(p, tuple) for p in pairs) or not pairs:
         raise DataError(
             f"{path.name} must be a JSON object of vectors; {reason}. Write it as "
@@ -537,7 +518,7 @@ def _read_json(path: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
                 f"in {path.name} {what}. Correct it, or drop the class."
             )
     labels = label_strings(np.array([label for label, _ in pairs], dtype=str), path.name)
-    return labels, matrix, capped(problems, "prototypes that are not such lists")
+    return Table(labels, matrix, 1), capped(problems, "prototypes that are not such lists")
 
 
 def _vector_problem(vector: Any, width: int) -> str | None:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
 from ..core.labels import listed
 from ..core.prototypes import Prototypes
-from .dataset import DataError, Dataset, LazyMatrix, Split
-from .matlab import MatFile, describe_mat, read_mat, require_variable, whole_numbers
+from .dataset import DataError, Dataset, LazyMatrix, Split, as_data_error, did_you_mean
+from .matlab import (
+    MatFile,
+    describe_mat,
+    read_mat,
+    read_numbers,
+    read_whole_numbers,
+    require_matrix,
+    require_variable,
+)
 
 _CITATION = (
     "Y. Xian, C. H. Lampert, B. Schiele, Z. Akata: Zero-Shot Learning - A Comprehensive Evaluation "
@@ -79,9 +86,9 @@ def load_xlsa17(
     stems = [semantics] if isinstance(semantics, str) else list(semantics)
     if not stems:
         raise DataError('`semantics` must name a file; got none. Pass semantics="att_splits".')
-    files = [describe_mat(_mat_path(folder, stem)) for stem in stems]
+    files = [_describe(folder, stem) for stem in stems]
     parts, names = read_parts(files)
-    file = describe_mat(_mat_path(folder, features))
+    file = _describe(folder, features)
     labels = names[_class_numbers(file, len(names))]
     for part, key in _LOCATIONS.items():
         if parts[part].size and parts[part][-1] >= len(labels):
@@ -90,7 +97,7 @@ def load_xlsa17(
                 f"{parts[part][-1] + 1}. Use features and splits of one data set."
             )
     seen, unseen = _checked_classes(folder, parts, names, labels)
-    val_classes, val_from = _validation_classes(folder, fold, files, parts, names, labels)
+    val_classes, val_from = _validation_classes(folder, fold, files, parts["train"], names, labels)
     name = folder.resolve().name
     version, told_by = split_version(name, parts)
     sizes = {part: len(positions) for part, positions in parts.items()}
@@ -98,7 +105,7 @@ def load_xlsa17(
     split_name = "PS, version unknown" if version == "unknown" else version.replace("v", "PS v")
     return Dataset(
         name,
-        _feature_columns(file, len(labels)),
+        _features(file, len(labels)),
         labels,
         _spaces(files, names, space),
         Split(**parts, val_classes=val_classes, name=split_name),  # PS: the "proposed split"
@@ -115,8 +122,8 @@ def load_xlsa17(
     )
 
 
-def _mat_path(folder: Path, stem: str) -> Path:
-    return folder / f"{stem.removesuffix('.mat')}.mat"
+def _describe(folder: Path, stem: str) -> MatFile:
+    return describe_mat(folder / f"{stem.removesuffix('.mat')}.mat")
 
 
 def _display_name(name: str) -> str:
@@ -126,10 +133,8 @@ def _display_name(name: str) -> str:
 
 def _class_numbers(file: MatFile, n: int) -> np.ndarray:
     """Return the position in `allclasses_names` of each sample, from 0."""
-    require_variable(file, "labels", numeric=True)
-    subject = f"`labels` of {file.path}"
-    numbers = whole_numbers(read_mat(file.path, ["labels"])["labels"], subject)
-    rule = f"{subject} must count the {n} `allclasses_names` from 1"
+    numbers = read_whole_numbers(file, "labels")
+    rule = f"`labels` of {file.path} must count the {n} `allclasses_names` from 1"
     if (numbers == 0).any():
         raise DataError(f"{rule}; got 0. They count from 0: add 1.")
     outside = numbers[(numbers < 1) | (numbers > n)]
@@ -138,19 +143,12 @@ def _class_numbers(file: MatFile, n: int) -> np.ndarray:
     return numbers - 1
 
 
-def _feature_columns(file: MatFile, n: int) -> LazyMatrix:
-    variable = require_variable(file, "features", numeric=True)
-    if len(variable.shape) != 2 or variable.shape[1] != n:
-        remedy = "Use features and labels of one run."
-        if variable.shape[0] == n:
-            remedy = "They are transposed: save features' instead."
-        raise DataError(
-            f"`features` of {file.path} must have one column for each of the {n} labels; their "
-            f"shape is {variable.shape}. {remedy}"
-        )
+def _features(file: MatFile, n: int) -> LazyMatrix:
+    rule = f"one column for each of the {n} labels"
+    variable = require_matrix(file, "features", (None, n), rule)
 
     def read() -> np.ndarray:
-        return np.ascontiguousarray(read_mat(file.path, ["features"])["features"].T)
+        return np.ascontiguousarray(read_numbers(file, "features").T)
 
     return LazyMatrix((n, variable.shape[0]), variable.dtype, read, str(file.path))
 
@@ -183,9 +181,9 @@ def _validation_classes(
     folder: Path,
     fold: int,
     files: list[MatFile],
-    parts: dict[str, np.ndarray],
+    train: np.ndarray,
     names: np.ndarray,
-    labels: np.ndarray,
+    y: np.ndarray,
 ) -> tuple[np.ndarray, str]:
     """Return validation classes and their source: a class list, or else `val_loc`."""
     if fold not in (1, 2, 3):
@@ -198,7 +196,7 @@ def _validation_classes(
             f"{', '.join(map(str, there))}. Choose one of these."
         )
     classes = class_list(path, names)
-    foreign = np.setdiff1d(classes, labels[parts["train"]])
+    foreign = np.setdiff1d(classes, y[train])
     if foreign.size:
         raise DataError(
             f"{path.name} must list seen classes; {listed(foreign)} have no samples in "
@@ -208,11 +206,10 @@ def _validation_classes(
         return classes, path.name
     for file in files:
         if {"train_loc", "val_loc"} <= file.variables.keys():
-            values = read_mat(file.path, ["train_loc", "val_loc"])
-            both = [_from_zero(values[key], key, file) for key in ("train_loc", "val_loc")]
+            both = [_positions(file, key) for key in ("train_loc", "val_loc")]
             # As published they contain all samples of `test_seen_loc` too.
-            train, val = (labels[np.intersect1d(part, parts["train"])] for part in both)
-            return np.setdiff1d(val, train), "train_loc and val_loc"
+            y_train, y_val = (y[np.intersect1d(part, train)] for part in both)
+            return np.setdiff1d(y_val, y_train), "train_loc and val_loc"
     return classes, "none"
 
 
@@ -234,10 +231,8 @@ def read_parts(files: list[MatFile]) -> tuple[dict[str, np.ndarray], np.ndarray]
 
 
 def _read_parts_of(file: MatFile) -> dict[str, np.ndarray]:
-    for key in _LOCATIONS.values():
-        require_variable(file, key, numeric=True)
-    values = read_mat(file.path, [*_LOCATIONS.values(), "allclasses_names"])
-    names = values["allclasses_names"]
+    parts = {part: _positions(file, key) for part, key in _LOCATIONS.items()}
+    names = read_mat(file.path, ["allclasses_names"])["allclasses_names"]
     if names.dtype.kind != "U":
         raise DataError(
             f"`allclasses_names` of {file.path} must be a cell array of names; got "
@@ -249,12 +244,11 @@ def _read_parts_of(file: MatFile) -> dict[str, np.ndarray]:
             f"`allclasses_names` of {file.path} must name each class once; some are repeated. "
             "Rename them, or merge their columns."
         )
-    parts = {part: _from_zero(values[key], key, file) for part, key in _LOCATIONS.items()}
     return parts | {"allclasses_names": names}
 
 
-def _from_zero(values: np.ndarray, key: str, file: MatFile) -> np.ndarray:
-    locations = np.sort(whole_numbers(values, f"`{key}` of {file.path}"))
+def _positions(file: MatFile, key: str) -> np.ndarray:
+    locations = np.sort(read_whole_numbers(file, key))
     if locations.size and locations[0] < 1:
         raise DataError(
             f"`{key}` of {file.path} must count samples from 1; got {locations[0]}. Add 1 if it "
@@ -277,10 +271,9 @@ def class_list(path: Path, names: np.ndarray) -> np.ndarray:
     known = set(names.tolist())
     for name in classes:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            meant = f"Did you mean {close[0]!r}?" if close else "Correct it, or remove the line."
+            remedy = did_you_mean(name, known, "Correct it, or remove the line.")
             raise DataError(
-                f"{path} must name classes of `allclasses_names`; it names {name!r}. {meant}"
+                f"{path} must name classes of `allclasses_names`; it names {name!r}. {remedy}"
             )
     return np.unique(np.array(classes, dtype=names.dtype))
 
@@ -288,6 +281,7 @@ def class_list(path: Path, names: np.ndarray) -> np.ndarray:
 def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[str, Prototypes]:
     """Return prototypes by the name of their space, the default first."""
     spaces: dict[str, Prototypes] = {}
+    rule = f"one column for each of the {len(names)} `allclasses_names`"
     for file in files:
         stem = file.path.stem.removesuffix("_splits")
         require_variable(file, "att", numeric=True)
@@ -298,7 +292,9 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[
                     f"Rename {file.path.name}, or leave it out."
                 )
             if key in file.variables:
-                spaces[space] = _space_of(file, key, names)
+                require_matrix(file, key, (None, len(names)), rule)
+                with as_data_error(f"`{key}` of {file.path} cannot be used: "):
+                    spaces[space] = Prototypes(names, read_numbers(file, key).T)
     if first is None:
         return spaces
     if first not in spaces:
@@ -307,21 +303,6 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[
             "them, or name its file in `semantics`."
         )
     return {first: spaces[first], **spaces}
-
-
-def _space_of(file: MatFile, key: str, names: np.ndarray) -> Prototypes:
-    require_variable(file, key, numeric=True)
-    matrix = read_mat(file.path, [key])[key]
-    if matrix.ndim != 2 or matrix.shape[1] != len(names):
-        remedy = f"Transpose it: save {key}'." if matrix.shape[0] == len(names) else "Check both."
-        raise DataError(
-            f"`{key}` of {file.path} must have one column for each of the {len(names)} "
-            f"`allclasses_names`; its shape is {matrix.shape}. {remedy}"
-        )
-    try:
-        return Prototypes(names, matrix.T)
-    except ValueError as error:
-        raise DataError(f"`{key}` of {file.path} cannot be used: {error}") from None
 
 
 # Releases of the split
@@ -351,4 +332,4 @@ def split_version(name: str, parts: dict[str, np.ndarray]) -> tuple[str, str]:
         return "v2", f"fingerprint of {_DIGESTS_OF_V2[digest]}"
     if compare_sizes(name, {part: len(values) for part, values in parts.items()}) == "match":
         return "probably v1", "published sizes, and not the fingerprint of v2"
-    return "unknown", "nothing: no known fingerprint, name and sizes of no published data set"
+    return "unknown", "no known fingerprint, and no published name and sizes"

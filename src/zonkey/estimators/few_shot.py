@@ -7,8 +7,7 @@ from dataclasses import fields
 from typing import Any, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
+from sklearn.base import clone
 
 from ..core.frame import BaseClasses
 from ..core.fusion import (
@@ -34,25 +33,22 @@ from ..validation import (
 )
 from .few_shot_task import EpisodeSettings, Learned, Shots, SupportSet, Task, learn_tasks
 from .learning import (
+    ProjectionLearner,
     SemanticMap,
     check_shared_parameters,
-    remembered_map,
+    mapped_classes,
+    require_samples,
     restricted,
     warn_of_trouble,
 )
-from .scoring import LinearScores, ProbabilityMixin
+from .scoring import LinearScores
 from .zero_shot import ZeroShotClassifier
 
-# Parameters that the zero-shot model of the same novel classes shares.
-_SHARED = (
-    *("competition", "rho", "alpha", "mu", "beta", "n_neighbors", "scaling", "forward_weight"),
-    *("weight_per", "kernel", "gamma", "degree", "coef0", "prototype_transformer"),
-    *("tie_tol", "max_iter", "tol"),
-    *("seen_penalty", "seen_prior", "temperature", "reject_below", "reject_label"),
-)
+# Parameters that mean something else in the zero-shot model of the same novel classes.
+_NOT_SHARED = {"prototypes", "synthesis", "n_synthetic", "candidates", "random_state"}
 
 
-class FewShotClassifier(ProbabilityMixin, BaseEstimator):
+class FewShotClassifier(ProjectionLearner):
     """Few-shot classification by competitive bidirectional projection learning.
 
     Base classes enter through their moments only: three matrices, gathered once. Each of several
@@ -93,8 +89,8 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
     prototype_transformer : transformer, default=None
         Transformer applied to prototypes first, fitted on those of the base classes.
     synthesis : {"support", "base"} or None, default="support"
-        Synthesize features from the support set (Eq. 19, generate1: SFSP1), from samples of
-        base classes (Eq. 1, generate: SFSP2), or not at all.
+        Synthesize features from the support set by Eq. 19 (generate1), which is SFSP1, from
+        samples of base classes by Eq. 1 (generate), which is SFSP2, or not at all.
     competition : {"second-best", "assigned"} or None, default="second-best"
         How synthesized samples refine the projection, see `ZeroShotClassifier`.
     rho : float, default=0.5
@@ -324,13 +320,19 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             labels, codes = encoded(y, X)
             check_classes(y if is_device_array(y) else labels)
             base = self._checked_base(of_all, X)
-            known = _joined_prototypes(given, base, labels)
-            if base is not None:
-                _require_disjoint(base, labels)
-            semantics, base = self._lifted(known, labels, base)
-            Y_u = semantics.coordinates(known.subset(labels).matrix).astype(np.float64)
-            supports.append(SupportSet(X, codes, labels, known, semantics, Y_u, base))
+            supports.append(self._support_set(X, codes, labels, given, base))
         return supports
+
+    def _support_set(
+        self, X: Array, codes: Array, labels: np.ndarray, given: Any, base: BaseClasses | None
+    ) -> SupportSet:
+        """Return a support set with mapped prototypes."""
+        known = _joined_prototypes(given, base, labels)
+        if base is not None:
+            _require_disjoint(base, labels)
+        semantics, base = self._lifted(known, labels, base)
+        Y_u = semantics.coordinates(known.subset(labels).matrix).astype(np.float64)
+        return SupportSet(X, codes, labels, known, semantics, Y_u, base)
 
     def _settle(self, support: SupportSet, learned: Learned) -> Self:
         """Set the fitted attributes."""
@@ -372,12 +374,9 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         X, y = check_labeled(self, X, y)
         _require_samples_like(base, X)
         novel, codes = encoded(y, X)
-        _require_disjoint(base, novel)
-        known = _joined_prototypes(self.prototypes, base, novel)
-        semantics, base = self._lifted(known, novel, base)
-        W = self._base_projection(base).value
-        Y = semantics.coordinates(known.subset(novel).matrix).astype(np.float64)
-        prior = placed_like(Y, W) @ namespace(W).matrix_transpose(W)
+        support = self._support_set(X, codes, novel, self.prototypes, base)
+        W = self._base_projection(support.base).value
+        prior = placed_like(support.Y_u, W) @ namespace(W).matrix_transpose(W)
         shots = Shots.of(X, codes, novel)
         worth = prototype_worth(prior, shots.means, shots.counts, shots.variance(X, codes))
         if np.isnan(worth):
@@ -414,7 +413,8 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         labels = np.unique(as_labels(classes))
         _require_disjoint(base, labels)
         known = _joined_prototypes(self.prototypes, base, labels)
-        parameters = {name: getattr(self, name) for name in _SHARED}
+        shared = ZeroShotClassifier().get_params(deep=False).keys() - _NOT_SHARED
+        parameters = {n: v for n, v in self.get_params(deep=False).items() if n in shared}
         taking_part = np.concatenate([base.prototypes.labels, labels])
         return ZeroShotClassifier(
             restricted(known, taking_part, self.kernel),
@@ -430,20 +430,12 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
         """Return the map of prototypes, and the base classes under mapped prototypes."""
         if base is None:
             return SemanticMap.of(self, known, novel), None
-
-        def learned() -> tuple[SemanticMap, BaseClasses]:
-            semantics = SemanticMap.of(self, known, base.prototypes.labels)
-            moments = base.moments.with_prototypes(semantics.apply(base.prototypes))
-            per = cast(WeightPer, self.weight_per)
-            twin = base if base.per == per else None
-            return semantics, BaseClasses(moments, per, twin=twin)
-
         plain = (None, None, base.per)
         if (self.kernel, self.prototype_transformer, self.weight_per) == plain:
             return SemanticMap(None, None, None), base
         # The columns of a precomputed kernel depend on the known classes.
         columns = known.labels if self.kernel == "precomputed" else None
-        return remembered_map(self, base, columns, learned)
+        return mapped_classes(self, known, base, classes=base.prototypes, key=columns)
 
     def _projections(self, supports: list[SupportSet], seeds: list[int]) -> list[Learned]:
         """Return what is learned from each support set, and warn of trouble."""
@@ -451,21 +443,15 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             initial = [self._base_projection(support.base) for support in supports]
             learned = [Learned(one.value, 0, np.empty(0), {one.status}) for one in initial]
         else:
-            tasks = [Task.of(s.X, s.codes, s.Y_u, s.base) for s in supports]
-            learned = learn_tasks(self._episode_settings(), tasks, seeds)
+            tasks = [Task.of(support) for support in supports]
+            values = {field.name: getattr(self, field.name) for field in fields(EpisodeSettings)}
+            settings = EpisodeSettings(**{**values, "mu": self._mu()})
+            learned = learn_tasks(settings, tasks, seeds)
         # In the order of their definition, so that the warning is always the same.
         statuses = [status for status in Status if any(status in one.statuses for one in learned)]
         mu = np.concatenate([np.empty(0), *(one.mu for one in learned)])
         warn_of_trouble(statuses, mu, beta=self.beta, mu=self._mu())
         return learned
-
-    def _episode_settings(self) -> EpisodeSettings:
-        derived: dict[str, Any] = {"mu": self._mu(), "forward": self.forward_weight}
-        names = {field.name for field in fields(EpisodeSettings)} - derived.keys()
-        return EpisodeSettings(**{name: getattr(self, name) for name in names}, **derived)
-
-    def _seed(self) -> int:
-        return check_random_state(self.random_state).randint(2**31 - 1)
 
     def _base_projection(self, base: BaseClasses | None) -> Solution:
         """Return W of the base classes alone, the prior of the class centers."""
@@ -495,9 +481,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
             )
         return worth
 
-    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
-        return self._semantics.coordinates(prototypes.matrix)
-
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         if self.fusion_ is None:
             return super()._linear_scores(known, dtype)
@@ -522,7 +505,7 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
                     f"{place_of(X)}. Pass a number, such as `worth_of_prototypes` gives."
                 )
             if self.synthesis == "base":
-                _require_samples(base)
+                require_samples(base, 'synthesis="support"')
         elif self.fusion is not None:
             raise ValueError(
                 "`fusion` requires base classes, which the projection is learned from; "
@@ -539,10 +522,6 @@ class FewShotClassifier(ProbabilityMixin, BaseEstimator):
                 "which leaves nothing to learn from. Raise `alpha`, or pass `base`."
             )
         return base
-
-    def _mu(self) -> float:
-        """Return the weight of the push, which only "second-best" has."""
-        return self.mu if self.competition == "second-best" else 0.0
 
     def _check_parameters(self) -> None:
         check_option("synthesis", self.synthesis, ("support", "base", None))
@@ -601,19 +580,6 @@ def _require_disjoint(base: BaseClasses, novel: np.ndarray) -> None:
         raise ValueError(
             f"Novel classes must not be among the base classes; {listed(overlap)} came in "
             "both. Leave them out of the base moments, or out of the support set."
-        )
-
-
-def _require_samples(base: BaseClasses) -> None:
-    """Reject base classes without a raw sample to perturb."""
-    labels = base.prototypes.labels
-    kept = [base.moments.samples_of(label).shape[0] for label in labels.tolist()]
-    empty = labels[[n == 0 for n in kept]]
-    if empty.size:
-        raise ValueError(
-            'synthesis="base" needs a raw sample of every base class; the moments keep none of '
-            f"{listed(empty)} (n_reserve={base.moments.n_reserve}). Gather them again with a "
-            'larger `n_reserve`, or use synthesis="support".'
         )
 
 

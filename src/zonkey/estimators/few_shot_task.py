@@ -6,7 +6,7 @@ Episodes of tasks of the same shape run together, as many at a time as memory al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -42,9 +42,10 @@ _COPIES = 8  # of W that a solver holds
 class SupportSet:
     """A support set as given, and the prototypes of its classes.
 
-    `X` (N_u x d) and `codes` (N_u), the position in `labels` of each sample, are where the samples
-    are. `labels` (q) are the novel classes in sorted order, `known` the prototypes of all classes.
-    `Y_u` (q x k) are the novel prototypes mapped by `semantics`, `base` the base classes under it.
+    `X` (N_u x d) and `codes` (N_u), the position in `labels` of each sample, are on the device of
+    the samples. `labels` (q) are the novel classes in sorted order, `known` the prototypes of all
+    classes. `Y_u` (q x k) are the novel prototypes mapped by `semantics`, `base` the base classes
+    under it.
     """
 
     X: Array
@@ -67,12 +68,12 @@ class Task:
     base: BaseClasses | None
 
     @classmethod
-    def of(cls, X_u: Array, codes: Array, Y_u: np.ndarray, base: BaseClasses | None) -> Task:
+    def of(cls, support: SupportSet) -> Task:
         """Express support samples and prototypes in the coordinates of a frame."""
-        xp = namespace(X_u)
-        X_u = xp.astype(X_u, xp.float64, copy=False)
+        Y_u, base, xp = support.Y_u, support.base, namespace(support.X)
+        X_u = xp.astype(support.X, xp.float64, copy=False)
         frame = frame_without_base(X_u, Y_u) if base is None else base.frame(Y_u)
-        return cls(frame, frame.features(X_u), codes, frame.semantics(Y_u), base)
+        return cls(frame, frame.features(X_u), support.codes, frame.semantics(Y_u), base)
 
     def initial_equations(self) -> NormalEquations:
         """Return the equations of W^(0): of the base classes, or of the support set if no base."""
@@ -155,10 +156,7 @@ def spread_of(Y: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class EpisodeSettings:
-    """Parameters of the episodes, as the estimator names them.
-
-    `mu` is 0 without a push, `forward` is `forward_weight`.
-    """
+    """Parameters of the episodes, as the estimator names them; `mu` is 0 without a push."""
 
     synthesis: str | None
     competition: Rule
@@ -171,7 +169,7 @@ class EpisodeSettings:
     noise: float
     scaling: str | None
     n_episodes: int
-    forward: float
+    forward_weight: float
     tie_tol: float
     max_iter: int | None
     tol: float
@@ -222,20 +220,13 @@ def learn_tasks(
         groups.setdefault(shape, []).append(i)
     found: dict[int, Learned] = {}
     for members in groups.values():
-        for part in _parts(settings, tasks, members):
+        first = tasks[members[0]]
+        number = max(1, _budget(first) // (settings.size(first) * settings.n_distinct))
+        for start in range(0, len(members), number):
+            part = members[start : start + number]
             own = _learn_together(settings, [tasks[i] for i in part], [seeds[i] for i in part])
             found.update(zip(part, own, strict=True))
     return [found[i] for i in range(len(tasks))]
-
-
-def _parts(
-    settings: EpisodeSettings, tasks: Sequence[Task], members: list[int]
-) -> Iterator[list[int]]:
-    """Yield tasks whose episodes fit into memory together."""
-    first = tasks[members[0]]
-    number = max(1, _budget(first) // (settings.size(first) * settings.n_distinct))
-    for start in range(0, len(members), number):
-        yield members[start : start + number]
 
 
 def _budget(task: Task) -> int:
@@ -246,7 +237,7 @@ def _learn_together(
     settings: EpisodeSettings, tasks: list[Task], seeds: list[int]
 ) -> list[Learned]:
     first = tasks[0]
-    initial = directed_projection(first.initial_equations(), settings.beta, settings.forward)
+    initial = directed_projection(first.initial_equations(), settings.beta, settings.forward_weight)
     at_once = max(1, _budget(first) // (settings.size(first) * len(tasks)))
     numbers = range(settings.n_distinct)
     courses = [
@@ -292,7 +283,7 @@ def _course(
         tie_tol=settings.tie_tol,
         rule=settings.competition,
         solver_tol=settings.solver_tol,
-        forward=settings.forward,
+        forward=settings.forward_weight,
     )
     return learn(
         episodes,
@@ -334,7 +325,7 @@ def _from_base(
     W: Array,
     generators: list[list[np.random.Generator]],
 ) -> Synthesized:
-    """Synthesize from samples of base classes (Eq. 1, generate), task by task."""
+    """Synthesize from samples of base classes by Eq. 1 (generate), task by task."""
     xp = namespace(W)
     made = []
     for task, own in zip(tasks, generators, strict=True):

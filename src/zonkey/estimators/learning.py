@@ -1,4 +1,4 @@
-"""What zero-shot and few-shot learning share: the semantic map, parameter checks and warnings.
+"""What zero-shot and few-shot learning share: semantic map, parameter checks and warnings.
 
 A prototype may be transformed first (power, centering, unit length) and then lifted by a kernel.
 Both are learned from the prototypes of the seen classes alone, so the same map serves classes that
@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pickle import PicklingError
-from typing import Any, TypeVar
+from typing import Any
 
 import joblib
 import numpy as np
 from scipy.linalg import LinAlgWarning
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
 from ..core.frame import BaseClasses
 from ..core.kernels import KERNELS, Lift
+from ..core.labels import listed
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
 from ..linalg.sylvester import Status
 from ..validation import check_count, check_interval, check_option, is_auto
-
-T = TypeVar("T")
+from .scoring import ProbabilityMixin
 
 # From `warnings.warn` to the caller of `fit`, if `fit` calls the caller of `warn_of_trouble`.
 _STACK = 4
@@ -87,40 +88,71 @@ class SemanticMap:
         return Prototypes(prototypes.labels, self.coordinates(prototypes.matrix))
 
 
-def mapped_classes(
-    estimator: Any, known: Prototypes, source: Moments | BaseClasses
-) -> tuple[SemanticMap, BaseClasses]:
-    """Return the map of the known prototypes, and the seen classes under mapped prototypes.
+class ProjectionLearner(ProbabilityMixin, BaseEstimator):
+    """Base class of the zero-shot and the few-shot classifier; `fit` sets `_semantics`."""
 
-    The decomposition of a given `BaseClasses` is reused if possible.
+    competition: str | None
+    mu: float
+    random_state: Any
+    _semantics: SemanticMap
+
+    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
+        return self._semantics.coordinates(prototypes.matrix)
+
+    def _mu(self) -> float:
+        """Return the weight of the push, which only "second-best" has."""
+        return self.mu if self.competition == "second-best" else 0.0
+
+    def _seed(self) -> int:
+        return check_random_state(self.random_state).randint(2**31 - 1)
+
+
+def moments_of(source: Moments | BaseClasses) -> Moments:
+    """Return the moments themselves, or those of base classes."""
+    return source.moments if isinstance(source, BaseClasses) else source
+
+
+def mapped_classes(
+    estimator: Any, known: Prototypes, source: Moments | BaseClasses, classes: Prototypes, key: Any
+) -> tuple[SemanticMap, BaseClasses]:
+    """Return the map of the known prototypes, and the seen classes under mapped `classes`.
+
+    The decomposition of a given `BaseClasses` is reused if possible, and so is an earlier result
+    for the same semantic parameters and `key`.
     """
-    shared = source if isinstance(source, BaseClasses) else None
-    moments = source if isinstance(source, Moments) else source.moments
-    per = estimator.weight_per
-    twin = shared if shared is not None and shared.per == per else None
+    moments, per = moments_of(source), estimator.weight_per
+    twin = source if isinstance(source, BaseClasses) and source.per == per else None
 
     def learned() -> tuple[SemanticMap, BaseClasses]:
         semantics = SemanticMap.of(estimator, known, moments.seen_labels)
-        lifted = semantics.apply(known)
+        lifted = semantics.apply(classes)
         same = lifted is moments.prototypes or lifted == moments.prototypes
         if same and twin is not None:
             return semantics, twin
         under = moments if same else moments.with_prototypes(lifted)
         return semantics, BaseClasses(under, per, twin=twin)
 
-    if shared is None:
+    if isinstance(source, Moments):
         return learned()
-    return remembered_map(estimator, shared, [known.labels, known.matrix], learned)
-
-
-def remembered_map(estimator: Any, base: BaseClasses, of_what: Any, learned: Callable[[], T]) -> T:
-    """Return what `learned` returned before for the same semantic parameters and `of_what`."""
     names = ("kernel", "gamma", "degree", "coef0", "prototype_transformer", "weight_per")
     try:
-        key = joblib.hash([[getattr(estimator, name) for name in names], of_what])
+        key = joblib.hash([[getattr(estimator, name) for name in names], key])
     except PicklingError:  # a lambda, for instance, has no key
         return learned()
-    return base.remembered(key, learned)
+    return source.remembered(key, learned)
+
+
+def require_samples(base: BaseClasses, remedy: str) -> None:
+    """Reject seen classes without a raw sample to perturb."""
+    labels = base.prototypes.labels
+    kept = [base.moments.samples_of(label).shape[0] for label in labels.tolist()]
+    empty = labels[[n == 0 for n in kept]]
+    if empty.size:
+        raise ValueError(
+            "Synthesis needs a raw sample of every seen class; the moments keep none of "
+            f"{listed(empty)} (n_reserve={base.moments.n_reserve}). Gather them again with a "
+            f"larger `n_reserve`, or use {remedy}."
+        )
 
 
 def require_square(prototypes: Prototypes) -> None:
@@ -200,15 +232,14 @@ def warn_of_trouble(
     statuses: Iterable[Status], used: Sequence[float] | np.ndarray, *, beta: float, mu: float
 ) -> None:
     """Warn of ill-conditioned systems, and of steps with a smaller mu; `used` is mu per step."""
-    for status in statuses:
-        if status is not Status.SOLVED:
-            warnings.warn(
-                f"The projection is not well determined with beta={beta}: "
-                f"{status.value}. Increase `beta`.",
-                LinAlgWarning,
-                stacklevel=_STACK,
-            )
-            break
+    trouble = next((status for status in statuses if status is not Status.SOLVED), None)
+    if trouble is not None:
+        warnings.warn(
+            f"The projection is not well determined with beta={beta}: {trouble.value}. "
+            "Increase `beta`.",
+            LinAlgWarning,
+            stacklevel=_STACK,
+        )
     shrunk = [value for value in used if value < mu]
     if shrunk:
         warnings.warn(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
 
 from ..core.labels import encoded, placed_labels
 from ..core.moments import class_sums
@@ -18,21 +18,15 @@ from ..linalg.arrays import (
     placed_like,
     squared_distances,
 )
-from ..metrics import per_class_accuracy
-from ..validation import (
-    check_classes,
-    check_option,
-    check_top,
-    validate_labeled,
-    validate_samples,
-)
-from .scoring import best_columns, labels_at
+from ..validation import check_classes, check_option, validate_labeled
+from .scoring import ScoresMixin
 
 
-class NearestSupport(ClassifierMixin, BaseEstimator):
+class NearestSupport(ScoresMixin, BaseEstimator):
     """Nearest-neighbor baseline of few-shot learning, without prototypes.
 
     A sample is assigned to the class of the nearest support sample, or of the nearest class mean.
+    Scores are minus the squared distances to the nearest reference of each class.
 
     Parameters
     ----------
@@ -92,85 +86,11 @@ class NearestSupport(ClassifierMixin, BaseEstimator):
         self.references_, self.reference_codes_ = X, codes
         return self
 
-    def decision_function(self, X: Any) -> Array:
-        """Return minus the squared distance to the nearest reference of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples,)
-            Scores, columns in the order of `classes_`. With two classes, the second score minus
-            the first.
-        """
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> Array:
-        """Return the class of the nearest reference.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        scores = self._scores(X)
-        return labels_at(self.classes_, namespace(scores).argmax(scores, axis=1))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the mean of the per-class accuracies.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples within their class.
-
-        Returns
-        -------
-        float
-            Mean over the classes of `y` of the share of correct predictions.
-        """
-        return per_class_accuracy(y, self.predict(X), sample_weight=sample_weight)
-
-    def predict_top(self, X: Any, k: int | None = None) -> Array:
-        """Return the `k` classes with the nearest references, nearest first.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        k : int, default=None
-            Number of classes. None: five, or all of them if there are fewer.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, k)
-            Labels in ascending order of their distances.
-        """
-        scores = self._scores(X)
-        k = check_top(k, scores.shape[1])
-        return labels_at(self.classes_, best_columns(scores, k))
-
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False)
-        xp = namespace(X)
-        references = xp.astype(placed_like(self.references_, X), X.dtype, copy=False)
+    def _score_blocks(self, X: Array) -> Iterator[Array]:
+        references = namespace(X).astype(placed_like(self.references_, X), X.dtype, copy=False)
         codes = placed_like(self.reference_codes_, X)
         distances = squared_distances(X, references)
-        return -_nearest_of_class(distances, codes, self.classes_.shape[0])
+        yield -_nearest_of_class(distances, codes, self.classes_.shape[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

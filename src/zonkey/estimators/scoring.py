@@ -1,4 +1,4 @@
-"""Prediction by the nearest projected prototype (Eq. 18, abplclass), for every estimator with a W.
+"""Prediction by the nearest projected prototype, Eq. 18 (abplclass), and by scores in general.
 
 `fit` fixes everything that prediction reads in one `Decision`: candidates, scores, penalty,
 temperature and rejection. Parameters that are set later have no effect before the next `fit`.
@@ -80,9 +80,9 @@ class Decision:
     one_hot: bool
     penalty: float
     seen: np.ndarray
-    temperature: float = 1.0
-    reject_below: float | None = None
-    reject_label: Any = None
+    temperature: float
+    reject_below: float | None
+    reject_label: Any
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))
     scores: LinearScores | None = None
 
@@ -108,26 +108,13 @@ class Decision:
         return answer
 
 
-class NearestPrototypeMixin(ClassifierMixin):
-    """Everything an estimator can do once `projection_`, W (d x k), is known.
+class ScoresMixin(ClassifierMixin):
+    """Predictions from the scores of classes.
 
-    The estimator has the parameters `prototypes`, `candidates` and `seen_penalty`. Its `fit` sets
-    `projection_` and `seen_penalty_` and then calls `_set_known`. It may override `_linear_scores`,
-    which by default compares with the nearest W y; `_linear_scores` must not read parameters,
-    because copies with other candidates call it after `fit`.
+    The estimator sets `classes_` in `fit` and has `_score_blocks`.
     """
 
-    prototypes: Any
-    candidates: Any
-    seen_penalty: Any
-
-    projection_: Any
-    seen_penalty_: float
-    prototypes_: Prototypes
-    seen_classes_: Array
-    unseen_classes_: Array
     classes_: Array
-    _decision: Decision
 
     def predict(self, X: Any) -> Array:
         """Predict the class of each sample among the candidates.
@@ -140,21 +127,10 @@ class NearestPrototypeMixin(ClassifierMixin):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Predicted labels, or `reject_label` if the highest probability is below
-            `reject_below`. Numeric labels are in the array library and on the device of `X`;
-            text labels are always NumPy arrays.
+            Predicted labels, or `reject_label` if the model rejects the sample. Numeric labels
+            are in the array library and on the device of `X`; text labels are always NumPy arrays.
         """
-        X = self._validated(X)
-        decision = self._decision
-        if decision.reject_below is None:
-            return self._best(X)
-        xp = namespace(X)
-        best, highest = [], []
-        for scores in self._score_blocks(X):
-            best.append(xp.argmax(scores, axis=1))
-            highest.append(xp.max(_softmax(scores, decision.temperature), axis=1))
-        predicted = labels_at(decision.labels, xp.concat(best))
-        return decision.rejected(predicted, xp.concat(highest) < decision.reject_below)
+        return self._predicted(self._validated(X))
 
     def predict_top(self, X: Any, k: int | None = None) -> Array:
         """Return the `k` best candidates of each sample, best first.
@@ -172,16 +148,17 @@ class NearestPrototypeMixin(ClassifierMixin):
             Labels in descending order of their scores.
         """
         X = self._validated(X)
-        k = check_top(k, len(self._decision.labels))
+        labels = self._labels()
+        k = check_top(k, labels.shape[0])
         tops = [best_columns(scores, k) for scores in self._score_blocks(X)]
-        return labels_at(self._decision.labels, namespace(X).concat(tops))
+        return labels_at(labels, namespace(X).concat(tops))
 
     def decision_function(self, X: Any) -> Array:
         """Return the score of each candidate.
 
-        The score is ``||x||^2 - ||x - W y||^2``, less the penalty of seen classes. ``||x||^2`` is
-        the same for all candidates and keeps the numbers small. Models that compare in another
-        way describe it in their class documentation.
+        With a projection W, the score is ``||x||^2 - ||x - W y||^2``, less the penalty of seen
+        classes. ``||x||^2`` is the same for all candidates and keeps the numbers small. Models
+        that compare in another way describe it in their class documentation.
 
         Parameters
         ----------
@@ -215,14 +192,54 @@ class NearestPrototypeMixin(ClassifierMixin):
         float
             Mean over the classes of `y` of the share of correct predictions.
         """
-        predicted, labels, known = self.predict(X), distinct(y, "y"), self._decision.labels
-        if labels.size and not np.isin(labels, known).any():
-            raise ValueError(
-                f"None of the labels to score, {listed(labels)}, is a candidate; the "
-                f'candidates are {listed(known)}. Use candidates="all" to score seen '
-                "classes, and cv=ClassKFold() to hold out classes."
-            )
+        predicted = self.predict(X)
+        self._check_scored(y)
         return per_class_accuracy(y, predicted, sample_weight=sample_weight)
+
+    def _check_scored(self, y: Any) -> None:
+        """Reject labels that make a score meaningless; by default none."""
+
+    def _labels(self) -> Array:
+        """Return the labels of the columns of the scores."""
+        return self.classes_
+
+    def _score_blocks(self, X: Array) -> Iterator[Array]:
+        """Yield the scores of all rows of X, in one or more blocks of rows."""
+        raise NotImplementedError
+
+    def _predicted(self, X: Array) -> Array:
+        """Return the prediction for each row of X, which has been validated."""
+        return self._best(X)
+
+    def _best(self, X: Array) -> Array:
+        """Return the candidate with the highest score."""
+        best = [namespace(X).argmax(scores, axis=1) for scores in self._score_blocks(X)]
+        return labels_at(self._labels(), namespace(X).concat(best))
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self, "classes_")
+        return validate_samples(self, X, reset=False)
+
+
+class NearestPrototypeMixin(ScoresMixin):
+    """Everything an estimator can do once `projection_`, W (d x k), is known.
+
+    The estimator has the parameters `prototypes`, `candidates` and `seen_penalty`. Its `fit` sets
+    `projection_` and `seen_penalty_` and then calls `_set_known`. It may override `_linear_scores`,
+    which by default compares with the nearest W y; `_linear_scores` must not read parameters,
+    because copies with other candidates call it after `fit`.
+    """
+
+    prototypes: Any
+    candidates: Any
+    seen_penalty: Any
+
+    projection_: Any
+    seen_penalty_: float
+    prototypes_: Prototypes
+    seen_classes_: Array
+    unseen_classes_: Array
+    _decision: Decision
 
     def project(self, prototypes: Any) -> Array:
         """Map prototypes to the feature space.
@@ -324,15 +341,17 @@ class NearestPrototypeMixin(ClassifierMixin):
 
         Numeric labels are put in the place of `like`, such as the training samples.
         """
-        self._choose(known, Decision(**self._rule(), seen=seen), like)
-
-    def _rule(self) -> dict[str, Any]:
-        """Return the settings of the `Decision` that come from parameters and calibration."""
-        return {
-            "candidates": self.candidates,
-            "one_hot": self.prototypes is None,
-            "penalty": float(self._penalty()),
-        }
+        decision = Decision(
+            candidates=self.candidates,
+            one_hot=self.prototypes is None,
+            penalty=float(self._penalty()),
+            seen=seen,
+            # Peers have neither probabilities nor rejection.
+            temperature=getattr(self, "temperature_", 1.0),
+            reject_below=getattr(self, "reject_below", None),
+            reject_label=getattr(self, "reject_label", None),
+        )
+        self._choose(known, decision, like)
 
     def _choose(self, known: Prototypes, decision: Decision, like: Any) -> None:
         """Set the fitted attributes for the candidates of `decision`."""
@@ -376,11 +395,6 @@ class NearestPrototypeMixin(ClassifierMixin):
         """Return what is subtracted from the scores of seen classes."""
         return self.seen_penalty_
 
-    def _best(self, X: Array) -> Array:
-        """Return the best candidate of each row of X, which has been validated."""
-        best = [namespace(X).argmax(scores, axis=1) for scores in self._score_blocks(X)]
-        return labels_at(self._decision.labels, namespace(X).concat(best))
-
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         """Yield scores of consecutive rows of X, so that memory stays bounded."""
         assert self._decision.scores is not None
@@ -396,9 +410,29 @@ class NearestPrototypeMixin(ClassifierMixin):
             scores -= form.constants
             yield scores
 
-    def _validated(self, X: Any) -> Any:
-        check_is_fitted(self, "prototypes_")
-        return validate_samples(self, X, reset=False)
+    def _labels(self) -> Array:
+        return self._decision.labels
+
+    def _check_scored(self, y: Any) -> None:
+        labels, known = distinct(y, "y"), self._decision.labels
+        if labels.size and not np.isin(labels, known).any():
+            raise ValueError(
+                f"None of the labels to score, {listed(labels)}, is a candidate; the "
+                f'candidates are {listed(known)}. Use candidates="all" to score seen '
+                "classes, and cv=ClassKFold() to hold out classes."
+            )
+
+    def _predicted(self, X: Array) -> Array:
+        decision = self._decision
+        if decision.reject_below is None:
+            return self._best(X)
+        xp = namespace(X)
+        best, highest = [], []
+        for scores in self._score_blocks(X):
+            best.append(xp.argmax(scores, axis=1))
+            highest.append(xp.max(_softmax(scores, decision.temperature), axis=1))
+        predicted = labels_at(decision.labels, xp.concat(best))
+        return decision.rejected(predicted, xp.concat(highest) < decision.reject_below)
 
     def _require_dimensions(self, k: int) -> None:
         if k != self.prototypes_.n_dimensions:
@@ -441,14 +475,6 @@ class ProbabilityMixin(NearestPrototypeMixin):
         temperature = self._decision.temperature
         blocks = [_softmax(scores, temperature) for scores in self._score_blocks(X)]
         return namespace(X).concat(blocks)
-
-    def _rule(self) -> dict[str, Any]:
-        return {
-            **super()._rule(),
-            "temperature": self.temperature_,
-            "reject_below": self.reject_below,
-            "reject_label": self.reject_label,
-        }
 
     def _penalty(self) -> float:
         if self.seen_prior is None:

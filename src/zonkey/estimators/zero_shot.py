@@ -7,8 +7,6 @@ from typing import Any, Self, cast
 
 import numpy as np
 from array_api_compat import device
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
 from ..core.algorithm1 import Competition, Course, Rule, learn
 from ..core.entropy import EntropyObjective, minimize_entropy
@@ -28,14 +26,21 @@ from ..validation import (
     validate_samples,
 )
 from .calibration import calibrate
-from .learning import check_shared_parameters, mapped_classes, warn_of_trouble
-from .scoring import LinearScores, ProbabilityMixin
+from .learning import (
+    ProjectionLearner,
+    check_shared_parameters,
+    mapped_classes,
+    moments_of,
+    require_samples,
+    warn_of_trouble,
+)
+from .scoring import LinearScores
 
 _DIRECTIONS = ("both", "forward", "reverse")
 _RESERVE = 64  # raw samples kept per class, so that the perturbed ones vary between classes
 
 
-class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
+class ZeroShotClassifier(ProjectionLearner):
     """Zero-shot classification by competitive bidirectional projection learning.
 
     The model learns a projection W between a semantic space and the feature space from labeled
@@ -155,8 +160,8 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
     is_transductive_ : bool
         Whether unlabeled samples took part in training (`fit_transductive`).
     objective_ : ndarray of shape (n_iter_ + 1,)
-        Objective before and after each step (Eq. 2, erplobj, divided by 1 + gamma). Empty if
-        the fit is in closed form.
+        Objective before and after each step: Eq. 2 (erplobj), divided by 1 + gamma. Empty if the
+        fit is in closed form.
     n_iter_ : int
         Number of steps.
     mu_ : ndarray of shape (n_iter_,)
@@ -338,7 +343,7 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
                 f"`fit_moments` takes Moments; got {type(moments).__name__}. Use fit(X, y) for raw "
                 "samples, or Moments(prototypes).update(X, y)."
             )
-        gathered = _moments_of(moments)
+        gathered = moments_of(moments)
         known = gathered.prototypes
         if self.prototypes is not None:
             known = Prototypes.coerce(self.prototypes)
@@ -370,11 +375,6 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
         """Whether the weights of a fit involve A0, the scatter of the features."""
         return self._forward() > 0
 
-    def _needs_scatter(self) -> bool:
-        # A0 is the most expensive sum of a fit. Without weight on the forward error, only
-        # competition reads it, for the objective.
-        return self.uses_scatter or self._synthesizes()
-
     def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, dict[str, float]]:
         self._check_parameters()
         X, y = validate_labeled(self, X, y)
@@ -387,9 +387,11 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
         check_classes(labels)
         given = self.prototypes
         known = Prototypes.one_hot(distinct(labels)) if given is None else Prototypes.coerce(given)
-        # Raw samples are needed for synthesis only.
+        # Raw samples are needed for synthesis only. A0 is the most expensive sum of a fit. Without
+        # weight on the forward error, only competition reads it, for the objective.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
-        options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": self._needs_scatter()}
+        scatter = self.uses_scatter or self._synthesizes()
+        options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": scatter}
         return Moments.from_arrays(X, labels, known, **options)
 
     def _calibrated(self, X: Any, y: Any) -> dict[str, float]:
@@ -417,10 +419,12 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
         *,
         unlabeled: Array | None = None,
     ) -> Self:
-        moments = _moments_of(source)
+        moments = moments_of(source)
         seen = moments.seen_labels
         self._candidate_labels(known, seen)  # fails early
-        semantics, base = mapped_classes(self, known, source)
+        semantics, base = mapped_classes(
+            self, known, source, classes=known, key=[known.labels, known.matrix]
+        )
         competes = self._synthesizes() and len(base.moments.unseen_labels)
         # A single equation has a cheaper solver than the decomposition that several share.
         several = competes or isinstance(source, BaseClasses)
@@ -490,8 +494,9 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
         seed = self._seed()
 
         def raw() -> Synthesized:
+            require_samples(base, "synthesis=None")
             labels = base.prototypes.labels.tolist()
-            samples = [_samples_of(base.moments, label) for label in labels]
+            samples = [base.moments.samples_of(label) for label in labels]
             rng = np.random.default_rng(seed)
             drawn = raw_material(Y_u, Y_s, samples, **settings, rng=rng)
             features = namespace(W).astype(drawn.features, W.dtype)
@@ -501,9 +506,6 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
         placed = (frame.placed(frame.semantics(Y)) for Y in (Y_u, Y_s))
         drawn = base.remembered(key, raw)
         return perturbed(drawn, W, *placed, rho=self.rho, scaling=self.scaling)
-
-    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
-        return self._semantics.coordinates(prototypes.matrix)
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         if not self._in_semantic_space:
@@ -516,13 +518,6 @@ class ZeroShotClassifier(ProbabilityMixin, BaseEstimator):
 
     def _synthesizes(self) -> bool:
         return self.direction == "both" and self.synthesis is not None
-
-    def _mu(self) -> float:
-        """Return the weight of the push, which only "second-best" has."""
-        return self.mu if self.competition == "second-best" else 0.0
-
-    def _seed(self) -> int:
-        return check_random_state(self.random_state).randint(2**31 - 1)
 
     def _check_parameters(self) -> None:
         check_option("direction", self.direction, _DIRECTIONS)
@@ -543,22 +538,7 @@ def _print_step(step: int, objective: float, change: float) -> None:
     )
 
 
-def _moments_of(source: Moments | BaseClasses) -> Moments:
-    return source.moments if isinstance(source, BaseClasses) else source
-
-
 def _unseen(base: BaseClasses) -> np.ndarray:
     """Return the prototypes of the classes without a sample."""
     prototypes = base.moments.prototypes
     return prototypes.matrix[base.moments.counts == 0].astype(np.float64)
-
-
-def _samples_of(moments: Moments, label: Any) -> Array:
-    samples = moments.samples_of(label)
-    if not samples.shape[0]:
-        raise ValueError(
-            "Synthesis needs a raw sample of every seen class; the moments keep none of class "
-            f"{label!r} (n_reserve={moments.n_reserve}). Gather them again with a larger "
-            "`n_reserve`, or use synthesis=None."
-        )
-    return samples

@@ -23,10 +23,10 @@ from ..metrics import (
     per_class_accuracy,
     seen_unseen_curve,
 )
-from .trials import PathLike, Run, Trial, content_hash, draw_trial, run_trials
+from ..validation import check_count
+from .trials import PathLike, Run, Trial, draw_trial, run_trials
 
 _ON_DEVICE = 256  # trials learned together on a device
-_TOP = 5
 Models = Mapping[str, Any]
 
 
@@ -48,11 +48,8 @@ def zero_shot_scores(model: Any, X_unseen: Any, y_unseen: Any) -> dict[str, floa
         ``"zsl"``, the per-class accuracy, and ``"hit@5"``. With fewer than five candidates all of
         them count for the latter.
     """
-    top = model.predict_top(X_unseen, min(_TOP, len(model.classes_)))
-    return {
-        "zsl": model.score(X_unseen, y_unseen),
-        f"hit@{_TOP}": hit_at_k(y_unseen, top, top.shape[1]),
-    }
+    top = model.predict_top(X_unseen)
+    return {"zsl": model.score(X_unseen, y_unseen), "hit@5": hit_at_k(y_unseen, top)}
 
 
 def seen_unseen_scores(
@@ -154,11 +151,12 @@ def n_way_k_shot(
         Per-class accuracy of each model in each trial.
     """
     run = Run(models, X, y, classes, random_state)
-    sizes = run.checked(n_way=n_way, n_shot=n_shot, n_query=n_query)
-    n_trials = run.checked(n_trials=n_trials)["n_trials"]
+    sizes = {"n_way": n_way, "n_shot": n_shot, "n_query": n_query}
+    sizes = {name: check_count(name, size, 1) for name, size in sizes.items()}
+    n_trials = check_count("n_trials", n_trials, 1)
     if batch_size is None:
         batch_size = _ON_DEVICE if is_device_array(run.X) else 1
-    batch_size = run.checked(batch_size=batch_size)["batch_size"]
+    batch_size = check_count("batch_size", batch_size, 1)
     models = with_shared_bases(run.models)
 
     def run_batch(numbers: list[int]) -> list[dict[str, float]]:
@@ -168,17 +166,14 @@ def n_way_k_shot(
         ]
         seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
         fits = {name: all_fitted(model, run, trials, seeds) for name, model in models.items()}
-        return [
-            {
-                name: per_class_accuracy(
-                    run.y[trial.query], copies[i].predict(run.samples(trial.query))
-                )
-                for name, copies in fits.items()
-            }
-            for i, trial in enumerate(trials)
-        ]
+        results = []
+        for i, trial in enumerate(trials):
+            X_query, y_query = run.samples(trial.query), run.y[trial.query]
+            predicted = {name: copies[i].predict(X_query) for name, copies in fits.items()}
+            results.append({n: per_class_accuracy(y_query, y) for n, y in predicted.items()})
+        return results
 
-    saved = run.checkpoint(checkpoint, protocol="n_way_k_shot", **sizes, **_settings_of(queries))
+    saved = run.checkpoint(checkpoint, queries, protocol="n_way_k_shot", **sizes)
     results = run_trials(
         run_batch, n_trials, saved, n_jobs=n_jobs, progress=progress, batch_size=batch_size
     )
@@ -242,12 +237,11 @@ def large_scale(
     """
     run = Run(models, X, y, classes, random_state)
     models = with_shared_bases(run.models)
-    shots = [run.checked(minimum=0, shots=K)["shots"] for K in shots]
-    top = [run.checked(top=k)["top"] for k in top]
+    shots = [check_count("shots", K, 0) for K in shots]
+    top = [check_count("top", k, 1) for k in top]
     trials = [(repeat, K) for repeat in range(n_repeats) for K in shots]
 
-    def run_one(number: int) -> dict[str, list[float]]:
-        repeat, K = trials[number]
+    def run_one(repeat: int, K: int) -> dict[str, list[float]]:
         rng = run.generator(repeat)
         sizes = {"n_way": None, "n_shot": K, "n_query": None}
         trial = draw_trial(run.y, run.classes, **sizes, queries=queries, rng=rng)
@@ -259,10 +253,9 @@ def large_scale(
             results[name] = [hit_at_k(run.y[trial.query], best, k) for k in top]
         return results
 
-    settings = {"shots": shots, "top": top, **_settings_of(queries)}
-    saved = run.checkpoint(checkpoint, protocol="large_scale", **settings)
+    saved = run.checkpoint(checkpoint, queries, protocol="large_scale", shots=shots, top=top)
     results = run_trials(
-        lambda numbers: [run_one(i) for i in numbers],
+        lambda numbers: [run_one(*trials[i]) for i in numbers],
         len(trials),
         saved,
         n_jobs=n_jobs,
@@ -270,10 +263,6 @@ def large_scale(
     )
     shape = (n_repeats, len(shots), len(top))
     return {name: np.array([result[name] for result in results]).reshape(shape) for name in models}
-
-
-def _settings_of(queries: Any) -> dict[str, str]:
-    return {} if queries is None else {"queries": content_hash(np.asarray(queries))}
 
 
 def with_shared_bases(models: Models) -> dict[str, Any]:

@@ -132,13 +132,7 @@ class Run:
                 "Pass the labels of the same samples."
             )
         self.classes = np.unique(as_labels(classes, "classes"))
-        self.seed = self.checked(minimum=0, random_state=random_state)["random_state"]
-
-    def checked(self, *, minimum: int = 1, **counts: Any) -> dict[str, int]:
-        """Return counts of at least `minimum` as plain integers."""
-        for name, value in counts.items():
-            check_count(name, value, minimum)
-        return {name: int(value) for name, value in counts.items()}
+        self.seed = check_count("random_state", random_state, 0)
 
     def samples(self, positions: np.ndarray) -> Array:
         """Return the samples at these positions, on the device of X."""
@@ -148,10 +142,12 @@ class Run:
         """Return the generator of one trial."""
         return np.random.default_rng([self.seed, number])
 
-    def checkpoint(self, path: PathLike | None, **settings: Any) -> Checkpoint:
+    def checkpoint(self, path: PathLike | None, queries: Any, **settings: Any) -> Checkpoint:
         """Return the checkpoint of a run with these settings."""
         if path is None:
             return Checkpoint(None, {})
+        if queries is not None:
+            settings["queries"] = content_hash(np.asarray(queries))
         models = {name: content_hash(model) for name, model in self.models.items()}
         data = content_hash(to_numpy(self.X), self.y, self.classes)
         fixed = {"models": models, "data": data, "seed": self.seed, "zonkey": version("zonkey")}

@@ -154,6 +154,19 @@ def check_same_length(true: Array, other: Array, name: str) -> None:
         )
 
 
+def check_columns(true: NDArray[Any], columns: NDArray[Any]) -> None:
+    """Require that `columns` are distinct labels and include all true ones."""
+    require_same_kind(y_true=true, classes=columns)
+    n_distinct = np.unique(columns).size
+    absent = np.setdiff1d(true, columns)
+    if n_distinct < columns.size or absent.size:
+        got = f"no {listed(absent)}" if absent.size else f"{n_distinct} of {columns.size}"
+        raise ValueError(
+            f"classes must name each column once and hold every label of y_true; got {got}. "
+            "Pass `classes_` of the model, and samples of these classes."
+        )
+
+
 def _as_weights(sample_weight: Any, n_samples: int) -> Array:
     if sample_weight is None:
         return np.ones(n_samples)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import root_scalar
 from scipy.stats import hmean
 
-from ..core.labels import listed, require_same_kind
-from .accuracy import filled_labels
+from ..core.labels import require_same_kind
+from .accuracy import check_columns, filled_labels
 from .generalized import SeenUnseenCurve
 
 _EQUAL_MEANS = 1e-12  # mean harmonic means that differ by less are tied
@@ -52,13 +52,18 @@ def best_penalty(curves: Sequence[SeenUnseenCurve]) -> float:
     >>> best_penalty([curve])
     2.5
     """
-    _check_curves(curves)
+    received = _no_list_of(curves, lambda entry: isinstance(entry, SeenUnseenCurve))
+    if received:
+        raise ValueError(
+            f"curves must be a list of at least one SeenUnseenCurve; got {received}. Pass the "
+            "output of seen_unseen_curve for each fold, a single one in a list."
+        )
     thresholds = np.unique(np.concatenate([curve.penalties for curve in curves]))
     means = np.zeros(thresholds.size)  # entry i: penalties in (thresholds[i - 1], thresholds[i]]
     for curve in curves:
         entry = np.searchsorted(curve.penalties, thresholds)
         means += hmean([curve.seen, curve.unseen], axis=0)[entry] / len(curves)
-    # The first entry is -inf alone, where every curve equals its value below all thresholds.
+    # The first entry is -inf alone; there every curve has its value below all thresholds.
     lows, highs = _runs(means[1:] >= means[1:].max() - _EQUAL_MEANS)
     ends = _finite_ends(thresholds)
     widest = np.argmax(ends[highs] - ends[lows])
@@ -163,7 +168,7 @@ def expected_calibration_error(
     0.0
     """
     true, columns = filled_labels(y_true, "y_true"), filled_labels(classes, "classes")
-    _check_classes(true, columns)
+    check_columns(true, columns)
     P = _as_probabilities(probabilities, (true.size, columns.size))
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
         raise ValueError(f"n_bins must be a positive integer; got {n_bins!r}. Use 15.")
@@ -254,15 +259,6 @@ def selective_accuracy(
     return SelectiveAccuracy(answered / true.size, right / answered)
 
 
-def _check_curves(curves: Any) -> None:
-    received = _no_list_of(curves, lambda entry: isinstance(entry, SeenUnseenCurve))
-    if received:
-        raise ValueError(
-            f"curves must be a list of at least one SeenUnseenCurve; got {received}. Pass the "
-            "output of seen_unseen_curve for each fold, a single one in a list."
-        )
-
-
 def _no_list_of(values: Any, accepts: Callable[[Any], bool]) -> str | None:
     """Describe what was passed instead of a list of accepted entries; None if it is valid."""
     if not isinstance(values, Sequence):
@@ -337,18 +333,6 @@ def _checked_fold(
             f"shape {share.shape} with sum {share.sum()}. Use 0 to leave a sample out."
         )
     return S, columns.astype(np.intp), share / share.sum()
-
-
-def _check_classes(true: NDArray[Any], columns: NDArray[Any]) -> None:
-    require_same_kind(y_true=true, classes=columns)
-    distinct = np.unique(columns)
-    absent = np.setdiff1d(true, columns)
-    if distinct.size < columns.size or absent.size:
-        got = f"no {listed(absent)}" if absent.size else f"{distinct.size} of {columns.size}"
-        raise ValueError(
-            f"classes must name each column once and hold every label of y_true; got {got}. "
-            "Pass `classes_` of the model, and samples of these classes."
-        )
 
 
 def _as_probabilities(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:

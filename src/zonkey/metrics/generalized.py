@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from ..core.labels import require_same_kind
-from .accuracy import check_same_length, filled_labels, per_class_accuracy
+from .accuracy import check_columns, check_same_length, filled_labels, per_class_accuracy
 
 
 class GeneralizedScores(NamedTuple):
@@ -158,8 +158,8 @@ def seen_unseen_curve(
     true, columns = filled_labels(y_true, "y_true"), filled_labels(classes, "classes")
     seen_labels = filled_labels(seen_classes, "seen_classes")
     is_seen = _seen_mask(true, seen_labels)
-    S = _score_matrix(scores, columns.size)  # n_samples x n_classes
-    _check_columns(true, S, columns)
+    S = _score_matrix(scores, (true.size, columns.size))
+    check_columns(true, columns)
     seen_column = np.isin(columns, seen_labels)
 
     best_seen, seen_pick = _best_of(S, np.flatnonzero(seen_column))
@@ -182,7 +182,7 @@ def seen_unseen_curve(
 
 
 def _harmonic_mean(seen: Any, unseen: Any) -> Any:
-    """Return 2 s u / (s + u) of numbers or of arrays, 0 where both are 0."""
+    """Return 2 s u / (s + u) of numbers or of arrays, 0 if both are 0."""
     total = seen + unseen
     return 2.0 * seen * unseen / np.where(total > 0, total, 1.0)
 
@@ -205,33 +205,18 @@ def _seen_mask(true: NDArray[Any], seen_classes: NDArray[Any]) -> NDArray[np.boo
     return is_seen
 
 
-def _score_matrix(scores: Any, n_classes: int) -> NDArray[Any]:
+def _score_matrix(scores: Any, shape: tuple[int, int]) -> NDArray[Any]:
     """Return scores as a matrix; for two classes scikit-learn returns only the difference."""
-    if n_classes == 2 and np.ndim(scores) == 1:
+    if shape[1] == 2 and np.ndim(scores) == 1:
         difference = np.asarray(scores)
         scores = np.stack([np.zeros_like(difference), difference], axis=1)
-    return np.asarray(check_array(scores, input_name="scores"))
-
-
-def _check_columns(true: NDArray[Any], scores: NDArray[Any], columns: NDArray[Any]) -> None:
-    require_same_kind(y_true=true, classes=columns)
-    if scores.shape != (true.size, columns.size):
+    S = np.asarray(check_array(scores, input_name="scores"))
+    if S.shape != shape:
         raise ValueError(
             "scores must have a row for each label of y_true and a column for each of `classes`, "
-            f"({true.size}, {columns.size}), got {scores.shape}. Pass the scores of the same "
-            "samples over all classes."
+            f"{shape}, got {S.shape}. Pass the scores of the same samples over all classes."
         )
-    if np.unique(columns).size < columns.size:
-        raise ValueError(
-            f"classes must name each column once, got {columns.size} names of which "
-            f"{np.unique(columns).size} differ. Remove the repeated columns."
-        )
-    absent = np.setdiff1d(true, columns)
-    if absent.size:
-        raise ValueError(
-            f"classes must hold every label of y_true, but {absent.size} have no column, the "
-            f"first {absent.tolist()[0]!r}. Score the samples over all classes."
-        )
+    return S
 
 
 def _best_of(

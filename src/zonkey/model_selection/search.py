@@ -153,7 +153,11 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X, y = self._validated(subject, X, y)
         labels = as_labels(y)
         judged = subject.judged(labels)
-        data = _Data(X, labels, judged, [point for stage in stages for point in stage])
+        moments = None
+        if not judged.has_steps and isinstance(judged.classifier, ZeroShotClassifier):
+            points = [judged.divided(point)[1] for stage in stages for point in stage]
+            moments = _gathered(judged.classifier, points, X, labels)
+        data = _Data(X, labels, judged, moments)
         folds = list(self._folds(X, labels))
         tried: list[Point] = []
         scores: list[np.ndarray] = []
@@ -247,7 +251,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         scores = np.empty(len(points))
         for members in groups.values():
             own = [divided[i][1] for i in members]
-            score = data.prepared(divided[members[0]][0], fold).scorer(data.judged.classifier, own)
+            score = data.scorer(divided[members[0]][0], own, fold)
             jobs = (joblib.delayed(score)(point) for point in own)
             pool = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)
             scores[members] = cast(list[float], pool(jobs))
@@ -400,11 +404,9 @@ class _Subject:
 
     def divided(self, point: Point) -> tuple[Point, Point]:
         """Return the parameters of the steps, and those of the classifier without prefix."""
-        of_steps, own = {}, {}
-        for name, value in point.items():
-            part = own if name.startswith(self.prefix) else of_steps
-            part[name.removeprefix(self.prefix) if part is own else name] = value
-        return of_steps, own
+        own = {name: value for name, value in point.items() if name.startswith(self.prefix)}
+        of_steps = {name: value for name, value in point.items() if name not in own}
+        return of_steps, {name.removeprefix(self.prefix): value for name, value in own.items()}
 
     def judged(self, labels: np.ndarray) -> _Subject:
         """Return the subject that all points start from.
@@ -420,79 +422,60 @@ class _Subject:
         return _Subject(_with_parameters(self.model, changed))
 
 
+@dataclass(frozen=True, eq=False)
 class _Data:
     """Training data of the search, with their moments if folds can use them."""
 
-    def __init__(self, X: Any, labels: np.ndarray, judged: _Subject, points: list[Point]) -> None:
-        self.X, self.labels, self.judged = X, labels, judged
-        self.moments: Moments | None = None
-        last = judged.classifier
-        if not judged.has_steps and isinstance(last, ZeroShotClassifier):
-            self.moments = _gathered(
-                last, [judged.divided(point)[1] for point in points], X, labels
-            )
+    X: Any
+    labels: np.ndarray
+    judged: _Subject
+    moments: Moments | None
 
-    def prepared(self, of_steps: Point, fold: Fold) -> _FoldData:
-        """Return the samples of a fold after the steps before the classifier."""
+    def scorer(self, of_steps: Point, points: list[Point], fold: Fold) -> Callable[[Point], float]:
+        """Return a function from a point to its score; what points share is computed here."""
+        classifier = self.judged.classifier
         X_train, X_test = (_safe_indexing(self.X, part) for part in fold)
         y_train, y_test = (self.labels[part] for part in fold)
-        moments = None
         if self.judged.has_steps:
             steps = _with_parameters(self.judged.model, of_steps)[:-1]
-            X_train = steps.fit_transform(X_train, y_train)
-            X_test = steps.transform(X_test)
-        elif self.moments is not None:
-            options = {
-                name: getattr(self.moments, name) for name in ("n_reserve", "seed", "scatter")
-            }
+            X_train, X_test = steps.fit_transform(X_train, y_train), steps.transform(X_test)
+
+        def score(point: Point) -> float:
+            model = _with_parameters(classifier, point).fit(X_train, y_train)
+            return model.score(X_test, y_test)
+
+        if not isinstance(classifier, ZeroShotClassifier):
+            return score
+        if self.moments is None:
+            moments = _gathered(classifier, points, X_train, y_train)
+        else:
+            names = ("n_reserve", "seed", "scatter")
+            options = {name: getattr(self.moments, name) for name in names}
             held_out: Any = Moments.from_arrays(X_test, y_test, self.moments.prototypes, **options)
             moments = self.moments - held_out
-        return _FoldData(X_train, y_train, X_test, y_test, moments)
+        return _shared_scorer(classifier, points, moments, X_test, y_test)
 
 
-@dataclass(frozen=True, eq=False)
-class _FoldData:
-    """Samples of one fold as the classifier gets them."""
+def _shared_scorer(
+    classifier: Any, points: list[Point], moments: Moments, X_test: Any, y_test: np.ndarray
+) -> Callable[[Point], float]:
+    """Return the scorer of points that share the decomposition of these moments."""
+    models = [_with_parameters(classifier, point) for point in points]
+    shared: dict[str, BaseClasses] = {}
+    for per in ("sample", "class"):
+        weighted = [model for model in models if model.weight_per == per]
+        if weighted:
+            shared[per] = BaseClasses(moments, per)
+        if any(model.uses_scatter for model in weighted):
+            _ = shared[per].equations.factor  # computed here, not by several threads at once
+    X_test = np.asarray(X_test)  # moments know no feature names
 
-    X_train: Any
-    y_train: np.ndarray
-    X_test: Any
-    y_test: np.ndarray
-    moments: Moments | None  # of the training samples, if already known
+    def score(point: Point) -> float:
+        model = _with_parameters(classifier, point)
+        model.fit_moments(shared.get(model.weight_per, moments))
+        return per_class_accuracy(y_test, model.predict(X_test))
 
-    def scorer(self, classifier: Any, points: list[Point]) -> Callable[[Point], float]:
-        """Return a function from a point to its score; what points share is computed here."""
-        if isinstance(classifier, ZeroShotClassifier):
-            return self._shared_scorer(classifier, points)
-
-        def score(point: Point) -> float:
-            model = _with_parameters(classifier, point).fit(self.X_train, self.y_train)
-            return model.score(self.X_test, self.y_test)
-
-        return score
-
-    def _shared_scorer(
-        self, classifier: ZeroShotClassifier, points: list[Point]
-    ) -> Callable[[Point], float]:
-        moments = self.moments
-        if moments is None:
-            moments = _gathered(classifier, points, self.X_train, self.y_train)
-        models = [_with_parameters(classifier, point) for point in points]
-        shared: dict[str, BaseClasses] = {}
-        for per in ("sample", "class"):
-            weighted = [model for model in models if model.weight_per == per]
-            if weighted:
-                shared[per] = BaseClasses(moments, per)
-            if any(model.uses_scatter for model in weighted):
-                _ = shared[per].equations.factor  # computed here, not by several threads at once
-        X_test = np.asarray(self.X_test)  # moments know no feature names
-
-        def score(point: Point) -> float:
-            model = _with_parameters(classifier, point)
-            model.fit_moments(shared.get(model.weight_per, moments))
-            return per_class_accuracy(self.y_test, model.predict(X_test))
-
-        return score
+    return score
 
 
 def _with_parameters(model: Any, parameters: Mapping[str, Any]) -> Any:

@@ -86,7 +86,8 @@ class ClassKFold(BaseCrossValidator):
                 f"ClassKFold needs at least one class for each of its n_splits={self.n_splits} "
                 f"folds, got {classes.size} class(es) in y. Lower n_splits or add classes."
             )
-        return _splits(folds, classes.size, class_of)
+        in_test = (np.isin(class_of, held_out) for _, held_out in folds.split(classes))
+        return ((np.flatnonzero(~mask), np.flatnonzero(mask)) for mask in in_test)
 
     def get_n_splits(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -120,11 +121,3 @@ def _classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
             f"y must hold labels of one type that can be sorted, got a mixture ({error}). "
             "Drop missing labels and convert the others to one type."
         ) from error
-
-
-def _splits(
-    folds: KFold, n_classes: int, class_of: NDArray[np.intp]
-) -> Generator[Split, None, None]:
-    for _, held_out in folds.split(np.arange(n_classes)):
-        in_test = np.isin(class_of, held_out)
-        yield np.flatnonzero(~in_test), np.flatnonzero(in_test)

@@ -11,8 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..linalg.arrays import Array, namespace, placed_like
 from ..validation import check_interval, validate_samples
 
-__all__ = ["FeatureNormalizer"]
-
 
 class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Signed power, then centering, then unit length of each row.
@@ -25,7 +23,7 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Replace x by sign(x) abs(x)^power, with a power above 0. 0.5 shortens the long tail of
         rectified features. None: keep the values.
     center : bool, default=False
-        Subtract the mean of the training samples, taken after the power.
+        Whether to subtract the mean of the training samples, taken after the power.
     norm : {"l2", None}, default="l2"
         "l2": scale each row to Euclidean length 1; rows of zeros stay zero. None: keep lengths.
 

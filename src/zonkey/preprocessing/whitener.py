@@ -20,8 +20,6 @@ from ..linalg.arrays import (
 )
 from ..validation import check_interval, validate_labeled, validate_samples
 
-__all__ = ["WithinClassWhitener"]
-
 
 class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Whiten features by their pooled within-class covariance.

@@ -124,11 +124,10 @@ class FewShotData:
         """Return the temperature of highest likelihood in one-shot trials."""
         assert self.validation is not None
         X, y = steps.transform(self.validation[0]), as_labels(self.validation[1])
-        sizes = _trial_sizes(y)
         folds = []
         for number in range(_TEMPERATURE_TRIALS):
             rng = np.random.default_rng([0, number])
-            trial = draw_trial(y, np.unique(y), **sizes, queries=None, rng=rng)
+            trial = draw_trial(y, np.unique(y), **_trial_sizes(y), rng=rng)
             fitted: Any = clone(model)
             fitted.set_params(candidates="novel").fit(X[trial.support], y[trial.support])
             codes = np.searchsorted(fitted.classes_, y[trial.query])
@@ -149,24 +148,16 @@ class FewShotData:
                 tried.set_params(**point, base=base, candidates="novel")
                 if isinstance(tried.fusion, str):
                     tried.set_params(fusion=tried.worth_of_prototypes(X, y))
-                scores.append((_accuracy(tried, X, y), point, of_steps))
+                trials = {"n_trials": _TRIALS, **_trial_sizes(y)}
+                found = n_way_k_shot({"model": tried}, X, y, np.unique(y), **trials)
+                scores.append((found["model"].mean(), point, of_steps))
         return max(scores, key=lambda score: score[0])[1:]
-
-
-def _accuracy(model: FewShotClassifier, X: np.ndarray, y: np.ndarray) -> float:
-    """Return the mean accuracy over one-shot trials, which are the same for every model."""
-    sizes = _trial_sizes(y)
-    found = n_way_k_shot({"model": model}, X, y, np.unique(y), n_trials=_TRIALS, **sizes)
-    return float(found["model"].mean())
 
 
 def _trial_sizes(y: np.ndarray) -> dict[str, Any]:
     classes, counts = np.unique(y, return_counts=True)
-    return {
-        "n_way": min(5, len(classes)),
-        "n_shot": 1,
-        "n_query": min(15, int(counts.min()) - 1),
-    }
+    n_query = min(15, int(counts.min()) - 1)
+    return {"n_way": min(5, len(classes)), "n_shot": 1, "n_query": n_query}
 
 
 def _check_validation(y: Any) -> None:

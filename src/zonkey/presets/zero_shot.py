@@ -215,8 +215,7 @@ def recommended(
     >>> [name for name, _ in model.estimator.steps]
     ['power', 'whiten', 'unit', 'classify']
     """
-    precomputed = parameters.get("kernel") == "precomputed"
-    if precomputed:
+    if parameters.get("kernel") == "precomputed":
         parameters = {"prototype_transformer": None, **parameters}
     classifier = ZeroShotClassifier(
         Prototypes.coerce(prototypes),
@@ -224,16 +223,19 @@ def recommended(
         random_state=random_state,
         **{
             **REGRESSION,
-            "prototype_transformer": None if precomputed else prototype_transformer(),
+            "prototype_transformer": prototype_transformer(),
             "seen_penalty": "auto",
             "temperature": "auto",
             **parameters,
         },
     )
     pipeline = Pipeline([*preprocessing().steps, ("classify", classifier)])
-    full = (STEPS, *([_of_classifier(part) for part in grid] for grid in open_grids(parameters)))
+    of_classifier = [
+        [{f"classify__{name}": values for name, values in part.items()} for part in grid]
+        for grid in open_grids(parameters)
+    ]
     folds = ClassKFold(5, shuffle=True, random_state=random_state) if cv is None else cv
-    grid = full if param_grid is None else param_grid
+    grid = (STEPS, *of_classifier) if param_grid is None else param_grid
     return ZeroShotSearchCV(pipeline, grid, cv=folds, n_jobs=n_jobs, verbose=verbose)
 
 
@@ -252,10 +254,6 @@ def open_grids(given: dict[str, Any]) -> list[list[dict[str, list[Any]]]]:
         for grid in (kernels, [PROTOTYPES])
     ]
     return [[part for part in grid if part] or [{}] for grid in left]
-
-
-def _of_classifier(grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    return {f"classify__{name}": values for name, values in grid.items()}
 
 
 def preprocessing() -> Pipeline:

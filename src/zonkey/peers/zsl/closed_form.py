@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from ...core.labels import as_labels
 from ...core.moments import Moments
@@ -16,7 +15,7 @@ from ...core.prototypes import Prototypes
 from ...estimators.calibration import calibrate
 from ...estimators.scoring import NearestPrototypeMixin
 from ...linalg.sylvester import Solution, Status
-from ...validation import check_classes, check_interval, is_auto
+from ...validation import check_classes, check_interval, is_auto, validate_labeled
 
 _STACK = 4  # from `warnings.warn` up to the line that called `fit`
 
@@ -55,8 +54,7 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
             Fitted estimator.
         """
         self._check_parameters()
-        dtypes: Any = [np.float64, np.float32]
-        X, y = validate_data(self, X, y, dtype=dtypes)
+        X, y = validate_labeled(self, X, y)
         labels = as_labels(y)  # scikit-learn rejects integers in an object array
         check_classes(labels)
         one_hot = self.prototypes is None
