@@ -21,7 +21,10 @@ OPTIONS = (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Run the tests of the demonstration on one worker: it takes a minute, and runs once."""
+    """Run the tests of the demonstration on one worker, so that it runs once.
+
+    `--dist loadgroup` would do the same, but it does nothing with pytest 9.2 and xdist 3.8.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):

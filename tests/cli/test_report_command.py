@@ -1,4 +1,4 @@
-"""`zonkey report`: what it writes, and what it says where there is nothing to report."""
+"""`zonkey report`: what it writes, and what it says if there is nothing to report."""
 
 import pytest
 from made_up_records import MadeUp

@@ -276,7 +276,7 @@ class Peeking(ZeroShotClassifier):
 
 def test_a_transductive_model_is_refused(data, monkeypatch):
     monkeypatch.setitem(ZERO_SHOT, "peeking", ZeroShotModel({}, {}, classifier=Peeking))
-    with pytest.raises(ValueError, match=r"'peeking' has seen unlabeled.*Measure it apart\.$"):
+    with pytest.raises(ValueError, match=r"'peeking' has seen unlabeled.*Measure it separately\.$"):
         protocols.zero_shot(data, "peeking", {}, 0)
 
 

@@ -48,7 +48,7 @@ def written(middle, low, high, digits=2):
 
 
 def test_a_table_of_what_the_paper_has_not_has_no_column_of_the_paper(collection):
-    table = experiment_table(BEYOND, "cub", collection)
+    table = experiment_table(collection.study(BEYOND.name, "cub"))
     names = ("accuracy", "HM", "HM, calibrated", "AUSUC")
     assert table.headings == [
         "model",
@@ -61,7 +61,7 @@ def test_a_table_of_what_the_paper_has_not_has_no_column_of_the_paper(collection
 
 
 def test_the_calibrated_harmonic_mean_is_told_of_models_that_have_one(made, collection):
-    table = experiment_table(BEYOND, "cub", collection)
+    table = experiment_table(collection.study(BEYOND.name, "cub"))
     found = {row[0]: row[3] for row in table.rows}
     assert found["recommended"] == "50.0"
     assert found["BPL"] == "50.5 ± 0.7"
@@ -75,14 +75,14 @@ def test_the_calibrated_harmonic_mean_is_told_of_models_that_have_one(made, coll
 
 
 def test_a_system_of_the_paper_is_not_measured_by_a_peer_of_its_name(collection):
-    table = experiment_table(EXPERIMENTS["generalized-zsl"], "cub", collection)
+    table = experiment_table(collection.study("generalized-zsl", "cub"))
     (row,) = (row for row in table.rows if row[0] == "ESZSL")
     assert row[-1] == "as printed, on ResNet101 features"
     assert row[2] == "-"
 
 
 def test_the_recommended_model_is_compared_with_all_others(made, collection):
-    table = comparison_table(BEYOND, "cub", collection)
+    table = comparison_table(collection.study(BEYOND.name, "cub"))
     others = [name for name in BEYOND.models if name != "recommended"]
     assert [row[1] for row in table.rows] == [f"recommended - {name}" for name in others]
     for row in table.rows:
@@ -91,7 +91,7 @@ def test_the_recommended_model_is_compared_with_all_others(made, collection):
 
 
 def test_what_is_on_top_is_compared_with_the_recommended_model(made, collection):
-    table = comparison_table(ON_TOP, "cub", collection)
+    table = comparison_table(collection.study(ON_TOP.name, "cub"))
     models = ON_TOP.models[1:]
     assert [row[1] for row in table.rows] == [f"{name} - recommended" for name in models]
     for name, row in zip(models, table.rows, strict=True):
@@ -119,13 +119,13 @@ def test_whether_something_helps_follows_from_the_interval(low, high, verdict):
 
 
 def test_the_section_says_in_one_sentence_what_helps(collection):
-    blocks = experiment_blocks(ON_TOP, "cub", collection)
+    blocks = experiment_blocks(collection.study(ON_TOP.name, "cub"))
     texts = [block.text for block in blocks if isinstance(block, Text)]
     (sentence,) = (text for text in texts if text.startswith("Synthesis on top of"))
     assert "recommended + BPL does not help;" in sentence
     assert "recommended + BPL, unscaled helps;" in sentence
     assert any(text.startswith("Helps: the interval") for text in texts)
-    of_others = experiment_blocks(BEYOND, "cub", collection)
+    of_others = experiment_blocks(collection.study(BEYOND.name, "cub"))
     assert not any("on top of" in getattr(block, "text", "") for block in of_others)
 
 
@@ -135,14 +135,14 @@ def test_what_cannot_be_told_is_said(tmp_path):
     truth = made.results["zero-shot", "recommended", 0]["truth"]
     other = np.roll(made.results["zero-shot", "recommended", 0]["predicted"].reshape(5, 40), 20, 1)
     made.zero_shot("recommended + BPL", 0.5, predicted=other.reshape(-1), truth=truth)
-    sentence, _ = on_top_blocks("cub", read_collection(tmp_path))
+    sentence, _ = on_top_blocks(read_collection(tmp_path).study("on-top", "cub"))
     assert sentence.text.endswith(": recommended + BPL is undecided.")
-    assert on_top_blocks("sun", read_collection(tmp_path)) == []
+    assert on_top_blocks(read_collection(tmp_path).study("on-top", "sun")) == []
 
 
 def test_the_preset_of_every_model_is_named(collection):
     for name in EXPERIMENTS:
-        table = chosen_parameters(EXPERIMENTS[name], "cub", collection)
+        table = chosen_parameters(collection.study(name, "cub"))
         assert table.headings[1] == "preset"
         for row in table.rows:
             recommended = "recommended" in row[0] or "alone" in row[0]
@@ -157,7 +157,7 @@ def test_presets_are_described_if_some_model_has_not_the_papers(tmp_path):
 
 
 def test_parameters_that_another_model_chose_are_told_apart(collection):
-    table = chosen_parameters(ON_TOP, "cub", collection)
+    table = chosen_parameters(collection.study(ON_TOP.name, "cub"))
     found = {row[0]: row[3] for row in table.rows}
     folds = "3 class-wise folds of the training classes, 27 points"
     assert found["recommended"] == folds
@@ -174,7 +174,7 @@ def test_a_worth_that_was_left_to_the_model_has_no_classes_it_was_chosen_on(tmp_
     for name, parameters in (("recommended", chosen), ("NN", {})):
         settings = {"parameters": parameters}
         made.write("all-classes", name, settings=settings, shots=[1], n_novel=5, **hits)
-    table = chosen_parameters(EXPERIMENTS["large-scale-fsl"], "cub", read_collection(tmp_path))
+    table = chosen_parameters(read_collection(tmp_path).study("large-scale-fsl", "cub"))
     assert table.rows[-1] == [
         "recommended",
         "recommended",
@@ -188,7 +188,7 @@ def test_an_experiment_about_a_model_is_told_where_there_are_runs_of_it(tmp_path
     made = MadeUp(tmp_path)
     for model in ("BPL", "BPL0", *(["recommended"] if with_subject else [])):
         made.zero_shot(model, 0.5)
-    found = {experiment.name for experiment, _ in read_collection(tmp_path).experiments()}
+    found = set(read_collection(tmp_path).studies())
     assert ("beyond" in found) == with_subject
     assert "on-top" not in found
     assert "ablation" in found
@@ -214,7 +214,7 @@ PAIR = ("recommended + BPL", "recommended")
 
 
 def test_bars_beside_names_are_as_long_as_the_means(made, collection):
-    axis = experiment_drawing(BEYOND, "cub", collection).draw().axes[0]
+    axis = experiment_drawing(collection.study(BEYOND.name, "cub")).draw().axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()] == list(BEYOND.models)
     widths = [bar.get_width() for bar in axis.containers[-1].patches]
     for name, width in zip(BEYOND.models, widths, strict=True):
@@ -224,7 +224,7 @@ def test_bars_beside_names_are_as_long_as_the_means(made, collection):
 
 
 def test_intervals_of_what_is_on_top_are_drawn_with_a_line_at_none(made, collection):
-    axis = experiment_drawing(ON_TOP, "cub", collection).draw().axes[0]
+    axis = experiment_drawing(collection.study(ON_TOP.name, "cub")).draw().axes[0]
     models = ON_TOP.models[1:]
     assert [label.get_text() for label in axis.get_yticklabels()] == list(models)
     lines = [line.get_xydata() for line in axis.get_lines()]
@@ -240,7 +240,7 @@ def test_there_is_no_figure_of_differences_where_nothing_pairs(tmp_path):
     made = MadeUp(tmp_path)
     made.zero_shot("recommended", 0.5)
     made.zero_shot("recommended + BPL", 0.5, truth=np.zeros(200, np.int16))
-    assert experiment_drawing(ON_TOP, "cub", read_collection(tmp_path)) is None
+    assert experiment_drawing(read_collection(tmp_path).study(ON_TOP.name, "cub")) is None
 
 
 def test_a_choice_for_no_shot_is_the_one_of_the_models_own_kind(tmp_path):

@@ -8,7 +8,6 @@ from made_up_records import CLASSES, MadeUp
 from scipy import stats
 
 from zonkey.metrics import paired_bootstrap_interval
-from zonkey.paper.experiments import EXPERIMENTS
 from zonkey.paper.report.claims import CLAIMS, FAILS, REPRODUCES, RULES, UNDECIDED, decide
 from zonkey.paper.report.collection import Collection, read_collection
 from zonkey.paper.report.comparisons import (
@@ -24,7 +23,7 @@ OVER_DRAWS = "over 3 draws of shots, queries fixed"
 
 
 def table_of(collection, name):
-    table = comparison_table(EXPERIMENTS[name], "cub", collection)
+    table = comparison_table(collection.study(name, "cub"))
     return {(row[0], row[1]): (row[2], row[3]) for row in table.rows}
 
 
@@ -128,7 +127,7 @@ def test_any_shot_tells_what_each_shot_adds(made, collection):
 
 @pytest.mark.parametrize("name", ["generalized-zsl", "runtime", "tsne", "convergence"])
 def test_what_does_not_pair_is_not_compared(collection, name):
-    assert comparison_table(EXPERIMENTS[name], "cub", collection) is None
+    assert comparison_table(collection.study(name, "cub")) is None
 
 
 def test_different_samples_or_data_are_not_compared(tmp_path):

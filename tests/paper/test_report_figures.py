@@ -20,10 +20,7 @@ OKABE_ITO = {
 
 @pytest.fixture(scope="module")
 def figures(collection):
-    return {
-        name: experiment_drawing(experiment, "cub", collection).draw()
-        for name, experiment in EXPERIMENTS.items()
-    }
+    return {name: experiment_drawing(collection.study(name, "cub")).draw() for name in EXPERIMENTS}
 
 
 def curves(axis):
@@ -156,7 +153,7 @@ def test_maps_mark_samples_by_prediction_and_prototypes_by_crosses(figures, made
 @pytest.mark.parametrize("name", ["ablation", "tsne"])
 def test_a_figure_gives_the_same_files_again(collection, name):
     def draw():
-        return file_bytes(experiment_drawing(EXPERIMENTS[name], "cub", collection).draw())
+        return file_bytes(experiment_drawing(collection.study(name, "cub")).draw())
 
     first = draw()
     assert first == draw()
@@ -180,4 +177,4 @@ def test_a_record_without_curves_or_grid_has_no_figure(tmp_path):
     made.selection("selection", "BPL", {})
     collection = read_collection(tmp_path)
     for name in ("generalized-zsl", "sensitivity"):
-        assert experiment_drawing(EXPERIMENTS[name], "cub", collection) is None
+        assert experiment_drawing(collection.study(name, "cub")) is None

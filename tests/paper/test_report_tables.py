@@ -9,18 +9,22 @@ from zonkey.paper.experiments import EXPERIMENTS
 from zonkey.paper.printed import printed
 from zonkey.paper.records import RecordError
 from zonkey.paper.report.collection import read_collection
-from zonkey.paper.report.diagnostics import convergence_table, map_table, sensitivity_table
 from zonkey.paper.report.sections import chosen_parameters, how_to_repeat
-from zonkey.paper.report.tables import experiment_table, runtime_table
+from zonkey.paper.report.tables import (
+    convergence_table,
+    experiment_table,
+    map_table,
+    runtime_table,
+    sensitivity_table,
+)
 
-ASKED = (EXPERIMENTS["mini-imagenet"], "mini-imagenet")
 OTHER = "not comparable: the paper used ResNet101 features"
 FIRST = "the paper's is the first release (PS v1, 2017)"
 SAME = "same features; split: the first release (PS v1, 2017), as the paper's"
 
 
 def rows_of(collection, name, data="cub"):
-    table = experiment_table(EXPERIMENTS[name], data, collection)
+    table = experiment_table(collection.study(name, data))
     return table.headings, [dict(zip(table.headings, row, strict=True)) for row in table.rows]
 
 
@@ -137,7 +141,9 @@ def test_trials_with_fewer_shots_than_asked_for_say_so(tmp_path):
         f"{few}, measured",
     ]
     assert {row[f"{few}, paper"] for row in rows} == {"-"}
-    models = {row[0] for row in chosen_parameters(*ASKED, collection).rows}
+    models = {
+        row[0] for row in chosen_parameters(collection.study("mini-imagenet", "mini-imagenet")).rows
+    }
     assert models == {f"{name}, {K}" for name in ("BPL (SFSP1)", "NN") for K in ("1-shot", few)}
 
 
@@ -176,7 +182,7 @@ def test_times_are_told_for_each_number_of_shots_in_units_that_can_be_read(tmp_p
     made = MadeUp(tmp_path, "imnet", "res50.mat")
     for model in ("BPL (SFSP1)", "BPL (SFSP2)"):
         made.runtime(model)
-    table = runtime_table(EXPERIMENTS["runtime"], "imnet", read_collection(tmp_path))
+    table = runtime_table(read_collection(tmp_path).study("runtime", "imnet"))
     assert table.headings[:5] == [
         "model",
         "paper",
@@ -197,13 +203,13 @@ def test_times_of_other_protocols_are_not_those_of_a_fit(tmp_path):
     made = MadeUp(tmp_path)
     for model in ("BPL (SFSP1)", "BPL (SFSP2)"):
         made.all_classes(model, 0.5)
-    found = {experiment.name for experiment, _ in read_collection(tmp_path).experiments()}
+    found = set(read_collection(tmp_path).studies())
     assert found == {"large-scale-fsl", "synthesis", "any-shot"}
 
 
 @pytest.mark.parametrize("name", ["tsne", "sensitivity", "convergence", "runtime"])
 def test_experiments_without_a_figure_a_model_have_other_tables(collection, name):
-    assert experiment_table(EXPERIMENTS[name], "cub", collection) is None
+    assert experiment_table(collection.study(name, "cub")) is None
 
 
 def test_sensitivity_moves_one_parameter_and_keeps_the_others(made, collection):
@@ -242,15 +248,15 @@ def test_maps_tell_how_many_samples_are_right(collection):
 
 
 def test_chosen_parameters_name_the_folds_they_were_chosen_on(collection):
-    table = chosen_parameters(EXPERIMENTS["ablation"], "cub", collection)
+    table = chosen_parameters(collection.study("ablation", "cub"))
     found = {row[0]: row[1:] for row in table.rows}
     folds = "3 class-wise folds of the training classes, 27 points"
     assert found["BPL"] == ["paper", "alpha 0.3, mu 0.1, rho 0.5", folds]
-    table = chosen_parameters(EXPERIMENTS["mini-imagenet"], "cub", collection)
+    table = chosen_parameters(collection.study("mini-imagenet", "cub"))
     found = {row[0]: row[1:] for row in table.rows}
     assert len(found) == 16
     assert found["BPL (novel), 5-shot"][2] == "5 trials of validation classes, 27 points"
-    table = chosen_parameters(EXPERIMENTS["large-scale-fsl"], "cub", collection)
+    table = chosen_parameters(collection.study("large-scale-fsl", "cub"))
     found = {row[0]: row[1:] for row in table.rows}
     assert found["BPL (novel)"][2] == "all validation classes at once, 27 points"
     assert found["BPL (SFSP1), K = 0, as for zero-shot learning"] == [
@@ -269,7 +275,7 @@ def test_a_choice_of_other_parameters_is_not_the_one_of_a_run(tmp_path):
     made.all_classes("BPL (SFSP1)", 0.5, zero_parameters=CHOSEN)
     collection = read_collection(tmp_path)
     assert collection.selection_of(collection.first("zero-shot", "cub", "BPL")) is None
-    table = chosen_parameters(EXPERIMENTS["any-shot"], "cub", collection)
+    table = chosen_parameters(collection.study("any-shot", "cub"))
     assert [row[3] for row in table.rows] == ["not recorded"] * 2
 
 
@@ -284,7 +290,7 @@ def test_parameters_that_are_not_there_are_not_made_up(tmp_path):
     made = MadeUp(tmp_path)
     made.zero_shot("BPL", 0.5)
     made.write("zero-shot", "BPL0", settings={"parameters": {}}, zsl=0.5)
-    table = chosen_parameters(EXPERIMENTS["ablation"], "cub", read_collection(tmp_path))
+    table = chosen_parameters(read_collection(tmp_path).study("ablation", "cub"))
     assert [row[2:] for row in table.rows] == [
         ["nothing to choose", "-"],
         ["alpha 0.3, mu 0.1, rho 0.5", "not recorded"],
@@ -292,7 +298,7 @@ def test_parameters_that_are_not_there_are_not_made_up(tmp_path):
 
 
 def test_what_is_needed_to_repeat_a_table(collection):
-    code, facts, cost = how_to_repeat(EXPERIMENTS["ablation"], "cub", collection)
+    code, facts, cost = how_to_repeat(collection.study("ablation", "cub"))
     assert code.text == "zonkey bench all --data cub"
     assert facts.text.startswith("Seeds 0, 1; data sha256 0123456789abcdef; zonkey ")
     assert cost.is_page_only
@@ -306,7 +312,7 @@ def test_runs_of_different_data_are_told_not_to_compare(tmp_path):
     path = next(tmp_path.glob("zero-shot/*/*.json"))
     other = path.with_name("bpl0.0.json")
     other.write_text(path.read_text().replace("0123", "3210").replace('"BPL"', '"BPL0"'))
-    blocks = how_to_repeat(EXPERIMENTS["ablation"], "cub", read_collection(tmp_path))
+    blocks = how_to_repeat(read_collection(tmp_path).study("ablation", "cub"))
     assert any("differ in data or version" in getattr(block, "text", "") for block in blocks)
 
 
@@ -328,16 +334,16 @@ def test_seeds_of_other_settings_are_not_averaged(tmp_path):
 def test_one_model_alone_makes_no_table(tmp_path):
     made = MadeUp(tmp_path)
     made.zero_shot("BPL", 0.5)
-    assert read_collection(tmp_path).experiments() == []
+    assert read_collection(tmp_path).studies() == {}
     made.zero_shot("minimum entropy", 0.5)
-    found = [(e.name, names) for e, names in read_collection(tmp_path).experiments()]
-    assert found == [("alternatives", ["cub"])]
+    ((name, (study,)),) = read_collection(tmp_path).studies().items()
+    assert (name, study.data) == ("alternatives", "cub")
 
 
 def test_every_experiment_has_its_data_sets(made, collection):
-    found = {experiment.name: names for experiment, names in collection.experiments()}
+    found = collection.studies()
     assert list(found) == list(EXPERIMENTS)
-    assert set(map(tuple, found.values())) == {("cub",)}
+    assert {tuple(study.data for study in studies) for studies in found.values()} == {("cub",)}
     assert SHOTS[0] == 0
 
 

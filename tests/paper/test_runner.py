@@ -1,17 +1,19 @@
 """The runner: every run once, records that are found again, interruptions that lose nothing."""
 
 from dataclasses import replace
+from functools import partial
 from mmap import PAGESIZE, mmap
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.manifold import TSNE
 from small_data import small_dataset, small_source
 
 from zonkey.datasets import DataError
 from zonkey.evaluation import draw_trial
 from zonkey.metrics import hit_at_k, per_class_accuracy
-from zonkey.paper.bench import runner
+from zonkey.paper.bench import models, protocols, runner
 from zonkey.paper.bench.models import FEW_SHOT
 from zonkey.paper.bench.runner import peak_memory_mb, reset_peak_memory, run_experiments
 from zonkey.paper.bench.selection import prepared_shots
@@ -32,6 +34,10 @@ SCALE = Scale(
 )
 
 
+# One model with a grid, one without, and one that is random.
+SHORT = replace(EXPERIMENTS["ablation"], models=("FPL", "BPL0", "BPL1"))
+
+
 def find_small(name, folder=None):
     if name != "small":
         raise DataError("no such data")
@@ -40,8 +46,9 @@ def find_small(name, folder=None):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Let the only data set be a small one."""
+    """Let the only data set be a small one, and grids have two points."""
     monkeypatch.setattr(runner, "find_source", find_small)
+    monkeypatch.setattr(models, "_MOST_QUICK_POINTS", 2)
     for cached in (runner._load_data, runner._load_validation):
         cached.cache_clear()
 
@@ -52,11 +59,13 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "find_source", find_small)
+        patch.setattr(models, "_MOST_QUICK_POINTS", 2)
+        patch.setattr(protocols, "TSNE", partial(TSNE, max_iter=250))  # enough to be a map
         return folder, run(folder, *EXPERIMENTS, command="zonkey bench all")
 
 
 def run(tmp_path, *names, scale=SCALE, **options):
-    experiments = [EXPERIMENTS[name] for name in names]
+    experiments = [EXPERIMENTS.get(name, name) for name in names]
     records = Records(tmp_path)
     return list(run_experiments(experiments, ["small"], records, scale, **options))
 
@@ -86,13 +95,13 @@ def test_experiments_share_their_runs(tmp_path):
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
-    experiments = [EXPERIMENTS["ablation"]]
-    whole = {step.key: step.record for step in run(tmp_path / "whole", "ablation")}
+    experiments = [SHORT]
+    whole = {step.key: step.record for step in run(tmp_path / "whole", SHORT)}
     steps = run_experiments(experiments, ["small"], Records(tmp_path / "parts"), SCALE)
-    begun = [next(steps).key for _ in range(7)]
+    begun = [next(steps).key for _ in range(4)]
     steps.close()
-    rest = [step.key for step in run(tmp_path / "parts", "ablation")]
-    assert len(rest) == len(whole) - 7
+    rest = [step.key for step in run(tmp_path / "parts", SHORT)]
+    assert len(rest) == len(whole) - 4
     assert not set(begun) & set(rest)
     for record in Records(tmp_path / "parts"):
         key = next(
@@ -103,25 +112,23 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
 
 
 def test_records_of_other_data_or_other_scale_are_not_taken(tmp_path, monkeypatch):
-    before = run(tmp_path, "ablation")
+    before = run(tmp_path, SHORT)
     monkeypatch.setattr(runner, "find_source", lambda *_: small_source(seed=1))
     runner._load_data.cache_clear()
-    assert len(run(tmp_path, "ablation")) == len(before)
+    assert len(run(tmp_path, SHORT)) == len(before)
     wider = Scale(n_seeds=2, n_folds=3, quick=True)
-    chosen_again = run(tmp_path, "ablation", scale=wider)
+    chosen_again = run(tmp_path, SHORT, scale=wider)
     assert {step.key.protocol for step in chosen_again} >= {"selection"}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # in another thread
 def test_several_processes_find_the_same(tmp_path, monkeypatch):
-    alone = {step.key: step.record["results"] for step in run(tmp_path / "a", "ablation")}
+    alone = {step.key: step.record["results"] for step in run(tmp_path / "a", SHORT)}
     # Threads, since the small source lives in this process only.
     monkeypatch.setattr(runner, "Parallel", lambda **o: Parallel(prefer="threads", **o))
     from joblib import Parallel
 
-    together = {
-        step.key: step.record["results"] for step in run(tmp_path / "b", "ablation", n_jobs=2)
-    }
+    together = {step.key: step.record["results"] for step in run(tmp_path / "b", SHORT, n_jobs=2)}
     assert together == alone
 
 
@@ -214,7 +221,7 @@ def test_validation_classes_that_are_test_classes_are_refused_by_the_runner(tmp_
 
 def test_names_of_data_are_those_of_the_source(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
-    list(run_experiments([EXPERIMENTS["ablation"]], ["SMALL"], Records(tmp_path), SCALE))
+    list(run_experiments([SHORT], ["SMALL"], Records(tmp_path), SCALE))
     assert {record["data_name"] for record in Records(tmp_path)} == {"small"}
 
 
@@ -223,7 +230,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
         raise ValueError("too hard")
 
     monkeypatch.setitem(runner.PROTOCOLS, "map", fails)
-    steps = run(tmp_path, "tsne", "convergence")
+    steps = run(tmp_path, replace(EXPERIMENTS["tsne"], models=("FPL",)), "convergence")
     errors = {step.key.protocol: step.error for step in steps if step.record is None}
     assert errors == {"map": "too hard"}
     assert [step.done for step in steps] == list(range(1, steps[0].total + 1))

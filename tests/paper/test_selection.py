@@ -8,6 +8,7 @@ from small_data import small_dataset, small_source
 from zonkey.datasets import DataError
 from zonkey.evaluation import large_scale
 from zonkey.model_selection import ClassKFold
+from zonkey.paper.bench import selection
 from zonkey.paper.bench.models import FEW_SHOT, ZERO_SHOT, as_dicts, thinned
 from zonkey.paper.bench.selection import (
     prepared_shots,
@@ -42,16 +43,23 @@ def test_the_best_point_on_held_out_training_classes_is_chosen(data):
     assert found["chosen"] == {"beta": GRID["beta"][int(np.argmax(means))]}
 
 
-@pytest.mark.parametrize("model", ["RPL", "recommended", "ESZSL", "recommended + BPL"])
 @pytest.mark.parametrize("part", ["test_seen", "test_unseen"])
-def test_samples_for_test_are_refused(data, part, model):
+def test_samples_for_test_are_refused(data, part):
     positions = np.append(data.split.train, getattr(data.split, part)[0])
-    spec = ZERO_SHOT[model]
     with pytest.raises(DataError, match=r"must be chosen on training samples.*is for test"):
-        select_zero_shot(spec, data, grid=spec.grid, n_folds=2, positions=positions)
-    with pytest.raises(DataError):
         refuse_test_samples(data, positions)
     refuse_test_samples(data, data.split.train)
+
+
+@pytest.mark.parametrize("model", ["RPL", "recommended", "ESZSL", "recommended + BPL"])
+def test_every_selection_refuses_samples_for_test(data, model, monkeypatch):
+    def refuse(given, positions):
+        assert (given, positions.tolist()) == (data, data.split.train.tolist())
+        raise DataError("refused")
+
+    monkeypatch.setattr(selection, "refuse_test_samples", refuse)
+    with pytest.raises(DataError, match="refused"):
+        select_zero_shot(ZERO_SHOT[model], data, grid=ZERO_SHOT[model].grid, n_folds=2)
 
 
 @pytest.mark.parametrize("model", ["BPL (SFSP1)", "recommended", "shots alone"])

@@ -21,8 +21,7 @@ from ..core.storage import write_whole
 from ..datasets import DataError
 from ..paper.bench.runner import Progress, run_experiments
 from ..paper.bench.sources import available
-from ..paper.demo.page import HEADINGS, model_rows, write_demo
-from ..paper.demo.run import SHOTS, run_demo
+from ..paper.demo import HEADINGS, SHOTS, model_rows, run_demo, write_demo
 from ..paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
 from ..paper.records import Record, Records
 from ..paper.report.blocks import markdown_text, write_report

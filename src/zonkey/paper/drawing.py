@@ -80,15 +80,14 @@ def file_bytes(figure: Figure, endings: Sequence[str] = ("png", "svg")) -> dict[
 def draw_hits(
     curves: Mapping[str, tuple[Iterable[int], Mapping[str, ArrayLike], Mapping[str, ArrayLike]]],
     label: str,
-    metrics: Sequence[str] = ("hit@1", "hit@5"),
 ) -> Figure:
     """Draw hit@1 and hit@5 against the number of shots.
 
-    `curves` are numbers of shots, shares and spreads (which may lack) by metric, for every model.
+    `curves` are numbers of shots, shares by metric, and spreads by metric if known, by model.
     """
     figure = new_figure(9, 3.6)
     axes = figure.subplots(1, 2, sharex=True)
-    for axis, metric in zip(axes, metrics, strict=True):
+    for axis, metric in zip(axes, ("hit@1", "hit@5"), strict=True):
         for i, (model, (shots, shares, spreads)) in enumerate(curves.items()):
             heights = 100 * np.asarray(shares[metric])
             error = 100 * np.asarray(spreads[metric]) if metric in spreads else None

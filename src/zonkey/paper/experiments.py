@@ -33,7 +33,6 @@ STARTS_FROM = dict.fromkeys(ON_TOP, RECOMMENDED)
 # Zero-shot models whose chosen parameters a few-shot model uses at K = 0.
 AT_ZERO_SHOTS = {"BPL (SFSP1)": "BPL", "BPL (SFSP2)": "BPL", RECOMMENDED: RECOMMENDED}
 
-N_STAGES = 3
 _ZERO_SHOT_PROTOCOLS = ("zero-shot", "map", "convergence", "selection")
 _TRIAL_SHOTS = (1, 5)
 
@@ -43,8 +42,8 @@ class Experiment:
     """The runs behind one table or figure.
 
     `paper` is the label of the table or figure in the paper, "" if it has none; `source` is the
-    table whose printed figures are shown beside. The other models are compared with `subject`,
-    without which nothing is reported; "" stands for the paper's own model.
+    table whose printed figures are shown next to measured ones. The other models are compared with
+    `subject`, and nothing is reported without its runs; "" stands for the paper's own model.
     """
 
     name: str
@@ -55,6 +54,13 @@ class Experiment:
     models: tuple[str, ...]
     metrics: tuple[str, ...]
     subject: str = ""
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """Protocols of the runs; trials have one per number of shots."""
+        if self.protocol == "trials":
+            return tuple(f"trials-{n_shot}" for n_shot in _TRIAL_SHOTS)
+        return (self.protocol,)
 
 
 _LIST = (
@@ -131,13 +137,7 @@ class Scale:
 
 FULL = Scale()
 QUICK = Scale(
-    n_seeds=2,
-    n_folds=3,
-    n_trials=30,
-    n_selection_trials=10,
-    n_repeats=2,
-    most_shots=3,
-    quick=True,
+    n_seeds=2, n_folds=3, n_trials=30, n_selection_trials=10, n_repeats=2, most_shots=3, quick=True
 )
 
 
@@ -175,37 +175,29 @@ def start_of(key: Key) -> Key | None:
     return Key("selection", key.data, STARTS_FROM[key.model])
 
 
-def stage_of(key: Key) -> int:
-    """Return the stage of a run: selections, selections that start from those, measurements."""
+def stages_of_runs(
+    experiments: list[Experiment], data_names: list[str], scale: Scale
+) -> list[list[Key]]:
+    """Return every run once: selections, selections that start from those, measurements."""
+    wanted: dict[Key, None] = {}
+    for name in data_names:
+        for experiment in experiments:
+            for key in _keys(experiment, name, scale):
+                choice = selection_of(key)
+                needed = (start_of(choice), choice, zero_selection_of(key), key)
+                wanted |= dict.fromkeys(each for each in needed if each is not None)
+    return [[key for key in wanted if _stage(key) == stage] for stage in range(3)]
+
+
+def _stage(key: Key) -> int:
     if is_selection(key):
         return 0 if start_of(key) is None else 1
     return 2
 
 
-def wanted_runs(
-    experiments: list[Experiment], data_names: list[str], scale: Scale
-) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """Yield every run once, with the options of its protocol."""
-    wanted: dict[Key, dict[str, Any]] = {}
-    for name in data_names:
-        for experiment in experiments:
-            for key in _keys(experiment, name, scale):
-                choice = selection_of(key)
-                for needed in (start_of(choice), choice, zero_selection_of(key)):
-                    if needed is not None:
-                        wanted[needed] = {}
-                if not is_selection(key):
-                    wanted[key] = scale.options(key.protocol)
-    yield from wanted.items()
-
-
 def _keys(experiment: Experiment, data: str, scale: Scale) -> Iterator[Key]:
     for model in experiment.models:
-        if experiment.protocol == "trials":
-            for n_shot in _TRIAL_SHOTS:
-                yield Key(f"trials-{n_shot}", data, model)
-        elif experiment.protocol == "zero-shot" and model in RANDOM:
-            for seed in range(scale.n_seeds):
-                yield Key("zero-shot", data, model, seed)
-        else:
-            yield Key(experiment.protocol, data, model)
+        is_random = experiment.protocol == "zero-shot" and model in RANDOM
+        for protocol in experiment.protocols:
+            for seed in range(scale.n_seeds if is_random else 1):
+                yield Key(protocol, data, model, seed)

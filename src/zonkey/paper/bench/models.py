@@ -134,9 +134,7 @@ def thinned(grid: Grid) -> Grid:
 
     Beyond eight points, further parameters keep their first value only.
     """
-    if isinstance(grid, list):
-        return [_thinned(part) for part in grid]
-    return _thinned(grid)
+    return [_thinned(part) for part in grid] if isinstance(grid, list) else _thinned(grid)
 
 
 def _thinned(grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -167,7 +165,7 @@ _RECOMMENDED: Grid = [
     {"kernel": ["rbf"], "gamma": [0.25, 0.5, 1.0], **_SEMANTICS},
 ]
 _FUSION: Grid = {"gamma": [0.5, 1.0, 2.0], "beta": [0.03, 0.1, 0.3]}
-_NO_SHOTS = 1e9  # worth of a prototype beside which shots count for nothing
+_NO_SHOTS = 1e9  # worth of a prototype that outweighs any number of shots
 
 
 def _on_top(push: dict[str, list[Any]] | None = None, **changed: Any) -> ZeroShotModel:

@@ -10,13 +10,7 @@ from sklearn.manifold import TSNE
 
 from ...datasets import Dataset
 from ...estimators.calibration import calibrate
-from ...evaluation import (
-    draw_trial,
-    large_scale,
-    n_way_k_shot,
-    seen_unseen_scores,
-    zero_shot_scores,
-)
+from ...evaluation import draw_trial, seen_unseen_scores, zero_shot_scores
 from ...preprocessing import FeatureNormalizer
 from ..records import pack
 from .models import CLASSIFY, FEW_SHOT, ZERO_SHOT
@@ -65,12 +59,8 @@ def projection_map(
     fitted, parts = _fitted(data, model, parameters, seed)
     rng = np.random.default_rng(0)  # the same classes and samples for every model
     classes = rng.permutation(data.unseen_classes)[:_MAP_CLASSES]
-    rows = np.concatenate(
-        [
-            rng.permutation(np.flatnonzero(data.y_test_unseen == label))[:_MAP_SAMPLES]
-            for label in classes
-        ]
-    )
+    members = (np.flatnonzero(data.y_test_unseen == label) for label in classes)
+    rows = np.concatenate([rng.permutation(rows)[:_MAP_SAMPLES] for rows in members])
     X = parts["test_unseen"][rows]
     centers = fitted.project(fitted.prototypes_.subset(classes))
     points = np.concatenate([X, FeatureNormalizer().fit_transform(centers)])
@@ -92,15 +82,15 @@ def convergence(
 ) -> dict[str, Any]:
     """Return objective and change of W after every step, and accuracy after some steps."""
     numbers = _QUICK_STEPS if quick else _STEPS
-    accuracies, fitted = [], None
+    accuracies, objective, changes = [], [], []
     for number in numbers:
         steps = {"max_iter": number, "tol": 0.0} if number else {"synthesis": None}
         fitted, parts = _fitted(data, model, {**parameters, **steps}, seed)
         accuracies.append(fitted.score(parts["test_unseen"], data.y_test_unseen))
-    assert fitted is not None
+        objective, changes = fitted.objective_, fitted.changes_  # at last, those of every step
     return {
-        "objective": [float(value) for value in fitted.objective_],
-        "change": [float(value) for value in fitted.changes_],
+        "objective": [float(value) for value in objective],
+        "change": [float(value) for value in changes],
         "steps": list(numbers),
         "zsl": accuracies,
     }
@@ -113,18 +103,7 @@ def few_shot(
     spec = FEW_SHOT[model]
     shots = prepared_shots(data, spec.preset)
     estimator = spec.build(shots.prototypes, shots.base, **parameters)
-    sizes = shots.trial_sizes(n_shot)
-    with quiet():
-        found = n_way_k_shot(
-            {model: estimator},
-            shots.X,
-            shots.y,
-            shots.classes,
-            **sizes,
-            n_trials=n_trials,
-            random_state=seed,
-        )
-    sizes.pop("queries")
+    found, sizes = shots.in_trials({model: estimator}, n_shot, n_trials, seed)
     return {"accuracies": pack(found[model]), **sizes, "n_trials": n_trials}
 
 
@@ -150,13 +129,10 @@ def all_classes(
         chosen.insert(0, (zero_parameters or parameters, [0]))
     top = (1, min(5, len(shots.classes)))
     parts = []
-    with quiet():
-        for point, part in chosen:
-            estimator = spec.build(shots.prototypes, shots.base, **point)
-            options = {"shots": part, "top": top, "n_repeats": n_repeats, "random_state": seed}
-            samples = (shots.X, shots.y, shots.classes)
-            hits = large_scale({model: estimator}, *samples, queries=shots.queries, **options)
-            parts.append(hits[model])
+    for point, part in chosen:
+        estimator = spec.build(shots.prototypes, shots.base, **point)
+        options = {"shots": part, "top": top, "n_repeats": n_repeats, "random_state": seed}
+        parts.append(shots.at_once({model: estimator}, **options)[model])
     hits = np.concatenate(parts, axis=1)
     return {
         "shots": [K for _, part in chosen for K in part],
@@ -198,7 +174,7 @@ def _fitted(
     if getattr(classifier, "is_transductive_", False):
         raise ValueError(
             f"Models here must learn from training samples alone; {model!r} has seen unlabeled "
-            "samples of unseen classes, so its figures do not compare. Measure it apart."
+            "samples of unseen classes, so its figures are not comparable. Measure it separately."
         )
     parts = {
         part: pipeline[:-1].transform(data.X[getattr(data.split, part)])

@@ -14,20 +14,18 @@ from joblib import Parallel, delayed
 
 from ...datasets import Dataset
 from ..experiments import (
-    N_STAGES,
     Experiment,
     Scale,
     is_selection,
     is_zero_shot,
     selection_of,
-    stage_of,
+    stages_of_runs,
     start_of,
-    wanted_runs,
     zero_selection_of,
 )
 from ..records import Key, Records, versions
 from . import protocols
-from .models import FEW_SHOT, ZERO_SHOT, Grid, model_of, thinned
+from .models import FEW_SHOT, ZERO_SHOT, model_of, thinned
 from .selection import select_few_shot, select_zero_shot
 from .sources import NoValidationClasses, find_source
 
@@ -41,16 +39,16 @@ PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 PROTOCOL_VERSION = 2  # raise it if a protocol measures something else
 SHOTS_TO_CHOOSE_ON = 5  # with all classes at once, for any number of shots
+_OPTIONS = ("n_trials", "most_shots", "n_repeats", "quick", "zero_parameters")
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run to do, and everything it depends on."""
+    """A run to do; `settings` is everything its result depends on."""
 
     key: Key
     settings: dict[str, Any]
-    options: dict[str, Any]
     folder: str | None
 
 
@@ -82,22 +80,20 @@ def run_experiments(
     """
     names = [find_source(name, folder).name for name in data_names]  # fails early
     start = time.perf_counter()
-    wanted = list(wanted_runs(list(experiments), names, scale))
-    done = 0
-    for stage in range(N_STAGES):
+    stages = stages_of_runs(list(experiments), names, scale)
+    total, done = sum(map(len, stages)), 0
+    for stage in stages:
         jobs = []
-        for key, options in wanted:
-            if stage_of(key) != stage:
-                continue
-            settings = _settings(key, options, scale, folder, records)
+        for key in stage:
+            settings = _settings(key, scale, folder, records)
             if settings is None:
                 done += 1
                 error = "no parameters were chosen for it"
-                yield Progress(key, None, done, len(wanted), time.perf_counter() - start, error)
+                yield Progress(key, None, done, total, time.perf_counter() - start, error)
             elif records.find(key, settings) is not None:
                 done += 1
             else:
-                jobs.append(Job(key, settings, options, folder))
+                jobs.append(Job(key, settings, folder))
         for job, content in _execute_all(jobs, n_jobs):
             done += 1
             record = None
@@ -105,11 +101,11 @@ def run_experiments(
                 about = {"command": command, "quick": scale.quick}
                 record = records.write(job.key, job.settings, **about, **content)
             seconds = time.perf_counter() - start
-            yield Progress(job.key, record, done, len(wanted), seconds, content.get("error"))
+            yield Progress(job.key, record, done, total, seconds, content.get("error"))
 
 
 def _settings(
-    key: Key, options: dict[str, Any], scale: Scale, folder: str | None, records: Records
+    key: Key, scale: Scale, folder: str | None, records: Records
 ) -> dict[str, Any] | None:
     """Return everything the result depends on; None if parameters could not be chosen.
 
@@ -120,7 +116,7 @@ def _settings(
         **model_of(key).record(),
         "zonkey": versions()["zonkey"],
         "protocol_version": PROTOCOL_VERSION,
-        **options,
+        **scale.options(key.protocol),
     }
     if is_selection(key):
         return _settings_of_selection(key, settings, scale, folder, records)
@@ -134,15 +130,15 @@ def _settings(
 def _settings_of_selection(
     key: Key, settings: dict[str, Any], scale: Scale, folder: str | None, records: Records
 ) -> dict[str, Any] | None:
-    settings = {**settings, "grid": _grid(key, scale)}
+    grid = model_of(key).grid
+    settings["grid"] = thinned(grid) if scale.quick else grid
     if is_zero_shot(key.protocol):
         settings["n_folds"] = scale.n_folds
         start = start_of(key)
         if start is None:
             return settings
         chosen = _chosen(records, start)
-        about = {"start": chosen, "start_of": start.model}
-        return None if chosen is None else {**settings, **about}
+        return None if chosen is None else {**settings, "start": chosen, "start_of": start.model}
     trials = None if key.protocol.endswith("-all") else scale.n_selection_trials
     validation = _load_validation(key.data, folder)
     known = None if validation is None else validation.sha256
@@ -154,36 +150,23 @@ def _chosen(records: Records, key: Key) -> dict[str, Any] | None:
     return None if record is None else record["results"]["chosen"]
 
 
-def _grid(key: Key, scale: Scale) -> Grid:
-    grid = model_of(key).grid
-    return thinned(grid) if scale.quick else grid
-
-
 def _execute_all(jobs: list[Job], n_jobs: int) -> Iterator[tuple[Job, dict[str, Any]]]:
     if n_jobs == 1 or len(jobs) < 2:
-        for job in jobs:
-            yield job, _execute(job)
-        return
-    tasks = (delayed(_numbered)(i, job) for i, job in enumerate(jobs))
-    found: Any = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
-    for i, content in found:
-        yield jobs[i], content
+        return map(_execute, jobs)
+    found: Any = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+    return found(delayed(_execute)(job) for job in jobs)
 
 
-def _numbered(number: int, job: Job) -> tuple[int, dict[str, Any]]:
-    return number, _execute(job)
-
-
-def _execute(job: Job) -> dict[str, Any]:
-    """Do one run; return results, time and memory, or an error."""
+def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
+    """Do one run; return it with results, time and memory, or with an error."""
     reset_peak_memory()
     try:
         data = _load(job.key, job.folder)
         start = time.perf_counter()
         results = _select(job, data) if is_selection(job.key) else _measure(job, data)
     except ValueError as error:  # from the data, or from a model that does not suit them
-        return {"error": str(error)}
-    return {
+        return job, {"error": str(error)}
+    return job, {
         "data": data.record(),
         "results": results,
         "seconds": round(time.perf_counter() - start, 3),
@@ -192,12 +175,10 @@ def _execute(job: Job) -> dict[str, Any]:
 
 
 def _measure(job: Job, data: Dataset) -> dict[str, Any]:
-    protocol, options = job.key.protocol, dict(job.options)
-    if protocol.startswith("trials-"):
-        protocol, n_shot = protocol.split("-")
-        options["n_shot"] = int(n_shot)
-    if "zero_parameters" in job.settings:
-        options["zero_parameters"] = job.settings["zero_parameters"]
+    options = _picked(job.settings, *_OPTIONS)
+    protocol, _, n_shot = job.key.protocol.partition("trials-")
+    if n_shot:
+        protocol, options["n_shot"] = "trials", int(n_shot)
     measure, parameters = PROTOCOLS[protocol], job.settings["parameters"]
     return measure(data, job.key.model, parameters, job.key.seed, **options)
 
@@ -205,18 +186,20 @@ def _measure(job: Job, data: Dataset) -> dict[str, Any]:
 def _select(job: Job, data: Dataset) -> dict[str, Any]:
     settings, model = job.settings, job.key.model
     if is_zero_shot(job.key.protocol):
-        names = ("grid", "n_folds", "start")
-        options = {name: settings[name] for name in names if name in settings}
+        options = _picked(settings, "grid", "n_folds", "start")
         return select_zero_shot(ZERO_SHOT[model], data, **options)
-    task = job.key.protocol.split("-")[1]
+    task = job.key.protocol.removeprefix("selection-")
     return select_few_shot(
         FEW_SHOT[model],
         _load_validation(job.key.data, job.folder),
         data,
-        grid=settings["grid"],
         n_shot=SHOTS_TO_CHOOSE_ON if task == "all" else int(task),
-        n_trials=settings["n_trials"],
+        **_picked(settings, "grid", "n_trials"),
     )
+
+
+def _picked(settings: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: settings[name] for name in names if name in settings}
 
 
 def _load(key: Key, folder: str | None) -> Dataset:

@@ -66,14 +66,28 @@ class NovelData:
         least = int(np.unique(spare, return_counts=True)[1].min())
         return least - 1 if self.queries is None else least
 
-    def trial_sizes(self, n_shot: int) -> dict[str, Any]:
-        """Return ways, shots and queries of trials, limited by the number of samples."""
+    def in_trials(
+        self, models: dict[str, Any], n_shot: int, n_trials: int, seed: int = 0
+    ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+        """Return accuracies in trials by model, and ways, shots and queries of a trial.
+
+        The number of samples limits these sizes.
+        """
         n_shot = min(n_shot, self.most_shots)
         asked = self.y if self.queries is None else self.y[self.queries]
         least = int(np.unique(asked, return_counts=True)[1].min())
         n_query = min(_N_QUERY, least - n_shot if self.queries is None else least)
-        n_way = min(_N_WAY, len(self.classes))
-        return {"n_way": n_way, "n_shot": n_shot, "n_query": n_query, "queries": self.queries}
+        sizes = {"n_way": min(_N_WAY, len(self.classes)), "n_shot": n_shot, "n_query": n_query}
+        options = {"queries": self.queries, "n_trials": n_trials, "random_state": seed}
+        with quiet():
+            found = n_way_k_shot(models, self.X, self.y, self.classes, **sizes, **options)
+        return found, sizes
+
+    def at_once(self, models: dict[str, Any], **options: Any) -> dict[str, np.ndarray]:
+        """Return hits among all classes by model: an array by repetition, shots and top k."""
+        samples = (self.X, self.y, self.classes)
+        with quiet():
+            return large_scale(models, *samples, queries=self.queries, **options)
 
 
 def prepared_shots(data: Dataset, preset: Preset = "paper") -> NovelData:
@@ -117,20 +131,16 @@ def select_zero_shot(
     grid: Grid,
     n_folds: int,
     start: Mapping[str, Any] | None = None,
-    positions: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Return the parameters of best accuracy on held-out training classes, and all scores.
 
     `start` are parameters chosen before: every point of the grid and the result include them.
-    `positions` are the samples to choose on, by default all training samples.
     """
     given, parts = dict(start or {}), as_dicts(grid)
     if not parts:
         return {"chosen": given, "points": []}
-    chosen_on: np.ndarray = data.split.train if positions is None else np.asarray(positions)
-    refuse_test_samples(data, chosen_on)
-    X, y = data.X[chosen_on], data.y[chosen_on]
-    known = data.prototypes.subset(np.unique(y))
+    refuse_test_samples(data, data.split.train)
+    known = data.prototypes.subset(np.unique(data.y_train))
     search = ZeroShotSearchCV(
         model.build(known, seed=0, **given),
         [prefixed(part) for part in parts],
@@ -138,7 +148,7 @@ def select_zero_shot(
         refit=False,
     )
     with quiet():
-        search.fit(X, y)
+        search.fit(data.X_train, data.y_train)
     results = search.cv_results_
     scores = [results[f"split{fold}_test_score"] for fold in range(n_folds)]
     return {
@@ -171,58 +181,40 @@ def select_few_shot(
     of prototypes themselves can do without a selection.
     """
     if validation is not None:
-        _refuse_test_classes(validation, test)
+        shared = np.intersect1d(validation.unseen_classes, test.unseen_classes)
+        if shared.size:
+            raise DataError(
+                "Parameters must be chosen on validation classes; class "
+                f"{str(shared[0])!r} is for test. Choose other classes."
+            )
     parts = as_dicts(grid)
     if not parts:
         return {"chosen": {}, "points": []}
     if validation is None:
-        return _without_validation(model, test)
+        if not model.measures_worth:
+            raise NoValidationClasses(test.name)
+        return {"chosen": {"fusion": "auto"}, "points": []}
     shots = prepared_shots(validation, model.preset)
-    # One episode ranks points as well as ten, in a tenth of the time.
-    models: dict[str, Any] = {}
-    points: list[dict[str, Any]] = []
-    with quiet():
-        for i, point in enumerate(ParameterGrid(parts)):
-            tried: Any = model.build(shots.prototypes, shots.base, n_episodes=1, **point)
-            if model.measures_worth:
-                # Rounded as recorded: further digits depend on the machine.
-                point["fusion"] = float(f"{tried.worth_of_prototypes(shots.X, shots.y):.3g}")
-                tried.set_params(fusion=point["fusion"])
-            models[str(i)] = tried
-            points.append(point)
-        found = _scores(models, shots, n_shot, n_trials)
-    means = [float(np.mean(found[name])) for name in models]
+    points, models = list(ParameterGrid(parts)), {}
+    for i, point in enumerate(points):
+        # One episode ranks points as well as ten, in a tenth of the time.
+        tried: Any = model.build(shots.prototypes, shots.base, n_episodes=1, **point)
+        if model.measures_worth:
+            with quiet():
+                worth = tried.worth_of_prototypes(shots.X, shots.y)
+            point["fusion"] = float(f"{worth:.3g}")  # further digits depend on the machine
+            tried.set_params(fusion=point["fusion"])
+        models[str(i)] = tried
+    if n_trials is None:
+        options = {"shots": [min(n_shot, shots.most_shots)], "top": [1], "n_repeats": 2}
+        scores = [hits[:, 0, 0] for hits in shots.at_once(models, **options).values()]
+    else:
+        scores = list(shots.in_trials(models, n_shot, n_trials)[0].values())
+    best = int(np.argmax([float(np.mean(found)) for found in scores]))
     return {
-        "chosen": points[int(np.argmax(means))],
+        "chosen": points[best],
         "points": [
-            {"parameters": point, "scores": np.asarray(found[str(i)]).tolist()}
-            for i, point in enumerate(points)
+            {"parameters": point, "scores": np.asarray(found).tolist()}
+            for point, found in zip(points, scores, strict=True)
         ],
     }
-
-
-def _refuse_test_classes(validation: Dataset, test: Dataset) -> None:
-    shared = np.intersect1d(validation.unseen_classes, test.unseen_classes)
-    if shared.size:
-        raise DataError(
-            "Parameters must be chosen on validation classes; class "
-            f"{str(shared[0])!r} is for test. Choose other classes."
-        )
-
-
-def _without_validation(model: FewShotModel, test: Dataset) -> dict[str, Any]:
-    if not model.measures_worth:
-        raise NoValidationClasses(test.name)
-    return {"chosen": {"fusion": "auto"}, "points": []}
-
-
-def _scores(
-    models: dict[str, Any], shots: NovelData, n_shot: int, n_trials: int | None
-) -> dict[str, np.ndarray]:
-    """Return the accuracies of every model."""
-    samples = (shots.X, shots.y, shots.classes)
-    if n_trials is not None:
-        return n_way_k_shot(models, *samples, **shots.trial_sizes(n_shot), n_trials=n_trials)
-    options = {"shots": [min(n_shot, shots.most_shots)], "top": [1], "n_repeats": 2}
-    hits = large_scale(models, *samples, queries=shots.queries, **options)
-    return {name: values[:, 0, 0] for name, values in hits.items()}

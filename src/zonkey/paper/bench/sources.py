@@ -49,7 +49,7 @@ class Source:
 
 def available(folder: Path | str | None = None) -> dict[str, Source]:
     """Return the data sets found in `folder`, $ZONKEY_DATA or the user's cache, by name."""
-    sources = {"emoji": _emoji()}
+    sources = {"emoji": _source("emoji", load_emoji, partial(load_emoji, split="few-shot"))}
     try:
         root = data_folder(folder)
     except ImportError:  # nothing can have been fetched without pooch
@@ -57,13 +57,25 @@ def available(folder: Path | str | None = None) -> dict[str, Source]:
     for name, place in _XLSA17.items():
         features = _features_of(root / "xlsa17" / "data" / place)
         if features is not None:
-            sources[name] = _xlsa17(name, features)
+            load = partial(load_xlsa17, features.parent, features=features.stem)
+            sources[name] = _source(name, load)
     if (root / "imnet").is_dir():
-        sources["imnet"] = _plain("imnet", partial(load_imnet, root / "imnet"))
-    mini = [root / "mini_imagenet" / file for file in _MINI]
-    if all(path.exists() for path in mini):
-        sources["mini-imagenet"] = _mini_imagenet(*mini)
+        sources["imnet"] = _source("imnet", partial(load_imnet, root / "imnet"))
+    test, validation = (root / "mini_imagenet" / file for file in _MINI)
+    if test.exists() and validation.exists():
+        # The backbone was trained on its own validation classes: accuracy there is near 100 %.
+        load_validation = partial(load_mini_imagenet, validation, novel="val")
+        load = partial(load_mini_imagenet, test)
+        sources["mini-imagenet"] = Source("mini-imagenet", load, load, load_validation)
     return sources
+
+
+def _source(
+    name: str, load: Callable[[], Dataset], load_shots: Callable[[], Dataset] | None = None
+) -> Source:
+    """Return a source whose split names the validation classes."""
+    shots = load_shots or load
+    return Source(name, load, shots, lambda: validation_view(shots()))
 
 
 def find_source(name: str, folder: Path | str | None = None) -> Source:
@@ -77,78 +89,37 @@ def find_source(name: str, folder: Path | str | None = None) -> Source:
     return sources[name.lower()]
 
 
-def _emoji() -> Source:
-    def shots() -> Dataset:
-        return load_emoji(split="few-shot")
-
-    return Source("emoji", load_emoji, shots, lambda: validation_view(shots()))
-
-
-def _xlsa17(name: str, features: Path) -> Source:
-    return _plain(name, partial(load_xlsa17, features.parent, features=features.stem))
-
-
-def _plain(name: str, load: Callable[[], Dataset]) -> Source:
-    """Return a source with the same split for zero-shot and few-shot learning."""
-    return Source(name, load, load, lambda: validation_view(load()))
-
-
-def _mini_imagenet(path: Path, validation: Path) -> Source:
-    def load() -> Dataset:
-        return load_mini_imagenet(path)
-
-    # The backbone was trained on its own validation classes: accuracy there is near 100 %.
-    return Source("mini-imagenet", load, load, lambda: load_mini_imagenet(validation, novel="val"))
-
-
 def _features_of(folder: Path) -> Path | None:
     """Return the file of features: ResNet101 if there is one, else the only file."""
-    files = [path for path in sorted(folder.glob("*.mat")) if not path.stem.endswith("_splits")]
-    named = [path for path in files if path.stem == "res101"]
-    if named:
-        return named[0]
-    return files[0] if len(files) == 1 else None
+    files = {path.stem: path for path in folder.glob("*.mat") if not path.stem.endswith("_splits")}
+    only = next(iter(files.values())) if len(files) == 1 else None
+    return files.get("res101", only)
 
 
 def validation_view(data: Dataset) -> Dataset:
-    """Return the training samples alone, with validation classes as novel classes."""
-    held_out = np.isin(data.y, data.split.val_classes)
-    train = data.split.train
-    novel = train[held_out[train]]
-    if not len(novel):
+    """Return the training samples alone, with validation classes as novel classes.
+
+    Test samples are left out, so parameters cannot be chosen on them. The drawing style, if
+    samples have one, tells queries from shots.
+    """
+    train, query = data.split.train, data.split.query
+    novel = np.isin(data.y[train], data.split.val_classes)
+    if not novel.any():
         raise NoValidationClasses(data.name)
-    query = novel[np.isin(_style(data)[novel], _query_styles(data))]
+    styles = getattr(data, "styles", np.zeros(len(data.y), dtype=np.int8))
     split = Split(
-        train=train[~held_out[train]],
-        test_unseen=novel,
-        query=query,
+        train=np.flatnonzero(~novel),
+        test_unseen=np.flatnonzero(novel),
+        query=np.flatnonzero(novel & np.isin(styles[train], styles[query])),
         name=f"{data.split.name}, validation classes as novel",
     )
-    spaces = {space: data.prototypes_of(space).subset(data.seen_classes) for space in data.spaces}
-    # Test samples are left out, so parameters cannot be chosen on them.
-    return _restricted(data, train, split, spaces)
-
-
-def _restricted(data: Dataset, kept: np.ndarray, split: Split, spaces: dict) -> Dataset:
-    new = np.full(len(data.y), -1)
-    new[kept] = np.arange(len(kept))
-    moved = {part: new[getattr(split, part)] for part in ("train", "test_unseen", "query")}
     return Dataset(
         data.name,
-        np.asarray(data.X)[kept],
-        data.y[kept],
-        spaces,
-        Split(**moved, name=split.name),
+        np.asarray(data.X)[train],
+        data.y[train],
+        {space: data.prototypes_of(space).subset(data.seen_classes) for space in data.spaces},
+        split,
         license=data.license,
         citation=data.citation,
         about=data.about,
     )
-
-
-def _style(data: Dataset) -> np.ndarray:
-    """Return the drawing style that tells queries from shots; zeros if samples have none."""
-    return getattr(data, "styles", np.zeros(len(data.y), dtype=np.int8))
-
-
-def _query_styles(data: Dataset) -> np.ndarray:
-    return np.unique(_style(data)[data.split.query]) if len(data.split.query) else np.array([])

@@ -4,12 +4,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..experiments import EXPERIMENTS, Experiment, selection_of, zero_selection_of
 from ..records import Key, Record, RecordError, Records
 
 _NEEDED = ("protocol", "data_name", "model", "seed", "settings", "results", "data")
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """An experiment on a data set: its runs by model, sorted by protocol and seed."""
+
+    experiment: Experiment
+    data: str
+    runs: dict[str, list[Record]]
+    collection: Collection
+
+    @cached_property
+    def firsts(self) -> dict[str, Record]:
+        """The first run of every model."""
+        return {model: runs[0] for model, runs in self.runs.items()}
+
+    @cached_property
+    def run(self) -> Record:
+        """The first run of the first model."""
+        return next(iter(self.firsts.values()))
+
+    @cached_property
+    def by_protocol(self) -> dict[str, dict[str, list[Record]]]:
+        """The runs of every model, by protocol."""
+        found: dict[str, dict[str, list[Record]]] = {name: {} for name in self.experiment.protocols}
+        for model, runs in self.runs.items():
+            for run in runs:
+                found[run["protocol"]].setdefault(model, []).append(run)
+        return {protocol: runs for protocol, runs in found.items() if runs}
 
 
 class Collection:
@@ -42,59 +73,41 @@ class Collection:
         """Return the run of the lowest seed."""
         return next(iter(self.runs(protocol, data, model)), None)
 
-    def protocols(self, experiment: Experiment, data: str) -> list[str]:
-        """Return the protocols with runs of an experiment on a data set."""
-        asked = experiment.protocol
-        return sorted(
-            {
-                protocol
-                for protocol, name, model in self._runs
-                if name == data
-                and model in experiment.models
-                and (protocol == asked or (asked == "trials" and protocol.startswith("trials-")))
-            }
-        )
-
-    def of(self, experiment: Experiment, data: str) -> dict[str, list[Record]]:
-        """Return the runs of an experiment on a data set, by model."""
-        protocols = self.protocols(experiment, data)
+    def study(self, name: str, data: str) -> Study:
+        """Return an experiment on a data set."""
+        experiment = EXPERIMENTS[name]
         found = {
-            model: [run for protocol in protocols for run in self.runs(protocol, data, model)]
+            model: [run for name in experiment.protocols for run in self.runs(name, data, model)]
             for model in experiment.models
         }
-        return {model: runs for model, runs in found.items() if runs}
+        runs = {model: runs for model, runs in found.items() if runs}
+        return Study(experiment, data, runs, self)
 
-    def experiments(self) -> list[tuple[Experiment, list[str]]]:
-        """Return the experiments that can be reported, with their data sets.
+    def studies(self) -> dict[str, list[Study]]:
+        """Return what can be reported: by experiment, a study per data set.
 
         An experiment needs runs of its subject and of at least two models, if it has as many.
         """
-        found = []
-        for experiment in EXPERIMENTS.values():
-            least = min(2, len(experiment.models))
-            found_on = {name: self.of(experiment, name) for name in self.data_names}
-            names = [
-                name
-                for name, runs in found_on.items()
-                if len(runs) >= least and (not experiment.subject or experiment.subject in runs)
-            ]
-            if names:
-                found.append((experiment, names))
+        found: dict[str, list[Study]] = {}
+        for name, experiment in EXPERIMENTS.items():
+            least, subject = min(2, len(experiment.models)), experiment.subject
+            for study in (self.study(name, data) for data in self.data_names):
+                if len(study.runs) >= least and (not subject or subject in study.runs):
+                    found.setdefault(name, []).append(study)
         return found
 
     def selection_of(self, run: Record) -> Record | None:
         """Return the record in which the parameters of a run were chosen, if there is one."""
-        key = selection_of(_key(run))
-        found = self.first(key.protocol, key.data, key.model)
-        chosen = None if found is None else found["results"]["chosen"]
-        return found if chosen == parameters_of(run) else None
+        return self._choice(selection_of(_key(run)), parameters_of(run))
 
     def zero_selection_of(self, run: Record) -> Record | None:
         """Return the record in which the parameters at K = 0 were chosen, if there is one."""
-        key = zero_selection_of(_key(run))
+        return self._choice(zero_selection_of(_key(run)), run["settings"]["zero_parameters"])
+
+    def _choice(self, key: Key | None, parameters: dict[str, Any] | None) -> Record | None:
+        """Return a selection if it chose these parameters."""
         found = None if key is None else self.first(key.protocol, key.data, key.model)
-        chosen = None if found is None else found["results"]["chosen"]
-        return found if chosen == run["settings"]["zero_parameters"] else None
+        return found if found is not None and found["results"]["chosen"] == parameters else None
 
 
 def _key(run: Record) -> Key:

@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from ...metrics import mean_confidence_interval, paired_bootstrap_interval
-from ..experiments import EXPERIMENTS, RANDOM, Experiment
+from ..experiments import RANDOM
 from ..records import Record, unpack
 from .blocks import Block, Cell, TableBlock, Text, rounded
-from .collection import Collection
+from .collection import Collection, Study
 from .measures import NOTHING, points, repetitions, shots_label, trial_accuracies
 
 NO_DIFFERENCE = "no visible difference"
@@ -72,16 +72,11 @@ class Comparison:
         sign = self.sign()
         return f"{self.first if sign > 0 else self.second} is better" if sign else NO_DIFFERENCE
 
-    def text(self, digits: int = 2) -> str:
-        """Return the difference and its interval."""
-        middle, low, high = (
-            points(value, digits) for value in (self.difference, self.low, self.high)
-        )
-        return f"{middle} [{low}, {high}]"
-
-    def full_text(self, digits: int = 2) -> str:
+    def text(self, digits: int) -> str:
         """Return the difference, its interval and its basis."""
-        return f"{self.text(digits)}{f' {self.basis}' if self.basis else ''}"
+        values = (self.difference, self.low, self.high)
+        middle, low, high = (points(value, digits) for value in values)
+        return f"{middle} [{low}, {high}]{f' {self.basis}' if self.basis else ''}"
 
 
 def compare_predictions(first: Sequence[Record], second: Sequence[Record]) -> Comparison | None:
@@ -169,103 +164,88 @@ def verdict_of(comparison: Comparison) -> str:
     return NO_HELP if comparison.sign(-_WORTHWHILE) < 0 else UNCLEAR
 
 
-def on_top_comparisons(data: str, collection: Collection) -> dict[str, Comparison]:
-    """Return what each model adds to the recommended one, by model."""
-    experiment = EXPERIMENTS["on-top"]
-    subject = collection.runs("zero-shot", data, experiment.subject)
+def on_top_comparisons(study: Study) -> dict[str, Comparison]:
+    """Return what each model adds to the subject of the experiment, by model."""
+    subject = study.runs.get(study.experiment.subject, [])
     found = {
-        model: compare_predictions(collection.runs("zero-shot", data, model), subject)
-        for model in experiment.models
-        if model != experiment.subject
+        model: compare_predictions(runs, subject)
+        for model, runs in study.runs.items()
+        if model != study.experiment.subject
     }
     return {model: comparison for model, comparison in found.items() if comparison is not None}
 
 
-def on_top_blocks(data: str, collection: Collection) -> list[Block]:
+def on_top_blocks(study: Study) -> list[Block]:
     """Return one sentence about all models, and the rule behind it."""
-    found = on_top_comparisons(data, collection)
-    if not found:
+    verdicts = [_phrase(*item) for item in on_top_comparisons(study).items()]
+    if not verdicts:
         return []
-    verdicts = [f"{model} {_phrase(verdict_of(found[model]))}" for model in found]
     text = "Synthesis on top of the recommended model, its kernel and ridge as chosen without it: "
     return [Text(f"{text}{'; '.join(verdicts)}."), _RULE]
 
 
 def on_top_summary(collection: Collection, data: str) -> Cell | None:
     """Return verdicts and differences for the summary."""
-    found = on_top_comparisons(data, collection)
-    if not found:
-        return None
+    found = on_top_comparisons(collection.study("on-top", data))
 
     def written(digits: int) -> str:
         return "; ".join(
-            f"{model} {_phrase(verdict_of(comparison))} ({comparison.full_text(digits)})"
+            f"{_phrase(model, comparison)} ({comparison.text(digits)})"
             for model, comparison in found.items()
         )
 
-    return rounded(written)
+    return rounded(written) if found else None
 
 
-def _phrase(verdict: str) -> str:
-    return "is undecided" if verdict == UNCLEAR else verdict
+def _phrase(model: str, comparison: Comparison) -> str:
+    verdict = verdict_of(comparison)
+    return f"{model} {'is undecided' if verdict == UNCLEAR else verdict}"
 
 
-def comparison_table(
-    experiment: Experiment, data: str, collection: Collection
-) -> TableBlock | None:
+def comparison_table(study: Study) -> TableBlock | None:
     """Return differences on the same samples, trials or shots; None if nothing can be paired."""
+    name, protocol = study.experiment.name, study.experiment.protocol
     rows = [
         [
             label,
             f"{found.first} - {found.second}",
-            rounded(found.full_text),
-            verdict_of(found) if experiment.name == "on-top" else found.verdict,
+            rounded(found.text),
+            verdict_of(found) if name == "on-top" else found.verdict,
         ]
-        for label, found in _comparisons(experiment, data, collection)
+        for label, found in _comparisons(study)
         if found is not None
     ]
     if not rows:
         return None
-    how = _HOW[experiment.name if experiment.name in _HOW else experiment.protocol]
     headings = ["of", "models", "difference [95 % interval]", "verdict"]
-    return TableBlock(headings, rows, how)
+    return TableBlock(headings, rows, _HOW[name if name in _HOW else protocol])
 
 
-def _comparisons(
-    experiment: Experiment, data: str, collection: Collection
-) -> Iterator[tuple[str, Comparison | None]]:
+def _comparisons(study: Study) -> Iterator[tuple[str, Comparison | None]]:
+    experiment = study.experiment
     if experiment.name == "generalized-zsl" or experiment.protocol not in _OURS:
         return
-    ours = experiment.subject or _OURS[experiment.protocol]
     if experiment.name == "on-top":
-        yield from (("accuracy", found) for found in on_top_comparisons(data, collection).values())
+        yield from (("accuracy", found) for found in on_top_comparisons(study).values())
         return
     if experiment.name == "any-shot":
-        yield from _more_shots(experiment, data, collection)
+        for model, run in study.firsts.items():
+            for fewer, more in pairwise(run["results"]["shots"]):
+                yield f"{model}, hit@1", compare_numbers_of_shots(run, "hit@1", more, fewer)
         return
+    ours = experiment.subject or _OURS[experiment.protocol]
     pairs = [(ours, model) for model in experiment.models if model != ours]
     if experiment.name == "ablation":
         pairs += _STEPS_OF_ABLATION
     pairs += [pair for pair in _PARTS_OF_FUSION if {*pair} <= {*experiment.models}]
-    for protocol in collection.protocols(experiment, data):
-        for names in pairs:
-            if protocol == "zero-shot":
-                runs = (collection.runs(protocol, data, name) for name in names)
-                yield "accuracy", compare_predictions(*runs)
+    for protocol, found in study.by_protocol.items():
+        for a, b in pairs:
+            if a not in found or b not in found:
                 continue
-            first, second = (collection.first(protocol, data, name) for name in names)
-            if protocol == "all-classes":
+            if protocol == "zero-shot":
+                yield "accuracy", compare_predictions(found[a], found[b])
+            elif protocol == "all-classes":
                 for metric in experiment.metrics:
-                    yield metric, compare_shots(first, second, metric)
-            elif first is not None:
-                yield shots_label(first), compare_trials(first, second)
-
-
-def _more_shots(
-    experiment: Experiment, data: str, collection: Collection
-) -> Iterator[tuple[str, Comparison | None]]:
-    for model, runs in collection.of(experiment, data).items():
-        shots = runs[0]["results"]["shots"]
-        for fewer, more in pairwise(shots):
-            label = f"{model}, hit@1"
-            yield label, compare_numbers_of_shots(runs[0], "hit@1", more, fewer)
+                    yield metric, compare_shots(found[a][0], found[b][0], metric)
+            else:
+                yield shots_label(found[a][0]), compare_trials(found[a][0], found[b][0])

@@ -18,14 +18,12 @@ from ..drawing import (
     new_figure,
     plain,
 )
-from ..experiments import Experiment
 from ..records import Record
 from .blocks import Drawing
-from .collection import Collection
+from .collection import Study
 from .comparisons import Comparison, on_top_comparisons
-from .diagnostics import sensitivity_profiles
-from .measures import Measurement, accuracies_by_step, over_repetitions, over_seeds
-from .tables import column_groups, seconds_by_shots
+from .measures import Measurement, accuracies_by_step, over_repetitions
+from .tables import accuracy_column, column_groups, seconds_by_shots, sensitivity_profiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,37 +34,33 @@ _MOST_IN_A_ROW = 3
 _LONGEST_NAME = 28
 
 
-def experiment_drawing(experiment: Experiment, data: str, collection: Collection) -> Drawing | None:
+def experiment_drawing(study: Study) -> Drawing | None:
     """Return the figure of an experiment on a data set; None if there is nothing to draw."""
-    found = _caption_and_figure(experiment, data, collection)
+    found = _caption_and_figure(study)
     if found is None:
         return None
     caption, draw = found
-    title = f"{experiment.title}, {data}: {caption}"
-    return Drawing(f"{experiment.name}-{data}", title, draw)
+    name, title = study.experiment.name, study.experiment.title
+    return Drawing(f"{name}-{study.data}", f"{title}, {study.data}: {caption}", draw)
 
 
-def _caption_and_figure(
-    experiment: Experiment, data: str, collection: Collection
-) -> tuple[str, Callable[[], Figure]] | None:
-    runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
-    first = next(iter(runs.values()))
+def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None:
+    runs = study.firsts
     draws = "mean and standard deviation over draws of shots."
-    match experiment.name, experiment.protocol:
+    match study.experiment.name, study.experiment.protocol:
         case "generalized-zsl", _:
             curves = _trade_offs(runs)
             caption = "a penalty on seen classes trades accuracy on them for that on unseen ones."
             return (caption, lambda: draw_trade_off(curves)) if curves else None
         case "runtime", _:
-            found = collection.of(experiment, data)
-            times = {model: seconds_by_shots(of_model) for model, of_model in found.items()}
-            return "time of a fit alone.", lambda: draw_runtimes(times)
+            return "time of a fit alone.", lambda: draw_runtimes(runs)
         case "beyond", _:
-            found = _accuracies(experiment, data, collection)
+            values = accuracy_column(study, "zsl").values
+            found = {model: value for model, value in values.items() if value is not None}
             return "accuracy, spread as in the table.", lambda: draw_ranking(found, "accuracy (%)")
         case "on-top", _:
-            differences = on_top_comparisons(data, collection)
-            caption = f"what each adds to {experiment.subject}, with its 95 % interval."
+            differences = on_top_comparisons(study)
+            caption = f"what each adds to {study.experiment.subject}, with its 95 % interval."
             label = "difference of accuracy (points)"
             return (caption, lambda: draw_differences(differences, label)) if differences else None
         case "any-shot", _:
@@ -75,7 +69,7 @@ def _caption_and_figure(
         case _, "all-classes":
             return draws, lambda: draw_shot_curves(runs)
         case _, "zero-shot" | "trials":
-            return "spread as in the table.", lambda: _bars(experiment, data, collection)
+            return "spread as in the table.", lambda: _bars(study)
         case _, "map":
             caption = (
                 "t-SNE of test samples of some unseen classes, marked by the class predicted, and "
@@ -83,14 +77,14 @@ def _caption_and_figure(
             )
             return caption, lambda: draw_maps(runs)
         case _, "convergence":
-            return "the paper stops at t = 5.", lambda: draw_convergence(first)
-        case _, "selection" if sensitivity_profiles(first):
+            return "the paper stops at t = 5.", lambda: draw_convergence(study.run)
+        case _, "selection" if sensitivity_profiles(study.run):
             caption = "mean and standard deviation over folds, the other parameters as chosen."
-            return caption, lambda: draw_sensitivity(first)
+            return caption, lambda: draw_sensitivity(study.run)
     return None
 
 
-def _trade_offs(runs: dict[str, Any]) -> dict[str, tuple[list[float], list[float]]]:
+def _trade_offs(runs: Mapping[str, Record]) -> dict[str, tuple[list[float], list[float]]]:
     """Return the seen-unseen curves of the runs that have one, by model and area."""
     found = {model: run["results"] for model, run in runs.items() if "curve" in run["results"]}
     return {
@@ -102,25 +96,11 @@ def _trade_offs(runs: dict[str, Any]) -> dict[str, tuple[list[float], list[float
     }
 
 
-def _accuracies(
-    experiment: Experiment, data: str, collection: Collection
-) -> dict[str, Measurement]:
-    found = {
-        model: over_seeds(runs, "zsl") for model, runs in collection.of(experiment, data).items()
-    }
-    return {model: value for model, value in found.items() if value is not None}
-
-
-def _bars(experiment: Experiment, data: str, collection: Collection) -> Figure:
-    (columns,) = column_groups(experiment, data, collection).values()
-    models = list(collection.of(experiment, data))
-    values = {
-        column.label: {model: column.measure(model) for model in models} for column in columns
-    }
-    if len(values) == 1:
-        ((label, found),) = values.items()
-        return draw_bars({data: found}, f"{label} (%)")
-    return draw_bars(values, "percent")
+def _bars(study: Study) -> Figure:
+    (columns,) = column_groups(study).values()
+    if len(columns) == 1:
+        return draw_bars({study.data: columns[0].values}, f"{columns[0].label} (%)")
+    return draw_bars({column.label: column.values for column in columns}, "percent")
 
 
 def draw_bars(values: Mapping[str, Mapping[str, Measurement | None]], label: str) -> Figure:
@@ -192,22 +172,20 @@ def draw_shot_curves(runs: Mapping[str, Record], least: int = 1) -> Figure:
     curves = {}
     for model, run in runs.items():
         shots = [n_shot for n_shot in run["results"]["shots"] if n_shot >= least]
-        found = {
-            metric: [over_repetitions(run, metric, n_shot) for n_shot in shots]
-            for metric in ("hit@1", "hit@5")
-        }
-        means = {metric: [v.mean for v in values if v] for metric, values in found.items()}
-        spreads = {
-            metric: [v.spread or 0.0 for v in values if v] for metric, values in found.items()
-        }
+        means, spreads = {}, {}
+        for metric in ("hit@1", "hit@5"):
+            found = [over_repetitions(run, metric, n_shot) for n_shot in shots]
+            means[metric] = [value.mean for value in found if value]
+            spreads[metric] = [value.spread or 0.0 for value in found if value]
         curves[model] = (shots, means, spreads)
     return draw_hits(curves, "labeled samples per class (K)")
 
 
-def draw_runtimes(times: Mapping[str, Mapping[int, float]]) -> Figure:
+def draw_runtimes(runs: Mapping[str, Record]) -> Figure:
     """Draw seconds of a fit against the number of shots."""
     figure = new_figure(5.5, 3.6)
     axis = figure.subplots()
+    times = {model: seconds_by_shots(run) for model, run in runs.items()}
     for i, (model, found) in enumerate(times.items()):
         axis.plot(list(found), list(found.values()), label=plain(model), **line_style(i))
     axis.set(xlabel="labeled samples per class (K)", ylabel="seconds per fit", ylim=(0, None))
@@ -341,8 +319,5 @@ def draw_confusions(names: list[str], matrix: np.ndarray, shown: np.ndarray) -> 
 
 
 def _short(name: str) -> str:
-    return (
-        name
-        if len(name) <= _LONGEST_NAME
-        else f"{name[: _LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
-    )
+    is_long = len(name) > _LONGEST_NAME
+    return f"{name[: _LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}" if is_long else name

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..experiments import EXPERIMENTS, Experiment
+from ..experiments import EXPERIMENTS
 from ..printed import printed
 from ..records import Record
 from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
 from .claims import CLAIMS, FAILS, REPRODUCES, RULES, UNDECIDED
-from .collection import Collection, parameters_of
+from .collection import Collection, Study, parameters_of
 from .comparisons import compare_predictions, comparison_table, on_top_blocks, on_top_summary
-from .diagnostics import (
-    all_classes_table,
-    confusions,
-    convergence_table,
-    extreme_classes,
-    frequent_confusions,
-    map_table,
-    most_confused,
-    sensitivity_profiles,
-    sensitivity_table,
-)
 from .figures import draw_confusions, experiment_drawing
 from .measures import accuracies_by_step, over_repetitions, over_seeds, shots_label
-from .tables import ABSENT, LABELS, compares, experiment_table, features_used, runtime_table
+from .tables import (
+    ABSENT,
+    LABELS,
+    accuracy_column,
+    class_tables,
+    compares,
+    confusions,
+    experiment_table,
+    features_used,
+    most_confused,
+    own_tables,
+    sensitivity_profiles,
+)
 
 TITLE = "What zonkey measures, beside what the paper prints"
 _OURS = "BPL"
@@ -51,70 +52,62 @@ _MOST_CLASSES = 50  # that a confusion matrix can show
 def build_report(collection: Collection) -> Document:
     """Return a summary, and one section per experiment with records."""
     sections = [summary_section(collection)]
-    for experiment, names in collection.experiments():
+    for studies in collection.studies().values():
+        experiment = studies[0].experiment
         source = f"{experiment.paper} of the paper" if experiment.paper else "Not in the paper"
-        parts = [Part(name, experiment_blocks(experiment, name, collection)) for name in names]
+        parts = [Part(study.data, experiment_blocks(study)) for study in studies]
         note = f"{source}; zonkey bench {experiment.name}."
         sections.append(Section(experiment.title, parts, note))
     return Document(TITLE, sections)
 
 
-def experiment_blocks(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
+def experiment_blocks(study: Study) -> list[Block]:
     """Return the blocks of an experiment on a data set."""
-    runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
+    name, runs = study.experiment.name, study.firsts
     blocks: list[Block | None] = [
-        QUICK_BANNER if data in collection.quick_names else None,
-        about_data(next(iter(runs.values()))),
-        experiment_table(experiment, data, collection),
-        *_own_tables(experiment, data, collection),
-        _spread_note(experiment, data, collection),
-        _RIDGE_NOTE if experiment.name in _WITH_RIDGES else None,
-        _CALIBRATION_NOTE if "hm_calibrated" in experiment.metrics else None,
-        chosen_parameters(experiment, data, collection),
+        QUICK_BANNER if study.data in study.collection.quick_names else None,
+        about_data(study.run),
+        experiment_table(study),
+        *own_tables(study),
+        _spread_note(study),
+        _RIDGE_NOTE if name in _WITH_RIDGES else None,
+        _CALIBRATION_NOTE if "hm_calibrated" in study.experiment.metrics else None,
+        chosen_parameters(study),
         preset_note(runs.values()),
-        experiment_drawing(experiment, data, collection),
-        comparison_table(experiment, data, collection),
-        *(on_top_blocks(data, collection) if experiment.name == "on-top" else []),
+        experiment_drawing(study),
+        comparison_table(study),
+        *(on_top_blocks(study) if name == "on-top" else []),
     ]
-    if experiment.name == "pure-zsl":
+    if name == "pure-zsl":
         shown = runs.get(_OURS) or list(runs.values())[-1]
-        blocks += class_blocks(shown, f"{experiment.name}-{data}-confusions")
-    blocks += how_to_repeat(experiment, data, collection)
+        blocks += class_blocks(shown, f"{name}-{study.data}-confusions")
+    blocks += how_to_repeat(study)
     return [block for block in blocks if block is not None]
 
 
-def _own_tables(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
-    runs = {model: found[0] for model, found in collection.of(experiment, data).items()}
-    if experiment.name == "runtime":
-        return [runtime_table(experiment, data, collection)]
-    if experiment.protocol == "map":
-        return [map_table(runs)]
-    tables = {"selection": sensitivity_table, "convergence": convergence_table}
-    make = tables.get(experiment.protocol)
-    return [make(run) for run in runs.values()] if make else []
-
-
-def _spread_note(experiment: Experiment, data: str, collection: Collection) -> Text | None:
+def _spread_note(study: Study) -> Text | None:
     """Explain the figures after the plus-minus sign."""
-    runs = list(collection.of(experiment, data).values())
-    first, most = runs[0][0], max(len(found) for found in runs)
+    results, settings = study.run["results"], study.run["settings"]
+    n_seeds = max(len(found) for found in study.runs.values())
     text = None
-    if experiment.protocol == "zero-shot" and most > 1:
-        text = f"In percent; mean ± standard deviation over {most} seeds if the model is random."
-    elif experiment.protocol == "trials":
-        results = first["results"]
-        text = (
-            f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
-            f"{results['n_way']} classes and {results['n_query']} queries each."
-        )
-    elif experiment.protocol == "all-classes":
-        n_repeats, n_novel = len(first["results"]["hit@1"]), first["results"]["n_novel"]
-        text = (
-            f"In percent; mean ± standard deviation over {n_repeats} draws of shots, all "
-            f"{n_novel} novel classes at once."
-        )
-    elif experiment.protocol == "selection" and "n_folds" in first["settings"]:
-        text = f"Mean ± standard deviation over {first['settings']['n_folds']} class-wise folds."
+    match study.experiment.protocol:
+        case "zero-shot" if n_seeds > 1:
+            text = (
+                f"In percent; mean ± standard deviation over {n_seeds} seeds if the model is "
+                "random."
+            )
+        case "trials":
+            text = (
+                f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
+                f"{results['n_way']} classes and {results['n_query']} queries each."
+            )
+        case "all-classes":
+            text = (
+                f"In percent; mean ± standard deviation over {len(results['hit@1'])} draws of "
+                f"shots, all {results['n_novel']} novel classes at once."
+            )
+        case "selection" if "n_folds" in settings:
+            text = f"Mean ± standard deviation over {settings['n_folds']} class-wise folds."
     return None if text is None else Text(text, is_dim=True)
 
 
@@ -127,9 +120,7 @@ def class_blocks(run: Record, name: str) -> list[Block]:
     if len(shown) < len(names):
         caption += f" The {len(shown)} of {len(names)} classes that are confused most often."
     return [
-        extreme_classes(names, matrix, who),
-        all_classes_table(names, matrix, who),
-        frequent_confusions(names, matrix, who),
+        *class_tables(names, matrix, who),
         Drawing(name, caption, lambda: draw_confusions(names, matrix, shown)),
     ]
 
@@ -147,24 +138,21 @@ def about_data(run: Record) -> Text:
     )
 
 
-def chosen_parameters(
-    experiment: Experiment, data: str, collection: Collection
-) -> TableBlock | None:
+def chosen_parameters(study: Study) -> TableBlock:
     """Return preset and parameters of every model, and the classes they were chosen on."""
     rows = []
-    several = len(collection.protocols(experiment, data)) > 1
-    for runs in collection.of(experiment, data).values():
-        for run in _one_per_protocol(runs):
-            shots = f", {shots_label(run)}" if several else ""
-            where = _choice(parameters_of(run), collection.selection_of(run))
-            rows.append([f"{run['model']}{shots}", run["settings"]["preset"], *where])
+    for model, runs in study.runs.items():
+        for run in {run["protocol"]: run for run in runs}.values():  # the same for every seed
+            preset = run["settings"]["preset"]
+            shots = f", {shots_label(run)}" if len(study.by_protocol) > 1 else ""
+            where = _choice(parameters_of(run), study.collection.selection_of(run))
+            rows.append([f"{model}{shots}", preset, *where])
             zero = run["settings"].get("zero_parameters")
             if zero is not None and 0 in run["results"].get("shots", ()):
-                where = _choice(zero, collection.zero_selection_of(run))
-                name = f"{run['model']}, K = 0, as for zero-shot learning"
-                rows.append([name, run["settings"]["preset"], *where])
+                where = _choice(zero, study.collection.zero_selection_of(run))
+                rows.append([f"{model}, K = 0, as for zero-shot learning", preset, *where])
     headings = ["model", "preset", "chosen", "chosen on"]
-    return TableBlock(headings, rows, "Chosen parameters") if rows else None
+    return TableBlock(headings, rows, "Chosen parameters")
 
 
 def preset_note(runs: Iterable[Record]) -> Text | None:
@@ -180,9 +168,9 @@ def preset_note(runs: Iterable[Record]) -> Text | None:
     )
 
 
-def how_to_repeat(experiment: Experiment, data: str, collection: Collection) -> list[Block]:
+def how_to_repeat(study: Study) -> list[Block]:
     """Return commands, seeds and hashes, and the cost of the runs."""
-    runs = [run for found in collection.of(experiment, data).values() for run in found]
+    runs = [run for found in study.runs.values() for run in found]
     commands = sorted({run.get("command") or ABSENT for run in runs})
     seeds = sorted({run["seed"] for run in runs})
     hashes = sorted({run["data"]["sha256"][:16] for run in runs})
@@ -201,7 +189,9 @@ def how_to_repeat(experiment: Experiment, data: str, collection: Collection) -> 
 def _cost(runs: list[Record]) -> TableBlock:
     seconds = [run["seconds"] for run in runs]
     memory = [run["peak_memory_mb"] for run in runs if run.get("peak_memory_mb")]
-    versions = sorted({_versions(run) for run in runs})
+    versions = sorted(
+        {", ".join(f"{name} {number}" for name, number in run["versions"].items()) for run in runs}
+    )
     machines = sorted(
         {f"{run['machine']['system']}, {run['machine']['cpus']} cores" for run in runs}
     )
@@ -216,37 +206,24 @@ def _cost(runs: list[Record]) -> TableBlock:
     return TableBlock(headings, [row], is_page_only=True)
 
 
-def _versions(run: Record) -> str:
-    return ", ".join(f"{name} {number}" for name, number in run["versions"].items())
-
-
-def _one_per_protocol(runs: list[Record]) -> list[Record]:
-    return list({run["protocol"]: run for run in reversed(runs)}.values())[::-1]
-
-
 def _choice(chosen: dict[str, Any] | None, selection: Record | None) -> list[str]:
+    """Return parameters, the classes they were chosen on, and the size of the grid."""
     if not chosen:
         return ["nothing to choose", ABSENT]
     text = ", ".join(f"{name} {value}" for name, value in sorted(chosen.items()))
-    return [text, _selected_on(selection)]
-
-
-def _selected_on(selection: Record | None) -> str:
-    """Return the classes that parameters were chosen on, and the size of the grid."""
     if selection is None:
-        return "not recorded"
-    n_points = len(selection["results"]["points"])
-    settings = selection["settings"]
-    rest = f"; the rest as for {settings['start_of']}" if "start_of" in settings else ""
+        return [text, "not recorded"]
+    settings, n_points = selection["settings"], len(selection["results"]["points"])
     if not n_points:
-        return "no classes to choose on"
+        return [text, "no classes to choose on"]
     if "n_folds" in settings:
         where = f"{settings['n_folds']} class-wise folds of the training classes"
     elif settings["n_trials"] is None:
         where = "all validation classes at once"
     else:
         where = f"{settings['n_trials']} trials of validation classes"
-    return f"{where}, {n_points} points{rest}"
+    rest = f"; the rest as for {settings['start_of']}" if "start_of" in settings else ""
+    return [text, f"{where}, {n_points} points{rest}"]
 
 
 def summary_section(collection: Collection) -> Section:
@@ -254,8 +231,9 @@ def summary_section(collection: Collection) -> Section:
     found = findings(collection)
     yes, no, open_ = (len(found[verdict]) for verdict in (REPRODUCES, FAILS, UNDECIDED))
     counts = f"reproduced {yes}, not reproduced {no}, undecided {open_}"
+    quick = ", ".join(sorted(collection.quick_names))
     opening: list[Block] = [
-        *([QUICK_BANNER] if collection.quick_names else []),
+        *([QUICK_BANNER, Text(f"Data sets with quick runs: {quick}.")] if quick else []),
         Text(f"Claims of the paper, counted for each data set: {counts}."),
         *(Text(rule, is_dim=True) for rule in RULES),
         Text(
@@ -265,9 +243,6 @@ def summary_section(collection: Collection) -> Section:
         ),
         *_comparability(collection),
     ]
-    if collection.quick_names:
-        text = f"Data sets with quick runs: {', '.join(sorted(collection.quick_names))}."
-        opening.insert(1, Text(text))
     if collection.n_left_out:
         text = f"{collection.n_left_out} records with other settings than seed 0 are left out."
         opening.append(Text(text, is_dim=True))
@@ -276,14 +251,16 @@ def summary_section(collection: Collection) -> Section:
         FAILS: "What does not reproduce",
         UNDECIDED: "What the records leave undecided",
     }
-    parts = [Part("In short", opening)]
-    for verdict, title in titles.items():
-        rows = found[verdict]
-        block = TableBlock(_HEADINGS, rows) if rows else Text("Nothing.")
-        parts.append(Part(title, [block]))
-    added = additions(collection)
-    block = TableBlock(("addition", "data", "result"), added) if added else Text("Nothing.")
-    return Section("Summary", [*parts, Part("What we add", [block])])
+    parts = [
+        Part("In short", opening),
+        *(_listed(title, _HEADINGS, found[verdict]) for verdict, title in titles.items()),
+        _listed("What we add", ("addition", "data", "result"), additions(collection)),
+    ]
+    return Section("Summary", parts)
+
+
+def _listed(title: str, headings: Sequence[str], rows: list[list[Cell]]) -> Part:
+    return Part(title, [TableBlock(headings, rows) if rows else Text("Nothing.")])
 
 
 def findings(collection: Collection) -> dict[str, list[list[Cell]]]:
@@ -291,7 +268,7 @@ def findings(collection: Collection) -> dict[str, list[list[Cell]]]:
     found: dict[str, list[list[Cell]]] = {REPRODUCES: [], FAILS: [], UNDECIDED: []}
     for claim in CLAIMS:
         for data in collection.data_names:
-            finding = claim.test(collection, data)
+            finding = claim.rule(collection, data, *claim.arguments)
             if finding is not None:
                 text = claim.text.format(**finding.facts)
                 found[finding.verdict].append([text, claim.source, data, finding.evidence])
@@ -312,18 +289,14 @@ def additions(collection: Collection) -> list[list[Cell]]:
 def _comparability(collection: Collection) -> list[Text]:
     """Name the data sets on which the paper used other features."""
     texts = []
-    experiment = EXPERIMENTS["pure-zsl"]
     for data in collection.data_names:
-        runs = collection.runs("zero-shot", data, "BPL")
+        run = collection.first("zero-shot", data, "BPL")
         metric = "hit@5" if data == "imnet" else "zsl"
-        figure = printed(experiment.source, data, metric).get("BPL")
-        if runs and figure and not compares(runs[0], figure):
-            texts.append(
-                Text(
-                    f"{data}: the paper used {figure.features} features, these records "
-                    f"{features_used(runs[0])}. Figures are not comparable; rankings may be."
-                )
-            )
+        figure = printed(EXPERIMENTS["pure-zsl"].source, data, metric).get("BPL")
+        if run and figure and not compares(run, figure):
+            text = f"{data}: the paper used {figure.features} features, these records"
+            rest = "Figures are not comparable; rankings may be."
+            texts.append(Text(f"{text} {features_used(run)}. {rest}"))
     return texts
 
 
@@ -338,10 +311,7 @@ def _any_shot(collection: Collection, data: str) -> str | None:
 
 
 def _area(collection: Collection, data: str) -> str | None:
-    found = {
-        model: over_seeds(collection.runs("zero-shot", data, model), "ausuc")
-        for model in EXPERIMENTS["generalized-zsl"].models
-    }
+    found = accuracy_column(collection.study("generalized-zsl", data), "ausuc").values
     texts = [f"{model} {value.percent()}" for model, value in found.items() if value is not None]
     return ", ".join(texts) or None
 
@@ -370,17 +340,13 @@ def _steps(collection: Collection, data: str) -> str | None:
 def _selection(collection: Collection, data: str) -> str | None:
     chosen = {
         (run["protocol"], model)
-        for experiment in EXPERIMENTS.values()
-        for model, runs in collection.of(experiment, data).items()
+        for name in EXPERIMENTS
+        for model, runs in collection.study(name, data).runs.items()
         for run in (collection.selection_of(found) for found in runs)
         if run is not None and run["results"]["points"]
     }
-    if not chosen:
-        return None
-    return (
-        f"{len(chosen)} choices of parameters, each on training or validation classes; the runner "
-        "refuses test classes"
-    )
+    text = "choices of parameters, each on training or validation classes"
+    return f"{len(chosen)} {text}; the runner refuses test classes" if chosen else None
 
 
 def _recommended(collection: Collection, data: str) -> Cell | None:
@@ -398,7 +364,7 @@ def _recommended(collection: Collection, data: str) -> Cell | None:
             texts.append(f"{LABELS[metric]} {figures}")
 
     def written(digits: int) -> str:
-        return "; ".join([*texts, f"difference of accuracy {comparison.full_text(digits)}"])
+        return "; ".join([*texts, f"difference of accuracy {comparison.text(digits)}"])
 
     return rounded(written)
 

@@ -1,23 +1,26 @@
-"""The table of an experiment: figures printed in the paper next to measured ones."""
+"""The tables of the report: printed figures next to measured ones, single runs, classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from functools import partial
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 
-from ..experiments import Experiment
 from ..printed import PRINTED, Printed, printed
-from ..records import Record
+from ..records import Record, unpack
 from .blocks import TableBlock
-from .collection import Collection
+from .collection import Study
 from .measures import (
     Measurement,
+    accuracies_by_step,
     over_repetitions,
     over_seeds,
     over_trials,
+    over_values,
     shots_label,
     with_spread,
 )
@@ -35,123 +38,106 @@ _XLSA17 = ("awa1", "cub", "sun")
 _PAPERS_SPLIT = "the first release (PS v1, 2017)"
 _ELSEWHERE = "Timings are on the page: they differ between runs."
 _MINUTES = "minutes"  # the metric that the paper prints
+_N_BEST, _N_CONFUSIONS = 10, 20
+_N_CONFUSED = 40  # classes shown of a larger confusion matrix
 
 
 @dataclass(frozen=True)
 class Column:
-    """One figure per model; `printed` is the metric in the paper's table."""
+    """Figures by model; `printed` is the metric in the paper's table."""
 
     label: str
     printed: str
-    measure: Callable[[str], Measurement | None]
+    values: Mapping[str, Measurement | None]
 
 
-def experiment_table(
-    experiment: Experiment, data: str, collection: Collection
-) -> TableBlock | None:
+def experiment_table(study: Study) -> TableBlock | None:
     """Return printed and measured figures, features, and whether they are comparable.
 
     Without columns of the paper if it has no such experiment; None if there are no figures.
     """
     groups = {
         label: columns
-        for label, columns in column_groups(experiment, data, collection).items()
-        if any(column.measure(model) for column in columns for model in experiment.models)
+        for label, columns in column_groups(study).items()
+        if any(any(column.values.values()) for column in columns)
     }
     if not groups:
         return None
-    run = next(iter(collection.of(experiment, data).values()))[0]
-    columns = next(iter(groups.values()))
-    rows = []
     asked = {column.printed for group in groups.values() for column in group}
-    for model in models_and_printed(experiment, data, asked):
+    rows = []
+    for model in models_and_printed(study, asked):
         for label, group in groups.items():
-            row = _row(experiment, model, group, run)
+            row = _row(study, model, group)
             if row is not None:
                 rows.append([model, *([label] if label else []), *row])
     headings = ["model", *(["K"] if "" not in groups else [])]
     first = len(headings)
-    for column in columns:
-        paper = [f"{column.label}, paper"] if experiment.paper else []
+    for column in next(iter(groups.values())):
+        paper = [f"{column.label}, paper"] if study.experiment.paper else []
         headings += [*paper, f"{column.label}, measured"]
     numbers = range(first, len(headings))
     return TableBlock([*headings, "features used", "note"], rows, numbers=numbers)
 
 
-def column_groups(
-    experiment: Experiment, data: str, collection: Collection
-) -> dict[str, list[Column]]:
+def column_groups(study: Study) -> dict[str, list[Column]]:
     """Return the columns of a table, by number of shots (as text) if they depend on it."""
-
-    def of_first(
-        protocol: str, label: str, metric: str, measure: Callable[[Record], Measurement | None]
-    ) -> Column:
-        def measured(model: str) -> Measurement | None:
-            run = collection.first(protocol, data, model)
-            return None if run is None else measure(run)
-
-        return Column(label, metric, measured)
-
-    def of_all(metric: str) -> Column:
-        def measured(model: str) -> Measurement | None:
-            return over_seeds(collection.runs("zero-shot", data, model), metric)
-
-        return Column(LABELS.get(metric, metric), metric, measured)
-
-    found = collection.of(experiment, data)
+    experiment = study.experiment
     if experiment.protocol == "zero-shot":
-        return {"": [of_all(metric) for metric in experiment.metrics]}
+        return {"": [accuracy_column(study, metric) for metric in experiment.metrics]}
     if experiment.protocol == "trials":
-        runs = [run for of_model in reversed(found.values()) for run in of_model]
-        labels = {run["protocol"]: shots_label(run) for run in runs}  # of the first model
-        return {
-            "": [of_first(key, label, label, over_trials) for key, label in sorted(labels.items())]
-        }
+        return {"": [_trials_column(runs) for runs in study.by_protocol.values()]}
     if experiment.protocol == "all-classes":
         least = 0 if experiment.name == "any-shot" else 1
-        shots = {K for runs in found.values() for K in runs[0]["results"]["shots"] if least <= K}
+        shots = {K for run in study.firsts.values() for K in run["results"]["shots"] if least <= K}
         return {
-            str(K): [
-                of_first(
-                    "all-classes",
-                    metric,
-                    f"{metric}, K={K}",
-                    partial(over_repetitions, metric=metric, n_shot=K),
-                )
-                for metric in experiment.metrics
-            ]
+            str(K): [_shots_column(study, metric, K) for metric in experiment.metrics]
             for K in sorted(shots)
         }
     return {}
 
 
-def models_and_printed(experiment: Experiment, data: str, asked: Container[str]) -> list[str]:
+def accuracy_column(study: Study, metric: str) -> Column:
+    """Return a metric of zero-shot runs over seeds."""
+    values = {model: over_seeds(runs, metric) for model, runs in study.runs.items()}
+    return Column(LABELS.get(metric, metric), metric, values)
+
+
+def _trials_column(runs: dict[str, list[Record]]) -> Column:
+    label = shots_label(next(iter(runs.values()))[0])
+    return Column(label, label, {model: over_trials(found[0]) for model, found in runs.items()})
+
+
+def _shots_column(study: Study, metric: str, K: int) -> Column:
+    values = {model: over_repetitions(run, metric, K) for model, run in study.firsts.items()}
+    return Column(metric, f"{metric}, K={K}", values)
+
+
+def models_and_printed(study: Study, asked: Container[str]) -> list[str]:
     """Return the models of the experiment, then the other systems printed in the paper."""
     others = [
         figure.model
         for figure in PRINTED
-        if (figure.source, figure.data) == (experiment.source, data) and figure.metric in asked
+        if (figure.source, figure.data) == (study.experiment.source, study.data)
+        and figure.metric in asked
     ]
-    return list(dict.fromkeys([*experiment.models, *others]))
+    return list(dict.fromkeys([*study.experiment.models, *others]))
 
 
-def _row(
-    experiment: Experiment, model: str, columns: list[Column], run: Record
-) -> list[str] | None:
+def _row(study: Study, model: str, columns: list[Column]) -> list[str] | None:
     """Return figures, features and note; None if the model has no figure."""
     cells: list[str] = []
     found, measured = [], False
     for column in columns:
-        figure = printed(experiment.source, run["data_name"], column.printed).get(model)
-        # A system of the paper may have the name of a model of another experiment.
-        value = column.measure(model) if model in experiment.models else None
+        figure = printed(study.experiment.source, study.data, column.printed).get(model)
+        value = column.values.get(model)
         found += [figure] if figure else []
         measured = measured or value is not None
-        cells += [_printed_text(figure)] if experiment.paper else []
-        cells += [ABSENT if value is None else value.percent()]
+        if study.experiment.paper:
+            cells.append(with_spread(figure.value, figure.spread) if figure else ABSENT)
+        cells.append(value.percent() if value else ABSENT)
     if not found and not measured:
         return None
-    return [*cells, *features_and_note(run if measured else None, found)]
+    return [*cells, *features_and_note(study.run if measured else None, found)]
 
 
 def features_and_note(run: Record | None, found: list[Printed]) -> list[str]:
@@ -183,10 +169,6 @@ def features_used(run: Record) -> str:
     return str(next((name for name in names if name), "unknown"))
 
 
-def _printed_text(figure: Printed | None) -> str:
-    return ABSENT if figure is None else with_spread(figure.value, figure.spread)
-
-
 def _note(run: Record, figure: Printed) -> str:
     split = [split_note(run)] if run["data_name"] in _XLSA17 else []
     if compares(run, figure):
@@ -195,30 +177,38 @@ def _note(run: Record, figure: Printed) -> str:
     return "; ".join([f"not comparable: the paper used {other}{figure.features} features", *split])
 
 
-def seconds_by_shots(runs: list[Record]) -> dict[int, float]:
-    """Return the mean seconds of a fit, by number of shots."""
-    found: dict[int, list[float]] = {}
-    for run in runs:
-        results = run["results"]
-        for n_shot, seconds in zip(results["shots"], results["seconds"], strict=True):
-            found.setdefault(n_shot, []).append(seconds)
-    return {n_shot: float(np.mean(values)) for n_shot, values in sorted(found.items())}
+def own_tables(study: Study) -> list[TableBlock]:
+    """Return the tables of a protocol without one figure per model."""
+    match study.experiment.protocol:
+        case "runtime":
+            return [runtime_table(study)]
+        case "map":
+            return [map_table(study.firsts)]
+        case "selection":
+            return [sensitivity_table(run) for run in study.firsts.values()]
+        case "convergence":
+            return [convergence_table(run) for run in study.firsts.values()]
+    return []
 
 
-def runtime_table(experiment: Experiment, data: str, collection: Collection) -> TableBlock:
+def seconds_by_shots(run: Record) -> dict[int, float]:
+    """Return the seconds of a fit, by number of shots."""
+    return dict(zip(run["results"]["shots"], run["results"]["seconds"], strict=True))
+
+
+def runtime_table(study: Study) -> TableBlock:
     """Return seconds of a fit by model and number of shots, next to the paper's minutes."""
-    runs = collection.of(experiment, data)
-    times = {model: seconds_by_shots(found) for model, found in runs.items()}
+    times = {model: seconds_by_shots(run) for model, run in study.firsts.items()}
     shots = sorted({n_shot for found in times.values() for n_shot in found})
-    figures = printed(experiment.source, data, _MINUTES)
+    figures = printed(study.experiment.source, study.data, _MINUTES)
     rows = []
-    for model in models_and_printed(experiment, data, {_MINUTES}):
+    for model in models_and_printed(study, {_MINUTES}):
         measured, figure = times.get(model, {}), figures.get(model)
         if not measured and figure is None:
             continue
         paper = ABSENT if figure is None else f"{figure.value:g} min"
         cells = [f"{measured[K]:.3g} s" if K in measured else ABSENT for K in shots]
-        run = runs[model][0] if measured else None
+        run = study.firsts[model] if measured else None
         about = features_and_note(run, [figure] if figure else [])
         rows.append([model, paper, *cells, *about])
     headings = ["model", "paper", *(f"K = {K}, measured" for K in shots)]
@@ -230,3 +220,135 @@ def runtime_table(experiment: Experiment, data: str, collection: Collection) -> 
         is_page_only=True,
         in_markdown=_ELSEWHERE,
     )
+
+
+def sensitivity_profiles(selection: Record) -> dict[str, dict[Any, Measurement]]:
+    """Return the score at every value of every parameter, with the others as chosen."""
+    chosen = selection["results"]["chosen"]
+    profiles: dict[str, dict[Any, Measurement]] = {}
+    for name in sorted(chosen):
+        others = {key: value for key, value in chosen.items() if key != name}
+        profile = {
+            point["parameters"][name]: over_values(point["scores"])
+            for point in selection["results"]["points"]
+            if {key: point["parameters"][key] for key in others} == others
+        }
+        if len(profile) > 1:
+            profiles[name] = dict(sorted(profile.items()))
+    return profiles
+
+
+def sensitivity_table(selection: Record) -> TableBlock:
+    """Return the scores on held-out training classes at every value of every parameter."""
+    chosen = selection["results"]["chosen"]
+    rows = [
+        [
+            name,
+            f"{value}{' (chosen)' if value == chosen[name] else ''}",
+            ABSENT,
+            found.percent(),
+            features_used(selection),
+        ]
+        for name, profile in sensitivity_profiles(selection).items()
+        for value, found in profile.items()
+    ]
+    headings = ["parameter", "value", "paper", "measured", "features used"]
+    caption = "Score (%) on held-out training classes, the other parameters as chosen"
+    return TableBlock(headings, rows, caption, range(1, 4))
+
+
+def convergence_table(run: Record) -> TableBlock:
+    """Return objective, change and accuracy after each step."""
+    results = run["results"]
+    objective, changes = results["objective"], results["change"]
+    accuracies = accuracies_by_step(run)
+    rows = []
+    for step in range(max(len(objective), max(accuracies, default=0) + 1)):
+        rows.append(
+            [
+                str(step),
+                f"{objective[step]:.6g}" if step < len(objective) else ABSENT,
+                f"{changes[step - 1]:.2g}" if 0 < step <= len(changes) else ABSENT,
+                f"{100 * accuracies[step]:.1f}" if step in accuracies else ABSENT,
+                features_used(run),
+            ]
+        )
+    caption = "After each step of Algorithm 1 (the paper: at most 5)"
+    headings = ["step", "objective", "change of W", "accuracy, measured", "features used"]
+    return TableBlock(headings, rows, caption, range(4))
+
+
+def map_table(runs: Mapping[str, Record]) -> TableBlock:
+    """Return the share of mapped samples that each model classifies correctly."""
+    rows = []
+    for model, run in runs.items():
+        results = run["results"]
+        right = np.equal(results["truth"], results["predicted"])
+        classes, samples = str(len(results["classes"])), str(len(right))
+        share = f"{100 * right.mean():.1f}"
+        rows.append([model, classes, samples, ABSENT, share, features_used(run)])
+    headings = ["model", "classes", "samples", "paper", "correct (%), measured", "features used"]
+    caption = "Accuracy on the mapped samples, among the mapped classes"
+    return TableBlock(headings, rows, caption, range(1, 5))
+
+
+def most_confused(matrix: np.ndarray) -> np.ndarray:
+    """Return the classes with most wrong predictions, as truth or as prediction, in order."""
+    wrong = matrix - np.diag(np.diag(matrix))
+    order = np.argsort(-(wrong.sum(axis=0) + wrong.sum(axis=1)), kind="stable")
+    return np.sort(order[:_N_CONFUSED])
+
+
+def confusions(run: Record) -> tuple[list[str], np.ndarray]:
+    """Return the names of the test classes and the confusion matrix."""
+    results = run["results"]
+    names = [str(label) for label in results["classes"]]
+    truth, predicted = unpack(results["truth"]), unpack(results["predicted"])
+    return names, confusion_matrix(truth, predicted, labels=np.arange(len(names)))
+
+
+def class_tables(names: list[str], matrix: np.ndarray, who: str) -> list[TableBlock]:
+    """Return best and worst classes, all classes, and frequent confusions."""
+    tables = (_extreme_classes, _all_classes, _frequent_confusions)
+    return [table(names, matrix, who) for table in tables]
+
+
+def _extreme_classes(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
+    """Return the best and the worst classes, side by side."""
+    sizes = matrix.sum(axis=1)
+    tested = np.flatnonzero(sizes)
+    accuracy = np.diag(matrix)[tested] / sizes[tested]
+    # Ties: by name, so that the table is the same on every machine.
+    order = np.argsort(-accuracy, kind="stable")
+    best, worst = order[:_N_BEST], order[::-1][: min(_N_BEST, max(0, len(order) - _N_BEST))]
+    cells = [
+        [names[label], f"{100 * share:.0f}", str(sizes[label])]
+        for label, share in zip(tested, accuracy, strict=True)
+    ]
+    pairs = zip_longest(best, worst)  # there may be fewer worst classes
+    rows = [[*cells[i], *(["", "", ""] if j is None else cells[j])] for i, j in pairs]
+    headings = ["best class", "%", "samples", "worst class", "%", "samples"]
+    return TableBlock(headings, rows, f"Accuracy by class ({who})", {1, 2, 4, 5})
+
+
+def _all_classes(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
+    """Return the accuracy of every class."""
+    rows = [
+        [name, f"{100 * matrix[j, j] / size:.0f}" if size else ABSENT, str(size)]
+        for j, (name, size) in enumerate(zip(names, matrix.sum(axis=1), strict=True))
+    ]
+    caption = f"Accuracy of all {len(names)} classes ({who})"
+    headings = ["class", "%", "samples"]
+    return TableBlock(headings, rows, caption, {1, 2}, is_page_only=True, is_folded=True)
+
+
+def _frequent_confusions(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
+    """Return the most frequent confusions."""
+    wrong = matrix - np.diag(np.diag(matrix))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_N_CONFUSIONS]
+    rows = []
+    for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
+        if wrong[i, j]:
+            rows.append([names[i], names[j], f"{wrong[i, j]} of {matrix[i].sum()}"])
+    caption = f"The most frequent confusions ({who})"
+    return TableBlock(["class", "taken for", "samples"], rows, caption, range(2, 3))

@@ -1,1 +1,0 @@
-"""The demonstration: emoji that the model never saw, recognized by their names."""
