@@ -82,7 +82,7 @@ def test_an_interruption_keeps_finished_runs(bench, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "_execute", interrupted)
     done = bench("ablation")
     assert done.exit_code == 130
-    assert "the same command goes on" in done.stderr
+    assert "run the same command again to resume" in done.stderr
     assert len(list(Records(tmp_path / "runs"))) == 3
     done = bench("ablation")
     assert "9 new runs" in done.stdout

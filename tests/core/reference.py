@@ -71,7 +71,7 @@ def f(W, X_g, Y_u, forward=0.5):
 
 
 def best_classes(f_i, epsilon):
-    """j(i): the ratio of Eq. subgrad01, which the minimum itself passes even where it is 0."""
+    """j(i): the ratio of Eq. 16 (subgrad01), which the minimum itself passes even where it is 0."""
     return tied(f_i, range(len(f_i)), epsilon)
 
 
@@ -107,7 +107,7 @@ def shares(members, q):
 
 
 def eta_and_xi(problem, W, epsilon, rule="second-best", forward=0.5):
-    """Eqs. subgrad01 and subgrad11, and the two ablations of section 5.1.3."""
+    """Eqs. 16 (subgrad01) and 17 (subgrad11), and the two ablations of section 5.1.3."""
     losses = f(W, problem.X_g, problem.Y_u, forward)
     eta = np.array([subgrad01(f_i, epsilon) for f_i in losses])
     xi = np.array([subgrad11(f_i, epsilon) for f_i in losses])
@@ -117,7 +117,7 @@ def eta_and_xi(problem, W, epsilon, rule="second-best", forward=0.5):
 
 
 def erplAt(problem, of_samples, alpha, beta, forward=0.5):
-    """Eq. erplAt, where every entry of `of_samples` is printed as 1 - mu."""
+    """Eq. 12 (erplAt), where every entry of `of_samples` is printed as 1 - mu."""
     seen = sum(np.outer(x, x) for x in problem.X)
     competing = sum(w * np.outer(x, x) for w, x in zip(of_samples, problem.X_g, strict=True))
     a, _ = both_weights(forward)
@@ -158,7 +158,7 @@ def over_one_plus_gamma(problem, W, competing, alpha, beta, forward=0.5):
 
 
 def erplobj(problem, W, alpha, mu, beta, epsilon=0.0, forward=0.5):
-    """Eq. erplobj over 1 + gamma."""
+    """Eq. 2 (erplobj) over 1 + gamma."""
     competing = 0.0
     for f_i in f(W, problem.X_g, problem.Y_u, forward):
         taken = best_classes(f_i, epsilon)
@@ -168,13 +168,13 @@ def erplobj(problem, W, alpha, mu, beta, epsilon=0.0, forward=0.5):
 
 
 def linearized(problem, W, delta, alpha, beta, forward=0.5):
-    """The estimate of Eq. erplobj (over 1 + gamma) in which delta is held fixed."""
+    """The estimate of Eq. 2 (erplobj) (over 1 + gamma) in which delta is held fixed."""
     competing = np.sum(delta * f(W, problem.X_g, problem.Y_u, forward))
     return over_one_plus_gamma(problem, W, competing, alpha, beta, forward)
 
 
 def entropyobj(problem, W, alpha, beta):
-    """Eq. entropyobj over 1 + gamma."""
+    """Eq. 23 (entropyobj) over 1 + gamma."""
     entropy = 0.0
     for f_i in f(W, problem.X_g, problem.Y_u):
         P = [np.exp(-f_ij) / sum(np.exp(-f_il) for f_il in f_i) for f_ij in f_i]
@@ -193,7 +193,7 @@ def initial_projection(problem, beta, forward=0.5):
 def algorithm_1(problem, W, *, alpha, mu, beta, epsilon, max_iter, tol, rule, forward=0.5):
     """Return W^(0), W^(1), ... and the delta that led to each but the first.
 
-    Samples without a second best count for 1 in Eq. erplAt instead of 1 - mu, which is
+    Samples without a second best count for 1 in Eq. 12 (erplAt) instead of 1 - mu, which is
     what a vanishing gradient asks for.
     """
     path, deltas = [W], []
@@ -227,7 +227,7 @@ def weights_at(competition, W):
 
 
 def solved(competition, eta, xi, alpha, mu, start=None):
-    """The solution of Eq. erpllinear1, with less mu where the guard asks for it, and that mu."""
+    """The solution of Eq. 15 (erpllinear1), and the mu that the guard left."""
     used = competition.safe_mu(eta, xi, alpha, mu)
     return competition.solution(eta - used * xi, alpha, start), used
 

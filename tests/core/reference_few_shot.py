@@ -93,7 +93,7 @@ def sums(X, Y):
 
 
 def erplAt0(A0, A_u, X_g, of_samples, alpha, beta):
-    """Eq. erplAt0, where every entry of `of_samples` is printed as 1 - mu."""
+    """Eq. 20 (erplAt0), where every entry of `of_samples` is printed as 1 - mu."""
     query = np.zeros_like(A0)
     for w, x in zip(of_samples, X_g, strict=True):
         query += w * np.outer(x, x)
@@ -117,7 +117,7 @@ def erplCt0(C0, C_u, X_g, delta, Y_u, alpha):
 
 
 def matrices(problem, X_g, delta, of_samples, alpha, beta, forward=0.5):
-    """The three matrices of Eq. erpllinear1, from raw samples of the three sets."""
+    """The three matrices of Eq. 15 (erpllinear1), from raw samples of the three sets."""
     a, b = both_weights(forward)
     A0, B0, C0 = sums(problem.X, problem.Y_s[problem.labels])
     A_u, B_u, C_u = sums(problem.X_u, problem.Y_u[problem.codes])

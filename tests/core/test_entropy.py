@@ -1,4 +1,4 @@
-"""Eq. entropyobj against loops, its gradient against differences, and descent along it."""
+"""Eq. 23 (entropyobj) against loops, its gradient against differences, and descent along it."""
 
 from dataclasses import replace
 

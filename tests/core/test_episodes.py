@@ -1,4 +1,4 @@
-"""Algorithm 1 with support sets (Eqs. erplAt0 to erplCt0), many at a time, against loops."""
+"""Algorithm 1 with support sets, Eqs. 20 (erplAt0) to 22 (erplCt0), in batches, against loops."""
 
 from dataclasses import replace
 

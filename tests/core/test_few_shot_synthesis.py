@@ -1,4 +1,4 @@
-"""Synthesis from a support set (Eq. generate1) against loops, sample by sample."""
+"""Synthesis from a support set (Eq. 19 (generate1)) against loops, sample by sample."""
 
 from dataclasses import replace
 

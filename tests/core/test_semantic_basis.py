@@ -18,7 +18,7 @@ def drawn(seed=0, tasks=T):
 
 
 def printed(B0, Y, weights, alpha):
-    """Eq. erplBt0, weighted, prototype by prototype."""
+    """Eq. 21 (erplBt0), weighted, prototype by prototype."""
     novel = sum(w * np.outer(y, y) for w, y in zip(weights, Y, strict=True))
     return WEIGHT * ((1 - alpha) * B0 + alpha * novel + BETA * np.eye(K))
 

@@ -35,7 +35,7 @@ def naive_neighbors(Y_u, Y_s, k_g):
 
 
 def drawn_rows(parts, made, *, rho, divided=True):
-    """Undo Eq. generate: the position, in its source class, of the row behind every sample."""
+    """Undo Eq. 1 (generate): the position, in its source class, of the row behind every sample."""
     W, Y_u, Y_s, samples = parts
     rows = []
     for x_g, j, source in zip(made.features, made.targets, made.sources, strict=True):

@@ -417,7 +417,7 @@ def test_moments_keep_nothing_to_hold_out():
 
 @pytest.mark.parametrize("name", AUTO)
 def test_without_prototypes_nothing_describes_what_is_held_out(name):
-    said = "hold classes out, which only their prototypes then describe; got prototypes=None"
+    said = "because held-out classes are known by prototype only; got prototypes=None"
     with refused(ValueError, said, "Pass prototypes, or numbers"):
         fitted(prototypes=None, **{name: "auto"})
 

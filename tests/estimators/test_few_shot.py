@@ -96,7 +96,7 @@ def nothing(p, W, X_u, codes, Y_u, o, rng):
 
 
 def from_support(p, W, X_u, codes, Y_u, o, rng):
-    """Eq. generate1."""
+    """Eq. 19 (generate1)."""
     Y = Y_u
     if o["based"]:
         Y = np.array([*Y_u, *(p.prototypes[label] for label in sorted(set(p.y.tolist())))])
@@ -114,7 +114,7 @@ def from_support(p, W, X_u, codes, Y_u, o, rng):
 
 
 def from_base(p, W, X_u, codes, Y_u, o, rng):
-    """Eq. generate, with as many samples in all as Eq. generate1 would give."""
+    """Eq. 1 (generate), with as many samples in all as Eq. 19 (generate1) would give."""
     base, wanted = base_of(p), round(o["n_synthetic"] * len(X_u) / len(Y_u))
     X_g, targets = [], []
     for j, y in enumerate(Y_u):
@@ -130,7 +130,7 @@ def from_base(p, W, X_u, codes, Y_u, o, rng):
 
 
 def algorithm_1(W, base, support, X_g, targets, Y_u, o):
-    """Algorithm 1 with Eqs. erplAt0 to erplCt0."""
+    """Algorithm 1 with Eqs. 20 (erplAt0) to 22 (erplCt0)."""
     for t in range(o["max_iter"]):
         alpha = 0.99**t * o["alpha"]
         delta = [shares(W, x, Y_u, j, o) for x, j in zip(X_g, targets, strict=True)]
@@ -151,7 +151,7 @@ def algorithm_1(W, base, support, X_g, targets, Y_u, o):
 
 
 def shares(W, x, Y_u, target, o):
-    """delta_i of Eqs. subgrad01 and subgrad11."""
+    """delta_i of Eqs. 16 (subgrad01) and 17 (subgrad11)."""
     if o["competition"] == "assigned":
         return np.eye(len(Y_u))[target]
     f = [np.sum((W.T @ x - y) ** 2) + np.sum((x - W @ y) ** 2) for y in Y_u]

@@ -314,3 +314,12 @@ def test_prediction_stays_in_four_files():
             sys.setprofile(None)
     assert scoring.__name__ in files
     assert len(files) <= 4
+
+
+def test_a_model_in_float32_scores_float64_samples_with_all_digits():
+    narrow = ZeroShotClassifier(P.prototypes, synthesis=None, candidates="all")
+    narrow.fit(P.X.astype(np.float32), P.y)
+    X = P.X_new.astype(np.float64)
+    centers = narrow.prototypes_.matrix @ narrow.projection_.astype(np.float64).T
+    expected = 2 * X @ centers.T - (centers**2).sum(axis=1)
+    np.testing.assert_allclose(narrow.decision_function(X), expected, rtol=1e-12, atol=1e-12)

@@ -310,3 +310,16 @@ def test_random_state_may_be_an_instance():
     first, again = (fitted(random_state=np.random.RandomState(5)) for _ in range(2))
     assert_array_equal(first.projection_, again.projection_)
     assert np.abs(first.projection_ - fitted().projection_).max() > 1e-6
+
+
+@pytest.mark.parametrize("per", ["sample", "class"])
+def test_without_a_forward_error_the_scatter_is_never_formed(per, monkeypatch):
+    options = {"forward_weight": 0.0, "weight_per": per, "random_state": 3, "tol": 0.0}
+    seed = np.random.RandomState(3).randint(2**31 - 1)
+    complete = Moments.from_arrays(NOISY.X, NOISY.y, NOISY.prototypes, seed=seed)
+    expected = ZeroShotClassifier(NOISY.prototypes, **options).fit_moments(complete)
+    monkeypatch.setattr(Moments, "A0", property(lambda _: pytest.fail("A0 was formed")))
+    model = ZeroShotClassifier(NOISY.prototypes, **options).fit(NOISY.X, NOISY.y)
+    assert len(model.objective_) > 1
+    np.testing.assert_allclose(model.projection_, expected.projection_, rtol=1e-12)
+    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-10)

@@ -280,7 +280,7 @@ def test_folds_that_split_a_class_are_refused():
 def test_folds_that_leave_samples_out_are_refused():
     parts = GroupShuffleSplit(1, train_size=0.5, test_size=0.3, random_state=0)
     folds = list(parts.split(P.X, P.y, groups=P.y))
-    with pytest.raises(ValueError, match=r"all that is not held out.*make 90.*ClassKFold"):
+    with pytest.raises(ValueError, match=r"must be all 90 samples; got 45 and 27.*ClassKFold"):
         searched({"alpha": [0.1]}, cv=folds)
     whole = list(LeaveOneGroupOut().split(P.X, P.y, groups=P.y))
     with pytest.warns(UserWarning, match="single class.*fewer folds"):
@@ -337,3 +337,32 @@ def test_a_search_refuses_what_is_on_a_device(library):
     search = ZeroShotSearchCV(ZeroShotClassifier(), {"alpha": [0.1]})
     with pytest.raises(TypeError, match=r"works on the host; got samples in .* `best_params_`"):
         search.fit(library(np.eye(4)), library(np.arange(4)))
+
+
+def test_later_stages_may_need_the_scatter_that_the_first_does_not():
+    estimator = ZeroShotClassifier(P.prototypes, direction="reverse", synthesis=None)
+    stages = ({"direction": ["both"], "forward_weight": [0.0]}, {"forward_weight": [0.5]})
+    search = ZeroShotSearchCV(estimator, stages, cv=2).fit(P.X, P.y)
+    assert len(search.cv_results_["params"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("grid", "scatter"),
+    [
+        ({"direction": ["reverse"]}, False),
+        ({"direction": ["reverse", "forward"]}, True),
+        ({"forward_weight": [0.0]}, False),
+        ({"beta": [0.1]}, True),
+    ],
+)
+def test_the_scatter_is_formed_only_if_a_point_needs_it(grid, scatter, monkeypatch):
+    formed = []
+    gather = ZeroShotClassifier.gather
+
+    def noting(self, X, y):
+        formed.append(gather(self, X, y))
+        return formed[-1]
+
+    monkeypatch.setattr(ZeroShotClassifier, "gather", noting)
+    ZeroShotSearchCV(ZeroShotClassifier(P.prototypes, synthesis=None), grid, cv=2).fit(P.X, P.y)
+    assert {moments.scatter for moments in formed} == {scatter}

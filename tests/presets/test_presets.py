@@ -193,7 +193,7 @@ RECIPE = REGRESSION | {"kernel": "rbf", "gamma": 1.0, "beta": 0.1}
 
 SMALL = {
     "STEPS": {"power__power": [0.5, 1.0], "whiten__shrinkage": [0.25, 16.0]},
-    "KERNELS": [
+    "KERNEL_GRIDS": [
         {"kernel": ["linear"], "beta": [0.03]},
         {"kernel": ["rbf"], "gamma": [0.25, 2.0], "beta": [0.03]},
     ],
@@ -213,7 +213,7 @@ def _little_to_try(monkeypatch):
 
     def open_grids(given, original=few_shot.open_grids):
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("KERNELS", "PROTOTYPES"):
+            for name in ("KERNEL_GRIDS", "PROTOTYPES"):
                 patch.setattr(zero_shot, name, SMALL[name])
             return original(given)
 
@@ -275,7 +275,7 @@ def one_shot_accuracy(steps, last):
 def test_validation_classes_choose_one_thing_after_the_other_and_measure_the_worth(monkeypatch):
     monkeypatch.setattr(few_shot, "_TRIALS", 9)
     best = {}
-    for name in ("STEPS", "KERNELS", "PROTOTYPES"):
+    for name in ("STEPS", "KERNEL_GRIDS", "PROTOTYPES"):
         tried = [best | point for point in ParameterGrid(SMALL[name])]
         accuracies = [one_shot_accuracy(*by_hand(point)) for point in tried]
         best = tried[int(np.argmax(accuracies))]

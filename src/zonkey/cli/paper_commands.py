@@ -64,7 +64,7 @@ def bench(
     """Run an experiment of the paper; finished runs are kept, and a later call continues."""
     place = None if folder is None else str(folder)
     runs = runs or Path("runs-quick" if quick else "runs")  # quick runs replace no figures
-    with one_line_errors("finished runs are kept, the same command goes on"):
+    with one_line_errors("finished runs are kept; run the same command again to resume"):
         experiments = _experiments(name)
         names = data or list(available(place))
         changed = {"n_seeds": seeds, "n_trials": trials}

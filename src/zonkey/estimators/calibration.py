@@ -45,8 +45,8 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
     labels = as_labels(y)
     if last.prototypes is None:
         raise ValueError(
-            'seen_penalty="auto" and temperature="auto" hold classes out, which only their '
-            "prototypes then describe; got prototypes=None. Pass prototypes, or numbers."
+            'seen_penalty="auto" and temperature="auto" need prototypes, because held-out classes '
+            "are known by prototype only; got prototypes=None. Pass prototypes, or numbers."
         )
     scored = [_scores(model, last, X, labels, *parts) for parts in _folds(last, X, labels)]
     penalty, temperature = last.seen_penalty, getattr(last, "temperature", 1.0)
@@ -56,7 +56,9 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
         )
     if is_auto(temperature):
         among_unseen = isinstance(last.candidates, str) and last.candidates == "unseen"
-        temperature = best_temperature([_asked(fold, penalty, among_unseen) for fold in scored])
+        temperature = best_temperature(
+            [_candidate_scores(fold, penalty, among_unseen) for fold in scored]
+        )
     return {"seen_penalty": float(penalty), "temperature": float(temperature)}
 
 
@@ -132,7 +134,7 @@ def _scores(
     )
 
 
-def _asked(
+def _candidate_scores(
     fold: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], penalty: float, among_unseen: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return scores and true columns among the candidates of the final model."""

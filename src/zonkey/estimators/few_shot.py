@@ -568,7 +568,7 @@ def _require_samples_like(base: BaseClasses, X: Array) -> None:
     sums = base.moments.class_sums
     if not same_place(sums, X):
         raise ValueError(
-            f"The support set must be where the base classes are, {place_of(sums)}; got "
+            f"The support set must be on the device of the base classes, {place_of(sums)}; got "
             f"{place_of(X)}. Move the samples, or take `to_numpy()` of the base moments."
         )
 

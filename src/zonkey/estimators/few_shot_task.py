@@ -94,7 +94,7 @@ class Task:
         return spread_of(Y)
 
     def placed(self, M: np.ndarray) -> Array:
-        """Return a host array in the library and place of the samples."""
+        """Return a host array in the library and on the device of the samples."""
         return placed_like(M, self.X_u)
 
 

@@ -302,7 +302,7 @@ class NearestPrototypeMixin(ScoresMixin):
         if self._decision.one_hot:
             raise ValueError(
                 "Adding classes needs a semantic space; this model was fitted with "
-                "prototypes=None, where every class has an axis of its own. Fit with prototypes."
+                "prototypes=None, which makes prototypes one-hot vectors. Fit with prototypes."
             )
         new = Prototypes.coerce(prototypes)
         self._require_dimensions(new.n_dimensions)
@@ -342,7 +342,7 @@ class NearestPrototypeMixin(ScoresMixin):
     def _set_known(self, known: Prototypes, seen: np.ndarray, like: Any = None) -> None:
         """Fix what prediction reads: the last step of `fit`.
 
-        Numeric labels are put in the place of `like`, such as the training samples.
+        Numeric labels are put on the device of `like`, such as the training samples.
         """
         decision = Decision(
             candidates=self.candidates,
@@ -525,7 +525,7 @@ def chosen_labels(
 def labels_at(labels: Any, positions: Array) -> Array:
     """Return the labels at these positions.
 
-    Numeric labels are in the place of the positions, text is on the host.
+    Numeric labels are on the device of the positions, text is on the host.
     """
     to_place = placed_like if is_device_array(labels) else placed_labels
     placed = to_place(labels, positions)

@@ -459,9 +459,9 @@ class ZeroShotClassifier(ProjectionLearner):
             samples = self._synthesize(base, frame, W)
         else:
             xp = namespace(unlabeled)
-            nobody = xp.zeros(unlabeled.shape[0], dtype=xp.int64, device=device(unlabeled))
+            no_target = xp.zeros(unlabeled.shape[0], dtype=xp.int64, device=device(unlabeled))
             features = frame.features(xp.astype(unlabeled, xp.float64))
-            samples = Synthesized(features, nobody, nobody)
+            samples = Synthesized(features, no_target, no_target)
         Y_u = frame.placed(frame.semantics(_unseen(base)))
         options: dict[str, Any] = {
             "max_iter": self.max_iter,

@@ -103,7 +103,7 @@ def draw_trial(
             raise ValueError(
                 f"Class {str(label)!r} has {len(members)} samples; {n_shot} shots and "
                 f"{n_query or 'at least 1'} queries need {n_shot + (n_query or 1)}"
-                f"{'' if queries is None else ', of the kind that serves for each'}. Lower "
+                f"{'' if queries is None else ' (`queries` fixes which are queries)'}. Lower "
                 "`n_shot` or `n_query`."
             )
         support.append(shots)

@@ -20,7 +20,7 @@ _EQUAL_MEANS = 1e-12  # mean harmonic means that differ by less are tied
 _TEMPERATURE_RANGE = 1e3  # largest factor between a temperature and the spread of the scores
 _SUM_TOLERANCE = 1e-3  # probabilities of a sample sum to 1 within this; softmax in float32 does
 
-Fold = tuple[ArrayLike, ArrayLike]
+ScoredFold = tuple[ArrayLike, ArrayLike]
 
 
 def best_penalty(curves: Sequence[SeenUnseenCurve]) -> float:
@@ -73,7 +73,9 @@ def best_penalty(curves: Sequence[SeenUnseenCurve]) -> float:
     return float(middle if middle > low else high)
 
 
-def best_temperature(folds: Sequence[Fold], *, weights: Sequence[ArrayLike] | None = None) -> float:
+def best_temperature(
+    folds: Sequence[ScoredFold], *, weights: Sequence[ArrayLike] | None = None
+) -> float:
     """Return the temperature T that maximizes the likelihood under softmax(scores / T).
 
     Parameters

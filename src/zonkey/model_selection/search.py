@@ -230,8 +230,8 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 )
             if len(train) + len(test) != len(labels):
                 raise ValueError(
-                    f"`cv` must train on all that is not held out; a fold of {len(train)} and "
-                    f"{len(test)} samples does not make {len(labels)}. Use ClassKFold."
+                    f"Training and test samples of a fold must be all {len(labels)} samples; "
+                    f"got {len(train)} and {len(test)}. Use ClassKFold."
                 )
             if len(np.unique(labels[test])) < 2:
                 warnings.warn(

@@ -25,7 +25,7 @@ STEPS: dict[str, list[Any]] = {
     "whiten__shrinkage": [0.25, 1.0, 4.0, 16.0],
 }
 _BETAS = [0.01, 0.03, 0.1, 0.3, 1.0]
-KERNELS: list[dict[str, list[Any]]] = [
+KERNEL_GRIDS: list[dict[str, list[Any]]] = [
     {"kernel": ["linear"], "beta": _BETAS},
     {"kernel": ["rbf"], "gamma": [0.25, 0.5, 1.0, 2.0, 4.0], "beta": _BETAS},
 ]
@@ -246,9 +246,10 @@ def prototype_transformer() -> FeatureNormalizer:
 
 def open_grids(given: dict[str, Any]) -> list[list[dict[str, list[Any]]]]:
     """Return the grids of kernel and prototypes, without the parameters that the user fixed."""
-    kernels = KERNELS
+    kernels = KERNEL_GRIDS
     if "kernel" in given:
-        kernels = [part for part in KERNELS if given["kernel"] in part["kernel"]] or KERNELS[:1]
+        own = [part for part in KERNEL_GRIDS if given["kernel"] in part["kernel"]]
+        kernels = own or KERNEL_GRIDS[:1]
     left = [
         [{name: v for name, v in part.items() if name.split("__")[0] not in given} for part in grid]
         for grid in (kernels, [PROTOTYPES])

@@ -130,7 +130,7 @@ def draw_bars(values: Mapping[str, Mapping[str, Measurement | None]], label: str
 
 
 def draw_ranking(values: Mapping[str, Measurement], label: str) -> Figure:
-    """Draw one bar per model with its name beside it, for many models."""
+    """Draw one bar per model with its name next to it, for many models."""
     figure, axis = _rows_of(list(values), label)
     spreads = [100 * (value.spread or 0.0) for value in values.values()]
     bars = axis.barh(

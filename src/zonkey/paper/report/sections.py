@@ -30,7 +30,7 @@ from .tables import (
     sensitivity_profiles,
 )
 
-TITLE = "What zonkey measures, beside what the paper prints"
+TITLE = "Measured results next to the figures of the paper"
 _OURS = "BPL"
 _WITH_RIDGES = ("pure-zsl", "ablation")
 _RIDGE_NOTE = Text(
