@@ -83,7 +83,7 @@ def test_samples_set_apart_are_queries_and_never_shots():
 def test_too_few_shots_or_queries_of_the_kind_asked_for_are_refused(n_shot, n_query):
     y = np.repeat(["a", "b"], 5)
     sizes = {"n_way": None, "n_shot": n_shot, "n_query": n_query}
-    with pytest.raises(ValueError, match="of the kind that serves for each"):
+    with pytest.raises(ValueError, match="`queries` fixes which are queries"):
         draw_trial(y, ["a", "b"], **sizes, rng=np.random.default_rng(0), queries=[3, 4, 9])
 
 

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from scipy.linalg import LinAlgWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from sklearn_checks import parametrize_with_sklearn_checks
 from zonkey.peers import zsl
 from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
 
@@ -26,7 +26,7 @@ OFFERED = {
 }
 
 
-@parametrize_with_checks([*DEFAULTS, zsl.SAE(direction="semantic-to-feature")])
+@parametrize_with_sklearn_checks([*DEFAULTS, zsl.SAE(direction="semantic-to-feature")])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
