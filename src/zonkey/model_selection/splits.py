@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils import assert_all_finite, column_or_1d, indexable
 
-Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+TrainTest = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 class ClassKFold(BaseCrossValidator):
@@ -56,7 +56,7 @@ class ClassKFold(BaseCrossValidator):
 
     def split(
         self, X: ArrayLike, y: ArrayLike | None = None, groups: ArrayLike | None = None
-    ) -> Generator[Split, None, None]:
+    ) -> Generator[TrainTest, None, None]:
         """Return an iterator over the training and test indices of each fold.
 
         Parameters
