@@ -131,7 +131,7 @@ def test_a_complete_part_is_taken_as_it_is(get, server, tmp_path):
     assert names_in(tmp_path) == WHOLE
 
 
-@pytest.mark.parametrize("known", [None, sha256(ARCHIVE)])
+@pytest.mark.parametrize("known", [None, sha256(ARCHIVE)], ids=["unknown hash", "known hash"])
 def test_a_part_of_another_version_is_found_and_dropped(get, tmp_path, known):
     (tmp_path / PART[0]).write_bytes(OTHER[:1000])
     assert "must be a complete zip archive; it is not" in refusal_of(get, sha256=known)
