@@ -387,8 +387,8 @@ class ZeroShotClassifier(ProjectionLearner):
         check_classes(labels)
         given = self.prototypes
         known = Prototypes.one_hot(distinct(labels)) if given is None else Prototypes.coerce(given)
-        # Raw samples are needed for synthesis only. A0 is the most expensive sum of a fit. Without
-        # weight on the forward error, only competition reads it, for the objective.
+        # Raw samples are needed for synthesis only, and A0, the most expensive sum, for the forward
+        # error only.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
         options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": self.uses_scatter}
         return Moments.from_arrays(X, labels, known, **options)

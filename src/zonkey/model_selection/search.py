@@ -498,15 +498,13 @@ def _gathered(
         return given if len(given) == len(points) else [getattr(classifier, name), *given]
 
     directions = values("direction")
-    synthesizes = "both" in directions and any(values("synthesis"))
     weighted = "both" in directions and any(weight != 0 for weight in values("forward_weight"))
-    scatter = weighted or "forward" in directions
-    most: Point = {"competition": None, "forward_weight": 0.5 if scatter else 0.0}
-    if synthesizes:
+    forward = 0.5 if weighted or "forward" in directions else 0.0
+    most: Point = {"direction": "both", "competition": None, "forward_weight": forward}
+    most["synthesis"] = None
+    if "both" in directions and any(values("synthesis")):
         counts = [check_count("n_synthetic", n, 1) for n in values("n_synthetic")]
-        most.update(direction="both", synthesis="perturb", n_synthetic=max(counts))
-    else:
-        most.update(direction="both", synthesis=None)
+        most.update(synthesis="perturb", n_synthetic=max(counts))
     return _with_parameters(classifier, most).gather(X, labels)
 
 
