@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_X_y, get_tags
@@ -57,11 +57,6 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def needs_calibration(estimator: Any) -> bool:
-    """Whether the penalty or the temperature is chosen on held-out classes."""
-    return is_auto(estimator.seen_penalty) or is_auto(getattr(estimator, "temperature", None))
-
-
 def check_count(name: str, value: Any, minimum: int) -> int:
     """Return an integer of at least `minimum` as a plain one."""
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
@@ -110,6 +105,15 @@ def check_classes(labels: Array) -> None:
             )
     elif labels.dtype.kind == "f" and bool(np.any(labels != np.floor(to_numpy(labels)))):
         check_classification_targets(labels)
+
+
+class AnyLibraryMixin:
+    """Tells that samples keep their array library and device."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = cast(Any, super()).__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
 
 
 def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool = False) -> Array:

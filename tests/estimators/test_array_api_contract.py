@@ -15,7 +15,7 @@ from zonkey.testing import linear_problem
 ESTIMATORS = [
     ZeroShotClassifier(),
     ZeroShotClassifier(direction="forward"),
-    ZeroShotClassifier(direction="reverse", kernel="rbf", weight_per="class"),
+    ZeroShotClassifier(direction="reverse"),
     FewShotClassifier(n_episodes=1),
     FewShotClassifier(synthesis=None),
     NearestSupport(),

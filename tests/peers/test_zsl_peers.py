@@ -79,7 +79,7 @@ def test_too_few_classes_to_choose_a_penalty_leave_the_old_model_whole(peer):
     model = P.fitted(peer, candidates="all", seen_penalty="auto")
     chosen, expected = model.seen_penalty_, model.decision_function(P.X_new)
     few = np.isin(P.y, P.seen[:3])
-    with refused(ValueError, "at least four classes in y", "got 3", "Pass numbers instead"):
+    with refused(ValueError, "at least four classes in y", "got 3", "Pass a number instead"):
         model.fit(P.X[few], P.y[few])
     assert model.seen_penalty_ == chosen
     assert_array_equal(model.decision_function(P.X_new), expected)

@@ -1,4 +1,4 @@
-"""Choose the penalty of seen classes and the temperature on held-out training classes.
+"""Choose the penalty of seen classes on held-out training classes.
 
 Whole training classes act as unseen ones, and some samples of the other classes are held out too.
 The model then meets both sides of the generalized setting: new samples of seen classes, and
@@ -18,26 +18,23 @@ from sklearn.utils import _safe_indexing, check_random_state
 from ..core.labels import as_labels
 from ..core.prototypes import Prototypes
 from ..core.reservoir import row_priorities
-from ..metrics import best_penalty, best_temperature, seen_unseen_curve
-from ..validation import is_auto
-from .learning import restricted
+from ..metrics import SeenUnseenCurve, best_penalty, seen_unseen_curve
 
 _MOST_FOLDS = 10
 _HELD_OUT = 5  # of a class that stays in training, every fifth sample is held out
 _TOO_FEW = (
-    'seen_penalty="auto" and temperature="auto" hold samples of seen classes out; got one sample '
-    "of nearly every class, which leaves none to learn from. Pass numbers instead."
+    'seen_penalty="auto" holds samples of seen classes out; got one sample of nearly every class, '
+    "which leaves none to learn from. Pass a number instead."
 )
 
 
-def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
-    """Return the `seen_penalty` and `temperature` chosen on held-out classes.
+def calibrate(model: Any, X: Any, y: Any) -> float:
+    """Return the penalty with the best harmonic mean on held-out classes.
 
     Parameters
     ----------
     model : ZeroShotClassifier, peer, or a Pipeline that ends in one
-        Cloned and fitted once per fold, with all steps of a pipeline. A penalty or temperature
-        that is a number stays as it is.
+        Cloned and fitted once per fold, with all steps of a pipeline.
     X, y : array-like
         Training samples and their labels.
     """
@@ -45,40 +42,25 @@ def calibrate(model: Any, X: Any, y: Any) -> dict[str, float]:
     labels = as_labels(y)
     if last.prototypes is None:
         raise ValueError(
-            'seen_penalty="auto" and temperature="auto" need prototypes, because held-out classes '
-            "are known by prototype only; got prototypes=None. Pass prototypes, or numbers."
+            'seen_penalty="auto" needs prototypes, because held-out classes are known by '
+            "prototype only; got prototypes=None. Pass prototypes, or a number."
         )
-    scored = [_scores(model, last, X, labels, *parts) for parts in _folds(last, X, labels)]
-    penalty, temperature = last.seen_penalty, getattr(last, "temperature", 1.0)
-    if is_auto(penalty):
-        penalty = best_penalty(
-            [seen_unseen_curve(truth, S, classes, seen) for S, truth, classes, seen in scored]
-        )
-    if is_auto(temperature):
-        among_unseen = isinstance(last.candidates, str) and last.candidates == "unseen"
-        temperature = best_temperature(
-            [_candidate_scores(fold, penalty, among_unseen) for fold in scored]
-        )
-    return {"seen_penalty": float(penalty), "temperature": float(temperature)}
+    folds = _folds(last, X, labels)
+    return best_penalty([_curve(model, last, X, labels, *parts) for parts in folds])
 
 
 def held_out_setting(last: Any, labels: np.ndarray, *, candidates: str) -> dict[str, Any]:
     """Return the parameters of a classifier in folds that hold out training classes.
 
-    Only classes with training samples are known. There is neither a penalty nor rejection.
+    Only classes with training samples are known, and there is no penalty.
     """
     given = last.prototypes
     known = Prototypes.one_hot(labels) if given is None else Prototypes.coerce(given)
-    setting = {
-        "prototypes": restricted(known, np.unique(labels), getattr(last, "kernel", None)),
+    return {
+        "prototypes": known.subset(np.unique(labels)),
         "candidates": candidates,
         "seen_penalty": 0.0,
-        "seen_prior": None,
-        "temperature": 1.0,
-        "reject_below": None,
     }
-    has = last.get_params(deep=False)
-    return {name: value for name, value in setting.items() if name in has}
 
 
 def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -94,8 +76,8 @@ def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.n
     n_folds = min(max(2, round(n_known / n_unseen)), _MOST_FOLDS, len(classes) // 2)
     if n_folds < 2:
         raise ValueError(
-            'seen_penalty="auto" and temperature="auto" need at least four classes in y, to hold '
-            f"two of them out in turn; got {len(classes)}. Pass numbers instead."
+            'seen_penalty="auto" needs at least four classes in y, to hold two of them out in '
+            f"turn; got {len(classes)}. Pass a number instead."
         )
     given = getattr(last, "random_state", 0)
     seed = check_random_state(given).randint(2**31 - 1)
@@ -116,33 +98,19 @@ def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.n
     return folds
 
 
-def _scores(
+def _curve(
     model: Any, last: Any, X: Any, labels: np.ndarray, train: np.ndarray, test: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return scores of held-out samples, their labels, all classes, and the seen classes."""
+) -> SeenUnseenCurve:
+    """Return the accuracies on held-out samples of seen and of unseen classes, per penalty."""
     fold_model: Any = clone(model)
     classifier = fold_model[-1] if isinstance(model, Pipeline) else fold_model
     classifier.set_params(**held_out_setting(last, labels, candidates="all"))
     if hasattr(classifier, "verbose"):
         classifier.set_params(verbose=0)
     fold_model.fit(_safe_indexing(X, train), labels[train])
-    return (
-        fold_model.decision_function(_safe_indexing(X, test)),
+    return seen_unseen_curve(
         labels[test],
+        fold_model.decision_function(_safe_indexing(X, test)),
         fold_model.classes_,
         np.unique(labels[train]),
     )
-
-
-def _candidate_scores(
-    fold: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], penalty: float, among_unseen: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores and true columns among the candidates of the final model."""
-    S, truth, classes, seen = fold
-    is_seen = np.isin(classes, seen)
-    rows = np.full(len(truth), True)
-    if among_unseen:
-        rows, classes, S = ~np.isin(truth, seen), classes[~is_seen], S[:, ~is_seen]
-    else:
-        S = S - penalty * is_seen
-    return S[rows], np.searchsorted(classes, truth[rows])

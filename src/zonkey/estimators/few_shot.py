@@ -4,44 +4,30 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import fields
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from ..core.frame import BaseClasses
-from ..core.fusion import (
-    posterior_centers,
-    prototype_worth,
-    simulated_variances,
-    worth_of_shots,
-)
 from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind
 from ..core.moments import Moments
-from ..core.projection import WeightPer, directed_projection
 from ..core.prototypes import Prototypes
-from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like, same_place
-from ..linalg.sylvester import Solution
+from ..linalg.arrays import Array, is_device_array, namespace, place_of, same_place, to_numpy
 from ..validation import (
     check_classes,
     check_count,
     check_interval,
-    check_labeled,
     check_option,
-    is_auto,
     validate_labeled,
 )
-from .few_shot_task import EpisodeSettings, Learned, Shots, SupportSet, Task, learn_tasks
+from .few_shot_task import EpisodeSettings, Learned, SupportSet, Task, learn_tasks
 from .learning import (
     ProjectionLearner,
-    SemanticMap,
     check_shared_parameters,
-    mapped_classes,
     require_samples,
-    restricted,
     warn_of_trouble,
 )
-from .scoring import LinearScores
 from .zero_shot import ZeroShotClassifier
 
 # Parameters that mean something else in the zero-shot model of the same novel classes.
@@ -54,8 +40,7 @@ class FewShotClassifier(ProjectionLearner):
     Base classes enter through their moments only: three matrices, gathered once. Each of several
     episodes synthesizes features of the novel classes from the support set and refines the
     projection on base, support and synthesized samples in competition. The projections of the
-    episodes are averaged. A sample is assigned to the class whose projected prototype is nearest,
-    or, with `fusion`, whose center is nearest, to which the shots contribute directly.
+    episodes are averaged. A sample is assigned to the class whose projected prototype is nearest.
 
     Parameters
     ----------
@@ -65,29 +50,6 @@ class FewShotClassifier(ProjectionLearner):
     base : Moments or BaseClasses, default=None
         Moments of the base classes. ``BaseClasses(moments)`` keeps their diagonalization for
         many fits. None: learn from the novel classes only, the paper's "BPL (novel)".
-    fusion : float, "auto" or None, default=None
-        None: the center of a class is its projected prototype, as in the paper. A number n0 >= 0
-        tells how many shots a prototype is worth: the center is (K x mean of the K shots +
-        n0 x projected prototype) / (K + n0). "auto" estimates n0 as the within-class variance
-        divided by the squared error of prototypes: on the shots if some class has two, else on
-        simulated episodes of the base classes, which otherwise count as one more class. If the
-        features were trained on the base classes, these episodes underestimate n0; use
-        `worth_of_prototypes` on validation classes instead. With ``synthesis=None`` shots act
-        through `fusion` only. `fusion` requires base classes.
-    forward_weight : float, default=0.5
-        Share in [0, 1] of the error from features to semantics.
-    weight_per : {"sample", "class"}, default="sample"
-        Whether each sample or each class of the base gets equal weight.
-    kernel : {"linear", "rbf", "poly", "arccos", "precomputed"} or None, default=None
-        Kernel that compares prototypes, see `ZeroShotClassifier`; learned from base classes.
-    gamma : float, default=1.0
-        Width of the kernel.
-    degree : int, default=3
-        Degree of ``kernel="poly"``.
-    coef0 : float, default=1.0
-        Constant of ``kernel="poly"``.
-    prototype_transformer : transformer, default=None
-        Transformer applied to prototypes first, fitted on those of the base classes.
     synthesis : {"support", "base"} or None, default="support"
         Synthesize features from the support set by Eq. 19 (generate1), which is SFSP1, from
         samples of base classes by Eq. 1 (generate), which is SFSP2, or not at all.
@@ -118,15 +80,6 @@ class FewShotClassifier(ProjectionLearner):
         Classes that `predict` chooses from.
     seen_penalty : float, default=0.0
         Number subtracted from the scores of base classes.
-    seen_prior : float, default=None
-        Probability in (0, 1) that a sample belongs to a base class, if known.
-    temperature : float, default=1.0
-        Positive divisor of the scores before the softmax.
-    reject_below : float, default=None
-        `predict` returns `reject_label` if the highest probability is below this number in
-        [0, 1].
-    reject_label : label, default=None
-        Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
     tie_tol : float, default=0.001
         Relative difference below which two losses count as tied.
     max_iter : int, default=None
@@ -143,8 +96,6 @@ class FewShotClassifier(ProjectionLearner):
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
         Mean projection W of the episodes.
-    fusion_ : float or None
-        Number of shots that a prototype counts for.
     classes_ : ndarray of shape (n_candidates,)
         The candidates.
     novel_classes_ : ndarray
@@ -154,11 +105,9 @@ class FewShotClassifier(ProjectionLearner):
     unseen_classes_ : ndarray
         All other classes.
     prototypes_ : Prototypes
-        Prototypes of all classes, before `prototype_transformer` and `kernel`.
+        Prototypes of all classes.
     seen_penalty_ : float
         Penalty in use.
-    temperature_ : float
-        Temperature in use.
     n_iter_ : int
         Number of steps of all episodes.
     n_features_in_ : int
@@ -191,14 +140,6 @@ class FewShotClassifier(ProjectionLearner):
         prototypes: Any = None,
         *,
         base: Moments | BaseClasses | None = None,
-        fusion: Any = None,
-        forward_weight: float = 0.5,
-        weight_per: str = "sample",
-        kernel: str | None = None,
-        gamma: float = 1.0,
-        degree: int = 3,
-        coef0: float = 1.0,
-        prototype_transformer: Any = None,
         synthesis: str | None = "support",
         competition: str | None = "second-best",
         rho: float = 0.5,
@@ -212,10 +153,6 @@ class FewShotClassifier(ProjectionLearner):
         n_episodes: int = 10,
         candidates: Any = "novel",
         seen_penalty: float = 0.0,
-        seen_prior: float | None = None,
-        temperature: float = 1.0,
-        reject_below: float | None = None,
-        reject_label: Any = None,
         tie_tol: float = 1e-3,
         max_iter: int | None = None,
         tol: float = 1e-4,
@@ -224,14 +161,6 @@ class FewShotClassifier(ProjectionLearner):
     ) -> None:
         self.prototypes = prototypes
         self.base = base
-        self.fusion = fusion
-        self.forward_weight = forward_weight
-        self.weight_per = weight_per
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.prototype_transformer = prototype_transformer
         self.synthesis = synthesis
         self.competition = competition
         self.rho = rho
@@ -245,10 +174,6 @@ class FewShotClassifier(ProjectionLearner):
         self.n_episodes = n_episodes
         self.candidates = candidates
         self.seen_penalty = seen_penalty
-        self.seen_prior = seen_prior
-        self.temperature = temperature
-        self.reject_below = reject_below
-        self.reject_label = reject_label
         self.tie_tol = tie_tol
         self.max_iter = max_iter
         self.tol = tol
@@ -326,72 +251,30 @@ class FewShotClassifier(ProjectionLearner):
     def _support_set(
         self, X: Array, codes: Array, labels: np.ndarray, given: Any, base: BaseClasses | None
     ) -> SupportSet:
-        """Return a support set with mapped prototypes."""
+        """Return a support set with the prototypes of its classes."""
         known = _joined_prototypes(given, base, labels)
         if base is not None:
             _require_disjoint(base, labels)
-        semantics, base = self._lifted(known, labels, base)
-        Y_u = semantics.coordinates(known.subset(labels).matrix).astype(np.float64)
-        return SupportSet(X, codes, labels, known, semantics, Y_u, base)
+        Y_u = known.subset(labels).matrix.astype(np.float64)
+        return SupportSet(X, codes, labels, known, Y_u, base)
 
     def _settle(self, support: SupportSet, learned: Learned) -> Self:
         """Set the fitted attributes."""
-        X, codes, base = support.X, support.codes, support.base
-        shots = Shots.of(X, codes, support.labels)
-        prior = placed_like(support.Y_u, X) @ namespace(X).matrix_transpose(learned.W)
-        self.fusion_ = self._worth(shots, shots.variance(X, codes), prior, base)
-        self._shots = shots if base is None else shots.joined(base.moments)
-        self._semantics, self.n_iter_ = support.semantics, learned.n_iter
+        X, base = support.X, support.base
+        self.n_iter_ = learned.n_iter
         self.novel_classes_ = placed_labels(support.labels, X)
         self.projection_ = namespace(X).astype(learned.W, X.dtype, copy=False)
-        self.seen_penalty_, self.temperature_ = float(self.seen_penalty), float(self.temperature)
+        self.seen_penalty_ = float(self.seen_penalty)
         seen = support.labels[:0] if base is None else base.moments.seen_labels
         self._set_known(support.known, seen, like=X)
         return self
 
-    def worth_of_prototypes(self, X: Any, y: Any) -> float:
-        """Estimate how many shots a prototype is worth on validation classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples of classes that are neither base nor test classes, at least two of some class.
-        y : array-like of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        float
-            A value for `fusion`.
-        """
-        base = _as_base(self.base)
-        if base is None:
-            raise ValueError(
-                "The worth of prototypes is that of a projection learned from base classes; got "
-                "base=None. Pass their moments."
-            )
-        self._check_parameters()
-        X, y = check_labeled(self, X, y)
-        _require_samples_like(base, X)
-        novel, codes = encoded(y, X)
-        support = self._support_set(X, codes, novel, self.prototypes, base)
-        W = self._base_projection(support.base).value
-        prior = placed_like(support.Y_u, W) @ namespace(W).matrix_transpose(W)
-        shots = Shots.of(X, codes, novel)
-        worth = prototype_worth(prior, shots.means, shots.counts, shots.variance(X, codes))
-        if np.isnan(worth):
-            raise ValueError(
-                "The worth of prototypes is relative to how samples of a class differ; got one "
-                f"sample of each of {len(novel)} classes. Pass several of some class."
-            )
-        return worth
-
     def zero_shot(self, classes: Any, *, random_state: Any = None) -> ZeroShotClassifier:
         """Return a zero-shot classifier of novel classes with the parameters of this model.
 
-        It is fitted on the base classes with the same weights and candidates. Features are
-        synthesized from base samples, with the default `n_synthetic` of `ZeroShotClassifier`,
-        because here `n_synthetic` counts per shot.
+        It is fitted on the base classes, with the same candidates. Features are synthesized from
+        base samples, with the default `n_synthetic` of `ZeroShotClassifier`, because here
+        `n_synthetic` counts per shot.
 
         Parameters
         ----------
@@ -417,100 +300,38 @@ class FewShotClassifier(ProjectionLearner):
         parameters = {n: v for n, v in self.get_params(deep=False).items() if n in shared}
         taking_part = np.concatenate([base.prototypes.labels, labels])
         return ZeroShotClassifier(
-            restricted(known, taking_part, self.kernel),
+            known.subset(taking_part),
             synthesis=None if self.synthesis is None else "perturb",
             candidates="unseen" if str(self.candidates) == "novel" else self.candidates,
             random_state=random_state,
             **parameters,
         ).fit_moments(base)
 
-    def _lifted(
-        self, known: Prototypes, novel: np.ndarray, base: BaseClasses | None
-    ) -> tuple[SemanticMap, BaseClasses | None]:
-        """Return the map of prototypes, and the base classes under mapped prototypes."""
-        if base is None:
-            return SemanticMap.of(self, known, novel), None
-        plain = (None, None, base.per)
-        if (self.kernel, self.prototype_transformer, self.weight_per) == plain:
-            return SemanticMap(None, None, None), base
-        # The columns of a precomputed kernel depend on the known classes.
-        columns = known.labels if self.kernel == "precomputed" else None
-        return mapped_classes(self, known, base, classes=base.prototypes, key=columns)
-
     def _projections(self, supports: list[SupportSet], seeds: list[int]) -> list[Learned]:
         """Return what is learned from each support set, and warn of trouble."""
-        if self.fusion is not None and self.synthesis is None:
-            initial = [self._base_projection(support.base) for support in supports]
-            learned = [Learned(one.value, 0, np.empty(0), {one.status}) for one in initial]
-        else:
-            tasks = [Task.of(support) for support in supports]
-            values = {field.name: getattr(self, field.name) for field in fields(EpisodeSettings)}
-            settings = EpisodeSettings(**{**values, "mu": self._mu()})
-            learned = learn_tasks(settings, tasks, seeds)
+        tasks = [Task.of(support) for support in supports]
+        values = {field.name: getattr(self, field.name) for field in fields(EpisodeSettings)}
+        settings = EpisodeSettings(**{**values, "mu": self._mu()})
+        learned = learn_tasks(settings, tasks, seeds)
         # In the order of their definition, so that the warning is always the same.
         statuses = {status for one in learned for status in one.statuses}
         mu = np.concatenate([np.empty(0), *(one.mu for one in learned)])
         warn_of_trouble(statuses, mu, beta=self.beta, mu=self._mu())
         return learned
 
-    def _base_projection(self, base: BaseClasses | None) -> Solution:
-        """Return W of the base classes alone, the prior of the class centers."""
-        assert base is not None  # checked by `_checked_base`
-        key = ("projection", self.beta, self.forward_weight)
-        return base.remembered(
-            key,
-            lambda: directed_projection(base.equations, self.beta, self.forward_weight),
-        )
-
-    def _worth(
-        self, shots: Shots, variance: float, prior: Array, base: BaseClasses | None
-    ) -> float | None:
-        """Return n0, the number of shots that a prototype counts for."""
-        if self.fusion is None or not is_auto(self.fusion):
-            return self.fusion
-        assert base is not None
-        per = cast(WeightPer, self.weight_per)
-        settings: dict[str, Any] = {"beta": self.beta, "forward": self.forward_weight, "per": per}
-        key = ("worth", *settings.values())
-        of_base = base.remembered(key, lambda: simulated_variances(base.moments, **settings))
-        worth = worth_of_shots(prior, shots.means, shots.counts, variance, of_base)
-        if np.isnan(worth):
-            raise ValueError(
-                'fusion="auto" measures how samples of a class differ; got one sample per class, '
-                "in the support set and in the base, or a single base class. Pass a number."
-            )
-        return worth
-
-    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        if self.fusion_ is None:
-            return super()._linear_scores(known, dtype)
-        prior = namespace(self.projection_).astype(self.project(known), dtype, copy=False)
-        means, counts = self._shots.aligned(known.labels, dtype)
-        return LinearScores.of_distances(posterior_centers(prior, means, counts, self.fusion_))
-
     def _named_candidates(
         self,
         known: Prototypes,
-        seen: np.ndarray,
+        seen: np.ndarray,  # noqa: ARG002
         one_hot: bool,  # noqa: ARG002
     ) -> dict[str, np.ndarray]:
-        return {"novel": np.setdiff1d(self._shots.labels, seen), "all": known.labels}
+        return {"novel": known.subset(to_numpy(self.novel_classes_)).labels, "all": known.labels}
 
     def _checked_base(self, base: BaseClasses | None, X: Array) -> BaseClasses | None:
         if base is not None:
             _require_samples_like(base, X)
-            if is_auto(self.fusion) and is_device_array(X):
-                raise ValueError(
-                    'fusion="auto" is measured on the host; got samples in '
-                    f"{place_of(X)}. Pass a number, such as `worth_of_prototypes` gives."
-                )
             if self.synthesis == "base":
                 require_samples(base, 'synthesis="support"')
-        elif self.fusion is not None:
-            raise ValueError(
-                "`fusion` requires base classes, which the projection is learned from; "
-                f"got fusion={self.fusion!r} and base=None. Pass the moments of base classes."
-            )
         elif self.synthesis == "base":
             raise ValueError(
                 'synthesis="base" takes samples of base classes, but base=None. Pass the '
@@ -527,8 +348,6 @@ class FewShotClassifier(ProjectionLearner):
         check_option("synthesis", self.synthesis, ("support", "base", None))
         check_option("competition", self.competition, ("second-best", "assigned", None))
         check_shared_parameters(self, may_be_auto=False)
-        if self.fusion is not None:
-            check_interval("fusion", self.fusion, 0, or_auto=True)
         check_interval("noise", self.noise, 0)
         check_interval("solver_tol", self.solver_tol, 0)
         check_count("n_episodes", self.n_episodes, 1)

@@ -17,21 +17,17 @@ import numpy as np
 from ..core.algorithm1 import Course, Rule, learn
 from ..core.episodes import Episodes
 from ..core.frame import BaseClasses, Frame, frame_without_base
-from ..core.fusion import within_class_variance
-from ..core.moments import Moments, class_sums
-from ..core.projection import NormalEquations, directed_projection
+from ..core.projection import NormalEquations, bidirectional_projection
 from ..core.prototypes import Prototypes
 from ..core.synthesis import Synthesized, synthesize, synthesize_from_support
 from ..linalg.arrays import (
     Array,
     available_cores,
-    counts_by_code,
     is_device_array,
     namespace,
     placed_like,
 )
 from ..linalg.sylvester import Status
-from .learning import SemanticMap
 
 # Numbers in the arrays of all episodes learned at a time: 512 MB on the host, 16 GB on a device.
 _ON_HOST, _ON_DEVICE = 2**26, 2**31
@@ -44,15 +40,13 @@ class SupportSet:
 
     `X` (N_u x d) and `codes` (N_u), the position in `labels` of each sample, are on the device of
     the samples. `labels` (q) are the novel classes in sorted order, `known` the prototypes of all
-    classes. `Y_u` (q x k) are the novel prototypes mapped by `semantics`, `base` the base classes
-    under it.
+    classes, and `Y_u` (q x k) those of the novel ones.
     """
 
     X: Array
     codes: Array
     labels: np.ndarray
     known: Prototypes
-    semantics: SemanticMap
     Y_u: np.ndarray
     base: BaseClasses | None
 
@@ -98,51 +92,6 @@ class Task:
         return placed_like(M, self.X_u)
 
 
-@dataclass(frozen=True, eq=False)
-class Shots:
-    """Mean (m x d) and number (m) of the samples per class, in sorted order of the labels."""
-
-    labels: np.ndarray
-    means: Array
-    counts: np.ndarray
-
-    @classmethod
-    def of(cls, X: Array, codes: Array, labels: np.ndarray) -> Shots:
-        """Compute them from samples and their positions in the sorted `labels`."""
-        counts = counts_by_code(codes, len(labels))
-        xp = namespace(X)
-        sums = class_sums(xp.astype(X, xp.float64, copy=False), codes, len(labels))
-        return cls(labels, sums / placed_like(counts.astype(np.float64), sums)[:, None], counts)
-
-    def joined(self, moments: Moments) -> Shots:
-        """Return these and the classes of `moments`."""
-        rows = np.flatnonzero(moments.counts)
-        labels = np.concatenate([self.labels, moments.prototypes.labels[rows]])
-        counts = np.concatenate([self.counts, moments.counts[rows]])
-        xp = namespace(self.means)
-        sums = xp.take(moments.class_sums, placed_like(rows, self.means), axis=0)
-        of_moments = sums / placed_like(moments.counts[rows].astype(np.float64), sums)[:, None]
-        order = np.argsort(labels, kind="stable")
-        means = xp.concat([self.means, of_moments], axis=0)
-        means = xp.take(means, placed_like(order, means), axis=0)
-        return Shots(labels[order], means, counts[order])
-
-    def variance(self, X: Array, codes: Array) -> float:
-        """Return the variance of samples around the mean of their class."""
-        xp = namespace(X)
-        apart = xp.astype(X, xp.float64, copy=False) - xp.take(self.means, codes, axis=0)
-        return within_class_variance(float(xp.sum(apart * apart)), self.counts)
-
-    def aligned(self, labels: np.ndarray, dtype: Any) -> tuple[Array, np.ndarray]:
-        """Return means and counts of these classes; zero for a class without a sample."""
-        rows = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
-        known = self.labels[rows] == labels
-        xp = namespace(self.means)
-        means = xp.take(self.means, placed_like(rows, self.means), axis=0)
-        means = xp.where(placed_like(known, means)[:, None], means, xp.zeros_like(means))
-        return xp.astype(means, dtype), np.where(known, self.counts[rows], 0)
-
-
 def spread_of(Y: np.ndarray) -> float:
     """Return the root mean squared distance of prototypes from their mean.
 
@@ -169,7 +118,6 @@ class EpisodeSettings:
     noise: float
     scaling: str | None
     n_episodes: int
-    forward_weight: float
     tie_tol: float
     max_iter: int | None
     tol: float
@@ -237,7 +185,7 @@ def _learn_together(
     settings: EpisodeSettings, tasks: list[Task], seeds: list[int]
 ) -> list[Learned]:
     first = tasks[0]
-    initial = directed_projection(first.initial_equations(), settings.beta, settings.forward_weight)
+    initial = bidirectional_projection(first.initial_equations(), settings.beta)
     at_once = max(1, _budget(first) // (settings.size(first) * len(tasks)))
     numbers = range(settings.n_distinct)
     courses = [
@@ -283,7 +231,6 @@ def _course(
         tie_tol=settings.tie_tol,
         rule=settings.competition,
         solver_tol=settings.solver_tol,
-        forward=settings.forward_weight,
     )
     return learn(
         episodes,

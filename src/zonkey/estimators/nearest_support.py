@@ -18,11 +18,11 @@ from ..linalg.arrays import (
     placed_like,
     squared_distances,
 )
-from ..validation import check_classes, check_option, validate_labeled
+from ..validation import AnyLibraryMixin, check_classes, check_option, validate_labeled
 from .scoring import ScoresMixin
 
 
-class NearestSupport(ScoresMixin, BaseEstimator):
+class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
     """Nearest-neighbor baseline of few-shot learning, without prototypes.
 
     A sample is assigned to the class of the nearest support sample, or of the nearest class mean.
@@ -91,11 +91,6 @@ class NearestSupport(ScoresMixin, BaseEstimator):
         codes = placed_like(self.reference_codes_, X)
         distances = squared_distances(X, references)
         yield -_nearest_of_class(distances, codes, self.classes_.shape[0])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        return tags
 
 
 def _class_means(X: Array, codes: Array, n_classes: int) -> Array:

@@ -13,7 +13,11 @@ from ..core.entropy import EntropyObjective, minimize_entropy
 from ..core.frame import BaseClasses, Frame
 from ..core.labels import as_labels, distinct
 from ..core.moments import Moments
-from ..core.projection import directed_projection
+from ..core.projection import (
+    bidirectional_projection,
+    forward_projection,
+    reverse_projection,
+)
 from ..core.prototypes import Prototypes
 from ..core.synthesis import Synthesized, perturbed, raw_material
 from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
@@ -21,7 +25,7 @@ from ..validation import (
     check_classes,
     check_labeled,
     check_option,
-    needs_calibration,
+    is_auto,
     validate_labeled,
     validate_samples,
 )
@@ -29,14 +33,17 @@ from .calibration import calibrate
 from .learning import (
     ProjectionLearner,
     check_shared_parameters,
-    mapped_classes,
     moments_of,
     require_samples,
     warn_of_trouble,
 )
 from .scoring import LinearScores
 
-_DIRECTIONS = ("both", "forward", "reverse")
+_PROJECTIONS = {
+    "both": bidirectional_projection,
+    "forward": forward_projection,
+    "reverse": reverse_projection,
+}
 _RESERVE = 64  # raw samples kept per class, so that the perturbed ones vary between classes
 
 
@@ -59,30 +66,6 @@ class ZeroShotClassifier(ProjectionLearner):
         Errors that W minimizes: both (BPL), from features to semantics (FPL, which compares
         in the semantic space), or from semantics to features (RPL). Only "both" uses
         synthesis and competition, as in the paper.
-    forward_weight : float, default=0.5
-        Share in [0, 1] of the error from features to semantics for ``direction="both"``.
-        0.5 is the paper's BPL. 0 gives the W of RPL, or, with ``weight_per="class"``, the
-        regression of class means on prototypes. 1 gives the W of FPL, but samples are still
-        compared in the feature space.
-    weight_per : {"sample", "class"}, default="sample"
-        Whether each sample, as in the paper, or each class gets equal weight. "class" suits
-        seen classes of very different sizes. `alpha` and `beta` are relative to the number
-        of samples or of classes accordingly.
-    kernel : {"linear", "rbf", "poly", "arccos", "precomputed"} or None, default=None
-        Kernel that compares prototypes. They are lifted exactly to the span of the seen
-        classes in its feature space; `projection_` and `embed` then use these coordinates.
-        "precomputed": prototypes are rows of a kernel matrix over all classes, in sorted
-        order of the labels. None: no kernel.
-    gamma : float, default=1.0
-        Nonnegative width of the kernel, in units of 1 / (median squared distance of seen
-        prototypes) for "rbf" and of 1 / (their mean squared length) for "poly".
-    degree : int, default=3
-        Degree of ``kernel="poly"``, ``(gamma y'z + coef0)^degree``.
-    coef0 : float, default=1.0
-        Constant of ``kernel="poly"``.
-    prototype_transformer : transformer, default=None
-        Transformer applied to prototypes first, fitted on those of the seen classes. Example:
-        ``FeatureNormalizer(power=0.5, center=True)``.
     synthesis : {"perturb"} or None, default="perturb"
         Synthesize features of unseen classes by perturbation (SFSP), or not at all (BPL0).
     competition : {"second-best", "assigned", "entropy"} or None, default="second-best"
@@ -115,18 +98,6 @@ class ZeroShotClassifier(ProjectionLearner):
         classification. "auto" maximizes the harmonic mean on training classes and samples that
         are held out. If a preprocessing step learns from labels, let `ZeroShotSearchCV`
         calibrate the whole pipeline instead.
-    seen_prior : float, default=None
-        Probability in (0, 1) that a sample belongs to a seen class, if known. Adds
-        `temperature` times the log odds to the scores of seen classes, so the temperature must
-        be fitted to the scores. ``seen_penalty="auto"`` assumes even odds.
-    temperature : float or "auto", default=1.0
-        Positive divisor of the scores before the softmax. "auto" maximizes the likelihood on
-        held-out classes.
-    reject_below : float, default=None
-        `predict` returns `reject_label` if the highest probability is below this number in
-        [0, 1].
-    reject_label : label, default=None
-        Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
     tie_tol : float, default=0.001
         Relative difference below which two losses count as tied.
     max_iter : int, default=None
@@ -152,11 +123,9 @@ class ZeroShotClassifier(ProjectionLearner):
     unseen_classes_ : ndarray
         Labels with a prototype and no training sample.
     prototypes_ : Prototypes
-        Prototypes of all classes, before `prototype_transformer` and `kernel`.
+        Prototypes of all classes.
     seen_penalty_ : float
         Penalty in use: the parameter, or the number chosen on held-out classes.
-    temperature_ : float
-        Temperature in use: the parameter, or the number chosen on held-out classes.
     is_transductive_ : bool
         Whether unlabeled samples took part in training (`fit_transductive`).
     objective_ : ndarray of shape (n_iter_ + 1,)
@@ -201,13 +170,6 @@ class ZeroShotClassifier(ProjectionLearner):
         prototypes: Any = None,
         *,
         direction: str = "both",
-        forward_weight: float = 0.5,
-        weight_per: str = "sample",
-        kernel: str | None = None,
-        gamma: float = 1.0,
-        degree: int = 3,
-        coef0: float = 1.0,
-        prototype_transformer: Any = None,
         synthesis: str | None = "perturb",
         competition: str | None = "second-best",
         rho: float = 0.5,
@@ -220,10 +182,6 @@ class ZeroShotClassifier(ProjectionLearner):
         scaling: str | None = "squared-norm",
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
-        seen_prior: float | None = None,
-        temperature: Any = 1.0,
-        reject_below: float | None = None,
-        reject_label: Any = None,
         tie_tol: float = 1e-3,
         max_iter: int | None = None,
         tol: float = 1e-4,
@@ -232,13 +190,6 @@ class ZeroShotClassifier(ProjectionLearner):
     ) -> None:
         self.prototypes = prototypes
         self.direction = direction
-        self.forward_weight = forward_weight
-        self.weight_per = weight_per
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.prototype_transformer = prototype_transformer
         self.synthesis = synthesis
         self.competition = competition
         self.rho = rho
@@ -251,10 +202,6 @@ class ZeroShotClassifier(ProjectionLearner):
         self.scaling = scaling
         self.candidates = candidates
         self.seen_penalty = seen_penalty
-        self.seen_prior = seen_prior
-        self.temperature = temperature
-        self.reject_below = reject_below
-        self.reject_label = reject_label
         self.tie_tol = tie_tol
         self.max_iter = max_iter
         self.tol = tol
@@ -276,8 +223,8 @@ class ZeroShotClassifier(ProjectionLearner):
         ZeroShotClassifier
             The fitted estimator.
         """
-        X, moments, calibration = self._prepared(X, y)
-        return self._learn(moments.prototypes, moments, calibration, X.dtype)
+        X, moments, penalty = self._prepared(X, y)
+        return self._learn(moments.prototypes, moments, penalty, X.dtype)
 
     def fit_transductive(self, X: Any, y: Any, X_unlabeled: Any) -> Self:
         """Learn also from unlabeled samples of unseen classes.
@@ -306,12 +253,12 @@ class ZeroShotClassifier(ProjectionLearner):
                 'direction="both", a synthesis, and another competition than "assigned"; got '
                 f"{self.direction!r}, {self.synthesis!r} and {self.competition!r}. Use fit(X, y)."
             )
-        if needs_calibration(self):
+        if is_auto(self.seen_penalty):
             raise ValueError(
-                'seen_penalty="auto" and temperature="auto" are chosen for models that never saw '
-                "the samples they are asked about; got one that learns from them. Pass numbers."
+                'seen_penalty="auto" is chosen for models that never saw the samples they are '
+                "asked about; got one that learns from them. Pass a number."
             )
-        X, moments, calibration = self._prepared(X, y)
+        X, moments, penalty = self._prepared(X, y)
         if not len(moments.unseen_labels):
             raise ValueError(
                 "Unlabeled samples are of unseen classes, and there is none: each of the "
@@ -319,7 +266,7 @@ class ZeroShotClassifier(ProjectionLearner):
             )
         X_unlabeled = placed_like(validate_samples(self, X_unlabeled, reset=False), X)
         known = moments.prototypes
-        return self._learn(known, moments, calibration, X.dtype, unlabeled=X_unlabeled)
+        return self._learn(known, moments, penalty, X.dtype, unlabeled=X_unlabeled)
 
     def fit_moments(self, moments: Moments | BaseClasses) -> Self:
         """Learn the projection from moments instead of raw samples.
@@ -350,7 +297,7 @@ class ZeroShotClassifier(ProjectionLearner):
         vars(self).pop("feature_names_in_", None)  # of an earlier fit; moments have no names
         self.n_features_in_ = gathered.n_features
         dtype = gathered.class_sums.dtype
-        return self._learn(known, moments, self._calibrated(None, None), dtype)
+        return self._learn(known, moments, self._penalty_for(None, None), dtype)
 
     def gather(self, X: Any, y: Any) -> Moments:
         """Return the moments that `fit` learns from, without changing the estimator.
@@ -372,14 +319,14 @@ class ZeroShotClassifier(ProjectionLearner):
 
     @property
     def uses_scatter(self) -> bool:
-        """Whether a fit needs A0, the scatter of the features: the forward error has weight."""
-        return self._forward() > 0
+        """Whether a fit needs A0, the scatter of the features: for the forward error."""
+        return self.direction != "reverse"
 
-    def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, dict[str, float]]:
+    def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, float]:
         self._check_parameters()
         X, y = validate_labeled(self, X, y)
         moments = self._gather(X, y)
-        return X, moments, self._calibrated(X, y)
+        return X, moments, self._penalty_for(X, y)
 
     def _gather(self, X: Array, y: Array) -> Moments:
         # scikit-learn rejects integers in an object array.
@@ -393,27 +340,27 @@ class ZeroShotClassifier(ProjectionLearner):
         options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": self.uses_scatter}
         return Moments.from_arrays(X, labels, known, **options)
 
-    def _calibrated(self, X: Any, y: Any) -> dict[str, float]:
-        """Return penalty and temperature, chosen on held-out classes if "auto"."""
-        if needs_calibration(self):
-            if X is None:
-                raise ValueError(
-                    'seen_penalty="auto" and temperature="auto" are chosen on held-out samples, '
-                    "which moments do not keep. Use fit(X, y), or pass numbers."
-                )
-            if is_device_array(X):
-                raise ValueError(
-                    'seen_penalty="auto" and temperature="auto" are chosen on the host; got '
-                    f"samples in {place_of(X)}. Fit on NumPy arrays, or pass numbers."
-                )
-            return calibrate(self, X, y)
-        return {"seen_penalty": float(self.seen_penalty), "temperature": float(self.temperature)}
+    def _penalty_for(self, X: Any, y: Any) -> float:
+        """Return the penalty of seen classes, chosen on held-out classes if "auto"."""
+        if not is_auto(self.seen_penalty):
+            return float(self.seen_penalty)
+        if X is None:
+            raise ValueError(
+                'seen_penalty="auto" is chosen on held-out samples, which moments do not keep. '
+                "Use fit(X, y), or pass a number."
+            )
+        if is_device_array(X):
+            raise ValueError(
+                f'seen_penalty="auto" is chosen on the host; got samples in {place_of(X)}. '
+                "Fit on NumPy arrays, or pass a number."
+            )
+        return calibrate(self, X, y)
 
     def _learn(
         self,
         known: Prototypes,
         source: Moments | BaseClasses,
-        calibration: dict[str, float],
+        penalty: float,
         dtype: Any,
         *,
         unlabeled: Array | None = None,
@@ -421,14 +368,12 @@ class ZeroShotClassifier(ProjectionLearner):
         moments = moments_of(source)
         seen = moments.seen_labels
         self._candidate_labels(known, seen)  # fails early
-        semantics, base = mapped_classes(
-            self, known, source, classes=known, key=[known.labels, known.matrix]
-        )
+        base = _under(known, source)
         competes = self._synthesizes() and len(base.moments.unseen_labels)
         # A single equation has a cheaper solver than the decomposition that several share.
         several = competes or isinstance(source, BaseClasses)
         frame = base.frame(_unseen(base), rotate=bool(self.uses_scatter and several))
-        initial = directed_projection(frame.equations, self.beta, self._forward())
+        initial = _PROJECTIONS[self.direction](frame.equations, self.beta)
         none = np.empty(0)
         course = Course(initial.value, none, none, [], set(), converged=True)
         if competes:
@@ -437,10 +382,8 @@ class ZeroShotClassifier(ProjectionLearner):
         warn_of_trouble(
             {initial.status, *course.statuses}, course.mu.tolist(), beta=self.beta, mu=self._mu()
         )
-        self._semantics = semantics
         self._in_semantic_space = self.direction == "forward"
-        self.seen_penalty_ = calibration["seen_penalty"]
-        self.temperature_ = calibration["temperature"]
+        self.seen_penalty_ = penalty
         self.projection_ = namespace(W).astype(W, dtype, copy=False)
         self.n_iter_ = len(course.changes)
         self.objective_ = placed_like(np.asarray(course.objective, np.float64), W)
@@ -480,7 +423,6 @@ class ZeroShotClassifier(ProjectionLearner):
             beta=self.beta,
             tie_tol=self.tie_tol,
             rule=cast(Rule, self.competition),
-            forward=self._forward(),
         )
         return learn(competition, W, alpha=self.alpha, mu=self._mu(), **options)
 
@@ -502,9 +444,8 @@ class ZeroShotClassifier(ProjectionLearner):
             features = namespace(W).astype(drawn.features, W.dtype)
             return replace(drawn, features=frame.features(features))
 
-        key = ("raw", seed, self.uses_scatter, *settings.values())
         placed = (frame.placed(frame.semantics(Y)) for Y in (Y_u, Y_s))
-        drawn = base.remembered(key, raw)
+        drawn = base.remembered((seed, *settings.values()), raw)
         return perturbed(drawn, W, *placed, rho=self.rho, scaling=self.scaling)
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
@@ -513,30 +454,32 @@ class ZeroShotClassifier(ProjectionLearner):
         W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
         return LinearScores.of_distances(self._placed_coordinates(known, dtype), W)
 
-    def _forward(self) -> float:
-        """Return the share of the forward error, which `direction` may fix."""
-        return {"forward": 1.0, "reverse": 0.0}.get(self.direction, self.forward_weight)
-
     def _synthesizes(self) -> bool:
         return self.direction == "both" and self.synthesis is not None
 
     def _check_parameters(self) -> None:
-        check_option("direction", self.direction, _DIRECTIONS)
+        check_option("direction", self.direction, tuple(_PROJECTIONS))
         check_option("synthesis", self.synthesis, ("perturb", None))
         check_option("competition", self.competition, ("second-best", "assigned", "entropy", None))
         check_option("synthetic_per", self.synthetic_per, ("class", "neighbor"))
         check_shared_parameters(self, may_be_auto=True)
-        if self.competition == "entropy" and self._synthesizes() and self.forward_weight != 0.5:
-            raise ValueError(
-                'competition="entropy" weighs both errors equally; got '
-                f"forward_weight={self.forward_weight}. Use 0.5, or another competition."
-            )
 
 
 def _print_step(step: int, objective: float, change: float) -> None:
     print(  # noqa: T201
         f"[zonkey] step {step}: objective {objective:.6g}, relative change of W {change:.2e}"
     )
+
+
+def _under(known: Prototypes, source: Moments | BaseClasses) -> BaseClasses:
+    """Return the seen classes under these prototypes; a decomposition of A0 is reused."""
+    moments = moments_of(source)
+    twin = source if isinstance(source, BaseClasses) else None
+    if known is not moments.prototypes and known != moments.prototypes:
+        moments = moments.with_prototypes(known)
+    elif twin is not None:
+        return twin
+    return BaseClasses(moments, twin=twin)
 
 
 def _unseen(base: BaseClasses) -> np.ndarray:

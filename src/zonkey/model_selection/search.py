@@ -24,7 +24,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, indexable
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.frame import BaseClasses
@@ -35,7 +34,7 @@ from ..estimators.calibration import calibrate, held_out_setting
 from ..estimators.scoring import NearestPrototypeMixin
 from ..linalg.arrays import is_device_array, place_of
 from ..metrics import per_class_accuracy
-from ..validation import check_count, needs_calibration
+from ..validation import check_count, is_auto
 from .splits import ClassKFold
 
 Point = dict[str, Any]
@@ -43,7 +42,7 @@ Fold = tuple[np.ndarray, np.ndarray]
 
 # Decided by the folds: the held-out classes are the candidates, none of them is seen, and the
 # estimator's own prototypes describe them.
-_FIXED = ("prototypes", "candidates", "seen_penalty", "seen_prior", "temperature", "reject_below")
+_FIXED = ("prototypes", "candidates", "seen_penalty")
 
 
 class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -57,8 +56,8 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ----------
     estimator : ZeroShotClassifier, peer, or Pipeline that ends in one
         Estimator with the parameters that are not in the grid. Steps before the classifier are
-        refitted in every fold, without the held-out classes. If `seen_penalty` or `temperature`
-        is "auto", it is chosen for the best point, on folds of the whole pipeline.
+        refitted in every fold, without the held-out classes. If `seen_penalty` is "auto", it is
+        chosen for the best point, on folds of the whole pipeline.
     param_grid : dict, list of dicts, or tuple of these
         Same as in scikit-learn: ``{"alpha": [0.1, 0.5], "mu": [0.1, 0.3]}``, with step names in a
         pipeline: ``{"zeroshotclassifier__alpha": [0.1, 0.5]}``. The grids of a tuple are searched
@@ -85,7 +84,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     best_estimator_ : estimator
         Best point, fitted on all data; only if ``refit=True``.
     calibration_ : dict
-        Chosen `seen_penalty` and `temperature`; only if one of them was "auto".
+        Chosen `seen_penalty`; only if it was "auto".
     cv_results_ : dict of arrays
         Scores in the layout of scikit-learn's ``GridSearchCV``.
     classes_ : ndarray
@@ -199,7 +198,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if f"{subject.prefix}{name}" in names:
                 raise ValueError(
                     f"`param_grid` must leave `{name}` alone: the folds decide it. Set it on the "
-                    'estimator; "auto" chooses a penalty or a temperature on held-out classes.'
+                    'estimator; seen_penalty="auto" is chosen on held-out classes.'
                 )
         return stages
 
@@ -258,16 +257,13 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return scores
 
     def _calibrated(self, subject: _Subject, X: np.ndarray, labels: np.ndarray) -> Any:
-        """Return the best point, unfitted, with numbers in place of "auto"."""
+        """Return the best point, unfitted, with a number in place of "auto"."""
         best = _with_parameters(subject.model, self.best_params_)
-        last = _Subject(best).classifier
-        if not needs_calibration(last):
+        if not is_auto(_Subject(best).classifier.seen_penalty):
             return best
-        has = last.get_params(deep=False)
-        chosen = calibrate(best, X, labels)
-        self.calibration_ = {name: value for name, value in chosen.items() if name in has}
-        chosen = {f"{subject.prefix}{name}": v for name, v in self.calibration_.items()}
-        return best.set_params(**chosen)
+        penalty = calibrate(best, X, labels)
+        self.calibration_ = {"seen_penalty": penalty}
+        return best.set_params(**{f"{subject.prefix}seen_penalty": penalty})
 
     def _record(self, points: list[Point], stages: list[np.ndarray]) -> None:
         """Set the fitted attributes, except those of the refit."""
@@ -336,22 +332,6 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Score of each candidate; for two candidates the second score minus the first.
         """
         return self._refitted().decision_function(X)
-
-    @available_if(lambda self: hasattr(_Subject(self.estimator).classifier, "predict_proba"))
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the class probabilities of the best estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_candidates)
-            Probability of each candidate.
-        """
-        return self._refitted().predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the per-class accuracy of the best estimator.
@@ -460,19 +440,13 @@ def _shared_scorer(
     classifier: Any, points: list[Point], moments: Moments, X_test: Any, y_test: np.ndarray
 ) -> Callable[[Point], float]:
     """Return the scorer of points that share the decomposition of these moments."""
-    models = [_with_parameters(classifier, point) for point in points]
-    shared: dict[str, BaseClasses] = {}
-    for per in ("sample", "class"):
-        weighted = [model for model in models if model.weight_per == per]
-        if weighted:
-            shared[per] = BaseClasses(moments, per)
-        if any(model.uses_scatter for model in weighted):
-            _ = shared[per].equations.factor  # computed here, not by several threads at once
+    shared = BaseClasses(moments)
+    if any(_with_parameters(classifier, point).uses_scatter for point in points):
+        _ = shared.equations.factor  # computed here, not by several threads at once
     X_test = np.asarray(X_test)  # moments know no feature names
 
     def score(point: Point) -> float:
-        model = _with_parameters(classifier, point)
-        model.fit_moments(shared.get(model.weight_per, moments))
+        model = _with_parameters(classifier, point).fit_moments(shared)
         return per_class_accuracy(y_test, model.predict(X_test))
 
     return score
@@ -481,7 +455,7 @@ def _shared_scorer(
 def _with_parameters(model: Any, parameters: Mapping[str, Any]) -> Any:
     """Return an unfitted copy with these parameters."""
     copy: Any = clone(model)
-    # Cloned values: models must neither change nor share a transformer of the grid.
+    # Cloned values: models must neither change nor share an estimator of the grid.
     return copy.set_params(**{name: clone(v, safe=False) for name, v in parameters.items()})
 
 
@@ -498,10 +472,9 @@ def _gathered(
         return given if len(given) == len(points) else [getattr(classifier, name), *given]
 
     directions = values("direction")
-    weighted = "both" in directions and any(weight != 0 for weight in values("forward_weight"))
-    forward = 0.5 if weighted or "forward" in directions else 0.0
-    most: Point = {"direction": "both", "competition": None, "forward_weight": forward}
-    most["synthesis"] = None
+    most: Point = {"direction": "reverse"}
+    if any(direction != "reverse" for direction in directions):
+        most = {"direction": "both", "synthesis": None}
     if "both" in directions and any(values("synthesis")):
         counts = [check_count("n_synthetic", n, 1) for n in values("n_synthetic")]
         most.update(synthesis="perturb", n_synthetic=max(counts))

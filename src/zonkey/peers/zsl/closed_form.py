@@ -64,7 +64,7 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         learned = self._solve(moments, X.dtype)
         penalty = self.seen_penalty
         if is_auto(penalty):
-            penalty = calibrate(self, X, labels)["seen_penalty"]
+            penalty = calibrate(self, X, labels)
         self.seen_penalty_ = float(penalty)
         vars(self).update(learned)
         self._set_known(known, moments.seen_labels)
