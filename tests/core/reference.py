@@ -2,7 +2,7 @@
 
 Functions bear the paper's equation labels. They know raw samples only, loop over samples
 and classes, and take no short cut that the library takes: no moments, no Gram forms, no
-eigenbases. `forward` is the share of the error from features to semantics, half in the paper.
+eigenbases.
 """
 
 from dataclasses import dataclass
@@ -56,18 +56,12 @@ def generate(x_s, W, y_u, y_s, rho, *, divided=True):
     return x_s + np.array(offset) / (squared_norm if divided else 1)
 
 
-def both_weights(forward):
-    """The weights of the two errors, which add up to 2."""
-    return 2 * forward, 2 * (1 - forward)
+def f_ij(W, x, y):
+    return np.sum((W.T @ x - y) ** 2) + np.sum((x - W @ y) ** 2)
 
 
-def f_ij(W, x, y, forward=0.5):
-    a, b = both_weights(forward)
-    return a * np.sum((W.T @ x - y) ** 2) + b * np.sum((x - W @ y) ** 2)
-
-
-def f(W, X_g, Y_u, forward=0.5):
-    return np.array([[f_ij(W, x, y, forward) for y in Y_u] for x in X_g])
+def f(W, X_g, Y_u):
+    return np.array([[f_ij(W, x, y) for y in Y_u] for x in X_g])
 
 
 def best_classes(f_i, epsilon):
@@ -106,9 +100,9 @@ def shares(members, q):
     return np.array([1 / len(members) if j in members else 0.0 for j in range(q)])
 
 
-def eta_and_xi(problem, W, epsilon, rule="second-best", forward=0.5):
+def eta_and_xi(problem, W, epsilon, rule="second-best"):
     """Eqs. 16 (subgrad01) and 17 (subgrad11), and the two ablations of section 5.1.3."""
-    losses = f(W, problem.X_g, problem.Y_u, forward)
+    losses = f(W, problem.X_g, problem.Y_u)
     eta = np.array([subgrad01(f_i, epsilon) for f_i in losses])
     xi = np.array([subgrad11(f_i, epsilon) for f_i in losses])
     if rule == "assigned":
@@ -116,23 +110,21 @@ def eta_and_xi(problem, W, epsilon, rule="second-best", forward=0.5):
     return eta, xi if rule == "second-best" else np.zeros_like(xi)
 
 
-def erplAt(problem, of_samples, alpha, beta, forward=0.5):
+def erplAt(problem, of_samples, alpha, beta):
     """Eq. 12 (erplAt), where every entry of `of_samples` is printed as 1 - mu."""
     seen = sum(np.outer(x, x) for x in problem.X)
     competing = sum(w * np.outer(x, x) for w, x in zip(of_samples, problem.X_g, strict=True))
-    a, _ = both_weights(forward)
-    return a * ((1 - alpha) * seen + alpha * competing + beta * np.eye(problem.X.shape[1]))
+    return (1 - alpha) * seen + alpha * competing + beta * np.eye(problem.X.shape[1])
 
 
-def erplBt(problem, delta, alpha, beta, forward=0.5):
+def erplBt(problem, delta, alpha, beta):
     seen = sum(np.outer(y, y) for y in problem.Y)
     competing = sum(
         delta[i, j] * np.outer(y, y)
         for i in range(len(problem.X_g))
         for j, y in enumerate(problem.Y_u)
     )
-    _, b = both_weights(forward)
-    return b * ((1 - alpha) * seen + alpha * competing + beta * np.eye(problem.Y_u.shape[1]))
+    return (1 - alpha) * seen + alpha * competing + beta * np.eye(problem.Y_u.shape[1])
 
 
 def erplCt(problem, delta, alpha):
@@ -145,32 +137,32 @@ def erplCt(problem, delta, alpha):
     return 2 * (1 - alpha) * seen + 2 * alpha * competing
 
 
-def seen_loss(problem, W, forward=0.5):
-    return sum(f_ij(W, x, y, forward) for x, y in zip(problem.X, problem.Y, strict=True))
+def seen_loss(problem, W):
+    return sum(f_ij(W, x, y) for x, y in zip(problem.X, problem.Y, strict=True))
 
 
-def over_one_plus_gamma(problem, W, competing, alpha, beta, forward=0.5):
+def over_one_plus_gamma(problem, W, competing, alpha, beta):
     """(seen + 2 nu ||W||^2 + gamma competing) / (1 + gamma), in the paper's gamma and nu."""
     gamma = alpha / (1 - alpha)
     nu = beta * (1 + gamma)
-    total = seen_loss(problem, W, forward) + 2 * nu * np.sum(W**2) + gamma * competing
+    total = seen_loss(problem, W) + 2 * nu * np.sum(W**2) + gamma * competing
     return total / (1 + gamma)
 
 
-def erplobj(problem, W, alpha, mu, beta, epsilon=0.0, forward=0.5):
+def erplobj(problem, W, alpha, mu, beta, epsilon=0.0):
     """Eq. 2 (erplobj) over 1 + gamma."""
     competing = 0.0
-    for f_i in f(W, problem.X_g, problem.Y_u, forward):
+    for f_i in f(W, problem.X_g, problem.Y_u):
         taken = best_classes(f_i, epsilon)
         others = [f_i[j] for j in range(len(f_i)) if j not in taken]
         competing += min(f_i) - mu * min(others, default=0.0)
-    return over_one_plus_gamma(problem, W, competing, alpha, beta, forward)
+    return over_one_plus_gamma(problem, W, competing, alpha, beta)
 
 
-def linearized(problem, W, delta, alpha, beta, forward=0.5):
+def linearized(problem, W, delta, alpha, beta):
     """The estimate of Eq. 2 (erplobj) (over 1 + gamma) in which delta is held fixed."""
-    competing = np.sum(delta * f(W, problem.X_g, problem.Y_u, forward))
-    return over_one_plus_gamma(problem, W, competing, alpha, beta, forward)
+    competing = np.sum(delta * f(W, problem.X_g, problem.Y_u))
+    return over_one_plus_gamma(problem, W, competing, alpha, beta)
 
 
 def entropyobj(problem, W, alpha, beta):
@@ -182,15 +174,15 @@ def entropyobj(problem, W, alpha, beta):
     return over_one_plus_gamma(problem, W, entropy, alpha, beta)
 
 
-def initial_projection(problem, beta, forward=0.5):
+def initial_projection(problem, beta):
     """W^(0) of Algorithm 1, step 2: the model with alpha = 0."""
     nothing = np.zeros((len(problem.X_g), len(problem.Y_u)))
-    A = erplAt(problem, nothing[:, 0], 0.0, beta, forward)
-    B = erplBt(problem, nothing, 0.0, beta, forward)
+    A = erplAt(problem, nothing[:, 0], 0.0, beta)
+    B = erplBt(problem, nothing, 0.0, beta)
     return solve_sylvester(A, B, erplCt(problem, nothing, 0.0))
 
 
-def algorithm_1(problem, W, *, alpha, mu, beta, epsilon, max_iter, tol, rule, forward=0.5):
+def algorithm_1(problem, W, *, alpha, mu, beta, epsilon, max_iter, tol, rule):
     """Return W^(0), W^(1), ... and the delta that led to each but the first.
 
     Samples without a second best count for 1 in Eq. 12 (erplAt) instead of 1 - mu, which is
@@ -199,11 +191,11 @@ def algorithm_1(problem, W, *, alpha, mu, beta, epsilon, max_iter, tol, rule, fo
     path, deltas = [W], []
     while len(path) <= max_iter:
         alpha_t = 0.99 ** (len(path) - 1) * alpha
-        eta, xi = eta_and_xi(problem, path[-1], epsilon, rule, forward)
+        eta, xi = eta_and_xi(problem, path[-1], epsilon, rule)
         delta = eta - mu * xi
         of_samples = [1 - mu if any(xi_i) else 1.0 for xi_i in xi]
-        A = erplAt(problem, of_samples, alpha_t, beta, forward)
-        B = erplBt(problem, delta, alpha_t, beta, forward)
+        A = erplAt(problem, of_samples, alpha_t, beta)
+        B = erplBt(problem, delta, alpha_t, beta)
         path.append(solve_sylvester(A, B, erplCt(problem, delta, alpha_t)))
         deltas.append(delta)
         if np.linalg.norm(path[-1] - path[-2]) / np.linalg.norm(path[-2]) <= tol:

@@ -2,15 +2,14 @@
 
 As in `reference`, functions bear the paper's equation labels, know raw samples in their original
 coordinates only, and take no short cut: the moments of the support set are summed on their own,
-and every equation is solved densely by Bartels and Stewart. `forward` is the share of the error
-from features to semantics, half in the paper.
+and every equation is solved densely by Bartels and Stewart.
 """
 
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from reference import both_weights, f, f_ij, shares, subgrad01, subgrad11
+from reference import f, f_ij, shares, subgrad01, subgrad11
 from scipy.linalg import solve_sylvester
 
 from zonkey.core.moments import Moments
@@ -116,22 +115,21 @@ def erplCt0(C0, C_u, X_g, delta, Y_u, alpha):
     return 2 * (1 - alpha) * C0 + 2 * alpha * C_u + 2 * alpha * query
 
 
-def matrices(problem, X_g, delta, of_samples, alpha, beta, forward=0.5):
+def matrices(problem, X_g, delta, of_samples, alpha, beta):
     """The three matrices of Eq. 15 (erpllinear1), from raw samples of the three sets."""
-    a, b = both_weights(forward)
     A0, B0, C0 = sums(problem.X, problem.Y_s[problem.labels])
     A_u, B_u, C_u = sums(problem.X_u, problem.Y_u[problem.codes])
     return (
-        a * erplAt0(A0, A_u, X_g, of_samples, alpha, beta),
-        b * erplBt0(B0, B_u, delta, problem.Y_u, alpha, beta),
+        erplAt0(A0, A_u, X_g, of_samples, alpha, beta),
+        erplBt0(B0, B_u, delta, problem.Y_u, alpha, beta),
         erplCt0(C0, C_u, X_g, delta, problem.Y_u, alpha),
     )
 
 
-def query_weights(problem, W, X_g, targets, tie_tol, rule, forward=0.5):
+def query_weights(problem, W, X_g, targets, tie_tol, rule):
     """eta and xi, "only related to the small query set"."""
     q = len(problem.Y_u)
-    losses = f(W, X_g, problem.Y_u, forward).reshape(-1, q)
+    losses = f(W, X_g, problem.Y_u).reshape(-1, q)
     eta = [subgrad01(f_i, tie_tol) for f_i in losses]
     xi = [subgrad11(f_i, tie_tol) if rule == "second-best" else np.zeros(q) for f_i in losses]
     if rule == "assigned":
@@ -144,37 +142,34 @@ def printed_weights(xi, mu):
     return [1 - mu if any(xi_i) else 1.0 for xi_i in xi]
 
 
-def three_sets(problem, W, X_g, delta, alpha, beta, forward=0.5):
+def three_sets(problem, W, X_g, delta, alpha, beta):
     """The objective, over 1 + gamma, in which delta is held fixed: base, support and query."""
-    base = own_loss(W, problem.X, problem.Y_s[problem.labels], forward)
-    support = own_loss(W, problem.X_u, problem.Y_u[problem.codes], forward)
-    query = np.sum(delta * f(W, X_g, problem.Y_u, forward).reshape(delta.shape))
+    base = own_loss(W, problem.X, problem.Y_s[problem.labels])
+    support = own_loss(W, problem.X_u, problem.Y_u[problem.codes])
+    query = np.sum(delta * f(W, X_g, problem.Y_u).reshape(delta.shape))
     return (1 - alpha) * base + alpha * support + alpha * query + 2 * beta * np.sum(W**2)
 
 
-def own_loss(W, X, Y, forward=0.5):
+def own_loss(W, X, Y):
     """The loss of labeled samples, each with its own prototype."""
-    return sum(f_ij(W, x, y, forward) for x, y in zip(X, Y, strict=True))
+    return sum(f_ij(W, x, y) for x, y in zip(X, Y, strict=True))
 
 
-def initial_projection(problem, beta, forward=0.5):
+def initial_projection(problem, beta):
     """W^(0): "setting alpha = 0, with all base class samples"."""
-    a, b = both_weights(forward)
     A0, B0, C0 = sums(problem.X, problem.Y_s[problem.labels])
-    A, B = a * (A0 + beta * np.eye(len(A0))), b * (B0 + beta * np.eye(len(B0)))
+    A, B = A0 + beta * np.eye(len(A0)), B0 + beta * np.eye(len(B0))
     return solve_sylvester(A, B, 2 * C0)
 
 
-def algorithm_1(
-    problem, W, X_g, targets, *, alpha, mu, beta, tie_tol, max_iter, tol, rule, forward=0.5
-):
+def algorithm_1(problem, W, X_g, targets, *, alpha, mu, beta, tie_tol, max_iter, tol, rule):
     """Return W^(0), W^(1), ... of one episode with a given query set."""
     path = [W]
     while len(path) <= max_iter:
         alpha_t = 0.99 ** (len(path) - 1) * alpha
-        eta, xi = query_weights(problem, path[-1], X_g, targets, tie_tol, rule, forward)
+        eta, xi = query_weights(problem, path[-1], X_g, targets, tie_tol, rule)
         of_samples, delta = printed_weights(xi, mu), eta - mu * xi
-        found = matrices(problem, X_g, delta, of_samples, alpha_t, beta, forward)
+        found = matrices(problem, X_g, delta, of_samples, alpha_t, beta)
         path.append(solve_sylvester(*found))
         if relative_changes(path)[-1] <= tol:
             break
@@ -189,8 +184,8 @@ def relative_changes(path):
     ]
 
 
-def episode(problem, *, rho, beta, divided=True, forward=0.5, **options):
+def episode(problem, *, rho, beta, divided=True, **options):
     """Run a whole episode: W^(0) from the base classes, a query set, Algorithm 1."""
-    W = initial_projection(problem, beta, forward)
+    W = initial_projection(problem, beta)
     X_g, targets = query_set(problem, W, rho, divided=divided)
-    return algorithm_1(problem, W, X_g, targets, beta=beta, forward=forward, **options)
+    return algorithm_1(problem, W, X_g, targets, beta=beta, **options)

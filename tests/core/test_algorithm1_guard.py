@@ -10,6 +10,7 @@ from reference import (
     initial_projection,
     linearized,
     random_problem,
+    smallest,
     solved,
     weights_at,
 )
@@ -94,6 +95,17 @@ def test_a_step_never_multiplies_the_projection():
     W0 = initial_projection(problem, 0.01)
     path = learn(compete(problem), W0, alpha=0.5, mu=0.9, tol=0.0)
     assert max(path.changes) < 2
+
+
+def test_the_guard_first_looks_at_the_features_of_the_seen_classes(monkeypatch):
+    problem = one_sided_problem()
+    competition = compete(problem)
+    _, eta, xi = weights_at(competition, initial_projection(problem, 0.01))
+    asked = []
+    monkeypatch.setattr(algorithm1, "lowered_mu", lambda *_, **options: asked.append(options))
+    competition.safe_mu(eta, xi, 0.9, 0.95)
+    least = smallest(competition.A_hat(0 * eta, 0.9))
+    assert [options["least_of_A"] for options in asked] == [pytest.approx(least, rel=1e-9)]
 
 
 def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes():

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import random_problem
+from reference import alphas_of, random_problem
 
+from zonkey.core import algorithm1
 from zonkey.core.algorithm1 import Competition, learn
 from zonkey.core.projection import bidirectional_projection
 
@@ -241,3 +242,26 @@ def test_identical_unseen_prototypes_leave_nothing_to_compete_with():
     problem = DEGENERATE["identical unseen prototypes"]
     alone = replace(problem, Y_u=problem.Y_u[:1], targets=0 * problem.targets)
     np.testing.assert_allclose(road(problem, mu=0.9).W, road(alone, mu=0.0).W, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("rule", "mu", "q"),
+    # Of more than two classes the second best has no bound: its class may fall back to third.
+    [(None, 0.0, 4), ("second-best", 0.05, 2)],
+)
+def test_no_step_of_a_constant_alpha_makes_the_objective_larger(monkeypatch, rule, mu, q):
+    """With delta fixed at W, the linearized objective is nowhere below F and equals it at W."""
+    monkeypatch.setattr(algorithm1, "DECAY", 1.0)
+    moved = 0
+    for seed in range(6):
+        problem = random_problem(seed, n=60, q=q, noise=1.0)
+        sets = problem.equations(), problem.synthesized(), problem.Y_u
+        competition = Competition(*sets, beta=1.0, tie_tol=0.0, rule=rule)
+        W0 = 0.3 * np.random.default_rng(seed).normal(size=(7, 4))
+        alphas = alphas_of(competition)
+        path = learn(competition, W0, alpha=0.4, mu=mu, max_iter=8, tol=-1.0)
+        assert (alphas, path.mu.tolist()) == ([0.4] * 8, [mu] * 8)
+        values = np.array(path.objective)
+        assert (np.diff(values) <= 1e-12 * values[0]).all()
+        moved += values[-1] < values[1] - 1e-6 * values[0]
+    assert moved >= 3  # in most of them the first step is not the last that counts

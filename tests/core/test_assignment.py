@@ -196,19 +196,18 @@ def test_inputs_are_left_untouched():
     np.testing.assert_array_equal(taken, kept_mask)
 
 
-@pytest.mark.parametrize("forward", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("known", ["nothing", "samples", "both"])
-def test_losses_of_a_batch_are_those_of_its_members(forward, known):
+def test_losses_of_a_batch_are_those_of_its_members(known):
     rng = np.random.default_rng(5)
     # Tasks have prototypes of their own, and every episode its own projection and samples.
     W, X_g = rng.normal(size=(2, 3, 6, 4)), rng.normal(size=(2, 3, 7, 6))
     Y_u = rng.normal(size=(2, 1, 5, 4))
     of_X = None if known == "nothing" else np.sum(X_g**2, axis=-1)
     of_XW = np.sum((X_g @ W) ** 2, axis=-1) if known == "both" else None
-    f = algorithm1.losses(W, X_g, Y_u, of_X, of_XW, forward=forward)
+    f = algorithm1.losses(W, X_g, Y_u, of_X, of_XW)
     assert f.shape == (2, 3, 7, 5)
     for t, h in np.ndindex(2, 3):
-        expected = naive_losses(W[t, h], X_g[t, h], Y_u[t, 0], forward)
+        expected = naive_losses(W[t, h], X_g[t, h], Y_u[t, 0])
         np.testing.assert_allclose(f[t, h], expected, rtol=1e-10, atol=1e-10)
 
 
@@ -216,9 +215,9 @@ def test_known_sizes_of_projected_samples_are_taken_at_their_word():
     problem = random_problem(6)
     W = np.random.default_rng(0).normal(size=(7, 4))
     exact = np.sum((problem.X_g @ W) ** 2, axis=1)
-    plain = algorithm1.losses(W, problem.X_g, problem.Y_u, forward=0.3)
-    moved = algorithm1.losses(W, problem.X_g, problem.Y_u, None, exact + 5, forward=0.3)
-    np.testing.assert_allclose(moved - plain, 0.6 * 5, rtol=1e-9)
+    plain = algorithm1.losses(W, problem.X_g, problem.Y_u)
+    moved = algorithm1.losses(W, problem.X_g, problem.Y_u, None, exact + 5)
+    np.testing.assert_allclose(moved - plain, 5, rtol=1e-9)
     np.testing.assert_array_equal(np.argmin(moved, axis=1), np.argmin(plain, axis=1))
 
 

@@ -1,4 +1,4 @@
-"""Base classes kept for many fits: how they weigh, what they share and what they remember."""
+"""Base classes kept for many fits: what they share and what they remember."""
 
 import copy
 import pickle
@@ -14,8 +14,6 @@ from zonkey.core.frame import BaseClasses
 from zonkey.core.moments import Moments
 from zonkey.core.projection import directed_projection
 
-WEIGHTS = ["sample", "class"]
-
 
 def uneven(seed, **shape):
     """A problem whose base classes are of very different sizes."""
@@ -25,15 +23,9 @@ def uneven(seed, **shape):
     return replace(problem, X=problem.X[kept], labels=problem.labels[kept])
 
 
-def summed(problem, per):
-    """A0, B0 and C0 by loops; per class, with the scatter of all classes for each of them."""
-    if per == "sample":
-        return sums(problem.X, problem.Y_s[problem.labels])
-    means = [np.mean(problem.X[problem.labels == j], axis=0) for j in range(len(problem.Y_s))]
-    A0, B0, C0 = sums(np.array(means), problem.Y_s)
-    for x, j in zip(problem.X, problem.labels, strict=True):
-        A0 += len(means) / len(problem.X) * np.outer(x - means[j], x - means[j])
-    return A0, B0, C0
+def summed(problem):
+    """A0, B0 and C0 by loops."""
+    return sums(problem.X, problem.Y_s[problem.labels])
 
 
 def assert_close(got, expected, tolerance=1e-10):
@@ -41,33 +33,21 @@ def assert_close(got, expected, tolerance=1e-10):
     np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("per", WEIGHTS)
-def test_equations_are_weighted_as_asked_for(per):
+def test_equations_are_those_of_the_samples():
     problem = uneven(0)
-    base = BaseClasses(problem.moments(), per)
+    base = BaseClasses(problem.moments())
     equations = base.equations
-    assert base.per == per
     assert base.equations is equations
     for got, expected in zip(
-        (equations.A0, equations.B0, equations.C0), summed(problem, per), strict=True
+        (equations.A0, equations.B0, equations.C0), summed(problem), strict=True
     ):
         assert_close(got, expected)
-    # The moments themselves stay those of the samples.
-    assert_close(base.moments.B0, summed(problem, "sample")[1])
 
 
-def test_samples_weigh_alike_by_default():
-    problem = uneven(1)
-    base = BaseClasses(problem.moments())
-    assert base.per == "sample"
-    assert_close(base.equations.B0, summed(problem, "sample")[1])
-
-
-@pytest.mark.parametrize("per", WEIGHTS)
-def test_a_frame_shows_the_equations_and_leaves_nothing_out(per):
+def test_a_frame_shows_the_equations_and_leaves_nothing_out():
     problem = uneven(2)
-    frame = BaseClasses(problem.moments(), per).frame(problem.Y_u)
-    A0, B0, C0 = summed(problem, per)
+    frame = BaseClasses(problem.moments()).frame(problem.Y_u)
+    A0, B0, C0 = summed(problem)
     there = frame.equations
     assert_close((frame.U * there.A0) @ frame.U.T, A0)
     assert_close(frame.V @ there.B0 @ frame.V.T, B0)
@@ -76,38 +56,26 @@ def test_a_frame_shows_the_equations_and_leaves_nothing_out(per):
     np.testing.assert_array_equal(there.B0, np.diag(np.diag(there.B0)))
 
 
-@pytest.mark.parametrize("per", WEIGHTS)
 @pytest.mark.parametrize("forward", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("shape", [{}, {"d": 50}, {"q": 1}], ids=str)
-def test_a_projection_learned_there_is_the_one_learned_here(per, forward, shape):
+def test_a_projection_learned_there_is_the_one_learned_here(forward, shape):
     problem = uneven(3, **shape)
-    base = BaseClasses(problem.moments(), per)
+    base = BaseClasses(problem.moments())
     frame = base.frame(problem.Y_u)
     there = directed_projection(frame.equations, 0.2, forward).value
     W = frame.lift(there)
-    A0, B0, C0 = summed(problem, per)
+    A0, B0, C0 = summed(problem)
     left = (A0 + 0.2 * np.eye(len(A0))) @ W
     right = W @ (B0 + 0.2 * np.eye(len(B0)))
     assert_close(forward * left + (1 - forward) * right, C0)
     assert_close(W, directed_projection(base.equations, 0.2, forward).value)
-    loss = frame.equations.loss(there, forward)
-    assert loss == pytest.approx(base.equations.loss(W, forward), rel=1e-10)
+    assert frame.equations.loss(there) == pytest.approx(base.equations.loss(W), rel=1e-10)
 
 
-def test_the_weights_make_a_difference():
-    problem = uneven(4)
-    found = []
-    for per in WEIGHTS:
-        frame = BaseClasses(problem.moments(), per).frame(problem.Y_u)
-        found.append(frame.lift(directed_projection(frame.equations, 0.2, 0.5).value))
-    assert np.linalg.norm(found[0] - found[1]) > 0.01 * np.linalg.norm(found[0])
-
-
-@pytest.mark.parametrize("per", WEIGHTS)
-def test_equations_and_frames_share_one_decomposition(monkeypatch, per):
+def test_equations_and_frames_share_one_decomposition(monkeypatch):
     problem = uneven(5, d=7)
     shapes = decomposed(monkeypatch)
-    base = BaseClasses(problem.moments(), per)
+    base = BaseClasses(problem.moments())
     for q in (1, 3):
         directed_projection(base.frame(problem.Y_u[:q]).equations, 0.1, 1.0)
         directed_projection(base.frame(problem.Y_u[:q], rotate=False).equations, 0.1, 1.0)
@@ -129,28 +97,25 @@ def test_a_single_equation_keeps_no_decomposition_unless_it_is_asked_for(forward
     assert_close(frame.lift(directed_projection(frame.equations, 0.2, forward).value), before)
 
 
-@pytest.mark.parametrize("per", WEIGHTS)
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda base: pickle.loads(pickle.dumps(base))])
-def test_copies_weigh_alike(per, again):
+def test_copies_are_the_same(again):
     problem = uneven(6)
-    base = BaseClasses(problem.moments(), per)
+    base = BaseClasses(problem.moments())
     copied = again(base)
-    assert copied.per == per
     frames = (which.frame(problem.Y_u) for which in (copied, base))
     assert_close(*(frame.lift(frame.equations.C0) for frame in frames))
 
 
-@pytest.mark.parametrize("per", WEIGHTS)
 @pytest.mark.parametrize("forward", [0.0, 0.3, 1.0])
-def test_a_twin_under_other_prototypes_shares_the_decomposition_alone(monkeypatch, per, forward):
+def test_a_twin_under_other_prototypes_shares_the_decomposition_alone(monkeypatch, forward):
     problem = uneven(8)
     moments = problem.moments()
     vectors = np.random.default_rng(8).normal(size=(5, 3))
     other = moments.with_prototypes(dict(enumerate(vectors)))
     shapes = decomposed(monkeypatch)
-    first = BaseClasses(moments, per)
-    twin = BaseClasses(other, per, twin=first)
-    alone = BaseClasses(other, per)
+    first = BaseClasses(moments)
+    twin = BaseClasses(other, twin=first)
+    alone = BaseClasses(other)
     Y_u = vectors[:2] + 1
     found, expected = (
         frame.lift(directed_projection(frame.equations, 0.2, forward).value)
@@ -292,14 +257,6 @@ class TestRemembered:
 def test_base_classes_are_given_by_moments():
     with pytest.raises(TypeError, match=r"given by their Moments; got dict.*Gather"):
         BaseClasses({"horse": [1.0]})
-
-
-@pytest.mark.parametrize("per", ["nonsense", "Sample", None, 1], ids=str)
-def test_what_weighs_the_same_is_samples_or_classes(per):
-    moments = Moments({"a": [1.0]}).update([[1.0, 2.0]], ["a"])
-    said = rf'`per` must be "sample" or "class".*got {per!r}. Correct the spelling'
-    with pytest.raises(ValueError, match=said):
-        BaseClasses(moments, per=per)
 
 
 def test_base_classes_do_not_follow_later_updates():

@@ -125,7 +125,6 @@ def test_float32_is_kept_and_close(shape):
         single[4],
         (turned.support[0].astype(np.float32), turned.support[1]),
         **(EXACT | {"beta": np.float64(0.3)}),
-        forward=np.float64(0.5),
     )
     course = learn(there, (turned.U.T @ W).astype(np.float32), **LEARNING)
     assert course.W.dtype == np.float32

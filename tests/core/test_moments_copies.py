@@ -155,11 +155,10 @@ def test_a_refused_change_copies_nothing():
     assert snapshot(original) == snapshot(same) == before
 
 
-@pytest.mark.parametrize("per", ["sample", "class"])
-def test_base_classes_keep_what_they_were_given(per):
+def test_base_classes_keep_what_they_were_given():
     moments = gathered()
-    expected = BaseClasses(gathered(), per).equations
-    base = BaseClasses(moments, per)
+    expected = BaseClasses(gathered()).equations
+    base = BaseClasses(moments)
     moments.update(2 * X, Y).subtract(gathered(slice(20)))
     # Their equations are made when first asked for: not of what moments are by then.
     for name in ("A0", "B0", "C0"):

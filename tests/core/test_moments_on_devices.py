@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from libraries import LIBRARIES, TORCH, in_every_library
 from transfers import assert_few, counted_transfers
 from zonkey.core.moments import Moments
-from zonkey.core.projection import NormalEquations, balanced_scatter
+from zonkey.core.projection import NormalEquations
 from zonkey.core.prototypes import Prototypes
 from zonkey.core.reservoir import Reservoir, row_priorities
 from zonkey.linalg.arrays import to_numpy
@@ -212,17 +212,14 @@ def test_moments_come_to_the_host_on_request_and_in_a_file(library, tmp_path):
 
 
 @in_every_library
-@pytest.mark.parametrize("per", ["sample", "class"])
-def test_equations_are_those_of_numpy(library, per):
+def test_equations_are_those_of_numpy(library):
     y = NUMBERS[CODES]
     moments, expected = gathered(library(X), library(y)), gathered(X, y)
-    equations, wanted = NormalEquations.of(moments, per), NormalEquations.of(expected, per)
+    equations, wanted = NormalEquations.of(moments), NormalEquations.of(expected)
     for name in ("A0", "B0", "C0"):
         plain = getattr(wanted, name)
         got = library.numpy(getattr(equations, name))
         assert_allclose(got, plain, rtol=0, atol=1e-11 * np.abs(plain).max())
-    scatter = library.numpy(balanced_scatter(moments))
-    assert_allclose(scatter, balanced_scatter(expected), rtol=1e-9, atol=1e-9)
 
 
 @in_every_library
@@ -231,7 +228,7 @@ def test_only_as_many_numbers_as_there_are_classes_come_to_the_host(library):
     with counted_transfers() as transfers:
         moments = gathered(rows, y).update(rows, y)
         moments = (moments - gathered(rows, y)).with_prototypes(prototypes())
-        NormalEquations.of(moments, "class")
+        NormalEquations.of(moments)
         moments.samples_of(NUMBERS[0])
     assert_few(transfers, M + 1)
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import finite_differences, random_problem, seen_loss
+from reference import decomposed, finite_differences, random_problem, seen_loss
 from scipy.linalg import solve_sylvester
 
+from zonkey.core.moments import Moments
 from zonkey.core.projection import (
     NormalEquations,
     bidirectional_projection,
@@ -249,3 +250,45 @@ class TestLazyScatter:
         assert twin.A0 is equations.A0 is plain.A0
         assert twin.factor is equations.factor
         assert calls == [1]
+
+
+def moments_of(vectors):
+    """Moments of the same samples of two classes, with these prototypes."""
+    X = np.random.default_rng(21).normal(size=(9, 5))
+    return Moments.from_arrays(X, np.resize(["ape", "emu"], len(X)), vectors)
+
+
+VECTORS = {"ape": [1.0, 2.0, 0.5], "cat": [9.0, -9.0, 9.0], "emu": [-1.0, 0.3, 2.0]}
+OTHERS = {"ape": [3.0, -1.0], "emu": [0.2, 1.0]}
+
+
+def test_moments_without_samples_are_refused():
+    with pytest.raises(ValueError, match="have no samples yet"):
+        NormalEquations.of(Moments(VECTORS))
+
+
+class TestTwins:
+    def test_share_one_decomposition(self, monkeypatch):
+        first = NormalEquations.of(moments_of(VECTORS))
+        second = NormalEquations.of(moments_of(OTHERS), twin=first)
+        third = NormalEquations.of(moments_of(VECTORS), twin=second)
+        shapes = decomposed(monkeypatch)
+        assert not third.is_factorized
+        assert third.factor is second.factor is first.factor
+        assert second.loss(np.ones((5, 2))) > 0
+        assert third.is_factorized
+        assert shapes == [(5, 5)]
+
+    @pytest.mark.parametrize("name", MODELS)
+    def test_learn_what_they_would_learn_alone(self, name):
+        alone = NormalEquations.of(moments_of(OTHERS))
+        twin = NormalEquations.of(moments_of(OTHERS), twin=NormalEquations.of(moments_of(VECTORS)))
+        W = MODELS[name](twin, 0.2).value
+        np.testing.assert_allclose(W, MODELS[name](alone, 0.2).value, rtol=1e-10)
+        assert twin.loss(W) == pytest.approx(alone.loss(W), rel=1e-12)
+
+    def test_without_one_each_decomposes_its_own(self, monkeypatch):
+        shapes = decomposed(monkeypatch)
+        one, other = (NormalEquations.of(moments_of(VECTORS)) for _ in range(2))
+        assert one.factor is not other.factor
+        assert shapes == [(5, 5), (5, 5)]

@@ -7,7 +7,7 @@ from libraries import LIBRARIES, TORCH, in_every_library
 from zonkey.core.episodes import SemanticBases
 
 T, E, Q, K = 3, 4, 5, 6
-WEIGHT, BETA = 1.4, 0.3
+BETA = 0.3
 
 
 def drawn(seed=0, tasks=T):
@@ -18,13 +18,13 @@ def drawn(seed=0, tasks=T):
 
 
 def printed(B0, Y, weights, alpha):
-    """Eq. 21 (erplBt0), weighted, prototype by prototype."""
+    """Eq. 21 (erplBt0), prototype by prototype."""
     novel = sum(w * np.outer(y, y) for w, y in zip(weights, Y, strict=True))
-    return WEIGHT * ((1 - alpha) * B0 + alpha * novel + BETA * np.eye(K))
+    return (1 - alpha) * B0 + alpha * novel + BETA * np.eye(K)
 
 
 def bases_of(B0, Y_u):
-    return SemanticBases(B0, Y_u, b=WEIGHT, beta=BETA)
+    return SemanticBases(B0, Y_u, beta=BETA)
 
 
 def assert_basis(basis, B0, Y_u, counts, alpha, take=np.asarray):
@@ -73,7 +73,7 @@ def test_on_the_host_the_mean_of_the_episodes_is_diagonalized_at_every_step():
         for t in range(T):
             expected = np.linalg.eigvalsh(printed(B0, Y_u[t], mean[t], alpha))
             np.testing.assert_allclose(basis.values[t], expected, rtol=1e-10)
-        apart = WEIGHT * alpha * (now - mean[:, None])
+        apart = alpha * (now - mean[:, None])
         np.testing.assert_allclose(basis.apart, apart, rtol=0, atol=1e-12)
 
 

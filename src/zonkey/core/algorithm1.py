@@ -5,8 +5,7 @@ With gamma = alpha/(1-alpha) and nu = beta (1+gamma), Eq. 2 (erplobj) divided by
     F(W) = (1-alpha) sum_s (||W'x - y||^2 + ||x - W y||^2) + 2 beta ||W||^2
            + alpha sum_g (min_j f_ij - mu min_{j not in j(i)} f_ij),
 
-where f_ij is the loss of giving sample i to class j. The two errors may have different weights,
-a = 2 forward and b = 2 - a; both are 1 in the paper. Both minima are linearized at W^(t) as
+where f_ij is the loss of giving sample i to class j. Both minima are linearized at W^(t) as
 sum_j delta_ij f_ij with delta = eta - mu xi (Eqs. 5 to 7). The next W makes the gradient vanish:
 Eq. 8 (erpllinear) with Eqs. 9 to 11, the Sylvester equation A-hat W + W B-hat = C-hat.
 
@@ -24,7 +23,6 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from array_api_compat import device
 
 from ..linalg.arrays import (
     Array,
@@ -36,7 +34,7 @@ from ..linalg.arrays import (
     squared_norm,
 )
 from ..linalg.lowrank import UpdatedFactor
-from ..linalg.sylvester import Solution, Status, solve
+from ..linalg.sylvester import Solution, Status
 from ..linalg.symmetric import Factor
 from .projection import NormalEquations
 from .synthesis import Synthesized
@@ -156,8 +154,6 @@ class Algorithm1(ABC):
     tie_tol : float
         epsilon of Eqs. 16 (subgrad01) and 17 (subgrad11).
     rule : {"second-best", "assigned", None}
-    forward : float, default=0.5
-        Weight of the error from features to semantics, one half in the paper.
     """
 
     has_objective = False
@@ -172,7 +168,6 @@ class Algorithm1(ABC):
         beta: float,
         tie_tol: float = 1e-3,
         rule: Rule = "second-best",
-        forward: float = 0.5,
     ) -> None:
         self.equations = equations
         self.X = synthesized.features
@@ -181,8 +176,6 @@ class Algorithm1(ABC):
         self.beta = float(beta)  # a NumPy scalar would turn float32 arrays into float64
         self.tie_tol = tie_tol
         self.rule: Rule = rule
-        self.forward = float(forward)
-        self._a, self._b = 2 * self.forward, 2 - 2 * self.forward
 
     @abstractmethod
     def start(self, W: Array) -> Any:
@@ -218,8 +211,8 @@ class Algorithm1(ABC):
         sum_j delta_ij in place of the printed 1 - mu. They are equal if there is a second best.
         If there is none, only the sum makes the gradient vanish.
         """
-        a, of_samples = self._a, namespace(delta).sum(delta, axis=-1)
-        return {"scale": a * (1 - alpha), "shift": a * self.beta, "weights": a * alpha * of_samples}
+        of_samples = namespace(delta).sum(delta, axis=-1)
+        return {"scale": 1 - alpha, "shift": self.beta, "weights": alpha * of_samples}
 
 
 class Competition(Algorithm1):
@@ -249,14 +242,11 @@ class Competition(Algorithm1):
 
     def weights(self, state: _Iterate) -> tuple[Array, Array, Array]:
         """Return f, eta and xi at W, each of shape (N_g, q)."""
-        f = losses(state.W, self.X, self.Y_u, self._squared_norms, forward=self.forward)
+        f = losses(state.W, self.X, self.Y_u, self._squared_norms)
         return f, *compete(f, self.targets, self.rule, self.tie_tol)
 
     def A_hat(self, delta: Array, alpha: float) -> Array:
         """Eq. 12 (erplAt) as a matrix."""
-        if not self._a:
-            d = self.equations.C0.shape[0]
-            return namespace(delta).zeros((d, d), dtype=delta.dtype, device=device(delta))
         return self._A.dense(**self.A_terms(delta, alpha))
 
     def B_hat(self, delta: Array, alpha: float) -> Array:
@@ -264,7 +254,7 @@ class Competition(Algorithm1):
         return self._B_hat(namespace(delta).sum(delta, axis=0), alpha)
 
     def _B_hat(self, of_classes: Array, alpha: float) -> Array:
-        return B_hat_of(self.equations.B0, self.Y_u, of_classes, alpha, b=self._b, beta=self.beta)
+        return B_hat_of(self.equations.B0, self.Y_u, of_classes, alpha, beta=self.beta)
 
     def C_hat(self, delta: Array, alpha: float) -> Array:
         """Eq. 14 (erplCt)."""
@@ -278,7 +268,7 @@ class Competition(Algorithm1):
         classes, which is what the algorithm linearizes.
         """
         competing = float(namespace(W).sum(delta * f))
-        seen = self.equations.loss(W, self.forward)
+        seen = self.equations.loss(W)
         return (1 - alpha) * seen + 2 * self.beta * squared_norm(W) + alpha * competing
 
     def solve(
@@ -296,38 +286,30 @@ class Competition(Algorithm1):
     def solution(self, delta: Array, alpha: float, start: Array | None = None) -> Solution:
         """Solve Eq. 15 (erpllinear1) for given weights; an iterative solver begins at `start`."""
         B, C = Factor.of(self.B_hat(delta, alpha)), self.C_hat(delta, alpha)
-        if not self._a:
-            return solve(Factor.zeros(C.shape[0], like=C), B, C)
         return self._A.solve(B, C, **self.A_terms(delta, alpha), start=start)
 
     def safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> float:
         """Return mu, or less if A-hat and B-hat would leave too little curvature."""
-        if not self._b:  # without the reverse error no class enters the operator
-            return mu
         xp = namespace(eta)
         terms = self.A_terms(eta - mu * xi, alpha)
-        least = 0.0
-        if self._a:
-            least = terms["scale"] * float(self.equations.factor.values[0]) + terms["shift"]
+        least = terms["scale"] * float(self.equations.factor.values[0]) + terms["shift"]
         return lowered_mu(
             xp.sum(eta, axis=0),
             xp.sum(xi, axis=0),
             mu,
             B_hat=lambda of_classes: self._B_hat(of_classes, alpha),
             least_of_A=least,
-            A_is_at_least=lambda x: bool(self._a) and self._A.is_at_least(x, **terms),
+            A_is_at_least=lambda x: self._A.is_at_least(x, **terms),
         )
 
 
-def B_hat_of(
-    B0: Array, Y_u: Array, of_classes: Array, alpha: float, *, b: float, beta: float
-) -> Array:
+def B_hat_of(B0: Array, Y_u: Array, of_classes: Array, alpha: float, *, beta: float) -> Array:
     """Eqs. 13 (erplBt) and 21 (erplBt0), given the weights (..., q) of the classes Y_u (..., q, k).
 
     `of_classes` sums delta over the samples; labeled support samples count 1 for their class.
     """
     weighted = namespace(Y_u).matrix_transpose(Y_u) @ (of_classes[..., None] * Y_u)
-    return b * ((1 - alpha) * B0 + alpha * weighted + beta * identity_like(B0))
+    return (1 - alpha) * B0 + alpha * weighted + beta * identity_like(B0)
 
 
 def C_hat_rows(C0_rows: Array, Y_u: Array, X: Array, delta: Array, alpha: float) -> Array:
@@ -340,26 +322,19 @@ def C_hat_rows(C0_rows: Array, Y_u: Array, X: Array, delta: Array, alpha: float)
 
 
 def losses(
-    W: Array,
-    X_g: Array,
-    Y_u: Array,
-    of_X: Array | None = None,
-    of_XW: Array | None = None,
-    *,
-    forward: float = 0.5,
+    W: Array, X_g: Array, Y_u: Array, of_X: Array | None = None, of_XW: Array | None = None
 ) -> Array:
-    """Return f_ij = a ||W'x_i - y_j||^2 + b ||x_i - W y_j||^2, shape (..., N_g, q).
+    """Return f_ij = ||W'x_i - y_j||^2 + ||x_i - W y_j||^2, shape (..., N_g, q).
 
-    In Gram form, a (||W'x||^2 + ||y||^2) + b (||x||^2 + ||W y||^2) - 4 x'W y, clipped at zero.
+    In Gram form, ||W'x||^2 + ||y||^2 + ||x||^2 + ||W y||^2 - 4 x'W y, clipped at zero.
     `of_X` and `of_XW` are ||x_i||^2 and ||W'x_i||^2, if known; with the latter nothing is clipped.
     """
     xp = namespace(W)
-    a, b = 2 * forward, 2 - 2 * forward
     centers = Y_u @ xp.matrix_transpose(W)  # q x d
     squares = _squared_rows(X_g) if of_X is None else of_X
     projected = _squared_rows(X_g @ W) if of_XW is None else of_XW
-    of_samples = a * projected + b * squares
-    of_classes = a * _squared_rows(Y_u) + b * _squared_rows(centers)
+    of_samples = projected + squares
+    of_classes = _squared_rows(Y_u) + _squared_rows(centers)
     products = X_g @ xp.matrix_transpose(centers)
     f = of_samples[..., :, None] + of_classes[..., None, :] - 4 * products
     if of_XW is not None:  # it may be rounded: clipping could make different classes equal

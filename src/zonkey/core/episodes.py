@@ -110,7 +110,7 @@ class Episodes(Algorithm1):
         self._narrow = X_g if is_device_array(X_g) else xp.astype(X_g, xp.float32)
         self._labels = self._for_all_episodes(one_hot(codes, Y_u.shape[1], like=X_u))
         self._squared_norms = xp.vecdot(X_g, X_g)
-        self._bases = SemanticBases(equations.B0, Y_u, b=self._b, beta=self.beta)
+        self._bases = SemanticBases(equations.B0, Y_u, beta=self.beta)
 
     def _for_all_episodes(self, M: Array) -> Array:
         """Repeat M (T, n, m) for all episodes of a task."""
@@ -137,7 +137,7 @@ class Episodes(Algorithm1):
         XW = self._narrow @ xp.astype(W, self._narrow.dtype)
         of_XW = xp.astype(xp.vecdot(XW, XW), W.dtype)
         Y = state.Y[:, None, :, :]
-        f = losses(W, self.X_g, Y, self._squared_norms, of_XW, forward=self.forward)
+        f = losses(W, self.X_g, Y, self._squared_norms, of_XW)
         eta, xi = compete(f, self.targets, self.rule, self.tie_tol)
         eta = xp.concat([eta, self._labels], axis=2)
         return f, eta, xp.concat([xi, xp.zeros_like(self._labels)], axis=2)
@@ -165,7 +165,7 @@ class Episodes(Algorithm1):
         """Return the mu of every episode; those of a task with the same counts share one."""
         xp = namespace(eta)
         asked = np.full(self.shape, mu)
-        if not mu or not self._b:
+        if not mu:
             return asked
         pulled, pushed = (to_numpy(xp.sum(M, axis=2)) for M in (eta, xi))
         for t in range(self.shape[0]):
@@ -228,14 +228,14 @@ class Episodes(Algorithm1):
         Y = (self.Y_u @ basis.V)[:, None, :, :]
         C0 = (mT(basis.V) @ mT(self.equations.C0))[:, None, :, :]
         R = C_hat_rows(C0, Y, self.X, delta, alpha)
-        weight, of_samples = self._a * alpha, xp.sum(delta, axis=-1)
-        G, w = span.update(of_samples, weight, 0.5 * self.solver_tol * smallest)
+        of_samples = xp.sum(delta, axis=-1)
+        G, w = span.update(of_samples, alpha, 0.5 * self.solver_tol * smallest)
         apart = () if basis.apart is None else (Y, basis.apart)
         operator = Operator(D[:, None, :, :], G, w, *apart)
         common = span.common(of_samples)
         inverse = None
         if common is not None:
-            D, common = (xp.astype(M, xp.float32) for M in (D, weight**0.5 * common))
+            D, common = (xp.astype(M, xp.float32) for M in (D, alpha**0.5 * common))
             inverse = SharedInverse(D, common)
         Z, _, converged = refine_in_single(operator, R, start, 0.5 * self.solver_tol, inverse)
         if not converged:
@@ -395,22 +395,22 @@ class SemanticBases:
     Small eigendecompositions are slow on a GPU, so they run on the host. There the mean over the
     episodes is diagonalized at every step. On a device, a basis serves while B-hat stays close:
 
-        B-hat_h = tau (B_ref - b beta I) + b beta I + Y'diag(e_h) Y,
+        B-hat_h = tau (B_ref - beta I) + beta I + Y'diag(e_h) Y,
         tau = (1-alpha) / (1-alpha_ref).
 
     The last term has the rank of the number of classes; conjugate gradients handle it.
     """
 
-    def __init__(self, B0: Array, Y_u: Array, *, b: float, beta: float) -> None:
+    def __init__(self, B0: Array, Y_u: Array, *, beta: float) -> None:
         self._B0, self._Y = to_numpy(B0), to_numpy(Y_u)
         self._like = Y_u
         self._far = _FAR if is_device_array(Y_u) else 0.0
-        self._b, self._beta = b, beta
+        self._beta = beta
 
     def B_hat(self, tasks: int | np.ndarray, of_classes: np.ndarray, alpha: float) -> np.ndarray:
         """Return B-hat of some tasks for class weights (..., q), on the host."""
         Y = self._Y[tasks]
-        B = B_hat_of(self._B0, Y, of_classes, alpha, b=self._b, beta=self._beta)
+        B = B_hat_of(self._B0, Y, of_classes, alpha, beta=self._beta)
         return to_numpy(B)
 
     def of(self, of_classes: Array, alpha: float, known: SemanticBasis | None) -> SemanticBasis:
@@ -419,8 +419,7 @@ class SemanticBases:
         reference = self._updated(counts, alpha, None if known is None else known.reference)
         same = known is not None and reference is known.reference
         tau = (1 - alpha) / (1 - reference.alpha)
-        ridge = self._b * self._beta
-        values = tau[:, None] * (reference.values - ridge) + ridge
+        values = tau[:, None] * (reference.values - self._beta) + self._beta
         apart = self._apart(counts, alpha, reference)
         rounding = 64 * np.finfo(counts.dtype).eps * np.abs(counts).max(initial=1.0)
         return SemanticBasis(
@@ -438,7 +437,7 @@ class SemanticBases:
         """Return e_h of every episode."""
         tau = (1 - alpha) / (1 - reference.alpha)
         known = (tau * reference.alpha)[:, None] * reference.of_classes
-        return self._b * (alpha * counts - known[:, None, :])
+        return alpha * counts - known[:, None, :]
 
     def _updated(self, counts: np.ndarray, alpha: float, known: _Reference | None) -> _Reference:
         """Diagonalize again for the tasks that are no longer close to what is known."""
@@ -450,7 +449,7 @@ class SemanticBases:
             known, far = _Reference(np.empty(T), np.empty((T, q)), *nothing), np.full(T, True)
         else:
             gone = np.abs(self._apart(counts, alpha, known)).max(axis=(1, 2))
-            weights = self._b * known.alpha * np.abs(known.of_classes).max(axis=1)
+            weights = known.alpha * np.abs(known.of_classes).max(axis=1)
             far = gone > self._far * weights
         if not far.any():
             return known

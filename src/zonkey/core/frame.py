@@ -36,7 +36,7 @@ from ..linalg.arrays import (
 )
 from ..linalg.symmetric import Factor
 from .moments import Moments
-from .projection import NormalEquations, WeightPer
+from .projection import NormalEquations
 from .prototypes import Prototypes
 
 T = TypeVar("T")
@@ -85,11 +85,9 @@ class BaseClasses:
     ----------
     moments : Moments
         Moments of the seen classes. Later changes to them have no effect here.
-    per : {"sample", "class"}, default="sample"
-        Whether each sample or each class gets equal weight.
     twin : BaseClasses, default=None
-        The same samples and weights under other prototypes. Its decomposition of A0, the most
-        expensive part, is shared.
+        The same samples under other prototypes. Its decomposition of A0, the most expensive
+        part, is shared.
 
     See Also
     --------
@@ -105,21 +103,13 @@ class BaseClasses:
     ['horse']
     """
 
-    def __init__(
-        self, moments: Moments, per: WeightPer = "sample", *, twin: BaseClasses | None = None
-    ) -> None:
+    def __init__(self, moments: Moments, *, twin: BaseClasses | None = None) -> None:
         if not isinstance(moments, Moments):
             raise TypeError(
                 f"Base classes are given by their Moments; got {type(moments).__name__}. "
                 "Gather Moments(prototypes).update(X_base, y_base)."
             )
-        if per not in ("sample", "class"):
-            raise ValueError(
-                f'`per` must be "sample" or "class", whichever gets equal weight; got {per!r}. '
-                "Correct the spelling."
-            )
         self.moments = moments.copy()
-        self.per: WeightPer = per
         self._twin = twin
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
@@ -157,7 +147,7 @@ class BaseClasses:
     def equations(self) -> NormalEquations:
         """A0, B0 and C0 of the base classes."""
         twin = None if self._twin is None else self._twin.equations
-        return NormalEquations.of(self.moments, self.per, twin=twin)
+        return NormalEquations.of(self.moments, twin=twin)
 
     @cached_property
     def _semantics(self) -> tuple[np.ndarray, np.ndarray]:
@@ -165,9 +155,8 @@ class BaseClasses:
         Y = self.prototypes.matrix.astype(np.float64)
         span = orthonormal_rows(Y)  # r x k
         counts = self.moments.counts[self.moments.counts > 0]
-        weights = counts if self.per == "sample" else np.ones(len(counts))
         inside = Y @ span.T
-        B = Factor.of((inside.T * weights) @ inside)
+        B = Factor.of((inside.T * counts) @ inside)
         return to_numpy(span.T @ B.vectors), to_numpy(B.values)
 
     @cached_property

@@ -67,8 +67,8 @@ class Moments:
         the blocks in float64. This is several times faster in TF32 on a GPU, with an error of
         about 1e-6 (TF32: 1e-4) of the largest entry of A0. Other dtypes are not affected.
     scatter : bool, default=True
-        Whether to form A0, the most expensive part. Models without a forward error
-        (``direction="reverse"`` or ``forward_weight=0``) do not need it.
+        Whether to form A0, the most expensive part. A model without forward error
+        (``direction="reverse"``) does not need it.
 
     Attributes
     ----------

@@ -11,24 +11,19 @@ All are points of one family, in which the forward error has the weight omega:
 
     omega (A0 + beta I) W + (1 - omega) W (B0 + beta I) = C0,
 
-with omega = 1, 0 and 1/2. If every class has equal weight, RPL is the regression of class means
-on prototypes, known as exemplar regression.
+with omega = 1, 0 and 1/2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-import numpy as np
-
-from ..linalg.arrays import Array, identity_like, namespace, placed_like
+from ..linalg.arrays import Array, identity_like, namespace
 from ..linalg.sylvester import Solution, solve
 from ..linalg.symmetric import Factor
 from .moments import Moments
-
-WeightPer = Literal["sample", "class"]  # which of them has equal weight
 
 
 class NormalEquations:
@@ -43,8 +38,6 @@ class NormalEquations:
         Scatter of the features; its diagonal if it is diagonal; or a function that returns it,
         called if it is needed at all.
     B0, C0 : arrays of shape (k, k) and (d, k)
-    trace : float, default=None
-        Trace of A0, computed from A0 if not given.
     twin : NormalEquations, default=None
         Equations with the same A0. Its decomposition is shared, and `A0` is ignored.
     """
@@ -55,37 +48,22 @@ class NormalEquations:
         B0: Array,
         C0: Array,
         *,
-        trace: float | None = None,
         twin: NormalEquations | None = None,
     ) -> None:
         self._A0 = A0
-        self._trace = trace
         self.B0 = B0
         self.C0 = C0
         self._twin = twin
 
     @classmethod
-    def of(
-        cls,
-        moments: Moments,
-        per: WeightPer = "sample",
-        *,
-        twin: NormalEquations | None = None,
-    ) -> NormalEquations:
+    def of(cls, moments: Moments, *, twin: NormalEquations | None = None) -> NormalEquations:
         """Take the three matrices from moments, which must not change afterwards.
 
-        Per "class", each class counts as one sample: B0 is sum_j y_j y_j' and C0 is
-        sum_j m_j y_j', with class means m_j. `twin` has the same moments and weights.
+        `twin` has the same samples.
         """
-        seen, counts, sums = _seen_sums(moments)
-        xp = namespace(sums)
-        Y = placed_like(moments.prototypes.matrix[seen].astype(np.float64), sums)
-        weights = counts if per == "sample" else xp.ones_like(counts)
-        sums = sums * (weights / counts)[:, None]
         # Not a closure: base classes are pickled for workers.
-        scatter = partial(_scatter_of, moments, per)
-        trace = None if moments.scatter else _trace_of(moments, per)
-        return cls(scatter, (Y.T * weights[None, :]) @ Y, sums.T @ Y, trace=trace, twin=twin)
+        scatter = partial(getattr, moments, "A0")
+        return cls(scatter, moments.B0, moments.C0, twin=twin)
 
     @cached_property
     def A0(self) -> Array:
@@ -98,8 +76,6 @@ class NormalEquations:
     @cached_property
     def trace(self) -> float:
         """Trace of A0."""
-        if self._trace is not None:
-            return self._trace
         if self._twin is not None:
             return self._twin.trace
         xp = namespace(self.A0)
@@ -121,66 +97,22 @@ class NormalEquations:
             return self._twin.is_factorized
         return self.A0.ndim == 1 or "factor" in vars(self)
 
-    def loss(self, W: Array, forward: float = 0.5) -> float:
-        """Return sum_i a ||W'x_i - y_li||^2 + b ||x_i - W y_li||^2, part of Eq. 2 (erplobj).
+    def loss(self, W: Array) -> float:
+        """Return sum_i ||W'x_i - y_li||^2 + ||x_i - W y_li||^2, part of Eq. 2 (erplobj).
 
-        `forward` is the weight of the first error: a = 2 forward and b = 2 - a, both 1 in the
-        paper. Expanded, the samples enter through the moments only:
-        a <W, A0 W> + b <W, W B0> - 4 <W, C0> + b tr A0 + a tr B0.
+        Expanded, the samples enter through the moments only:
+        <W, A0 W> + <W, W B0> - 4 <W, C0> + tr A0 + tr B0.
         """
         xp = namespace(W)
-        a, b = 2 * forward, 2 - 2 * forward
-        inner = float(xp.sum(W * (b * (W @ self.B0) - 4 * self.C0)))
-        if a:  # <W, A0 W> in the eigenbasis, where A0 is diagonal
-            Z = self.factor.to_basis(W)
-            inner += a * float(xp.sum(self.factor.values[:, None] * Z * Z))
-        return inner + b * self.trace + a * float(xp.linalg.trace(self.B0))
+        inner = float(xp.sum(W * (W @ self.B0 - 4 * self.C0)))
+        Z = self.factor.to_basis(W)  # where A0 is diagonal
+        inner += float(xp.sum(self.factor.values[:, None] * Z * Z))
+        return inner + self.trace + float(xp.linalg.trace(self.B0))
 
     def gradient(self, W: Array) -> Array:
         """Return the gradient of `loss` at W."""
         forward = self.A0 @ W if self.A0.ndim == 2 else self.A0[:, None] * W
         return 2 * (forward + W @ self.B0 - 2 * self.C0)
-
-
-def _scatter_of(moments: Moments, per: WeightPer) -> Array:
-    return moments.A0 if per == "sample" else balanced_scatter(moments)
-
-
-def _trace_of(moments: Moments, per: WeightPer) -> float:
-    """Return the trace of `_scatter_of` without forming the matrix."""
-    if per == "sample":
-        return moments.trace
-    seen, counts, sums = _seen_sums(moments)
-    means = sums / counts[:, None]
-    lengths = namespace(means).vecdot(means, means)
-    within = moments.trace - float(namespace(means).sum(counts * lengths))
-    return float(namespace(means).sum(lengths)) + within * (len(seen) / moments.n_samples)
-
-
-def balanced_scatter(moments: Moments) -> Array:
-    """Return A0 with every class counted as one sample.
-
-    Moments do not keep one scatter per class. A0 = sum_j m_j m_j' + (p / n) S_w, with class
-    means m_j, uses the pooled within-class scatter S_w, as discriminant analysis does.
-    """
-    seen, counts, sums = _seen_sums(moments)
-    means = sums / counts[:, None]
-    return means.T @ means + within_scatter(moments) * (len(seen) / moments.n_samples)
-
-
-def within_scatter(moments: Moments) -> Array:
-    """Return S_w, the sum over samples of (x - m)(x - m)' around the mean m of their class."""
-    _, counts, sums = _seen_sums(moments)
-    means = sums / counts[:, None]
-    return moments.A0 - (means.T * counts[None, :]) @ means
-
-
-def _seen_sums(moments: Moments) -> tuple[np.ndarray, Array, Array]:
-    """Return the rows, counts and sums of the classes that have samples."""
-    sums = moments.class_sums
-    seen = np.flatnonzero(moments.counts)
-    counts = placed_like(moments.counts[seen].astype(np.float64), sums)
-    return seen, counts, namespace(sums).take(sums, placed_like(seen, sums), axis=0)
 
 
 def directed_projection(equations: NormalEquations, beta: float, forward: float) -> Solution:
