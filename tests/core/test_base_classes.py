@@ -214,9 +214,9 @@ class TestRemembered:
 
     def test_keys_are_told_apart_by_value(self, base):
         number = count()
-        keys = [("worth", 0.1, "class"), ("worth", 0.1, "sample"), ("worth", 0.2, "class"), "worth"]
+        keys = [("raw", 0.1, "class"), ("raw", 0.1, "sample"), ("raw", 0.2, "class"), "raw"]
         assert [base.remembered(key, lambda: next(number)) for key in keys] == [0, 1, 2, 3]
-        equal = [("worth", 0.1, "class"), "worth"]
+        equal = [("raw", 0.1, "class"), "raw"]
         assert [base.remembered(key, lambda: next(number)) for key in equal] == [0, 3]
 
     def test_the_last_eight_are_kept(self, base):
