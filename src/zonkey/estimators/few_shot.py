@@ -245,18 +245,12 @@ class FewShotClassifier(ProjectionLearner):
             labels, codes = encoded(y, X)
             check_classes(y if is_device_array(y) else labels)
             base = self._checked_base(of_all, X)
-            supports.append(self._support_set(X, codes, labels, given, base))
+            known = _joined_prototypes(given, base, labels)
+            if base is not None:
+                _require_disjoint(base, labels)
+            Y_u = known.subset(labels).matrix.astype(np.float64)
+            supports.append(SupportSet(X, codes, labels, known, Y_u, base))
         return supports
-
-    def _support_set(
-        self, X: Array, codes: Array, labels: np.ndarray, given: Any, base: BaseClasses | None
-    ) -> SupportSet:
-        """Return a support set with the prototypes of its classes."""
-        known = _joined_prototypes(given, base, labels)
-        if base is not None:
-            _require_disjoint(base, labels)
-        Y_u = known.subset(labels).matrix.astype(np.float64)
-        return SupportSet(X, codes, labels, known, Y_u, base)
 
     def _settle(self, support: SupportSet, learned: Learned) -> Self:
         """Set the fitted attributes."""

@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 
 from ..core.frame import BaseClasses
 from ..core.labels import listed
-from ..core.moments import Moments
 from ..linalg.sylvester import Status
 from ..validation import AnyLibraryMixin, check_count, check_interval, check_option
 from .scoring import NearestPrototypeMixin
@@ -37,11 +36,6 @@ class ProjectionLearner(AnyLibraryMixin, NearestPrototypeMixin, BaseEstimator):
 
     def _seed(self) -> int:
         return check_random_state(self.random_state).randint(2**31 - 1)
-
-
-def moments_of(source: Moments | BaseClasses) -> Moments:
-    """Return the moments themselves, or those of base classes."""
-    return source.moments if isinstance(source, BaseClasses) else source
 
 
 def require_samples(base: BaseClasses, remedy: str) -> None:

@@ -33,7 +33,6 @@ from .calibration import calibrate
 from .learning import (
     ProjectionLearner,
     check_shared_parameters,
-    moments_of,
     require_samples,
     warn_of_trouble,
 )
@@ -290,7 +289,7 @@ class ZeroShotClassifier(ProjectionLearner):
                 f"`fit_moments` takes Moments; got {type(moments).__name__}. Use fit(X, y) for raw "
                 "samples, or Moments(prototypes).update(X, y)."
             )
-        gathered = moments_of(moments)
+        gathered = _moments_of(moments)
         known = gathered.prototypes
         if self.prototypes is not None:
             known = Prototypes.coerce(self.prototypes)
@@ -365,7 +364,7 @@ class ZeroShotClassifier(ProjectionLearner):
         *,
         unlabeled: Array | None = None,
     ) -> Self:
-        moments = moments_of(source)
+        moments = _moments_of(source)
         seen = moments.seen_labels
         self._candidate_labels(known, seen)  # fails early
         base = _under(known, source)
@@ -471,9 +470,13 @@ def _print_step(step: int, objective: float, change: float) -> None:
     )
 
 
+def _moments_of(source: Moments | BaseClasses) -> Moments:
+    return source.moments if isinstance(source, BaseClasses) else source
+
+
 def _under(known: Prototypes, source: Moments | BaseClasses) -> BaseClasses:
     """Return the seen classes under these prototypes; a decomposition of A0 is reused."""
-    moments = moments_of(source)
+    moments = _moments_of(source)
     twin = source if isinstance(source, BaseClasses) else None
     if known is not moments.prototypes and known != moments.prototypes:
         moments = moments.with_prototypes(known)
