@@ -17,7 +17,7 @@ from zonkey import ZeroShotClassifier
 from zonkey.estimators.calibration import calibrate
 from zonkey.linalg import Factor
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
-from zonkey.peers.zsl import ESZSL, SAE
+from zonkey.peers.zsl import ESZSL, SAE, ExemplarRegression
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.testing import linear_problem
 
@@ -210,6 +210,7 @@ def test_what_is_asked_in_the_end_has_no_influence(parameters):
 PEERS = [
     (SAE(), {"lam": [0.1, 10.0], "direction": ["feature-to-semantic", "semantic-to-feature"]}),
     (ESZSL(), {"gamma": [0.1, 100.0], "lam": [0.1, 10.0]}),
+    (ExemplarRegression(), {"kernel": ["rbf", "linear"], "ridge": [0.1, 10.0]}),
 ]
 each_peer = pytest.mark.parametrize(("peer", "grid"), PEERS, ids=lambda part: type(part).__name__)
 
@@ -398,7 +399,7 @@ def test_what_cannot_be_pickled_may_be_searched():
     assert_allclose(scores[0], scores[1])  # the order of features does not matter
 
 
-@pytest.mark.parametrize("peer", [ESZSL(), SAE()], ids=str)
+@pytest.mark.parametrize("peer", [ESZSL(), SAE(), ExemplarRegression()], ids=str)
 def test_penalties_of_peers_are_chosen_for_the_whole_pipeline(peer):
     last = peer.set_params(prototypes=P.prototypes, seen_penalty="auto", candidates="all")
     whole = Pipeline([*pipeline().steps[:-1], ("classify", last)])

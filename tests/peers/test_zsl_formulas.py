@@ -1,4 +1,4 @@
-"""Peers, and presets that are one-way regressions, against naively evaluated equations."""
+"""Peers, and the preset that is a one-way regression, against naively evaluated equations."""
 
 import math
 
@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zonkey import presets
 from zonkey.datasets import load_emoji
 from zonkey.peers import zsl
-from zonkey.preprocessing import FeatureNormalizer
 
 RNG = np.random.default_rng(3)
 D, K = 6, 4
@@ -159,17 +158,17 @@ def mean_squared_length():
     return np.mean([PROTOTYPES[label] @ PROTOTYPES[label] for label in SEEN])
 
 
+def arc_cosine(a, b):
+    angle = math.acos(cosine(a, b))
+    lengths = math.sqrt(a @ a) * math.sqrt(b @ b)
+    return lengths * (math.sin(angle) + (math.pi - angle) * math.cos(angle)) / math.pi
+
+
 KERNELS = {
-    "rbf": (
-        {"gamma": 0.4},
-        lambda a, b: math.exp(-0.4 * np.sum((a - b) ** 2) / median_squared_distance()),
-    ),
-    "poly": (
-        {"gamma": 1.7, "degree": 2, "coef0": 0.6},
-        lambda a, b: (1.7 * (a @ b) / mean_squared_length() + 0.6) ** 2,
-    ),
-    "linear": ({}, lambda a, b: a @ b),
-    "cosine": ({"kernel": "linear", "prototype_transformer": FeatureNormalizer()}, cosine),
+    "rbf": lambda a, b, g: math.exp(-g * np.sum((a - b) ** 2) / median_squared_distance()),
+    "poly": lambda a, b, g: (g * (a @ b) / mean_squared_length() + 1) ** 3,
+    "linear": lambda a, b, _: a @ b,
+    "arccos": lambda a, b, _: arc_cosine(a, b) if (a != b).any() else a @ a,
 }
 
 
@@ -177,37 +176,79 @@ def class_means():
     return np.stack([X[label == LABELS].mean(axis=0) for label in SEEN])
 
 
-@pytest.mark.parametrize("beta", [0.02, 1.5])
-@pytest.mark.parametrize("name", KERNELS)
-def test_exemplars_are_kernel_ridge_regression_on_class_means(name, beta):
-    parameters, kernel = KERNELS[name]
+@pytest.mark.parametrize(("gamma", "ridge"), [(0.4, 0.02), (1.7, 1.5)])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_exemplars_are_kernel_ridge_regression_on_class_means(kernel, gamma, ridge):
     seen = [PROTOTYPES[label] for label in SEEN]
-    gram = np.array([[kernel(a, b) for b in seen] for a in seen])
-    dual = np.linalg.solve(gram + beta * np.eye(len(seen)), class_means())
+    gram = np.array([[KERNELS[kernel](a, b, gamma) for b in seen] for a in seen])
 
     def exemplar(y):
-        return np.array([kernel(y, b) for b in seen]) @ dual
+        of_y = np.array([KERNELS[kernel](y, b, gamma) for b in seen])
+        weights = np.linalg.solve(gram + ridge * np.eye(len(seen)), of_y)
+        return sum(w * m for w, m in zip(weights, class_means(), strict=True))
 
-    model = fitted(presets.exemplars, **{"kernel": name, "beta": beta} | parameters)
+    model = fitted(zsl.ExemplarRegression, kernel=kernel, gamma=gamma, ridge=ridge)
     expected = [exemplar(y) for y in PROTOTYPES.values()]
+    assert_allclose(model.projection_, class_means().T, rtol=1e-12)
     assert_allclose(model.project(PROTOTYPES), expected, rtol=1e-8)
     assert_scores(model, lambda x, y: closeness(x, exemplar(y)))
 
 
 def test_linear_exemplars_are_ridge_regression_with_equal_classes():
-    beta, S = 0.7, np.stack([PROTOTYPES[label] for label in SEEN])
-    W = class_means().T @ S @ np.linalg.inv(S.T @ S + beta * np.eye(K))
-    model = fitted(presets.exemplars, kernel="linear", beta=beta)
+    ridge, S = 0.7, np.stack([PROTOTYPES[label] for label in SEEN])
+    W = class_means().T @ S @ np.linalg.inv(S.T @ S + ridge * np.eye(K))
+    model = fitted(zsl.ExemplarRegression, kernel="linear", ridge=ridge)
     assert_allclose(model.project(PROTOTYPES), [W @ y for y in PROTOTYPES.values()], rtol=1e-9)
 
 
 def test_without_a_ridge_the_exemplars_of_seen_classes_are_their_means():
-    model = fitted(presets.exemplars, beta=0.0)
+    model = fitted(zsl.ExemplarRegression, ridge=0.0)
     seen = {label: PROTOTYPES[label] for label in SEEN}
     assert_allclose(model.project(seen), class_means(), rtol=1e-9)
 
 
-def test_presets_predict_like_the_formulas_on_emoji():
+def test_exemplars_of_a_singular_kernel_are_the_limit_of_a_vanishing_ridge():
+    S = np.stack([PROTOTYPES[label] for label in SEEN])
+    W = np.linalg.lstsq(S, class_means())[0].T  # five classes in four dimensions
+    model = fitted(zsl.ExemplarRegression, kernel="linear", ridge=0.0)
+    assert_allclose(model.project(PROTOTYPES), [W @ y for y in PROTOTYPES.values()], rtol=1e-9)
+    twins = {**PROTOTYPES, "cow": PROTOTYPES["ant"]}
+    model = fitted(zsl.ExemplarRegression, prototypes=twins, ridge=0.0)
+    ant, cow = class_means()[:2]
+    assert_allclose(model.project([twins["ant"]])[0], (ant + cow) / 2, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("ridge", [0.0, 1e-6, 0.1])
+def test_exemplars_keep_the_digits_of_float32(kernel, ridge):
+    model = zsl.ExemplarRegression(PROTOTYPES, kernel=kernel, ridge=ridge)
+    expected = model.fit(X, LABELS).project(PROTOTYPES)
+    found = model.fit(X.astype(np.float32), LABELS).project(PROTOTYPES)
+    assert found.dtype == np.float32
+    assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_exemplars_of_equal_prototypes_are_equal_and_finite(kernel, ridge):
+    zeros = {label: np.zeros(K) for label in PROTOTYPES}
+    model = fitted(zsl.ExemplarRegression, prototypes=zeros, kernel=kernel, ridge=ridge)
+    shared = 1 if kernel in ("rbf", "poly") else 0  # k(0, 0)
+    share = shared * len(SEEN) / (shared * len(SEEN) + ridge or 1)
+    expected = np.broadcast_to(share * class_means().mean(axis=0), (len(COUNTS), D))
+    assert_allclose(model.project(zeros), expected, rtol=1e-9)
+
+
+def test_exemplars_do_not_need_the_scatter():
+    class Watched(zsl.ExemplarRegression):
+        def _solve(self, moments, dtype):
+            self.scatter_ = moments.scatter
+            return super()._solve(moments, dtype)
+
+    assert fitted(Watched).scatter_ is False
+
+
+def test_regressions_predict_like_the_formulas_on_emoji():
     data = load_emoji()
     seen, unseen = np.unique(data.y_train)[::8], np.sort(data.unseen_classes)[::8]
     train, test = np.isin(data.y_train, seen), np.isin(data.y_test_unseen, unseen)
@@ -230,7 +271,7 @@ def test_presets_predict_like_the_formulas_on_emoji():
     gamma = 0.5 / np.median(squared[: len(seen)][np.triu_indices(len(seen), k=1)])
     kernel = np.exp(-gamma * squared)
     weights = np.linalg.solve(kernel[: len(seen)] + 0.1 * np.eye(len(seen)), means)
-    model = presets.exemplars(known, gamma=0.5, beta=0.1).fit(X, y)
+    model = zsl.ExemplarRegression(known, gamma=0.5, ridge=0.1).fit(X, y)
     assert_array_equal(model.predict(X_new), predicted(kernel[len(seen) :] @ weights))
 
 

@@ -18,10 +18,13 @@ FITTING = [
     zsl.ESZSL(),
     zsl.SAE(lam=100.0),
     zsl.SAE(direction="semantic-to-feature", lam=0.01),
+    zsl.ExemplarRegression(gamma=0.1, ridge=0.01),
+    zsl.ExemplarRegression(kernel="linear"),
 ]
 DIRECTIONS = ["feature-to-semantic", "semantic-to-feature"]
 OFFERED = {
     "ESZSL": {"project": False, "embed": True},
+    "ExemplarRegression": {"project": True, "embed": False},
     "SAE": {"project": True, "embed": True},
 }
 
@@ -49,11 +52,15 @@ def test_methods_without_a_meaning_are_not_offered(peer):
 def test_what_is_not_offered_says_why():
     with pytest.raises(AttributeError, match="not a point in the feature space"):
         _ = zsl.ESZSL().project
+    with pytest.raises(AttributeError, match="no point in the semantic space"):
+        _ = zsl.ExemplarRegression().embed
 
 
 NUMBERS = [
     (zsl.ESZSL, "gamma"),
     (zsl.ESZSL, "lam"),
+    (zsl.ExemplarRegression, "gamma"),
+    (zsl.ExemplarRegression, "ridge"),
     (zsl.SAE, "lam"),
 ]
 
@@ -102,6 +109,8 @@ def test_a_number_is_the_penalty_in_use(peer):
     [
         (zsl.SAE(direction="forward"), "`direction` must be one of 'feature-to-semantic', "),
         (zsl.SAE(direction=None), "`direction` must be one of 'feature-to-semantic', "),
+        (zsl.ExemplarRegression(kernel="cosine"), "`kernel` must be one of 'rbf', 'linear', "),
+        (zsl.ExemplarRegression(kernel="precomputed"), "`kernel` must be one of 'rbf', 'linear', "),
     ],
     ids=str,
 )
@@ -159,9 +168,12 @@ def test_cosines_do_not_depend_on_lengths():
 DEGENERATE = {label: np.append(vector, vector[0]) for label, vector in P.prototypes.items()}
 
 
-def test_a_ridge_that_is_lost_in_rounding_is_told():
-    model = P.prepared(zsl.ESZSL(), prototypes=DEGENERATE, lam=1e-11)
-    with pytest.warns(LinAlgWarning, match="not well determined.*Increase `lam`") as caught:
+@pytest.mark.parametrize(
+    ("peer", "ridge"), [(zsl.ESZSL(), "lam"), (zsl.ExemplarRegression(kernel="linear"), "ridge")]
+)
+def test_a_ridge_that_is_lost_in_rounding_is_told(peer, ridge):
+    model = P.prepared(peer, prototypes=DEGENERATE, **{ridge: 1e-11})
+    with pytest.warns(LinAlgWarning, match=f"not well determined.*Increase `{ridge}`") as caught:
         model.fit(P.X, P.y)
     assert caught[0].filename == __file__
 

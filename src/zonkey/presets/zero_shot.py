@@ -1,4 +1,4 @@
-"""Zero-shot models by name: the paper's, two one-way regressions, and the recommended one."""
+"""Zero-shot models by name: the paper's, a one-way regression, and the recommended one."""
 
 from __future__ import annotations
 
@@ -101,62 +101,6 @@ def rpl(prototypes: Any, *, beta: float = 1.0, **parameters: Any) -> ZeroShotCla
     array([[0.91, 0.55, 0.73]])
     """
     return ZeroShotClassifier(prototypes, direction="reverse", beta=beta, **parameters)
-
-
-def exemplars(
-    prototypes: Any,
-    *,
-    kernel: str = "rbf",
-    gamma: float = 1.0,
-    beta: float = 0.1,
-    **parameters: Any,
-) -> ZeroShotClassifier:
-    """Return kernel ridge regression from prototypes to class means ("exemplars").
-
-    The predicted mean of a class with prototype y is
-
-        c(y) = sum_j w_j m_j,     w = (K + beta I)^-1 k(y),
-
-    where m_j and y_j are the mean and the prototype of seen class j, K_ij = k(y_i, y_j) and
-    k(y)_j = k(y, y_j). All classes have the same weight. The class with the nearest c(y) is
-    predicted. The reference uses support vector regression per principal component instead.
-
-    Parameters
-    ----------
-    prototypes : mapping, DataFrame or Prototypes
-        Semantic vector of every class, seen and unseen.
-    kernel : {"rbf", "poly", "linear", "arccos", "precomputed"}, default="rbf"
-        Kernel between prototypes. For the cosine, use "linear" with
-        ``prototype_transformer=FeatureNormalizer()``.
-    gamma : float, default=1.0
-        Width >= 0 of the kernel, in the units of `ZeroShotClassifier`.
-    beta : float, default=0.1
-        Ridge penalty >= 0, relative to a sum over classes.
-    **parameters : dict
-        Further parameters of `ZeroShotClassifier`.
-
-    Returns
-    -------
-    ZeroShotClassifier
-        Unfitted classifier with ``direction="reverse"`` and ``weight_per="class"``.
-
-    References
-    ----------
-    S. Changpinyo, W.-L. Chao, F. Sha. Predicting visual exemplars of unseen classes for zero-shot
-    learning. ICCV 2017.
-
-    Examples
-    --------
-    >>> from zonkey import presets
-    >>> prototypes = {"horse": [0, 1], "tiger": [1, 0], "zebra": [1, 1]}
-    >>> model = presets.exemplars(prototypes, beta=0.0)
-    >>> model = model.fit([[1, 4], [1, 6], [5, 1]], ["horse", "horse", "tiger"])
-    >>> model.project({"horse": [0, 1], "zebra": [1, 1]}).round(2)
-    array([[1.  , 5.  ],
-           [2.66, 2.66]])
-    """
-    regression = {"direction": "reverse", "weight_per": "class", "kernel": kernel, "gamma": gamma}
-    return ZeroShotClassifier(prototypes, **regression, beta=beta, **parameters)
 
 
 def recommended(

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from ...core.frame import BaseClasses
 from ...core.prototypes import Prototypes
 from ...estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier
-from ...peers.zsl import ESZSL, SAE
+from ...peers.zsl import ESZSL, SAE, ExemplarRegression
 from ...preprocessing import FeatureNormalizer
 from ...presets.zero_shot import REGRESSION, preprocessing, prototype_transformer
 from ..experiments import is_zero_shot
@@ -154,7 +154,7 @@ _PUSH: dict[str, list[Any]] = {"mu": [0.1, 0.3]}
 _SHOT_WEIGHTS: Grid = {"rho": [0.5, 0.9], "alpha": [0.1, 0.5, 0.9], **_PUSH}
 _SAE: Grid = {"lam": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0]}
 _ESZSL: Grid = {"gamma": [0.1, 10.0, 1.0], "lam": [0.1, 1.0], "negative": [0.0, -1.0]}
-_EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "beta": [0.01, 0.03, 0.1, 0.3]}
+_EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "ridge": [0.01, 0.03, 0.1, 0.3]}
 _SEMANTICS: dict[str, list[Any]] = {
     "beta": [0.01, 0.03, 0.1, 0.3],
     "prototype_transformer__power": [0.5, 0.7, 1.0],
@@ -177,9 +177,10 @@ def _on_top(push: dict[str, list[Any]] | None = None, **changed: Any) -> ZeroSho
 
 
 def _exemplars(preset: Preset) -> ZeroShotModel:
-    """Return kernel ridge regression of class means on prototypes, as a peer."""
-    fixed = {"direction": "reverse", "weight_per": "class", "kernel": "rbf"}
-    return ZeroShotModel(fixed, _EXEMPLARS, preset, is_peer=True)
+    """Return kernel ridge regression of class means on prototypes."""
+    return ZeroShotModel(
+        {"kernel": "rbf"}, _EXEMPLARS, preset, classifier=ExemplarRegression, is_peer=True
+    )
 
 
 def _few_shot(fusion: Any) -> FewShotModel:

@@ -26,10 +26,12 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
     A subclass adds its parameters in `__init__`, lists those that must be numbers >= 0 in
     `_non_negative`, and returns its fitted attributes from `_solve`. It predicts the class with
     the nearest W y; override `_linear_scores` to compare differently. Set `project` or `embed` to
-    `not_offered(reason)` if the method is meaningless for the peer.
+    `not_offered(reason)` if the method is meaningless for the peer, and `_needs_scatter` to False
+    if `_solve` does not use A0, the most expensive moment.
     """
 
     _non_negative: ClassVar[tuple[str, ...]] = ()
+    _needs_scatter: ClassVar[bool] = True
 
     def __init__(
         self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
@@ -59,7 +61,8 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         check_classes(labels)
         one_hot = self.prototypes is None
         known = Prototypes.one_hot(labels) if one_hot else Prototypes.coerce(self.prototypes)
-        moments = Moments.from_arrays(X, labels, known, n_reserve=0)
+        options = {"n_reserve": 0, "scatter": self._needs_scatter}
+        moments = Moments.from_arrays(X, labels, known, **options)
         self._candidate_labels(known, moments.seen_labels)  # fails early
         learned = self._solve(moments, X.dtype)
         penalty = self.seen_penalty
