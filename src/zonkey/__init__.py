@@ -9,11 +9,17 @@ from . import datasets, evaluation, metrics, model_selection, peers, preprocessi
 from .core.frame import BaseClasses
 from .core.moments import Moments
 from .core.prototypes import Prototypes
-from .estimators import FewShotClassifier, NearestSupport, ZeroShotClassifier
+from .estimators import (
+    AnyShotClassifier,
+    FewShotClassifier,
+    NearestSupport,
+    ZeroShotClassifier,
+)
 
 __version__ = version("zonkey")
 
 __all__ = [
+    "AnyShotClassifier",
     "BaseClasses",
     "FewShotClassifier",
     "Moments",

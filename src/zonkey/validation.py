@@ -152,6 +152,26 @@ def check_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     return check_X_y(X, _on_host(y), dtype=_DTYPES)
 
 
+def checked_weights(sample_weight: Any, X: Array) -> Array | None:
+    """Return one nonnegative weight per row of X, in its dtype and on its device, or None."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(to_numpy(sample_weight), np.float64)
+    if weights.ndim == 0:
+        weights = np.full(X.shape[0], weights)
+    if weights.shape != (X.shape[0],):
+        raise ValueError(
+            f"`sample_weight` must have one entry for each of the {X.shape[0]} samples; got shape "
+            f"{weights.shape}. Pass one number per sample."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError(
+            "`sample_weight` must be nonnegative and finite, and not all zero; got weights from "
+            f"{weights.min()} to {weights.max()}. Drop samples that must not count."
+        )
+    return namespace(X).astype(placed_like(weights, X), X.dtype)
+
+
 def _keeps_library(estimator: Any, X: Any) -> bool:
     return is_device_array(X) and get_tags(estimator).array_api_support
 

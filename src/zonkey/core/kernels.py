@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import pi
 
+import numpy as np
 from array_api_compat import device
 
-from ..linalg.arrays import Array, epsilon, namespace, squared_distances
+from ..linalg.arrays import (
+    Array,
+    epsilon,
+    namespace,
+    placed_like,
+    squared_distances,
+    squared_norm,
+)
 
 KERNELS: tuple[str, ...] = ("linear", "rbf", "poly", "arccos", "precomputed")
 
@@ -54,6 +63,46 @@ def kernel_matrix(
         f"The kernel must be one of {', '.join(KERNELS)}; got {kind!r}. "
         'Pass the values of any other kernel as "precomputed".'
     )
+
+
+@dataclass(frozen=True, eq=False)
+class PrototypeKernel:
+    """A kernel whose width suits the scale of given prototypes.
+
+    Attributes
+    ----------
+    kind : str
+        Kernel of `kernel_matrix`.
+    gamma : float
+        Width as in its formula.
+    """
+
+    kind: str
+    gamma: float
+
+    @classmethod
+    def of(cls, Y: Array, kind: str, gamma: float) -> PrototypeKernel:
+        """Take a relative `gamma`, so that 1 suits any semantic space.
+
+        It is divided by the median squared distance between the rows of Y for "rbf", and by their
+        mean squared length for "poly".
+        """
+        unit = 1.0
+        if kind == "rbf":
+            unit = median_squared_distance(Y)
+        elif kind == "poly":
+            unit = squared_norm(Y) / max(1, Y.shape[0]) or 1.0
+        return cls(kind, float(gamma) / unit)
+
+    def between(self, Y: Array, Z: Array, columns: np.ndarray) -> Array:
+        """Return k(y, z) for all rows of Y and Z.
+
+        `columns` are the positions of the classes of Z among all classes: if the kernel is
+        precomputed, the rows of Y hold its values with all classes.
+        """
+        if self.kind == "precomputed":
+            return namespace(Y).take(Y, placed_like(columns, Y), axis=1)
+        return kernel_matrix(self.kind, Y, Z, gamma=self.gamma)
 
 
 def median_squared_distance(Y: Array) -> float:

@@ -521,13 +521,15 @@ def as_samples(X: Any, known: Array | None = None) -> Array:
     return X if is_float else xp.astype(X, xp.float64)
 
 
-def class_sums(X: Array, codes: Array, n_classes: int) -> Array:
-    """Return the sum of the rows of X for each code."""
+def class_sums(X: Array, codes: Array, n_classes: int, weights: Array | None = None) -> Array:
+    """Return the sum of the rows of X for each code, each row times its weight.
+
+    Without weights, sums of NumPy arrays are in float64.
+    """
     if not isinstance(X, np.ndarray):
-        return sums_by_code(X, codes, n_classes)
-    members = sparse.csr_array(
-        (np.ones(len(X)), (codes, np.arange(len(X)))), shape=(n_classes, len(X))
-    )
+        return sums_by_code(X if weights is None else X * weights[:, None], codes, n_classes)
+    data = np.ones(len(X)) if weights is None else weights
+    members = sparse.csr_array((data, (codes, np.arange(len(X)))), shape=(n_classes, len(X)))
     return members @ X
 
 

@@ -1,7 +1,7 @@
 """Prediction by the nearest projected prototype, Eq. 18 (abplclass), and by scores in general.
 
-`fit` fixes everything that prediction reads in one `Decision`: candidates, scores, penalty,
-temperature and rejection. Parameters that are set later have no effect before the next `fit`.
+`fit` fixes everything that prediction reads: candidates, scores, penalty, temperature and
+rejection. Parameters that are set later have no effect before the next `fit`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..linalg.arrays import (
     namespace,
     placed_like,
     positions_like,
+    softmax,
     to_numpy,
 )
 from ..metrics import per_class_accuracy
@@ -67,6 +68,20 @@ class LinearScores:
         M = None if self.M is None else moved(self.M)
         return LinearScores(moved(self.centers), moved(self.constants), M)
 
+    def blocks(self, X: Array) -> Iterator[Array]:
+        """Yield scores of consecutive rows of X, so that memory stays bounded."""
+        form = self.like(X)
+        doubled = namespace(X).matrix_transpose(2 * form.centers)
+        rows = max(1, _BLOCK_SCORES // max(form.centers.shape[0], X.shape[1]))
+        for start in range(0, X.shape[0], rows):
+            block = X[start : min(start + rows, X.shape[0]), :]
+            block = block if form.M is None else block @ form.M
+            # Without ||x||^2, which is the same for all candidates: in float32 it would
+            # swallow the digits that tell them apart.
+            scores = block @ doubled
+            scores -= form.constants
+            yield scores
+
 
 @dataclass(frozen=True, eq=False)
 class Decision:
@@ -81,33 +96,9 @@ class Decision:
     one_hot: bool
     penalty: float
     seen: np.ndarray
-    temperature: float
-    reject_below: float | None
-    reject_label: Any
     known: Prototypes | None = None
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))
     scores: LinearScores | None = None
-
-    def rejected(self, predicted: Array, refused: Array) -> Array:
-        """Return the predictions with `reject_label` at the refused ones."""
-        label, known = self.reject_label, self.labels
-        is_text = known.dtype.kind not in "iufb"
-        if label is None:
-            label = "unknown" if is_text else -1
-        if isinstance(label, str) != is_text or label in known.tolist():
-            raise ValueError(
-                "`reject_label` must be a label of the same kind as the candidates, and none of "
-                f"them; got {label!r}. Choose another, or None."
-            )
-        # Wide enough for both: text must not be cut to the length of the other labels.
-        dtype = object if known.dtype == object else np.result_type(known, np.array(label))
-        if is_device_array(predicted):
-            xp = namespace(predicted)
-            answer = xp.astype(predicted, dtype_like(dtype, predicted), copy=False)
-            return xp.where(refused, xp.full_like(answer, label), answer)
-        answer = to_numpy(predicted).astype(dtype)
-        answer[to_numpy(refused)] = label
-        return answer
 
 
 class ScoresMixin(ClassifierMixin):
@@ -199,7 +190,14 @@ class ScoresMixin(ClassifierMixin):
         return per_class_accuracy(y, predicted, sample_weight=sample_weight)
 
     def _check_scored(self, y: Any) -> None:
-        """Reject labels that make a score meaningless; by default none."""
+        """Reject labels none of which is a candidate: the score would be zero by mistake."""
+        labels, known = distinct(y, "y"), to_numpy(self._labels())
+        if labels.size and not np.isin(labels, known).any():
+            raise ValueError(
+                f"None of the labels to score, {listed(labels)}, is a candidate; the "
+                f'candidates are {listed(known)}. Use candidates="all" to score seen '
+                "classes, and cv=ClassKFold() to hold out classes."
+            )
 
     def _labels(self) -> Array:
         """Return the labels of the columns of the scores."""
@@ -347,12 +345,8 @@ class NearestPrototypeMixin(ScoresMixin):
         decision = Decision(
             candidates=self.candidates,
             one_hot=self.prototypes is None,
-            penalty=float(self._penalty()),
+            penalty=self.seen_penalty_,
             seen=seen,
-            # Peers have neither probabilities nor rejection.
-            temperature=getattr(self, "temperature_", 1.0),
-            reject_below=getattr(self, "reject_below", None),
-            reject_label=getattr(self, "reject_label", None),
         )
         self._choose(known, decision, like)
 
@@ -402,50 +396,14 @@ class NearestPrototypeMixin(ScoresMixin):
         scores = self._linear_scores(decision.known, dtype)
         return scores.penalized(decision.penalty, np.isin(decision.labels, decision.seen))
 
-    def _penalty(self) -> float:
-        """Return what is subtracted from the scores of seen classes."""
-        return self.seen_penalty_
-
     def _score_blocks(self, X: Array) -> Iterator[Array]:
-        """Yield scores of consecutive rows of X, so that memory stays bounded."""
         form, dtype = self._decision.scores, dtype_like(X.dtype, self.projection_)
         if form is None or dtype != self.projection_.dtype:
             form = self._scores_in(dtype)  # with all digits of X
-        form = form.like(X)
-        doubled = namespace(X).matrix_transpose(2 * form.centers)
-        rows = max(1, _BLOCK_SCORES // max(form.centers.shape[0], X.shape[1]))
-        for start in range(0, X.shape[0], rows):
-            block = X[start : min(start + rows, X.shape[0]), :]
-            block = block if form.M is None else block @ form.M
-            # Without ||x||^2, which is the same for all candidates: in float32 it would
-            # swallow the digits that tell them apart.
-            scores = block @ doubled
-            scores -= form.constants
-            yield scores
+        return form.blocks(X)
 
     def _labels(self) -> Array:
         return self._decision.labels
-
-    def _check_scored(self, y: Any) -> None:
-        labels, known = distinct(y, "y"), self._decision.labels
-        if labels.size and not np.isin(labels, known).any():
-            raise ValueError(
-                f"None of the labels to score, {listed(labels)}, is a candidate; the "
-                f'candidates are {listed(known)}. Use candidates="all" to score seen '
-                "classes, and cv=ClassKFold() to hold out classes."
-            )
-
-    def _predicted(self, X: Array) -> Array:
-        decision = self._decision
-        if decision.reject_below is None:
-            return self._best(X)
-        xp = namespace(X)
-        best, highest = [], []
-        for scores in self._score_blocks(X):
-            best.append(xp.argmax(scores, axis=1))
-            highest.append(xp.max(_softmax(scores, decision.temperature), axis=1))
-        predicted = labels_at(decision.labels, xp.concat(best))
-        return decision.rejected(predicted, xp.concat(highest) < decision.reject_below)
 
     def _require_dimensions(self, k: int) -> None:
         if k != self.prototypes_.n_dimensions:
@@ -455,24 +413,53 @@ class NearestPrototypeMixin(ScoresMixin):
             )
 
 
-class ProbabilityMixin(NearestPrototypeMixin):
-    """Probabilities, rejection and a prior of seen classes, in any array library.
+@dataclass(frozen=True)
+class Rejection:
+    """Which predictions are replaced by a label for "none of these".
 
-    The estimator also has the parameters below, and sets `temperature_` in `fit`.
+    `below` is the lowest accepted probability, None if all are accepted. `label` None stands for
+    "unknown" or -1.
     """
 
-    seen_prior: float | None
-    temperature: Any
-    reject_below: float | None
-    reject_label: Any
+    below: float | None
+    label: Any
+
+    def checked_label(self, known: np.ndarray) -> Any:
+        """Return the label of rejected samples, which is none of the known ones."""
+        label, is_text = self.label, known.dtype.kind not in "iufb"
+        if label is None:
+            label = "unknown" if is_text else -1
+        if isinstance(label, str) != is_text or label in known.tolist():
+            raise ValueError(
+                "`reject_label` must be a label of the same kind as the candidates, and none of "
+                f"them; got {label!r}. Choose another, or None."
+            )
+        return label
+
+    def applied(self, predicted: Array, refused: Array, known: np.ndarray) -> Array:
+        """Return the predictions with the label at the refused ones."""
+        label = self.checked_label(known)
+        # Wide enough for both: text must not be cut to the length of the other labels.
+        dtype = object if known.dtype == object else np.result_type(known, np.array(label))
+        if is_device_array(predicted):
+            xp = namespace(predicted)
+            answer = xp.astype(predicted, dtype_like(dtype, predicted), copy=False)
+            return xp.where(refused, xp.full_like(answer, label), answer)
+        answer = to_numpy(predicted).astype(dtype)
+        answer[to_numpy(refused)] = label
+        return answer
+
+
+class ProbabilityMixin(ScoresMixin):
+    """Probabilities, rejection and uncertainty; `fit` sets the attributes below."""
 
     temperature_: float
+    _rejection: Rejection
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each candidate.
 
-        It is the softmax of the scores divided by the temperature, which ``temperature="auto"``
-        fits to held-out classes.
+        It is the softmax of the scores divided by the temperature.
 
         Parameters
         ----------
@@ -485,20 +472,41 @@ class ProbabilityMixin(NearestPrototypeMixin):
             Probabilities, columns in the order of `classes_`.
         """
         X = self._validated(X)
-        temperature = self._decision.temperature
-        blocks = [_softmax(scores, temperature) for scores in self._score_blocks(X)]
+        blocks = [softmax(scores / self.temperature_) for scores in self._score_blocks(X)]
         return namespace(X).concat(blocks)
 
-    def _penalty(self) -> float:
-        if self.seen_prior is None:
-            return self.seen_penalty_
-        odds = self.seen_prior / (1 - self.seen_prior)
-        return self.seen_penalty_ - self.temperature_ * float(np.log(odds))
+    def uncertainty(self, X: Any) -> Array:
+        """Return how uncertain the prediction of each sample is.
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        return tags
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Entropy of the probabilities, divided by that of equal ones: 0 is certain, 1 a guess.
+        """
+        P = self.predict_proba(X)
+        xp = namespace(P)
+        if P.shape[1] == 1:
+            return xp.zeros_like(P[:, 0])
+        logs = xp.log(xp.where(P > 0, P, xp.ones_like(P)))
+        return -xp.sum(P * logs, axis=1) / float(np.log(P.shape[1]))
+
+    def _predicted(self, X: Array) -> Array:
+        below = self._rejection.below
+        if below is None:
+            return self._best(X)
+        xp = namespace(X)
+        best, highest = [], []
+        for scores in self._score_blocks(X):
+            best.append(xp.argmax(scores, axis=1))
+            highest.append(xp.max(softmax(scores / self.temperature_), axis=1))
+        labels = self._labels()
+        predicted = labels_at(labels, xp.concat(best))
+        return self._rejection.applied(predicted, xp.concat(highest) < below, to_numpy(labels))
 
 
 def chosen_labels(
@@ -583,12 +591,3 @@ def _device_one_by_one(scores: Array, k: int) -> Array | None:
         best.append(xp.argmax(scores, axis=1)[:, None])
     # The last of them is the lowest of all.
     return None if bool(xp.any(xp.max(scores, axis=1) == -xp.inf)) else xp.concat(best, axis=1)
-
-
-def _softmax(scores: Array, temperature: float) -> Array:
-    xp = namespace(scores)
-    scores = scores - xp.max(scores, axis=1, keepdims=True)
-    scores /= temperature
-    scores = xp.exp(scores)
-    scores /= xp.sum(scores, axis=1, keepdims=True)
-    return scores

@@ -225,3 +225,12 @@ def nearest(X: Array, Z: Array, k: int) -> Array:
     xp = namespace(X, Z)
     order = xp.argsort(squared_distances(X, Z), axis=1, stable=True)
     return order[:, : min(k, Z.shape[0])]  # the standard leaves longer slices undefined
+
+
+def softmax(scores: Array) -> Array:
+    """Return exp(scores), each row scaled to sum 1; `scores` may be overwritten."""
+    xp = namespace(scores)
+    scores = scores - xp.max(scores, axis=1, keepdims=True)
+    scores = xp.exp(scores)
+    scores /= xp.sum(scores, axis=1, keepdims=True)
+    return scores

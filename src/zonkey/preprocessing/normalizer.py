@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..linalg.arrays import Array, namespace, placed_like
-from ..validation import check_interval, validate_samples
+from ..validation import check_interval, checked_weights, validate_samples
 
 
 class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -67,7 +67,12 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.center = center
         self.norm = norm
 
-    def fit(self, X: Any, y: Any = None) -> FeatureNormalizer:  # noqa: ARG002
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        sample_weight: Any = None,
+    ) -> FeatureNormalizer:
         """Learn the mean of the training samples, if `center` is True.
 
         Parameters
@@ -76,6 +81,8 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Training features.
         y : None
             Ignored; present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples in the mean. None weights all equally.
 
         Returns
         -------
@@ -87,10 +94,14 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         # Later `set_params` must not mix with the mean.
         self._power, self._norm = self.power, self.norm
         self.mean_ = None
+        weights = checked_weights(sample_weight, X)
         if self.center:
             xp = namespace(X)
+            powered, total = self._powered(X), float(X.shape[0])
+            if weights is not None:
+                powered, total = powered * weights[:, None], float(xp.sum(weights))
             # float32 sums over many samples lose digits.
-            self.mean_ = xp.sum(self._powered(X), axis=0, dtype=xp.float64) / X.shape[0]
+            self.mean_ = xp.sum(powered, axis=0, dtype=xp.float64) / total
         return self
 
     def transform(self, X: Any) -> Array:
@@ -115,9 +126,11 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _powered(self, X: Array) -> Array:
         if self._power is None:
             return X
-        xp = namespace(X)
-        # A NumPy float64 scalar as exponent would turn float32 into float64.
-        return xp.copysign(xp.abs(X) ** float(self._power), X)
+        xp, sizes = namespace(X), namespace(X).abs(X)
+        # A NumPy float64 scalar as exponent would turn float32 into float64. Roots are several
+        # times faster than powers.
+        powered = xp.sqrt(sizes) if self._power == 0.5 else sizes ** float(self._power)
+        return xp.copysign(powered, X)
 
     def _check_parameters(self) -> None:
         if self.power is not None:

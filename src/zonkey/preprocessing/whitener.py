@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.labels import encoded
 from ..core.moments import class_sums
-from ..linalg.arrays import (
-    Array,
-    counts_by_code,
-    epsilon,
-    identity_like,
-    namespace,
-    placed_like,
-)
-from ..validation import check_interval, validate_labeled, validate_samples
+from ..linalg.arrays import Array, epsilon, identity_like, namespace, placed_like
+from ..validation import check_interval, checked_weights, validate_labeled, validate_samples
 
 
 class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -63,7 +55,7 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
     def __init__(self, shrinkage: float = 4.0) -> None:
         self.shrinkage = shrinkage
 
-    def fit(self, X: Any, y: Any) -> WithinClassWhitener:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> WithinClassWhitener:
         """Learn the within-class covariance.
 
         Parameters
@@ -72,6 +64,8 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
             Training features.
         y : array-like of shape (n_samples,)
             Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples. None weights all equally.
 
         Returns
         -------
@@ -80,23 +74,11 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         """
         check_interval("shrinkage", self.shrinkage, 0)
         X, y = validate_labeled(self, X, y)
-        xp = namespace(X)
         labels, codes = encoded(y, X)
-        X = xp.astype(X, xp.float64, copy=False)
-        counts = placed_like(counts_by_code(codes, len(labels)).astype(np.float64), X)
-        means = class_sums(X, codes, len(labels)) / counts[:, None]
-        deviations = X - xp.take(means, codes, axis=0)
-        values, vectors = xp.linalg.eigh(deviations.T @ deviations / X.shape[0])
-        mean = float(xp.mean(values))
-        # With one distinct sample per class there is no within-class variation to learn.
-        if mean <= epsilon(X) * float(xp.mean(X * X)):
-            self.whitening_ = identity_like(vectors)
-            return self
-        # Rounding makes zero eigenvalues slightly negative.
-        shrinkage = float(self.shrinkage)
-        level = xp.maximum(values, xp.zeros_like(values)) / mean + shrinkage
-        least = xp.full_like(values, epsilon(X) * values.shape[0])
-        scales = xp.sqrt((1 + shrinkage) / xp.maximum(level, least))
+        X = namespace(X).astype(X, namespace(X).float64, copy=False)
+        weights = checked_weights(sample_weight, X)
+        values, vectors = within_class_directions(X, codes, len(labels), weights)
+        scales = whitening_scales(values, self.shrinkage)
         self.whitening_ = (vectors * scales[None, :]) @ vectors.T
         return self
 
@@ -123,3 +105,39 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = True
         return tags
+
+
+def within_class_directions(
+    X: Array, codes: Array, n_classes: int, weights: Array | None = None
+) -> tuple[Array, Array]:
+    """Return eigenvalues, in float64, and eigenvectors of the within-class covariance.
+
+    Eigenvalues are relative to their mean; they are all zero if no class varies.
+    """
+    xp = namespace(X)
+    ones = xp.ones_like(X[:, 0]) if weights is None else weights
+    counts = class_sums(ones[:, None], codes, n_classes)
+    filled = xp.where(counts > 0, counts, xp.ones_like(counts))
+    means = xp.astype(class_sums(X, codes, n_classes, ones) / filled, X.dtype)
+    deviations = X - xp.take(means, codes, axis=0)
+    if weights is not None:
+        deviations *= xp.sqrt(weights)[:, None]
+    total = float(xp.sum(counts))
+    covariance = xp.astype(deviations.T @ deviations, xp.float64) / total
+    values, vectors = xp.linalg.eigh(covariance)
+    mean = float(xp.mean(values))
+    # With one distinct sample per class there is no within-class variation to learn.
+    if mean <= epsilon(X) * float(xp.mean(X * X)):
+        return xp.zeros_like(values), identity_like(vectors)
+    # Rounding makes zero eigenvalues slightly negative.
+    return xp.where(values > 0, values, xp.zeros_like(values)) / mean, vectors
+
+
+def whitening_scales(values: Array, shrinkage: float) -> Array:
+    """Return the factor of each direction; all are 1 if no class varies."""
+    xp = namespace(values)
+    if not float(xp.max(values)) > 0:
+        return xp.ones_like(values)
+    shrinkage = float(shrinkage)
+    least = xp.full_like(values, epsilon(values) * values.shape[0])
+    return xp.sqrt((1 + shrinkage) / xp.maximum(values + shrinkage, least))

@@ -1,0 +1,205 @@
+"""Posterior center of a class: its prototype and any number of samples, labeled or not.
+
+Kernel ridge regression predicts the mean of a class from its prototype. With class means M
+(p x d), the kernel K between their prototypes, a ridge Lambda and G = (K + Lambda)^-1,
+
+    f(y) = k(y)' G M,           f without the classes F, at F:  M_F - (G_FF)^-1 (G M)_F.
+
+The second form needs no refit. It serves every fold of a cross-validation, and, with one class at
+a time, the prior of classes that have samples: their own samples must not count twice.
+
+A prior is worth n0 samples. With the sum S and number n of labeled samples, and responsibilities
+r_i of unlabeled samples x_i that weigh w each, the center is
+
+    c = (n0 f + S + w sum_i r_i x_i) / (n0 + n + w sum_i r_i).
+
+So classes without samples, with a few and with thousands differ in n only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..linalg.arrays import (
+    Array,
+    epsilon,
+    identity_like,
+    namespace,
+    one_hot,
+    placed_like,
+    softmax,
+)
+
+# The mean of n samples is itself uncertain: its ridge is larger by this number over n.
+_NOISE_OF_MEANS = 8.0
+_LARGEST_WORTH = 1e6  # of a prior without measurable error
+
+
+class KernelRidge:
+    """Kernel ridge regression of class means; one eigendecomposition serves all ridges.
+
+    Parameters
+    ----------
+    K : array of shape (p, p)
+        Kernel between the prototypes of the classes.
+    counts : ndarray of shape (p,)
+        Number of samples behind each mean, or sum of their weights.
+    """
+
+    def __init__(self, K: Array, counts: np.ndarray) -> None:
+        xp = namespace(K)
+        p = K.shape[0]
+        # Ridges are relative to the diagonal of the kernel.
+        self._unit = float(xp.linalg.trace(K)) / p or 1.0
+        root = 1 / np.sqrt(1 + _NOISE_OF_MEANS / np.asarray(counts, np.float64))
+        self._root = xp.astype(placed_like(root, K), K.dtype)
+        values, vectors = xp.linalg.eigh(K * self._root[:, None] * self._root[None, :])
+        self._values = xp.where(values > 0, values, xp.zeros_like(values))
+        self._vectors = vectors * self._root[:, None]
+
+    def inverse(self, ridge: float) -> Array:
+        """Return G = (K + Lambda)^-1; Lambda is `ridge` times the unit, more for few samples."""
+        xp = namespace(self._values)
+        tiny = float(xp.finfo(self._values.dtype).eps) * self._values.shape[0] * self._unit
+        levels = self._values + max(float(ridge) * self._unit, tiny)
+        return (self._vectors / levels[None, :]) @ self._vectors.T
+
+
+def held_out_weights(G: Array, held: Array) -> Array:
+    """Return what predicts held-out classes from the others.
+
+    Parameters
+    ----------
+    G : array of shape (p, p)
+        Inverse of all classes.
+    held : array of int of shape (h,)
+        Positions of the held-out classes.
+
+    Returns
+    -------
+    array of shape (h, p)
+        f of the held-out classes is this matrix times M; their own columns are zero.
+    """
+    xp = namespace(G)
+    of_held = xp.take(G, held, axis=0)
+    weights = -xp.linalg.solve(xp.take(of_held, held, axis=1), of_held)
+    return weights + one_hot(held, G.shape[0], like=G)
+
+
+def inverse_without(G: Array, held: Array, weights: Array) -> Array:
+    """Return (K + Lambda)^-1 of the other classes, given `held_out_weights`.
+
+    Its rows and columns of held-out classes are zero.
+    """
+    of_held = namespace(G).take(G, held, axis=0)
+    return G + of_held.T @ (weights - one_hot(held, G.shape[0], like=G))
+
+
+def left_out_weights(G: Array) -> Array:
+    """Return the weights that predict each class from all others: I - diag(G)^-1 G.
+
+    Rows of classes that G leaves out are the identity.
+    """
+    xp = namespace(G)
+    own = xp.linalg.diagonal(G)
+    # What `held_out_weights` leaves of held-out classes is rounding.
+    is_out = own <= epsilon(G) * G.shape[0] * xp.max(own)
+    own = xp.where(is_out, xp.full_like(own, xp.inf), own)
+    return identity_like(G) - G / own[:, None]
+
+
+def worth_of_prior(within: float, error: float) -> float:
+    """Return n0, the number of samples that a prior is worth.
+
+    Parameters
+    ----------
+    within : float
+        Mean squared distance of samples from the mean of their class.
+    error : float
+        Mean squared distance of the prior from the mean of its class.
+    """
+    return min(_LARGEST_WORTH, within / error) if error > 0 else _LARGEST_WORTH
+
+
+def posterior_centers(prior: Array, sums: Array, counts: Array, worth: Array) -> Array:
+    """Return (n0 f + S) / (n0 + n) for each class; all arguments have one row per class."""
+    total = (worth + counts)[:, None]
+    return (worth[:, None] * prior + sums) / total
+
+
+@dataclass(frozen=True, eq=False)
+class SoftShots:
+    """What unlabeled samples say about each class.
+
+    Attributes
+    ----------
+    centers : array of shape (k, d)
+        Centers after the last step.
+    shares : array of shape (k,)
+        Smoothed proportions of the classes.
+    """
+
+    centers: Array
+    shares: Array
+
+
+def soft_shots(
+    X: Array,
+    centers: Array,
+    worth: Array,
+    *,
+    offsets: Array,
+    temperature: float,
+    weight: float,
+    smoothing: float,
+    n_steps: int,
+) -> SoftShots:
+    """Let unlabeled samples move the centers, by steps of expectation maximization.
+
+    Responsibilities are softmax(scores / temperature + log proportions). Both centers and
+    proportions are anchored: the former to where they start, the latter to equal shares.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Unlabeled samples.
+    centers : array of shape (k, d)
+        Centers from prototypes and labeled samples.
+    worth : array of shape (k,)
+        Number of samples that each of these centers is worth.
+    offsets : array of shape (k,)
+        Subtracted from the scores.
+    temperature : float
+        Divisor of the scores.
+    weight : float
+        Weight w of an unlabeled sample.
+    smoothing : float
+        Samples added to the count of each class before proportions are taken.
+    n_steps : int
+        Number of steps.
+    """
+    xp = namespace(X)
+    start, anchor = centers, worth[:, None] * centers
+    shares = xp.full_like(worth, 1 / worth.shape[0])
+    for _ in range(n_steps):
+        scores = class_scores(X, centers, offsets)
+        scores /= temperature
+        scores += xp.log(shares)[None, :]
+        r = softmax(scores)
+        found = xp.sum(r, axis=0)
+        gained = weight * found
+        centers = (anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
+        shares = (found + smoothing) / (X.shape[0] + smoothing * worth.shape[0])
+    # A class that nothing supports, neither prototype nor sample, stays where it was.
+    centers = xp.where((worth > 0)[:, None], centers, start)
+    return SoftShots(centers, shares)
+
+
+def class_scores(X: Array, centers: Array, offsets: Array) -> Array:
+    """Return ||x||^2 - ||x - c||^2 - offset for every sample and class."""
+    xp = namespace(X)
+    scores = X @ (2 * centers).T
+    scores -= (xp.sum(centers * centers, axis=1) + offsets)[None, :]
+    return scores

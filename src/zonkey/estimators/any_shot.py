@@ -1,0 +1,978 @@
+"""AnyShotClassifier: one posterior per class, from a description alone to thousands of samples."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.kernels import KERNELS, PrototypeKernel
+from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind
+from ..core.moments import class_sums
+from ..core.posterior import KernelRidge, left_out_weights, posterior_centers
+from ..core.prototypes import Prototypes
+from ..linalg.arrays import (
+    Array,
+    identity_like,
+    is_device_array,
+    namespace,
+    placed_like,
+    to_numpy,
+)
+from ..validation import (
+    AnyLibraryMixin,
+    check_classes,
+    check_count,
+    check_interval,
+    check_labeled,
+    check_option,
+    checked_weights,
+    is_auto,
+    validate_labeled,
+    validate_samples,
+)
+from .adapting import Adapted, Adapting, Reserve
+from .choosing import Choice, Choosing, TrainingData, preprocessing, prototype_transformer
+from .scoring import LinearScores, ProbabilityMixin, Rejection
+
+_CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of each class: sum and number of its samples, prototype or not.
+
+    Hidden classes were removed; the regression still learns from them.
+    """
+
+    labels: np.ndarray
+    sums: Array
+    counts: np.ndarray
+    is_described: np.ndarray
+    is_hidden: np.ndarray
+
+    @classmethod
+    def of(cls, described: np.ndarray, labels: np.ndarray, sums: Array, counts: np.ndarray) -> Self:
+        """Return the evidence of the classes of `labels`, and of described classes without any."""
+        every = np.union1d(described, labels)
+        empty = placed_like(np.zeros((len(every), sums.shape[1])), sums)
+        blank = cls(
+            every,
+            empty,
+            np.zeros(len(every)),
+            np.isin(every, described),
+            np.zeros(len(every), bool),
+        )
+        return blank.plus(labels, sums, counts)
+
+    def plus(self, labels: np.ndarray, sums: Array, counts: np.ndarray) -> Self:
+        """Return the evidence with more samples, of known and of new classes."""
+        every = np.union1d(self.labels, labels)
+        xp = namespace(self.sums)
+
+        def spread(rows: Any, own: np.ndarray) -> Any:
+            # A row of zeros stands for classes that the other side does not have.
+            places = np.searchsorted(own, every)
+            found = own[np.minimum(places, len(own) - 1)] == every
+            places = np.where(found, places, len(own))
+            if isinstance(rows, np.ndarray):
+                return np.concatenate([rows, np.zeros_like(rows[:1])])[places]
+            padded = xp.concat([rows, xp.zeros_like(rows[:1, :])])
+            return xp.take(padded, placed_like(places, rows), axis=0)
+
+        return replace(
+            self,
+            labels=every,
+            sums=spread(self.sums, self.labels) + spread(sums, labels),
+            counts=spread(self.counts, self.labels) + spread(counts, labels),
+            is_described=spread(self.is_described, self.labels),
+            is_hidden=spread(self.is_hidden, self.labels),
+        )
+
+    @property
+    def is_anchor(self) -> np.ndarray:
+        """Whether the regression learns from a class: it has a prototype and samples."""
+        return self.is_described & (self.counts > 0)
+
+    def known(self, mask: np.ndarray | None = None) -> np.ndarray:
+        """Return the labels that are not hidden, or those of them in the mask."""
+        shown = ~self.is_hidden if mask is None else ~self.is_hidden & mask
+        return self.labels[shown]
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Kernel ridge regression of class means on prototypes, and what predicts from it.
+
+    `transformer` and `kernel` are learned from the prototypes given to `fit`.
+    """
+
+    transformer: Any
+    kernel: PrototypeKernel
+    ridge: float
+
+    def coordinates(self, Y: np.ndarray, like: Array) -> Array:
+        """Return transformed prototypes in float64, on the device of `like`."""
+        Y = np.asarray(Y, np.float64)
+        if self.transformer is not None:
+            Y = np.asarray(self.transformer.transform(Y))
+        return placed_like(Y.astype(np.float64), like)
+
+    def inverse(self, Y: Array, columns: np.ndarray, counts: np.ndarray) -> Array:
+        """Return G of the classes with these coordinates and counts."""
+        return KernelRidge(self.kernel.between(Y, Y, columns), counts).inverse(self.ridge)
+
+
+class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
+    """Zero-shot, few-shot and many-shot classification by one posterior per class.
+
+    Features are power-transformed, centered, scaled to unit length and whitened within classes.
+    There, the center of a class has a prior: kernel ridge regression of class means on prototypes,
+    learned from the other classes. The prior is worth `worth` samples, so the center of a class
+    with n samples is
+
+        (worth * prior + sum of its samples) / (worth + n).
+
+    A class may have a prototype and no sample (unseen), both, or samples and no prototype (no
+    prior). A sample is assigned to the nearest center. Parameters that are "auto" are chosen on
+    training classes that are held out, in closed form and therefore quickly.
+
+    Parameters
+    ----------
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        Semantic vectors of classes, with or without samples: ``{label: vector}``, a pandas
+        DataFrame indexed by label, a polars DataFrame with the labels in its first column, or
+        ``Prototypes(labels, matrix)``. None: classes are known by their samples only.
+    candidates : {"unseen", "all"} or list of labels, default="unseen"
+        Classes that `predict` chooses from: those without samples in `fit`, all known classes, or
+        some of them. Without prototypes, "unseen" stands for all classes.
+    preprocessing : transformer, "auto" or None, default="auto"
+        Transformer of features, fitted on the training samples. "auto" chooses power and shrinkage
+        of the steps above. None: features are used as they are.
+    prototype_transformer : transformer, "auto" or None, default="auto"
+        Transformer of prototypes, fitted on those given to `fit`. "auto" chooses the power and the
+        norm of a `FeatureNormalizer` that also centers.
+    kernel : {"linear", "rbf", "poly", "arccos", "precomputed"} or "auto", default="auto"
+        Kernel that compares prototypes. "auto" chooses between "rbf" and "linear". "precomputed":
+        prototypes are rows of a kernel matrix over all classes, in sorted order of the labels.
+    gamma : float or "auto", default="auto"
+        Nonnegative width of the kernel, in units of 1 / (median squared distance of prototypes)
+        for "rbf" and of 1 / (their mean squared length) for "poly".
+    ridge : float or "auto", default="auto"
+        Nonnegative ridge penalty, in units of the mean diagonal of the kernel.
+    worth : float or "auto", default="auto"
+        Number of samples that a prototype is worth, above 0. "auto": the variance of samples
+        within classes divided by the squared error of priors of held-out classes.
+    n_shots : int, default=0
+        Number of labeled samples per new class that parameters are chosen for. 0 is zero-shot.
+    seen_penalty : float or "auto", default="auto"
+        Subtracted from the scores of classes with samples, times n / (n + worth). "auto" maximizes
+        the harmonic mean of the accuracies of held-out classes and held-out samples.
+    temperature : float or "auto", default="auto"
+        Positive divisor of the scores before the softmax. "auto" maximizes the likelihood of
+        held-out classes and samples, and depends on the number of samples of the candidates.
+    reject_below : float, default=None
+        `predict` returns `reject_label` if the highest probability is below this number in
+        [0, 1].
+    reject_label : label, default=None
+        Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
+    adapt_temperature : float or "auto", default="auto"
+        Positive divisor of the scores of unlabeled samples in `adapt`. "auto" chooses this number
+        and the next on tasks that are simulated with training classes.
+    adapt_weight : float or "auto", default="auto"
+        Weight in [0, 1] of an unlabeled sample in `adapt`; 0 ignores them.
+    random_state : int, RandomState or None, default=0
+        Seed of the folds that hold out classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_candidates,)
+        The candidates, in the order of the columns of `decision_function`.
+    seen_classes_ : ndarray
+        Known classes with samples.
+    unseen_classes_ : ndarray
+        Known classes without samples.
+    prototypes_ : Prototypes or None
+        Prototypes of the known classes that have one.
+    centers_ : ndarray of shape (n_candidates, n_features_out)
+        Centers of the candidates, in the preprocessed space.
+    preprocessing_ : transformer or None
+        Fitted transformer of features.
+    best_params_ : dict
+        Values in use of the parameters that may be "auto", to build a model that chooses nothing.
+    best_score_ : float
+        Accuracy among held-out classes, or harmonic mean with ``candidates="all"``, of the chosen
+        parameters. NaN if nothing was chosen.
+    worth_ : float
+        Number of samples that a prototype is worth.
+    seen_penalty_ : float
+        Penalty of classes with many samples.
+    temperature_ : float
+        Temperature for the candidates.
+    is_transductive_ : bool
+        Whether unlabeled samples took part (`adapt`).
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    ZeroShotClassifier : The paper's zero-shot model.
+    FewShotClassifier : The paper's few-shot model.
+    zonkey.presets.recommended : Returns this classifier.
+
+    Notes
+    -----
+    Parameters are chosen for the task: by the accuracy among held-out classes, or by the harmonic
+    mean with ``candidates="all"``. Folds hold out about the share of classes that is unseen. With
+    fewer than four described classes, nothing but `worth` is chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey import AnyShotClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> hidden = rng.normal(size=(2, 8))  # what stripes and mane look like
+    >>> prototypes = {"horse": [0, 1], "tiger": [1, 0], "zebra": [1, 1]}
+    >>> y = np.repeat(["horse", "tiger"], 20)
+    >>> X = np.array([prototypes[label] for label in y]) @ hidden + rng.normal(size=(40, 8)) / 5
+    >>> model = AnyShotClassifier(prototypes, candidates="all", preprocessing=None).fit(X, y)
+    >>> zebra = hidden.sum(axis=0)
+    >>> model.partial_fit([zebra, 1.1 * zebra], ["zebra", "zebra"]).predict([0.9 * zebra])
+    array(['zebra'], dtype='<U5')
+    """
+
+    _evidence: Evidence
+    _regression: Regression | None
+    _choice: Choice
+    _targets: Any
+    _scores: LinearScores
+    _adapted: Adapted | None
+    _reserve: Reserve | None
+
+    def __init__(
+        self,
+        prototypes: Any = None,
+        *,
+        candidates: Any = "unseen",
+        preprocessing: Any = "auto",
+        prototype_transformer: Any = "auto",
+        kernel: str = "auto",
+        gamma: Any = "auto",
+        ridge: Any = "auto",
+        worth: Any = "auto",
+        n_shots: int = 0,
+        seen_penalty: Any = "auto",
+        temperature: Any = "auto",
+        reject_below: float | None = None,
+        reject_label: Any = None,
+        adapt_temperature: Any = "auto",
+        adapt_weight: Any = "auto",
+        random_state: Any = 0,
+    ) -> None:
+        self.prototypes = prototypes
+        self.candidates = candidates
+        self.preprocessing = preprocessing
+        self.prototype_transformer = prototype_transformer
+        self.kernel = kernel
+        self.gamma = gamma
+        self.ridge = ridge
+        self.worth = worth
+        self.n_shots = n_shots
+        self.seen_penalty = seen_penalty
+        self.temperature = temperature
+        self.reject_below = reject_below
+        self.reject_label = reject_label
+        self.adapt_temperature = adapt_temperature
+        self.adapt_weight = adapt_weight
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: Any = None) -> Self:
+        """Choose parameters and learn from labeled samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples: 2 counts as two samples, 0 as none. None weights all equally.
+        validation : tuple of (X, y), default=None
+            Samples of further classes with prototypes. Parameters are chosen on them instead of on
+            held-out training classes. Use it if the features were trained on the training classes,
+            whose samples then cluster more tightly than those of new classes. The model does not
+            learn from these samples.
+
+        Returns
+        -------
+        AnyShotClassifier
+            The fitted estimator.
+        """
+        self._check_parameters()
+        X, y = validate_labeled(self, X, y)
+        labels, codes = encoded(y, X)
+        check_classes(y if is_device_array(y) else labels)
+        given = None if self.prototypes is None else Prototypes.coerce(self.prototypes)
+        if given is not None:
+            self._check_prototypes(given, labels)
+        weights = checked_weights(sample_weight, X)
+        self._choice, fixed = self._choose(X, codes, labels, weights, given, validation)
+        self._regression = self._learned_map(given, fixed)
+        prepared = self._fit_preprocessing(X, codes, weights, fixed)
+        described = labels[:0] if given is None else given.labels
+        self._described = given
+        gathered = _gathered(prepared, codes, len(labels), weights)
+        taking_part = gathered[1] > 0
+        kept = placed_like(np.flatnonzero(taking_part), prepared)
+        self._evidence = Evidence.of(
+            described,
+            labels[taking_part],
+            namespace(prepared).take(gathered[0], kept, axis=0),
+            gathered[1][taking_part],
+        )
+        self._reserve = Reserve.of(prepared, labels[to_numpy(codes)], self._evidence, self._seed())
+        self._settings = (self.adapt_temperature, self.adapt_weight, self._seed())
+        self._rejection = Rejection(self.reject_below, self.reject_label)
+        self._n_shots = self.n_shots
+        self._fixed_temperature = None if is_auto(self.temperature) else float(self.temperature)
+        self._adapted = None
+        self._targets = self.candidates
+        self._settle(like=X)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from further samples, of known or of new classes.
+
+        The result is that of a fit on all samples, with preprocessing and parameters as they are.
+        The candidates stay, and new classes join them. What `adapt` learned is forgotten.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples. None weights all equally.
+
+        Returns
+        -------
+        AnyShotClassifier
+            The estimator itself.
+        """
+        if not hasattr(self, "_evidence"):
+            return self.fit(X, y, sample_weight)
+        X = validate_samples(self, X, reset=False)
+        X, y = check_labeled(self, X, y)
+        labels, codes = encoded(y, X)
+        check_classes(y if is_device_array(y) else labels)
+        require_same_kind(labels=labels, known=self._evidence.labels)
+        hidden = np.intersect1d(labels, self._evidence.labels[self._evidence.is_hidden])
+        if hidden.size:
+            raise ValueError(
+                f"The class {listed(hidden)} was removed by `without_classes`; got samples of it. "
+                "Use the model from before, or another label."
+            )
+        weights = checked_weights(sample_weight, X)
+        sums, counts = _gathered(self._prepared(X), codes, len(labels), weights)
+        sums = placed_like(sums, self._evidence.sums)
+        candidates = to_numpy(self.classes_)
+        new = np.setdiff1d(labels, self._evidence.known())
+        self._evidence = self._evidence.plus(labels, sums, counts)
+        self._adapted = None
+        if not (isinstance(self._targets, str) and self._targets == "all"):
+            self._targets = np.union1d(candidates, new)
+        self._settle(like=self.classes_)
+        return self
+
+    def with_shots(self, X: Any, y: Any) -> Self:
+        """Return a fitted copy that has learned from samples and chooses among their classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A few samples of each class.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        AnyShotClassifier
+            The copy: `partial_fit`, and the classes of `y` as candidates.
+        """
+        check_is_fitted(self, "classes_")
+        labels = encoded(y, X)[0] if is_device_array(y) else np.unique(as_labels(y))
+        other = copy.copy(self).partial_fit(X, y)
+        return other.with_candidates(labels.tolist())
+
+    def with_classes(self, prototypes: Any) -> Self:
+        """Return a fitted copy that also knows these unseen classes, without refitting.
+
+        They are candidates; a list of candidates is extended by them.
+
+        Parameters
+        ----------
+        prototypes : mapping, DataFrame or Prototypes
+            Semantic vectors of the new classes.
+
+        Returns
+        -------
+        AnyShotClassifier
+            The copy. Its parameters `prototypes` and `candidates` include the new classes.
+        """
+        check_is_fitted(self, "classes_")
+        if self._described is None:
+            raise ValueError(
+                "Adding classes needs a semantic space; this model was fitted with "
+                "prototypes=None. Fit with prototypes, or add samples with partial_fit."
+            )
+        new = Prototypes.coerce(prototypes)
+        self._require_dimensions(new.n_dimensions)
+        undescribed = np.setdiff1d(self._evidence.labels, self._described.labels)
+        known = np.intersect1d(new.labels, undescribed)
+        if known.size:
+            raise ValueError(
+                f"The class {listed(known)} has samples and no prototype; got one for it. Fit again "
+                "with its prototype."
+            )
+        other = copy.copy(self)
+        other._described = self._described.extended(new)
+        empty = placed_like(np.zeros((len(new), self._evidence.sums.shape[1])), self._evidence.sums)
+        evidence = self._evidence.plus(new.labels, empty, np.zeros(len(new)))
+        is_new = np.isin(evidence.labels, new.labels)
+        other._evidence = replace(evidence, is_described=evidence.is_described | is_new)
+        if not isinstance(self._targets, str):
+            other._targets = np.union1d(as_labels(self._targets), new.labels)
+        other.prototypes = other._described
+        other.candidates = _as_parameter(other._targets)
+        other._settle(like=self.classes_)
+        return other
+
+    def without_classes(self, labels: Any) -> Self:
+        """Return a fitted copy that no longer knows some classes.
+
+        The regression still learns from their samples.
+
+        Parameters
+        ----------
+        labels : list of labels
+            Known classes to remove.
+
+        Returns
+        -------
+        AnyShotClassifier
+            The copy. Its parameter `candidates` leaves the classes out.
+        """
+        check_is_fitted(self, "classes_")
+        evidence, gone = self._evidence, np.unique(as_labels(labels))
+        self._require_known(gone)
+        other = copy.copy(self)
+        other._evidence = replace(
+            evidence, is_hidden=evidence.is_hidden | np.isin(evidence.labels, gone)
+        )
+        if not isinstance(self._targets, str):
+            other._targets = np.setdiff1d(as_labels(self._targets), gone)
+        other.candidates = _as_parameter(other._targets)
+        other._settle(like=self.classes_)
+        return other
+
+    def with_candidates(self, candidates: Any) -> Self:
+        """Return a fitted copy that chooses from other candidates, without refitting.
+
+        Penalty, worth and preprocessing stay; the temperature is that of the new candidates.
+
+        Parameters
+        ----------
+        candidates : str or list of labels
+            What the parameter `candidates` accepts.
+
+        Returns
+        -------
+        AnyShotClassifier
+            The copy. Its parameter `candidates` is the new one.
+        """
+        check_is_fitted(self, "classes_")
+        other = copy.copy(self)
+        other.candidates = other._targets = candidates
+        other._settle(like=self.classes_)
+        return other
+
+    def adapt(self, X_unlabeled: Any) -> Self:
+        """Return a fitted copy that has also learned from unlabeled samples of the candidates.
+
+        Samples count for each class in proportion to its probability, in a few steps of expectation
+        maximization. Prototypes and labeled samples anchor the centers, and class proportions are
+        estimated, not assumed. Weight, temperature and worth are chosen on tasks that are simulated
+        with training classes: as many new classes, with as many shots and unlabeled samples. Doing
+        nothing is one of the choices.
+
+        Accuracies on the same samples are not comparable with those of inductive models;
+        `is_transductive_` tells them apart.
+
+        Parameters
+        ----------
+        X_unlabeled : array-like of shape (n_unlabeled, n_features)
+            Samples without labels.
+
+        Returns
+        -------
+        AnyShotClassifier
+            The copy.
+        """
+        check_is_fitted(self, "classes_")
+        X = self._prepared(validate_samples(self, X_unlabeled, reset=False))
+        rows = np.searchsorted(self._evidence.labels, to_numpy(self.classes_))
+        adapting = Adapting(
+            evidence=self._evidence,
+            candidates=rows,
+            centers=self._centers_of(rows),
+            penalties=self._penalties()[rows],
+            inverse=self._inverse(),
+            prior_worth=self.worth_,
+            reserve=self._reserve,
+        )
+        temperature, weight, seed = self._settings
+        other = copy.copy(self)
+        other._adapted = adapting.run(X, temperature=temperature, weight=weight, seed=seed)
+        other._settle(like=self.classes_)
+        return other
+
+    def project(self, prototypes: Any) -> Array:
+        """Predict class means from prototypes, in the preprocessed feature space.
+
+        Parameters
+        ----------
+        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
+            What the parameter `prototypes` accepts, or a plain matrix.
+
+        Returns
+        -------
+        ndarray of shape (m, n_features_out)
+            f(y) for each prototype y, in sorted order of the labels if there are labels. Samples
+            of the same class are not left out, unlike in the prior of its center.
+        """
+        check_is_fitted(self, "classes_")
+        self._require_semantics("Projecting prototypes")
+        if Prototypes.is_labeled(prototypes):
+            Y = Prototypes.coerce(prototypes).matrix
+        else:
+            Y = np.atleast_2d(to_numpy(prototypes))
+        self._require_dimensions(Y.shape[1])
+        return self._predicted_means(Y)
+
+    def embed(self, X: Any) -> Array:
+        """Map samples to the semantic space of the prototypes.
+
+        Ridge regression from class means to prototypes, also if a kernel compares prototypes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_dimensions)
+            Semantic vector of each sample.
+        """
+        X = self._prepared(self._validated(X))
+        self._require_semantics("Embedding samples")
+        xp = namespace(X)
+        assert self._described is not None
+        anchors = self._evidence.is_anchor
+        M = self._means(anchors)
+        Y = placed_like(self._described.subset(self._evidence.labels[anchors]).matrix, M)
+        Y = xp.astype(Y, M.dtype)
+        center, level = xp.mean(M, axis=0), xp.mean(Y, axis=0)
+        M = M - center
+        gram = M @ M.T
+        least = float(xp.linalg.trace(gram)) / gram.shape[0]
+        ridge = max(self.best_params_["ridge"], 1e-6) * (least or 1.0)
+        W = M.T @ xp.linalg.solve(gram + ridge * identity_like(gram), Y - level)
+        constant = level - center @ W
+        return X @ xp.astype(W, X.dtype) + xp.astype(constant, X.dtype)
+
+    def most_informative(self, X: Any, n: int) -> np.ndarray:
+        """Choose the samples whose labels would help most.
+
+        The most uncertain sample comes first; each next one is uncertain and unlike those before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples without labels.
+        n : int
+            Number of samples to choose.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positions of the samples, best first.
+        """
+        n = check_count("n", n, 1)
+        value = to_numpy(self.uncertainty(X)).astype(np.float64)
+        if n > len(value):
+            raise ValueError(
+                f"`n` must be at most the number of samples, {len(value)}; got {n}. Ask for fewer."
+            )
+        Z = to_numpy(self._prepared(self._validated(X))).astype(np.float64)
+        Z /= np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)
+        chosen: list[int] = []
+        novelty = np.ones(len(value))
+        for _ in range(n):
+            worth = np.where(np.isin(np.arange(len(value)), chosen), -1.0, value * novelty)
+            chosen.append(int(worth.argmax()))
+            novelty = np.minimum(novelty, 1 - np.clip(Z @ Z[chosen[-1]], 0, 1))
+        return np.array(chosen)
+
+    # What `fit` does, step by step.
+
+    def _choose(
+        self,
+        X: Array,
+        codes: Array,
+        labels: np.ndarray,
+        weights: Array | None,
+        given: Prototypes | None,
+        validation: Any,
+    ) -> tuple[Choice, dict[str, Any]]:
+        """Return what is chosen, and the parameters of the steps of `fit`."""
+        fixed = {name: getattr(self, name) for name in _CHOSEN if not is_auto(getattr(self, name))}
+        if given is None:
+            given = Prototypes.one_hot(labels)
+            fixed |= {"prototype_transformer": None, "kernel": "linear", "gamma": 1.0, "ridge": 1.0}
+            fixed["worth"] = 0.0  # one-hot prototypes say nothing about other classes
+        elif fixed.get("kernel") == "precomputed":
+            fixed |= {"prototype_transformer": None, "gamma": 1.0}
+        needed = {*_CHOSEN} - {*fixed} or is_auto(self.seen_penalty) or is_auto(self.temperature)
+        choice = Choice(Choosing.start(fixed), fixed.get("worth", 0.0))
+        if needed:
+            rows = to_numpy(codes)
+            found = np.searchsorted(given.labels, labels)
+            found = np.minimum(found, len(given) - 1)
+            of_labels = np.where(given.labels[found] == labels, found, -1)
+            host = None if weights is None else to_numpy(weights).astype(np.float64)
+            data = TrainingData.of(
+                X,
+                of_labels[rows],
+                host,
+                given.matrix.astype(np.float64),
+                seed=self._seed(),
+                validation=self._validation(validation, X, given, labels),
+            )
+            choice = Choosing(
+                data,
+                fixed,
+                n_unseen=len(given) - len(np.unique(of_labels[of_labels >= 0])),
+                by_hm=isinstance(self.candidates, str) and self.candidates == "all",
+                n_shots=self.n_shots,
+                seed=self._seed(),
+            ).run()
+        if not is_auto(self.seen_penalty):
+            choice = replace(choice, penalty=float(self.seen_penalty))
+        point = choice.point
+        chosen = {
+            "preprocessing": lambda: preprocessing(point.power or 0.5, point.shrinkage or 0.0),
+            "prototype_transformer": lambda: prototype_transformer(
+                point.prototype_power or 1.0, point.prototype_norm
+            ),
+        }
+        steps = {name: fixed[name] if name in fixed else make() for name, make in chosen.items()}
+        return choice, {**steps, "kernel": point.kernel, "gamma": point.gamma, "ridge": point.ridge}
+
+    def _validation(
+        self, validation: Any, X: Array, given: Prototypes, labels: np.ndarray
+    ) -> tuple[Array, np.ndarray] | None:
+        if validation is None:
+            return None
+        X_v, y_v = check_labeled(self, *validation)
+        new = to_numpy(y_v) if is_device_array(y_v) else as_labels(y_v)
+        overlap = np.intersect1d(new, labels)
+        if overlap.size:
+            raise ValueError(
+                f"Validation classes must not be among the training classes; {listed(overlap)} "
+                "came in both. Leave them out of one."
+            )
+        if X_v.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"Validation samples must have the {X.shape[1]} features of the training samples; "
+                f"got {X_v.shape[1]}. Use the same encoder for both."
+            )
+        classes, counts = np.unique(new, return_counts=True)
+        if len(classes) < 2 or counts.min() < 2:
+            raise ValueError(
+                "`validation` must have at least two classes of at least two samples; got "
+                f"{len(classes)} classes, the smallest of {counts.min()}. Pass more, or None."
+            )
+        return placed_like(X_v, X), given.positions(new)
+
+    def _learned_map(self, given: Prototypes | None, steps: dict[str, Any]) -> Regression | None:
+        """Return the map of prototypes, learned from all that were given."""
+        if given is None:
+            return None
+        Y, transformer = given.matrix.astype(np.float64), steps["prototype_transformer"]
+        if transformer is not None:
+            transformer = clone(transformer).fit(Y)
+            Y = np.asarray(transformer.transform(Y))
+        kernel = PrototypeKernel.of(Y, steps["kernel"], steps["gamma"])
+        self._steps = steps
+        return Regression(transformer, kernel, float(steps["ridge"]))
+
+    def _fit_preprocessing(
+        self, X: Array, codes: Array, weights: Array | None, steps: dict[str, Any]
+    ) -> Array:
+        """Fit the transformer of features, and return the transformed samples."""
+        self._steps = steps
+        self.preprocessing_ = None
+        if steps["preprocessing"] is None:
+            return X
+        self.preprocessing_ = clone(steps["preprocessing"])
+        options = {}
+        if weights is not None and is_auto(self.preprocessing):
+            options = {"power__sample_weight": weights, "whiten__sample_weight": weights}
+        return self.preprocessing_.fit_transform(X, codes, **options)
+
+    def _prepared(self, X: Array) -> Array:
+        return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
+
+    def _settle(self, like: Any) -> None:
+        """Fix what prediction reads: the last step of `fit`, and of every copy."""
+        evidence, choice = self._evidence, self._choice
+        if getattr(self, "_centered", None) is not evidence:
+            self.worth_ = choice.worth
+            self._class_centers = self._posterior()
+            self._centered = evidence
+        labels = self._candidate_labels()
+        rows = np.searchsorted(evidence.labels, labels)
+        centers = self._centers_of(rows)
+        offsets = placed_like(self._penalties()[rows], centers)
+        adapted = self._adapted
+        if adapted is not None:
+            centers, offsets = adapted.applied(labels, centers, offsets)
+        xp = namespace(centers)
+        constants = xp.sum(centers * centers, axis=1) + offsets
+        self._scores = LinearScores(centers, constants)
+        self.centers_ = centers
+        self.classes_ = placed_labels(labels, like)
+        self.seen_classes_ = placed_labels(evidence.known(evidence.counts > 0), like)
+        self.unseen_classes_ = placed_labels(evidence.known(evidence.counts == 0), like)
+        self.prototypes_ = None
+        if self._described is not None:
+            shown = np.intersect1d(self._described.labels, evidence.known())
+            self.prototypes_ = self._described.subset(shown) if shown.size else None
+        self.is_transductive_ = adapted is not None
+        self.seen_penalty_ = choice.penalty
+        self.best_score_ = choice.score
+        self.temperature_ = self._temperature(rows)
+        self.best_params_ = {
+            **self._steps,
+            "worth": self.worth_,
+            "seen_penalty": self.seen_penalty_,
+            "temperature": self.temperature_,
+        }
+
+    def _posterior(self) -> Array:
+        """Return the centers of all classes, hidden ones too."""
+        evidence = self._evidence
+        sums = evidence.sums
+        xp = namespace(sums)
+        prior = xp.zeros_like(sums)
+        if self._regression is not None and evidence.is_anchor.any():
+            rest = evidence.is_described & ~evidence.is_anchor
+            M = self._means(evidence.is_anchor)
+            G = self._inverse()
+            assert G is not None
+            assert self._described is not None
+            parts = [left_out_weights(G) @ M]
+            if rest.any():
+                Y = self._described.subset(evidence.labels[rest]).matrix
+                parts.append(self._predicted_means(Y, G @ M))
+            places = np.concatenate([np.flatnonzero(evidence.is_anchor), np.flatnonzero(rest)])
+            back = np.full(len(evidence.labels), len(places))
+            back[places] = np.arange(len(places))
+            parts.append(xp.zeros_like(sums[:1, :]))
+            prior = xp.take(xp.concat(parts), placed_like(back, sums), axis=0)
+        worth = np.where(evidence.is_described, self.worth_, 0.0)
+        counts = placed_like(evidence.counts, sums)
+        return posterior_centers(prior, sums, counts, placed_like(worth, sums))
+
+    def _inverse(self) -> Array | None:
+        """Return G of the classes that the regression learns from."""
+        evidence, regression = self._evidence, self._regression
+        if regression is None or self._described is None or not evidence.is_anchor.any():
+            return None
+        anchors = evidence.labels[evidence.is_anchor]
+        Y = regression.coordinates(self._described.subset(anchors).matrix, evidence.sums)
+        columns = self._described.positions(anchors)
+        return regression.inverse(Y, columns, evidence.counts[evidence.is_anchor])
+
+    def _predicted_means(self, Y: np.ndarray, coefficients: Array | None = None) -> Array:
+        """Return f(y) for rows of prototypes; `coefficients` are G M."""
+        evidence, regression = self._evidence, self._regression
+        assert regression is not None
+        assert self._described is not None
+        if coefficients is None:
+            coefficients = self._inverse() @ self._means(evidence.is_anchor)
+        anchors = evidence.labels[evidence.is_anchor]
+        of_anchors = regression.coordinates(self._described.subset(anchors).matrix, evidence.sums)
+        of_rows = regression.coordinates(Y, evidence.sums)
+        columns = self._described.positions(anchors)
+        return regression.kernel.between(of_rows, of_anchors, columns) @ coefficients
+
+    def _means(self, mask: np.ndarray) -> Array:
+        """Return the means of the samples of some classes."""
+        evidence = self._evidence
+        rows = placed_like(np.flatnonzero(mask), evidence.sums)
+        counts = placed_like(evidence.counts[mask], evidence.sums)
+        return namespace(evidence.sums).take(evidence.sums, rows, axis=0) / counts[:, None]
+
+    def _centers_of(self, rows: np.ndarray) -> Array:
+        centers = self._class_centers
+        return namespace(centers).take(centers, placed_like(rows, centers), axis=0)
+
+    def _totals(self) -> np.ndarray:
+        """Return how many samples each center is worth, prior and samples together."""
+        return self._evidence.counts + np.where(self._evidence.is_described, self.worth_, 0.0)
+
+    def _penalties(self) -> np.ndarray:
+        """Return what is subtracted from the scores of each class."""
+        counts, totals = self._evidence.counts, self._totals()
+        return self._choice.penalty * counts / np.where(totals > 0, totals, 1)
+
+    def _temperature(self, rows: np.ndarray) -> float:
+        """Return the temperature for some candidates.
+
+        For candidates of one kind it lies between those of classes without and with many samples,
+        as their centers do between prior and mean.
+        """
+        if self._fixed_temperature is not None:
+            return self._fixed_temperature
+        if self._adapted is not None and self._adapted.temperature is not None:
+            return self._adapted.temperature
+        found = self._choice.temperatures
+        totals = self._totals()[rows]
+        of_prior = 1 - self._evidence.counts[rows] / np.where(totals > 0, totals, 1)
+        at_new = self.worth_ / (self.worth_ + self._n_shots) if self.worth_ else 1.0
+        shares = np.minimum(of_prior / at_new, 1.0)
+        if shares.max() > 0.5 > shares.min():
+            return found.all
+        return float(np.mean(found.old + (found.new - found.old) * shares))
+
+    def _candidate_labels(self) -> np.ndarray:
+        """Return the labels that the candidates stand for."""
+        targets, evidence = self._targets, self._evidence
+        if not isinstance(targets, str) and np.ndim(targets) and len(targets):
+            labels = np.unique(as_labels(targets))
+            self._require_known(labels)
+            return labels
+        if not isinstance(targets, str) or targets not in ("unseen", "all"):
+            raise ValueError(
+                '`candidates` must be "unseen", "all" or a list of at least one label; '
+                f"got {targets!r}. A single label goes into a list."
+            )
+        if targets == "all" or self._described is None:
+            return evidence.known()
+        unseen = evidence.known(evidence.counts == 0)
+        if not unseen.size:
+            raise ValueError(
+                'candidates="unseen" needs a class that has a prototype and no sample; all '
+                f"{len(evidence.known())} classes have samples. Add prototypes of unseen classes, "
+                'or use candidates="all".'
+            )
+        return unseen
+
+    def _score_blocks(self, X: Array) -> Iterator[Array]:
+        return self._scores.blocks(self._prepared(X))
+
+    def _seed(self) -> int:
+        return check_random_state(self.random_state).randint(2**31 - 1)
+
+    # Checks.
+
+    def _require_known(self, labels: np.ndarray) -> None:
+        known = self._evidence.known()
+        require_same_kind(labels=labels, known=known)
+        missing = np.setdiff1d(labels, known)
+        if missing.size:
+            raise ValueError(
+                f"No prototype and no sample of the class {listed(missing)}; the {len(known)} known "
+                f"classes are {listed(known)}. Correct the label, or add the class."
+            )
+
+    def _require_semantics(self, what: str) -> None:
+        if self._regression is None or not self._evidence.is_anchor.any():
+            raise ValueError(
+                f"{what} needs classes with a prototype and samples; this model has none. Fit "
+                "with prototypes."
+            )
+
+    def _require_dimensions(self, k: int) -> None:
+        assert self._described is not None
+        if k != self._described.n_dimensions:
+            raise ValueError(
+                f"Prototypes must have the {self._described.n_dimensions} dimensions of the "
+                f"training prototypes; got {k}. Use vectors of the same semantic space."
+            )
+
+    def _check_prototypes(self, given: Prototypes, labels: np.ndarray) -> None:
+        require_same_kind(labels=labels, prototypes=given.labels)
+        if not np.isin(labels, given.labels).any():
+            raise ValueError(
+                f"At least one class of y needs a prototype; got labels {listed(labels)} and "
+                f"prototypes of {listed(given.labels)}. Use the same names in both."
+            )
+        if self.kernel == "precomputed" and given.n_dimensions != len(given):
+            raise ValueError(
+                'kernel="precomputed" needs prototypes that are kernel values with all classes, in '
+                f"sorted order of the labels: {len(given)} each; got {given.n_dimensions}. Pass a "
+                "square kernel matrix."
+            )
+
+    def _check_parameters(self) -> None:
+        check_option("kernel", self.kernel, (*KERNELS, "auto"))
+        for name in ("gamma", "ridge"):
+            check_interval(name, getattr(self, name), 0, or_auto=True)
+        for name in ("worth", "temperature", "adapt_temperature"):
+            check_interval(name, getattr(self, name), 0, open_below=True, or_auto=True)
+        check_interval("seen_penalty", self.seen_penalty, -math.inf, or_auto=True)
+        check_interval("adapt_weight", self.adapt_weight, 0, 1, or_auto=True)
+        check_count("n_shots", self.n_shots, 0)
+        if self.reject_below is not None:
+            check_interval("reject_below", self.reject_below, 0, 1)
+        for name in ("preprocessing", "prototype_transformer"):
+            value = getattr(self, name)
+            if value is not None and not is_auto(value) and not hasattr(value, "transform"):
+                raise TypeError(
+                    f'`{name}` must be a scikit-learn transformer, "auto" or None; got {value!r}. '
+                    "Use for instance FeatureNormalizer(power=0.5)."
+                )
+        if self.kernel == "precomputed" and hasattr(self.prototype_transformer, "transform"):
+            raise ValueError(
+                '`prototype_transformer` must be None with kernel="precomputed", whose prototypes '
+                f"are kernel values; got {type(self.prototype_transformer).__name__}. Transform "
+                "before the kernel."
+            )
+
+
+def _gathered(
+    X: Array, codes: Array, n_classes: int, weights: Array | None
+) -> tuple[Array, np.ndarray]:
+    """Return the weighted sum of the samples of each class, in float64, and their weights."""
+    xp = namespace(X)
+    host = None if weights is None else to_numpy(weights)
+    counts = np.bincount(to_numpy(codes), weights=host, minlength=n_classes).astype(np.float64)
+    weights = None if weights is None else xp.astype(weights, xp.float64)
+    # Sums in float32 would lose digits over many samples; NumPy's are always in float64.
+    X = X if isinstance(X, np.ndarray) else xp.astype(X, xp.float64, copy=False)
+    return class_sums(X, codes, n_classes, weights), counts
+
+
+def _as_parameter(targets: Any) -> Any:
+    return targets if isinstance(targets, str) else np.asarray(targets).tolist()

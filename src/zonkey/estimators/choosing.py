@@ -1,0 +1,746 @@
+"""Choose the parameters of `AnyShotClassifier` on held-out training classes, without refits.
+
+Whole classes are held out in random folds, several partitions of them, and predicted from the
+others in closed form (`core.posterior`). One eigendecomposition of the within-class covariance
+serves all shrinkages, one of the kernel all ridges. Samples enter through their products with class
+means only. A quarter of the samples never takes part in means or whitening: these stand for new
+samples of seen classes.
+
+The grids are searched one after the other, each from the best point so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count, product
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from ..core.kernels import PrototypeKernel
+from ..core.moments import class_sums
+from ..core.posterior import (
+    KernelRidge,
+    class_scores,
+    held_out_weights,
+    inverse_without,
+    left_out_weights,
+    worth_of_prior,
+)
+from ..core.reservoir import row_priorities
+from ..linalg.arrays import Array, namespace, placed_like, to_numpy
+from ..metrics import best_temperature
+from ..preprocessing import FeatureNormalizer, WithinClassWhitener
+from ..preprocessing.whitener import whitening_scales, within_class_directions
+
+POWERS = (0.5, 1.0)
+SHRINKAGES = (0.25, 1.0, 4.0, 16.0)
+PROTOTYPE_POWERS = (0.5, 0.7, 1.0)
+PROTOTYPE_NORMS = ("l2", None)
+GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0)
+RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+_MOST_PARTITIONS = 3
+_HELD_IN_ALL = 3000  # classes held out over all partitions, about: many classes need fewer
+_FEWEST_FOLDS, _MOST_FOLDS = 5, 10
+_FEWEST_CLASSES = 4  # with fewer, no fold can hold out two and keep two
+_MOST_CLASSES = 2000
+_MOST_PER_CLASS = 100
+_HELD_OUT = 4  # every fourth sample
+_SHORTLIST = 4  # points of highest accuracy that the harmonic mean decides between
+_ROUNDS = 2
+_PENALTIES = 201  # evenly spaced quantiles of the margins
+DEFAULT_WORTH = 8.0
+_MOST_SCORED = 1000  # samples per fold whose likelihood chooses the temperature
+
+
+def preprocessing(power: float = 0.5, shrinkage: float = 4.0) -> Pipeline:
+    """Return unfitted steps: power, center, unit length, within-class whitening, unit length."""
+    return Pipeline(
+        [
+            ("power", FeatureNormalizer(power=power, center=True)),
+            ("whiten", WithinClassWhitener(shrinkage)),
+            ("unit", FeatureNormalizer()),
+        ]
+    )
+
+
+def prototype_transformer(power: float = 0.7, norm: str | None = "l2") -> FeatureNormalizer:
+    """Return the unfitted transformer of prototypes: power, center, unit length."""
+    return FeatureNormalizer(power=power, center=True, norm=norm)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the grids; None where the user gave the transformer."""
+
+    power: float | None = 0.5
+    shrinkage: float | None = 4.0
+    prototype_power: float | None = 0.7
+    prototype_norm: str | None = "l2"
+    kernel: str = "rbf"
+    gamma: float = 0.5
+    ridge: float = 0.03
+
+
+@dataclass(frozen=True)
+class Temperatures:
+    """Temperatures among classes without samples, with many, and both together."""
+
+    new: float = 1.0
+    old: float = 1.0
+    all: float = 1.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Everything that is chosen, and the score on held-out classes (NaN if nothing was)."""
+
+    point: Point
+    worth: float
+    penalty: float = 0.0
+    temperatures: Temperatures = Temperatures()
+    score: float = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Samples to choose on: at most 100 per class, at most 2,000 classes.
+
+    `codes` are positions in `classes`, the rows of `prototypes` that have samples. Rows of
+    validation classes follow those of training classes and are all held out.
+    """
+
+    X: Array
+    codes: np.ndarray
+    weights: np.ndarray
+    is_held: np.ndarray
+    prototypes: np.ndarray  # of all known classes
+    classes: np.ndarray
+    n_train: int  # classes that are learned from; those after it are for validation
+
+    @classmethod
+    def of(
+        cls,
+        X: Array,
+        codes: np.ndarray,
+        weights: np.ndarray | None,
+        prototypes: np.ndarray,
+        *,
+        seed: int,
+        validation: tuple[Array, np.ndarray] | None = None,
+    ) -> TrainingData:
+        """Take samples by a hash of their values; `codes` are rows of `prototypes`, or -1."""
+        used = _some_samples(X, codes, weights, seed)
+        rows, is_held = used
+        classes = np.unique(codes[rows])
+        position = np.searchsorted(classes, codes[rows])
+        n_train = len(classes)
+        xp = namespace(X)
+        X_used = xp.take(X, placed_like(rows, X), axis=0)
+        w = np.ones(len(rows)) if weights is None else weights[rows]
+        if validation is not None:
+            X_v, codes_v = validation
+            new = np.unique(codes_v)
+            X_used = xp.concat([X_used, xp.astype(X_v, X.dtype)])
+            position = np.concatenate([position, n_train + np.searchsorted(new, codes_v)])
+            classes = np.concatenate([classes, new])
+            w = np.concatenate([w, np.ones(len(codes_v))])
+            is_held = np.concatenate([is_held, np.ones(len(codes_v), bool)])
+        return cls(X_used, position, w, is_held, prototypes, classes, n_train)
+
+    def placed(self, array: Any) -> Array:
+        """Return an array on the device of the samples, floats in float32."""
+        array = np.asarray(array)
+        return placed_like(array.astype(np.float32) if array.dtype.kind == "f" else array, self.X)
+
+
+def _some_samples(
+    X: Array, codes: np.ndarray, weights: np.ndarray | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the samples to use, and which of them are held out.
+
+    Hashes make the choice independent of the order of samples, and equal samples stay together.
+    A class never loses all of its samples.
+    """
+    counts = np.ones(len(codes)) if weights is None else weights
+    rows = np.flatnonzero((codes >= 0) & (counts > 0))
+    classes = np.unique(codes[rows])
+    if len(classes) > _MOST_CLASSES:
+        kept = np.random.default_rng(seed).permutation(classes)[:_MOST_CLASSES]
+        rows = rows[np.isin(codes[rows], kept)]
+    priorities = to_numpy(row_priorities(X, seed))[rows]
+    order = np.lexsort((priorities, codes[rows]))
+    rows, priorities = rows[order], priorities[order]
+    starts = np.searchsorted(codes[rows], codes[rows])
+    within = np.arange(len(rows)) - starts < _MOST_PER_CLASS
+    rows, priorities = rows[within], priorities[within]
+    # The rank among distinct priorities, so that copies of a sample share their place.
+    of_class = codes[rows]
+    is_new = np.ones(len(rows), bool)
+    is_new[1:] = (priorities[1:] != priorities[:-1]) | (of_class[1:] != of_class[:-1])
+    rank = np.cumsum(is_new) - 1
+    rank -= rank[np.searchsorted(of_class, of_class)]
+    return rows, rank % _HELD_OUT == 1
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What one preprocessing makes of the samples.
+
+    All vectors are in coordinates of the span of class means, or of all features if that is
+    smaller or shots lie outside.
+
+    Attributes
+    ----------
+    samples : array of shape (n, r)
+        Samples, in float32.
+    means : array of shape (p, r)
+        Class means of the samples that are not held out.
+    squares : ndarray of shape (n,)
+        Squared lengths of samples.
+    counts : ndarray of shape (p,)
+        Samples behind each mean.
+    within : ndarray of shape (p + v,)
+        Variance within each class; NaN for a single sample.
+    shots : tuple of arrays of shape (p + v, r), one per partition
+        Means of `n_shots` samples of each class; empty without shots.
+    n_features : int
+        Number of features.
+    """
+
+    samples: Array
+    means: Array
+    squares: np.ndarray
+    counts: np.ndarray
+    within: np.ndarray
+    shots: tuple[Array, ...]
+    n_features: int
+
+    @classmethod
+    def of(cls, X: Array, data: TrainingData, draws: list[np.ndarray]) -> View:
+        """Take preprocessed samples; `draws` tell which samples are shots."""
+        xp = namespace(X)
+        X = xp.astype(X, xp.float32, copy=False)
+        sums, counts = _weighted_sums(X, data, np.where(data.is_held, 0.0, data.weights))
+        counts = counts[: data.n_train]
+        means = sums[: data.n_train, :] / data.placed(counts)[:, None]
+        squares = to_numpy(xp.sum(X * X, axis=1)).astype(np.float64)
+        shots = []
+        for shot in draws:
+            sums, n = _weighted_sums(X, data, np.where(shot, data.weights, 0.0))
+            shots.append(sums / data.placed(np.maximum(n, 1.0))[:, None])
+        within = _variances(X, squares, data)
+        n_features = X.shape[1]
+        if data.n_train < n_features and not shots:
+            basis = xp.linalg.qr(means.T)[0]
+            X, means = X @ basis, means @ basis
+        return cls(X, means, squares, counts, within, tuple(shots), n_features)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_taken", {})
+
+    def taken(self, fold: Fold, which: str) -> Array:
+        """Return the samples "every", "new" or "rows" of a fold.
+
+        They are remembered, because every point of the grids asks again.
+        """
+        kept: dict[tuple[int, str], Array] = vars(self)["_taken"]
+        key = (fold.number, which)
+        if key not in kept:
+            places = placed_like(getattr(fold, which), self.samples)
+            kept[key] = namespace(self.samples).take(self.samples, places, axis=0)
+        return kept[key]
+
+    def averaged(self, weights: Array) -> Array:
+        """Return weighted means of the class means."""
+        return namespace(weights).astype(weights, self.means.dtype) @ self.means
+
+    def mean_variance(self, classes: np.ndarray) -> float:
+        """Return the mean variance within some classes, or within all if theirs is unknown."""
+        for values in (self.within[classes], self.within):
+            if np.isfinite(values).any():
+                return float(np.nanmean(values))
+        return float("nan")
+
+
+def _weighted_sums(X: Array, data: TrainingData, weights: np.ndarray) -> tuple[Array, np.ndarray]:
+    n = len(data.classes)
+    codes = placed_like(data.codes, X)
+    sums = class_sums(X, codes, n, data.placed(weights))
+    return sums, np.bincount(data.codes, weights=weights, minlength=n)
+
+
+def _variances(X: Array, squares: np.ndarray, data: TrainingData) -> np.ndarray:
+    """Return the unbiased variance within each class, summed over the features."""
+    xp = namespace(X)
+    sums, counts = _weighted_sums(X, data, data.weights)
+    total = np.bincount(data.codes, weights=data.weights * squares, minlength=len(data.classes))
+    lengths = to_numpy(xp.sum(sums * sums, axis=1)).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(counts > 1, (total - lengths / counts) / (counts - 1), np.nan)
+
+
+@dataclass(eq=False)
+class Fold:
+    """Classes that are held out together, and the samples that are scored.
+
+    `held` may be validation classes, beyond the classes that are learned from. `every` are the
+    samples of held-out classes, `new` those of them that whitening has not seen, and `old` such
+    samples of the other classes.
+    """
+
+    number: int
+    held: np.ndarray
+    every: np.ndarray
+    new: np.ndarray
+    old: np.ndarray
+    draw: int
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """All samples that are scored, those of held-out classes first."""
+        return np.concatenate([self.new, self.old])
+
+
+class Choosing:
+    """The search over the grids for one set of samples.
+
+    Parameters
+    ----------
+    data : TrainingData
+        Samples and prototypes.
+    fixed : dict
+        Values of parameters that the user gave: "preprocessing" and "prototype_transformer" as
+        transformers or None, "kernel", "gamma", "ridge", "worth", "seen_penalty", "temperature".
+    n_unseen : int
+        Number of classes without samples: folds hold out about the same share.
+    by_hm : bool
+        Whether the harmonic mean counts, else the accuracy among held-out classes.
+    n_shots : int
+        Samples that each held-out class has.
+    seed : int
+        Seed of the folds.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        fixed: dict[str, Any],
+        *,
+        n_unseen: int,
+        by_hm: bool,
+        n_shots: int,
+        seed: int,
+    ) -> None:
+        self.data = data
+        self.fixed = fixed
+        self.by_hm = by_hm
+        self.n_shots = n_shots
+        wanted = round(_HELD_IN_ALL / max(1, data.n_train))
+        self.n_partitions = min(_MOST_PARTITIONS, max(1, wanted))
+        self.folds = list(self._folds(n_unseen, seed))
+        self._views: dict[Any, View] = {}
+        self._directions: dict[float, tuple[Array, Array]] = {}
+        self._ridges: dict[Any, tuple[KernelRidge, Array | None]] = {}
+        self._scores: dict[tuple[Point, str], float] = {}
+        self._worths: dict[Any, float] = {}
+        self._last: Any = None
+
+    def run(self) -> Choice:
+        """Search the grids, then measure what follows from the best point."""
+        point = self.start(self.fixed)
+        rounds = _ROUNDS if any(len(fold.held) > 1 for fold in self.folds) else 0
+        for _ in range(rounds):
+            before = point
+            for grid in self._grids():
+                point = self._best([point, *(replace(point, **values) for values in grid)])
+            if point == before:
+                break
+        return self._measured(point)
+
+    def _best(self, points: list[Point]) -> Point:
+        """Return the best point; the harmonic mean decides between those of highest accuracy.
+
+        Whitening fits the samples that it is learned from. Only samples that it has not seen can
+        tell which preprocessing is better; under the same one, all samples can.
+        """
+        same = len({(point.power, point.shrinkage) for point in points}) == 1
+        points = list(dict.fromkeys(points))
+        which = "every" if same else "new"
+        ranked = sorted(points, key=lambda point: -self.accuracy(point, which))
+        if not self.by_hm:
+            return ranked[0]
+        return max(ranked[:_SHORTLIST], key=self.harmonic_mean)
+
+    def accuracy(self, point: Point, which: str = "new") -> float:
+        """Return the accuracy among held-out classes, mean over the folds."""
+        key = (point, which)
+        if key not in self._scores:
+            found = [self._accuracy(point, fold, which) for fold in self.folds]
+            self._scores[key] = float(np.mean(found))
+        return self._scores[key]
+
+    def harmonic_mean(self, point: Point) -> float:
+        """Return the harmonic mean of accuracies of new and old classes."""
+        key = (point, "hm")
+        if key not in self._scores:
+            outcomes = [self._outcome(point, fold) for fold in self.folds if len(fold.old)]
+            found = best_harmonic_mean(outcomes)[0] if outcomes else self.accuracy(point)
+            self._scores[key] = found
+        return self._scores[key]
+
+    @staticmethod
+    def start(fixed: dict[str, Any]) -> Point:
+        """Return the point that the search starts from, with what the user gave."""
+        point = Point()
+        if "preprocessing" in fixed:
+            point = replace(point, power=None, shrinkage=None)
+        if "prototype_transformer" in fixed:
+            point = replace(point, prototype_power=None, prototype_norm=None)
+        names = ("kernel", "gamma", "ridge")
+        return replace(point, **{name: fixed[name] for name in names if name in fixed})
+
+    def _grids(self) -> list[list[dict[str, Any]]]:
+        """Return the grids of kernels, features and prototypes, without what the user gave."""
+        given = self.fixed
+        ridges = (given["ridge"],) if "ridge" in given else RIDGES
+        gammas = (given["gamma"],) if "gamma" in given else GAMMAS
+        kernels: list[dict[str, Any]] = []
+        for kernel in (given["kernel"],) if "kernel" in given else ("rbf", "linear"):
+            has_width = kernel in ("rbf", "poly")
+            widths = gammas if has_width else gammas[:1]
+            kernels += [
+                {"kernel": kernel, "gamma": gamma, "ridge": ridge}
+                for gamma, ridge in product(widths, ridges)
+            ]
+        grids = [kernels]
+        if "preprocessing" not in given:
+            grids += [
+                [{"shrinkage": value} for value in SHRINKAGES],
+                [{"power": v} for v in POWERS],
+            ]
+        if "prototype_transformer" not in given:
+            forms = product(PROTOTYPE_POWERS, PROTOTYPE_NORMS)
+            grids.append([{"prototype_power": a, "prototype_norm": b} for a, b in forms])
+        return grids
+
+    def _folds(self, n_unseen: int, seed: int) -> Iterator[Fold]:
+        """Yield folds that hold out about the share of classes that is unseen in the end.
+
+        Validation classes make one fold per draw of shots. Too few classes are held out one by one.
+        """
+        data, rng = self.data, np.random.default_rng(seed)
+        p = data.n_train
+        everything = np.arange(len(data.classes))
+        numbers = count()
+        with_held = np.unique(data.codes[data.is_held])
+        scored = data.is_held | ~np.isin(data.codes, with_held)
+        for draw in range(self.n_partitions):
+            if self.fixed.get("worth") == 0:  # no prototypes: only new samples can be scored
+                parts = [everything[:0]] if draw == 0 else []
+            elif len(everything) > p:
+                parts = [everything[p:]] if draw == 0 or self.n_shots else []
+            elif p < _FEWEST_CLASSES:
+                parts = [np.array([j]) for j in range(p)] if p > 1 and draw == 0 else []
+            else:
+                n_folds = np.clip(round(p / max(1, n_unseen)), _FEWEST_FOLDS, _MOST_FOLDS)
+                parts = np.array_split(rng.permutation(p), min(n_folds, p // 2))
+            for held in parts:
+                in_fold = np.isin(data.codes, held)
+                every = in_fold & ~self.draws[draw]
+                new, old = every & scored, ~in_fold & data.is_held & (data.codes < p)
+                rows = (np.flatnonzero(mask) for mask in (every, new, old))
+                yield Fold(next(numbers), np.sort(held), *rows, draw)
+
+    @cached_property
+    def draws(self) -> list[np.ndarray]:
+        """Which samples are shots, for each partition: none without shots."""
+        data = self.data
+        ranks = np.arange(len(data.codes)) - np.searchsorted(np.sort(data.codes), data.codes)
+        if not self.n_shots:
+            return [np.zeros(len(data.codes), bool)] * self.n_partitions
+        counts = np.bincount(data.codes)[data.codes]
+        # Half of a class at most, so that some samples are left to score.
+        n = np.minimum(self.n_shots, counts // 2)
+        return [(ranks >= draw * n) & (ranks < (draw + 1) * n) for draw in range(self.n_partitions)]
+
+    def _view(self, point: Point) -> View:
+        """Return the samples under a preprocessing."""
+        key = (point.power, point.shrinkage)
+        if key not in self._views:
+            X = self._preprocessed(point)
+            self._views[key] = View.of(X, self.data, self.draws if self.n_shots else [])
+        return self._views[key]
+
+    def _preprocessed(self, point: Point) -> Array:
+        """Return the samples, preprocessed by what the others than the held-out ones teach."""
+        data, xp = self.data, namespace(self.data.X)
+        if point.power is None:
+            given = self.fixed["preprocessing"]
+            if given is None:
+                return data.X
+            rows = placed_like(np.flatnonzero(~data.is_held), data.X)
+            labels = placed_like(data.codes[~data.is_held], data.X)
+            return clone(given).fit(xp.take(data.X, rows, axis=0), labels).transform(data.X)
+        if point.power not in self._directions:
+            self._directions[point.power] = self._learned_directions(point.power)
+        values, turned = self._directions[point.power]
+        scales = xp.astype(whitening_scales(values, point.shrinkage or 0.0), turned.dtype)
+        return FeatureNormalizer().fit(turned[:1, :]).transform(turned * scales[None, :])
+
+    def _learned_directions(self, power: float) -> tuple[Array, Array]:
+        """Return variances of the directions within classes, and all samples in these directions.
+
+        One power is learned once for all shrinkages.
+        """
+        data, xp = self.data, namespace(self.data.X)
+        rows = np.flatnonzero(~data.is_held)
+        places = placed_like(rows, data.X)
+        weights = xp.astype(data.placed(data.weights[rows]), data.X.dtype)
+        normalizer = FeatureNormalizer(power=power, center=True)
+        normalizer.fit(xp.take(data.X, places, axis=0), sample_weight=weights)
+        X = xp.astype(normalizer.transform(data.X), xp.float32, copy=False)
+        values, vectors = within_class_directions(
+            xp.take(X, places, axis=0),
+            placed_like(data.codes[rows], X),
+            data.n_train,
+            xp.astype(weights, xp.float32),
+        )
+        return values, X @ xp.astype(vectors, X.dtype)
+
+    def _regression(self, point: Point) -> tuple[KernelRidge, Array | None]:
+        """Return the regression under a kernel, and the kernel of validation classes."""
+        key = (point.prototype_power, point.prototype_norm, point.kernel, point.gamma)
+        if key not in self._ridges:
+            data, view = self.data, self._view(point)
+            Y, transformer = data.prototypes, self._transformer(point)
+            if transformer is not None:
+                Y = np.asarray(transformer.fit(Y).transform(Y))
+            kernel = PrototypeKernel.of(Y, point.kernel, point.gamma)
+            train, rest = np.split(data.classes, [data.n_train])
+            like = namespace(view.means).astype(view.means[:1, :1], namespace(view.means).float64)
+            K = kernel.between(placed_like(Y[train], like), placed_like(Y[train], like), train)
+            K_rest = None
+            if len(rest):
+                K_rest = kernel.between(
+                    placed_like(Y[rest], like), placed_like(Y[train], like), train
+                )
+            self._ridges[key] = (KernelRidge(K, view.counts), K_rest)
+        return self._ridges[key]
+
+    def _transformer(self, point: Point) -> Any:
+        if point.prototype_power is None:
+            given = self.fixed["prototype_transformer"]
+            return None if given is None else clone(given)
+        return prototype_transformer(point.prototype_power, point.prototype_norm)
+
+    def _weights(self, point: Point, fold: Fold) -> tuple[Array, Array]:
+        """Return what predicts the held-out classes, and G of all classes."""
+        ridge, K_rest = self._regression(point)
+        G = self._inverse(ridge, point)
+        if not len(fold.held):
+            return G[:0, :], G
+        if K_rest is not None:
+            return K_rest @ G, G
+        return held_out_weights(G, placed_like(fold.held, G)), G
+
+    def _inverse(self, ridge: KernelRidge, point: Point) -> Array:
+        """Return G; the last one is kept, because all folds ask for it."""
+        if self._last is None or self._last[0] != (id(ridge), point.ridge):
+            self._last = ((id(ridge), point.ridge), ridge.inverse(point.ridge))
+        return self._last[1]
+
+    def _worth(self, point: Point) -> float:
+        """Return n0 from the squared error of the priors of held-out classes."""
+        if "worth" in self.fixed:
+            return float(self.fixed["worth"])
+        view = self._view(point)
+        within, errors = [], []
+        for fold in (fold for fold in self.folds if fold.draw == 0):
+            weights, _ = self._weights(point, fold)
+            variance = view.mean_variance(fold.held)
+            within.append(variance)
+            errors.append(self._mean_distance(view, fold, weights) - variance)
+        if not np.isfinite(within).any():
+            return DEFAULT_WORTH
+        return worth_of_prior(float(np.nanmean(within)), float(np.nanmean(errors)))
+
+    def _mean_distance(self, view: View, fold: Fold, weights: Array) -> float:
+        """Return the mean squared distance of samples from the prior of their held-out class."""
+        centers, X = view.averaged(weights), view.taken(fold, "new")
+        own = np.searchsorted(fold.held, self.data.codes[fold.new])
+        of_own = namespace(centers).take(centers, placed_like(own, centers), axis=0)
+        closeness = to_numpy(namespace(X).sum((2 * X - of_own) * of_own, axis=1))
+        distances = view.squares[fold.new] - closeness
+        return float(np.average(distances, weights=self._balanced(fold.new)))
+
+    def _new_scores(
+        self, view: View, fold: Fold, which: str, weights: Array, worth: float
+    ) -> Array:
+        """Return the scores of samples among the held-out classes."""
+        centers = view.averaged(weights)
+        if self.n_shots:
+            held = placed_like(fold.held, centers)
+            shots = namespace(centers).take(view.shots[fold.draw], held, axis=0)
+            centers = (worth * centers + self.n_shots * shots) / (worth + self.n_shots)
+        return _scores(view.taken(fold, which), centers)
+
+    def _old_scores(self, view: View, fold: Fold, G: Array, weights: Array, worth: float) -> Array:
+        """Return the scores of "rows" of a fold among the classes that are learned from."""
+        if len(fold.held) and int(fold.held.max()) < self.data.n_train:
+            G = inverse_without(G, placed_like(fold.held, G), weights)
+        prior = view.averaged(left_out_weights(G))
+        counts = self.data.placed(view.counts)[:, None]
+        scores = _scores(
+            view.taken(fold, "rows"), (worth * prior + counts * view.means) / (worth + counts)
+        )
+        is_out = placed_like(np.isin(np.arange(self.data.n_train), fold.held), scores)
+        xp = namespace(scores)
+        return xp.where(is_out[None, :], xp.full_like(scores, -xp.inf), scores)
+
+    def _accuracy(self, point: Point, fold: Fold, which: str) -> float:
+        """Return the accuracy of samples of a fold among its held-out classes."""
+        view, rows = self._view(point), getattr(fold, which)
+        worth = self._rough_worth(point) if self.n_shots else 0.0
+        scores = self._new_scores(view, fold, which, self._weights(point, fold)[0], worth)
+        predicted = fold.held[to_numpy(namespace(scores).argmax(scores, axis=1))]
+        return float(self._balanced(rows) @ (predicted == self.data.codes[rows]))
+
+    def _outcome(self, point: Point, fold: Fold) -> Outcome:
+        """Return how the samples of a fold fare among all classes."""
+        view, codes = self._view(point), self.data.codes[fold.rows]
+        weights, G = self._weights(point, fold)
+        worth = self._rough_worth(point)
+        among_new = self._new_scores(view, fold, "rows", weights, worth)
+        among_old = self._old_scores(view, fold, G, weights, worth)
+        xp = namespace(among_new)
+        right_new = fold.held[to_numpy(xp.argmax(among_new, axis=1))] == codes
+        right_old = to_numpy(xp.argmax(among_old, axis=1)) == codes
+        margins = to_numpy(xp.max(among_old, axis=1) - xp.max(among_new, axis=1))
+        n_new = len(fold.new)
+        of_new, of_old = np.zeros((2, len(codes)))
+        of_new[:n_new] = self._balanced(fold.new) * right_new[:n_new]
+        of_old[n_new:] = self._balanced(fold.old) * right_old[n_new:]
+        return Outcome(margins, of_new, of_old)
+
+    def _rough_worth(self, point: Point) -> float:
+        """Return n0 at the preprocessing of a point; kernel and ridge matter less."""
+        key = (point.power, point.shrinkage)
+        if key not in self._worths:
+            self._worths[key] = self._worth(point)
+        return self._worths[key]
+
+    def _balanced(self, rows: np.ndarray) -> np.ndarray:
+        """Return weights of samples that sum to 1, and to the same for every class."""
+        codes, weights = self.data.codes[rows], self.data.weights[rows]
+        totals = np.bincount(codes, weights=weights, minlength=1)
+        return weights / totals[codes] / max(1, np.count_nonzero(totals))
+
+    def _measured(self, point: Point) -> Choice:
+        """Return worth, penalty and temperatures at the chosen point."""
+        worth = self._worth(point)
+        self._worths[point.power, point.shrinkage] = worth
+        score, penalty = float("nan"), 0.0
+        of_old = [fold for fold in self.folds if len(fold.old)]
+        if any(len(fold.held) > 1 for fold in self.folds):
+            score = self.harmonic_mean(point) if self.by_hm else self.accuracy(point)
+            if of_old:
+                outcomes = [self._outcome(point, fold) for fold in of_old]
+                penalty = best_harmonic_mean(outcomes)[1]
+        temperatures = self._temperatures(point, worth, penalty)
+        counts = self._view(point).counts
+        # The penalty of a class grows with its share of samples; the mean is what was chosen.
+        penalty /= float(np.mean(counts / (counts + worth))) if worth else 1.0
+        return Choice(point, worth, penalty, temperatures, score)
+
+    def _temperatures(self, point: Point, worth: float, penalty: float) -> Temperatures:
+        """Return the temperatures of highest likelihood among new, old and all classes."""
+        view, data = self._view(point), self.data
+        everything = np.arange(data.n_train)
+        folds: dict[str, list[Any]] = {"new": [], "old": [], "all": []}
+        for fold in self.folds:
+            weights, G = self._weights(point, fold)
+            new = to_numpy(self._new_scores(view, fold, "rows", weights, worth))
+            n_new, kept = len(fold.new), np.setdiff1d(everything, fold.held)
+            codes = data.codes[fold.rows]
+            if len(fold.held) > 1:
+                truth = np.searchsorted(fold.held, codes[:n_new])
+                folds["new"].append(_thinned(new[:n_new], truth, self._balanced(fold.new)))
+            if not len(fold.old) or len(kept) < 2:
+                continue
+            old = to_numpy(self._old_scores(view, fold, G, weights, worth))[:, kept]
+            truth = np.searchsorted(kept, codes[n_new:])
+            shares = self._balanced(fold.old)
+            folds["old"].append(_thinned(old[n_new:], truth, shares))
+            if len(fold.held) > 1:
+                both = np.concatenate([new, old - penalty], axis=1)
+                places = np.searchsorted(fold.held, codes[:n_new]), len(fold.held) + truth
+                balanced = np.concatenate([self._balanced(fold.new), shares])
+                folds["all"].append(_thinned(both, np.concatenate(places), balanced))
+        spread = view.mean_variance(np.arange(len(data.classes)))
+        # Two classes with equal round covariances have log odds of scores over this.
+        fallback = 2 * spread / view.n_features if spread > 0 else 1.0
+        found = {name: _temperature(parts) for name, parts in folds.items()}
+        known = [value for value in found.values() if value is not None]
+        default = known[0] if known else fallback
+        return Temperatures(**{name: default if v is None else v for name, v in found.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """How the samples of a fold fare among all classes.
+
+    Attributes
+    ----------
+    margins : ndarray
+        Best score of old classes less that of new ones, for each sample.
+    of_new, of_old : ndarray
+        What each sample adds to the accuracies of new and of old classes if it is assigned to one
+        of them.
+    """
+
+    margins: np.ndarray
+    of_new: np.ndarray
+    of_old: np.ndarray
+
+
+def best_harmonic_mean(outcomes: list[Outcome]) -> tuple[float, float]:
+    """Return the highest harmonic mean over folds, and the penalty of old classes that gives it."""
+    pooled = np.concatenate([outcome.margins for outcome in outcomes])
+    penalties = np.unique(np.quantile(pooled, np.linspace(0, 1, _PENALTIES)))
+    total = np.zeros(len(penalties))
+    for outcome in outcomes:
+        order = np.argsort(outcome.margins)
+        place = np.searchsorted(outcome.margins[order], penalties, side="right")
+        new = np.concatenate([[0.0], np.cumsum(outcome.of_new[order])])[place]
+        old = np.concatenate([[0.0], np.cumsum(outcome.of_old[order])])
+        old = old[-1] - old[place]
+        total += 2 * new * old / np.maximum(new + old, 1e-12)
+    total /= len(outcomes)
+    # A plateau of equal means has its middle as the most stable choice.
+    best = np.flatnonzero(total >= total.max() - 1e-12)
+    return float(total.max()), float(penalties[best[len(best) // 2]])
+
+
+def _scores(X: Array, centers: Array) -> Array:
+    """Return the scores of samples, the higher the nearer the center."""
+    return class_scores(X, centers, namespace(centers).zeros_like(centers[:, 0]))
+
+
+def _thinned(
+    scores: np.ndarray, codes: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return evenly spaced samples, few enough to find a temperature quickly."""
+    some = slice(None, None, 1 + len(codes) // _MOST_SCORED)
+    return scores[some], codes[some], weights[some]
+
+
+def _temperature(folds: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> float | None:
+    if not folds:
+        return None
+    return best_temperature([fold[:2] for fold in folds], weights=[fold[2] for fold in folds])
