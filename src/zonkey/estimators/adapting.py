@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,58 +20,73 @@ from ..linalg.arrays import Array, namespace, placed_like, sums_by_code, to_nump
 from ..metrics import best_temperature
 from ..validation import is_auto
 
+# From cautious to bold. A high temperature blurs classes until all centers are one.
 TEMPERATURES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
-WEIGHTS = (1.0, 0.3)
-MULTIPLES = (1.0, 2.0, 4.0)  # of the worth of a prototype
+WEIGHTS = (0.125, 0.25, 0.5, 1.0)
+RELIEFS = (1.0, 2 / 3, 1 / 3, 0.0)
 
 _STEPS = 12
 _SMOOTHING = 20.0
-_MOST_PER_CLASS = 64
+_FEWEST_PER_CLASS, _MOST_PER_CLASS = 4, 64
+_FEWEST_CLASSES = 4  # to simulate a task with two new ones
 _MOST_SAMPLES = 2**14
 _SIMULATIONS = 6
 _SMALL_TASK = 400  # samples; smaller tasks are simulated more often
-_SMALL_SIMULATIONS = 60
+_SMALL_SIMULATIONS = 200
 _HELD_OUT = 4  # of a class that keeps its samples, every fourth joins the pile
 
 
 @dataclass(frozen=True, eq=False)
 class Reserve:
-    """Some preprocessed training samples of the classes that the regression learns from.
+    """Some preprocessed samples of each class, in float32, to simulate tasks with.
 
-    `labels` are sorted; `X` is in float32.
+    The samples of class j of `labels` are the rows from bounds[j] to bounds[j + 1]. `priors` are
+    those of validation classes; None if the samples are of classes that the model learned from.
     """
 
     X: Array
     labels: np.ndarray
+    bounds: np.ndarray
+    priors: Array | None
 
     @classmethod
-    def of(cls, X: Array, labels: np.ndarray, evidence: Any, seed: int) -> Reserve | None:
+    def of(
+        cls,
+        X: Array,
+        codes: np.ndarray,
+        labels: np.ndarray,
+        seed: int,
+        priors: Array | None = None,
+    ) -> Reserve:
         """Keep the samples of lowest hash, at most 64 per class and 16,384 in all."""
-        anchors = evidence.labels[evidence.is_anchor]
-        if len(anchors) < 4:
-            return None
-        most = max(4, min(_MOST_PER_CLASS, _MOST_SAMPLES // len(anchors)))
-        rows = np.flatnonzero(np.isin(labels, anchors))
-        priorities = to_numpy(row_priorities(X, seed))[rows]
-        order = np.lexsort((priorities, labels[rows]))
-        rows = rows[order]
-        rank = np.arange(len(rows)) - np.searchsorted(labels[rows], labels[rows])
+        most = max(_FEWEST_PER_CLASS, min(_MOST_PER_CLASS, _MOST_SAMPLES // len(labels)))
+        rows = np.lexsort((to_numpy(row_priorities(X, seed)), codes))
+        rank = np.arange(len(rows)) - np.searchsorted(codes[rows], codes[rows])
         rows = rows[rank < most]
+        bounds = np.searchsorted(codes[rows], np.arange(len(labels) + 1))
         xp = namespace(X)
-        return cls(xp.astype(xp.take(X, placed_like(rows, X), axis=0), xp.float32), labels[rows])
+        kept = xp.take(X, placed_like(rows, X), axis=0)
+        return cls(xp.astype(kept, xp.float32), labels, bounds, priors)
+
+    def rows(self, label: Any) -> np.ndarray:
+        """Return the rows of a class; none if it came after `fit`."""
+        j = min(int(np.searchsorted(self.labels, label)), len(self.labels) - 1)
+        if self.labels[j] != label:
+            return np.arange(0)
+        return np.arange(self.bounds[j], self.bounds[j + 1])
 
 
 @dataclass(frozen=True, eq=False)
 class Adapted:
     """Centers and offsets of classes after unlabeled samples.
 
-    `settings` are worth, temperature and weight in use; `temperature` is for probabilities.
+    `chosen` are the parameters in use; `temperature` is for probabilities.
     """
 
     labels: np.ndarray
     centers: Array
     offsets: Array
-    settings: tuple[float, float, float]
+    chosen: dict[str, float]
     temperature: float | None
 
     def applied(self, labels: np.ndarray, centers: Array, offsets: Array) -> tuple[Array, Array]:
@@ -96,8 +110,6 @@ class Settings:
         Divisor of the scores.
     weight : float
         Weight of an unlabeled sample.
-    multiple : float
-        Factor of the worth of a prototype.
     relief : float
         Share of the penalty of classes with samples that stays: once unlabeled samples support
         the other classes too, less of it is needed.
@@ -105,13 +117,7 @@ class Settings:
 
     temperature: float
     weight: float = 1.0
-    multiple: float = 1.0
     relief: float = 1.0
-
-    @property
-    def boldness(self) -> float:
-        """Weight of an unlabeled sample relative to a prototype."""
-        return self.weight / self.multiple
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +140,7 @@ class Task:
         shots = soft_shots(
             self.X,
             self.centers,
-            self.counts + settings.multiple * self.prior_worth,
+            self.counts + self.prior_worth,
             offsets=offsets,
             temperature=settings.temperature,
             weight=settings.weight,
@@ -203,7 +209,7 @@ class Adapting:
         )
         _, shots = task.scores(settings)
         labels = self.evidence.labels[self.candidates]
-        used = (settings.multiple * self.prior_worth, settings.temperature, settings.weight)
+        used = {"adapt_temperature": settings.temperature, "adapt_weight": settings.weight}
         fitted = _probability_temperature(tasks, settings)
         offsets = placed_like(self.penalties, self.centers)
         if shots is None:
@@ -220,10 +226,10 @@ class Adapting:
         second = WEIGHTS if is_auto(weight) else (float(weight),)
         grids = [
             [{"temperature": t} for t in first],
-            [{"weight": w, "multiple": m} for w, m in product(second, MULTIPLES)],
+            [{"weight": value} for value in second],
         ]
         if self._is_new().any() and not self._is_new().all():
-            grids.insert(1, [{"relief": share} for share in (0.0, 1 / 3, 2 / 3, 1.0)])
+            grids.insert(1, [{"relief": value} for value in RELIEFS])
         return grids
 
     def _is_new(self) -> np.ndarray:
@@ -233,13 +239,15 @@ class Adapting:
 
     def _simulated(self, X: Array, rng: np.random.Generator) -> list[Task]:
         """Return tasks of training classes that resemble the task at hand."""
-        reserve, G = self.reserve, self.inverse
-        if reserve is None or G is None:
+        reserve, is_new = self.reserve, self._is_new()
+        if reserve is None or self.inverse is None:
             return []
-        anchors = self.evidence.labels[self.evidence.is_anchor]
-        is_new = self._is_new()
-        n_new = min(int(is_new.sum()), len(anchors) // 2)
-        n_old = min(int((~is_new).sum()), len(anchors) - n_new)
+        apart = reserve.priors is not None  # validation classes: all may be new
+        anchors = reserve.labels if apart else self.evidence.anchors
+        if len(anchors) < _FEWEST_CLASSES:
+            return []
+        n_new = min(int(is_new.sum()), len(anchors) if apart else len(anchors) // 2)
+        n_old = 0 if apart else min(int((~is_new).sum()), len(anchors) - n_new)
         shots = round(float(np.median(self.evidence.counts[self.candidates][is_new])))
         per_class = X.shape[0] / len(self.candidates)
         penalty = float(np.mean(self.penalties[~is_new])) if n_old else 0.0
@@ -271,8 +279,7 @@ class _Simulation:
         shares = rng.dirichlet(np.full(self.n_new + self.n_old, 2.0)) * (self.n_new + self.n_old)
         picks, truth, shot_rows = [], [], []
         for place, j in enumerate([*new, *old]):
-            rows = self._rows(j)
-            rows = rows[rng.permutation(len(rows))]
+            rows = rng.permutation(reserve.rows(self.anchors[j]))
             n_shots = min(self.shots, len(rows) // 2) if place < self.n_new else 0
             size = max(1, round(self.per_class * shares[place]))
             size = min(size, len(rows) - n_shots)
@@ -287,7 +294,7 @@ class _Simulation:
         xp = namespace(reserve.X)
         X = xp.take(reserve.X, placed_like(pile, reserve.X), axis=0)
         centers, counts = self._centers(new, old, shot_rows, picks)
-        is_old = np.arange(len(centers)) >= self.n_new
+        is_old = np.arange(len(counts)) >= self.n_new
         penalties = np.where(is_old, self.penalty, 0.0)
         worth = np.full(len(is_old), source.prior_worth)
         return Task(
@@ -299,13 +306,6 @@ class _Simulation:
             truth,
             is_old,
         )
-
-    def _rows(self, j: int) -> np.ndarray:
-        """Return the reserved samples of an anchor."""
-        reserve = self.source.reserve
-        assert reserve is not None
-        ends = [np.searchsorted(reserve.labels, self.anchors[j], side) for side in _SIDES]
-        return np.arange(*ends)
 
     def _centers(
         self,
@@ -319,24 +319,24 @@ class _Simulation:
         evidence, reserve = source.evidence, source.reserve
         assert reserve is not None
         assert G is not None
-        xp = namespace(G)
-        mask = evidence.is_anchor
-        sums = xp.take(evidence.sums, placed_like(np.flatnonzero(mask), G), axis=0)
-        counts = evidence.counts[mask]
-        M = sums / placed_like(counts, G)[:, None]
-        weights = held_out_weights(G, placed_like(new, G))
-        prior = weights @ M
+        xp, M = namespace(G), evidence.anchor_means()
+        weights = held_out_weights(G, placed_like(new, G)) if reserve.priors is None else None
+        if reserve.priors is not None:
+            prior = xp.take(reserve.priors, placed_like(new, G), axis=0)
+        else:
+            prior = weights @ M
         n_shots = np.array([len(rows) for rows in shot_rows[: self.n_new]], float)
         gained = self._sums(shot_rows[: self.n_new], M)
         n = placed_like(n_shots, G)[:, None]
         parts, totals = [(n0 * prior + gained) / (n0 + n)], [n_shots]
-        if len(old):
-            places = placed_like(old, G)
+        if weights is not None and len(old):
+            places, counts = placed_like(old, G), evidence.counts[evidence.is_anchor][old]
             G_rest = inverse_without(G, placed_like(new, G), weights)
             prior = xp.take(left_out_weights(G_rest) @ M, places, axis=0)
             # Samples that joined the pile leave the class they came from.
-            left = counts[old] - np.array([len(rows) for rows in picks[self.n_new :]], float)
-            rest = xp.take(sums, places, axis=0) - self._sums(picks[self.n_new :], M)
+            left = counts - np.array([len(rows) for rows in picks[self.n_new :]], float)
+            sums = xp.take(M, places, axis=0) * placed_like(counts, G)[:, None]
+            rest = sums - self._sums(picks[self.n_new :], M)
             n = placed_like(left, G)[:, None]
             parts.append((n0 * prior + rest) / (n0 + n))
             totals.append(left)
@@ -353,41 +353,39 @@ class _Simulation:
         return sums_by_code(X, placed_like(codes, like), len(groups))
 
 
-_SIDES = ("left", "right")
-
-
 def _chosen(tasks: list[Task], grids: list[list[dict[str, float]]]) -> Settings:
-    """Return the most cautious settings within one standard error of the best.
+    """Search the grids one after the other, each from the settings so far.
 
-    Doing nothing is among the choices.
+    Values of a grid go from cautious to bold: the first one within a standard error of the best is
+    taken. Doing nothing is the most cautious of all.
     """
     results: dict[Settings, np.ndarray] = {}
 
-    def mean(settings: Settings) -> float:
+    def measured(settings: Settings) -> np.ndarray:
         if settings not in results:
             results[settings] = np.array([task.measure(settings) for task in tasks])
-        return float(results[settings].mean())
+        return results[settings]
+
+    def first_good(points: list[Settings]) -> Settings:
+        best = max(points, key=lambda point: measured(point).mean())
+        for point in points:
+            loss = measured(best) - measured(point)
+            if loss.mean() <= loss.std() / max(1, len(loss) - 1) ** 0.5:
+                return point
+        return best
 
     point = Settings(grids[0][0]["temperature"], relief=1 / 3 if len(grids) > 2 else 1.0)
     for grid in grids:
-        point = max((replace(point, **values) for values in grid), key=mean)
-    mean(replace(point, weight=0.0, relief=1.0))
-    best = max(results, key=mean)
-    lost = {settings: results[best] - found for settings, found in results.items()}
-    near = [
-        settings
-        for settings, loss in lost.items()
-        if loss.mean() <= loss.std() / max(1, len(loss) - 1) ** 0.5
-    ]
-    return min(near, key=lambda settings: (settings.boldness, -mean(settings)))
+        point = first_good([replace(point, **values) for values in grid])
+    return first_good([replace(point, weight=0.0, relief=1.0), point])
 
 
 def _probability_temperature(tasks: list[Task], settings: Settings) -> float | None:
     """Return the temperature of highest likelihood in the simulated tasks."""
     if not tasks or settings.weight == 0:
         return None
-    folds = [(to_numpy(task.scores(settings)[0]), task.truth) for task in tasks]
-    folds = [(scores, truth) for scores, truth in folds if scores.shape[1] > 1]
+    folds: list[Any] = [(to_numpy(task.scores(settings)[0]), task.truth) for task in tasks]
+    folds = [fold for fold in folds if fold[0].shape[1] > 1]
     return best_temperature(folds) if folds else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,14 +13,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.evidence import Evidence, Regression, class_centers
 from ..core.kernels import KERNELS, PrototypeKernel
 from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind
 from ..core.moments import class_sums
-from ..core.posterior import KernelRidge, left_out_weights, posterior_centers
 from ..core.prototypes import Prototypes
 from ..linalg.arrays import (
     Array,
-    identity_like,
     is_device_array,
     namespace,
     placed_like,
@@ -39,95 +38,11 @@ from ..validation import (
     validate_samples,
 )
 from .adapting import Adapted, Adapting, Reserve
-from .choosing import Choice, Choosing, TrainingData, preprocessing, prototype_transformer
+from .choosing import Choice, Choosing, preprocessing, prototype_transformer
+from .held_out import TrainingData
 from .scoring import LinearScores, ProbabilityMixin, Rejection
 
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What is known of each class: sum and number of its samples, prototype or not.
-
-    Hidden classes were removed; the regression still learns from them.
-    """
-
-    labels: np.ndarray
-    sums: Array
-    counts: np.ndarray
-    is_described: np.ndarray
-    is_hidden: np.ndarray
-
-    @classmethod
-    def of(cls, described: np.ndarray, labels: np.ndarray, sums: Array, counts: np.ndarray) -> Self:
-        """Return the evidence of the classes of `labels`, and of described classes without any."""
-        every = np.union1d(described, labels)
-        empty = placed_like(np.zeros((len(every), sums.shape[1])), sums)
-        blank = cls(
-            every,
-            empty,
-            np.zeros(len(every)),
-            np.isin(every, described),
-            np.zeros(len(every), bool),
-        )
-        return blank.plus(labels, sums, counts)
-
-    def plus(self, labels: np.ndarray, sums: Array, counts: np.ndarray) -> Self:
-        """Return the evidence with more samples, of known and of new classes."""
-        every = np.union1d(self.labels, labels)
-        xp = namespace(self.sums)
-
-        def spread(rows: Any, own: np.ndarray) -> Any:
-            # A row of zeros stands for classes that the other side does not have.
-            places = np.searchsorted(own, every)
-            found = own[np.minimum(places, len(own) - 1)] == every
-            places = np.where(found, places, len(own))
-            if isinstance(rows, np.ndarray):
-                return np.concatenate([rows, np.zeros_like(rows[:1])])[places]
-            padded = xp.concat([rows, xp.zeros_like(rows[:1, :])])
-            return xp.take(padded, placed_like(places, rows), axis=0)
-
-        return replace(
-            self,
-            labels=every,
-            sums=spread(self.sums, self.labels) + spread(sums, labels),
-            counts=spread(self.counts, self.labels) + spread(counts, labels),
-            is_described=spread(self.is_described, self.labels),
-            is_hidden=spread(self.is_hidden, self.labels),
-        )
-
-    @property
-    def is_anchor(self) -> np.ndarray:
-        """Whether the regression learns from a class: it has a prototype and samples."""
-        return self.is_described & (self.counts > 0)
-
-    def known(self, mask: np.ndarray | None = None) -> np.ndarray:
-        """Return the labels that are not hidden, or those of them in the mask."""
-        shown = ~self.is_hidden if mask is None else ~self.is_hidden & mask
-        return self.labels[shown]
-
-
-@dataclass(frozen=True, eq=False)
-class Regression:
-    """Kernel ridge regression of class means on prototypes, and what predicts from it.
-
-    `transformer` and `kernel` are learned from the prototypes given to `fit`.
-    """
-
-    transformer: Any
-    kernel: PrototypeKernel
-    ridge: float
-
-    def coordinates(self, Y: np.ndarray, like: Array) -> Array:
-        """Return transformed prototypes in float64, on the device of `like`."""
-        Y = np.asarray(Y, np.float64)
-        if self.transformer is not None:
-            Y = np.asarray(self.transformer.transform(Y))
-        return placed_like(Y.astype(np.float64), like)
-
-    def inverse(self, Y: Array, columns: np.ndarray, counts: np.ndarray) -> Array:
-        """Return G of the classes with these coordinates and counts."""
-        return KernelRidge(self.kernel.between(Y, Y, columns), counts).inverse(self.ridge)
 
 
 class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
@@ -248,6 +163,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     array(['zebra'], dtype='<U5')
     """
 
+    preprocessing_: Any
     _evidence: Evidence
     _regression: Regression | None
     _choice: Choice
@@ -327,17 +243,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._regression = self._learned_map(given, fixed)
         prepared = self._fit_preprocessing(X, codes, weights, fixed)
         described = labels[:0] if given is None else given.labels
-        self._described = given
-        gathered = _gathered(prepared, codes, len(labels), weights)
-        taking_part = gathered[1] > 0
-        kept = placed_like(np.flatnonzero(taking_part), prepared)
-        self._evidence = Evidence.of(
-            described,
-            labels[taking_part],
-            namespace(prepared).take(gathered[0], kept, axis=0),
-            gathered[1][taking_part],
-        )
-        self._reserve = Reserve.of(prepared, labels[to_numpy(codes)], self._evidence, self._seed())
+        evidence = Evidence.none(described, like=prepared)
+        self._evidence = evidence.plus(*_gathered(prepared, codes, labels, weights))
+        self._reserve = None
+        if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
+            self._reserve = self._reserved(prepared, codes, labels, validation)
         self._settings = (self.adapt_temperature, self.adapt_weight, self._seed())
         self._rejection = Rejection(self.reject_below, self.reject_label)
         self._n_shots = self.n_shots
@@ -381,11 +291,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 "Use the model from before, or another label."
             )
         weights = checked_weights(sample_weight, X)
-        sums, counts = _gathered(self._prepared(X), codes, len(labels), weights)
-        sums = placed_like(sums, self._evidence.sums)
+        gathered = _gathered(self._prepared(X), codes, labels, weights)
         candidates = to_numpy(self.classes_)
         new = np.setdiff1d(labels, self._evidence.known())
-        self._evidence = self._evidence.plus(labels, sums, counts)
+        self._evidence = self._evidence.plus(*gathered)
         self._adapted = None
         if not (isinstance(self._targets, str) and self._targets == "all"):
             self._targets = np.union1d(candidates, new)
@@ -428,29 +337,27 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             The copy. Its parameters `prototypes` and `candidates` include the new classes.
         """
         check_is_fitted(self, "classes_")
-        if self._described is None:
+        if self._regression is None:
             raise ValueError(
                 "Adding classes needs a semantic space; this model was fitted with "
                 "prototypes=None. Fit with prototypes, or add samples with partial_fit."
             )
         new = Prototypes.coerce(prototypes)
         self._require_dimensions(new.n_dimensions)
-        undescribed = np.setdiff1d(self._evidence.labels, self._described.labels)
-        known = np.intersect1d(new.labels, undescribed)
+        evidence = self._evidence
+        known = np.intersect1d(new.labels, evidence.labels[~evidence.is_described])
         if known.size:
             raise ValueError(
-                f"The class {listed(known)} has samples and no prototype; got one for it. Fit again "
-                "with its prototype."
+                f"The class {listed(known)} has samples and no prototype; got one for it. Fit "
+                "again with its prototype."
             )
         other = copy.copy(self)
-        other._described = self._described.extended(new)
-        empty = placed_like(np.zeros((len(new), self._evidence.sums.shape[1])), self._evidence.sums)
-        evidence = self._evidence.plus(new.labels, empty, np.zeros(len(new)))
-        is_new = np.isin(evidence.labels, new.labels)
-        other._evidence = replace(evidence, is_described=evidence.is_described | is_new)
+        extended = self._regression.prototypes.extended(new)
+        other._regression = replace(self._regression, prototypes=extended)
+        other._evidence = evidence.described_too(new.labels)
         if not isinstance(self._targets, str):
             other._targets = np.union1d(as_labels(self._targets), new.labels)
-        other.prototypes = other._described
+        other.prototypes = extended
         other.candidates = _as_parameter(other._targets)
         other._settle(like=self.classes_)
         return other
@@ -471,12 +378,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             The copy. Its parameter `candidates` leaves the classes out.
         """
         check_is_fitted(self, "classes_")
-        evidence, gone = self._evidence, np.unique(as_labels(labels))
+        gone = np.unique(as_labels(labels))
         self._require_known(gone)
         other = copy.copy(self)
-        other._evidence = replace(
-            evidence, is_hidden=evidence.is_hidden | np.isin(evidence.labels, gone)
-        )
+        other._evidence = self._evidence.without(gone)
         if not isinstance(self._targets, str):
             other._targets = np.setdiff1d(as_labels(self._targets), gone)
         other.candidates = _as_parameter(other._targets)
@@ -565,7 +470,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         else:
             Y = np.atleast_2d(to_numpy(prototypes))
         self._require_dimensions(Y.shape[1])
-        return self._predicted_means(Y)
+        assert self._regression is not None
+        return self._regression.predict(Y, self._evidence)
 
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space of the prototypes.
@@ -584,20 +490,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         X = self._prepared(self._validated(X))
         self._require_semantics("Embedding samples")
+        assert self._regression is not None
+        W, b = self._regression.embedding(self._evidence)
         xp = namespace(X)
-        assert self._described is not None
-        anchors = self._evidence.is_anchor
-        M = self._means(anchors)
-        Y = placed_like(self._described.subset(self._evidence.labels[anchors]).matrix, M)
-        Y = xp.astype(Y, M.dtype)
-        center, level = xp.mean(M, axis=0), xp.mean(Y, axis=0)
-        M = M - center
-        gram = M @ M.T
-        least = float(xp.linalg.trace(gram)) / gram.shape[0]
-        ridge = max(self.best_params_["ridge"], 1e-6) * (least or 1.0)
-        W = M.T @ xp.linalg.solve(gram + ridge * identity_like(gram), Y - level)
-        constant = level - center @ W
-        return X @ xp.astype(W, X.dtype) + xp.astype(constant, X.dtype)
+        return X @ xp.astype(placed_like(W, X), X.dtype) + xp.astype(placed_like(b, X), X.dtype)
 
     def most_informative(self, X: Any, n: int) -> np.ndarray:
         """Choose the samples whose labels would help most.
@@ -717,13 +613,14 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """Return the map of prototypes, learned from all that were given."""
         if given is None:
             return None
-        Y, transformer = given.matrix.astype(np.float64), steps["prototype_transformer"]
+        Y = given.matrix.astype(np.float64)
+        transformer: Any = steps["prototype_transformer"]
         if transformer is not None:
-            transformer = clone(transformer).fit(Y)
+            transformer = clone(transformer)
+            transformer.fit(Y)
             Y = np.asarray(transformer.transform(Y))
         kernel = PrototypeKernel.of(Y, steps["kernel"], steps["gamma"])
-        self._steps = steps
-        return Regression(transformer, kernel, float(steps["ridge"]))
+        return Regression(given, transformer, kernel, float(steps["ridge"]))
 
     def _fit_preprocessing(
         self, X: Array, codes: Array, weights: Array | None, steps: dict[str, Any]
@@ -739,6 +636,20 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             options = {"power__sample_weight": weights, "whiten__sample_weight": weights}
         return self.preprocessing_.fit_transform(X, codes, **options)
 
+    def _reserved(
+        self, prepared: Array, codes: Array, labels: np.ndarray, validation: Any
+    ) -> Reserve:
+        """Return samples to simulate tasks with: of validation classes if there are any."""
+        if validation is None or self._regression is None:
+            return Reserve.of(prepared, to_numpy(codes), labels, self._seed())
+        X, y = check_labeled(self, *validation)
+        labels, codes = encoded(y, X)
+        X = self._prepared(placed_like(X, prepared))
+        priors = self._regression.predict(
+            self._regression.prototypes.subset(labels).matrix, self._evidence
+        )
+        return Reserve.of(X, to_numpy(codes), labels, self._seed(), priors)
+
     def _prepared(self, X: Array) -> Array:
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
 
@@ -747,7 +658,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         evidence, choice = self._evidence, self._choice
         if getattr(self, "_centered", None) is not evidence:
             self.worth_ = choice.worth
-            self._class_centers = self._posterior()
+            self._class_centers = class_centers(evidence, self._regression, self.worth_)
             self._centered = evidence
         labels = self._candidate_labels()
         rows = np.searchsorted(evidence.labels, labels)
@@ -764,9 +675,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self.seen_classes_ = placed_labels(evidence.known(evidence.counts > 0), like)
         self.unseen_classes_ = placed_labels(evidence.known(evidence.counts == 0), like)
         self.prototypes_ = None
-        if self._described is not None:
-            shown = np.intersect1d(self._described.labels, evidence.known())
-            self.prototypes_ = self._described.subset(shown) if shown.size else None
+        shown = evidence.known(evidence.is_described)
+        if self._regression is not None and shown.size:
+            self.prototypes_ = self._regression.prototypes.subset(shown)
         self.is_transductive_ = adapted is not None
         self.seen_penalty_ = choice.penalty
         self.best_score_ = choice.score
@@ -777,73 +688,22 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             "seen_penalty": self.seen_penalty_,
             "temperature": self.temperature_,
         }
-
-    def _posterior(self) -> Array:
-        """Return the centers of all classes, hidden ones too."""
-        evidence = self._evidence
-        sums = evidence.sums
-        xp = namespace(sums)
-        prior = xp.zeros_like(sums)
-        if self._regression is not None and evidence.is_anchor.any():
-            rest = evidence.is_described & ~evidence.is_anchor
-            M = self._means(evidence.is_anchor)
-            G = self._inverse()
-            assert G is not None
-            assert self._described is not None
-            parts = [left_out_weights(G) @ M]
-            if rest.any():
-                Y = self._described.subset(evidence.labels[rest]).matrix
-                parts.append(self._predicted_means(Y, G @ M))
-            places = np.concatenate([np.flatnonzero(evidence.is_anchor), np.flatnonzero(rest)])
-            back = np.full(len(evidence.labels), len(places))
-            back[places] = np.arange(len(places))
-            parts.append(xp.zeros_like(sums[:1, :]))
-            prior = xp.take(xp.concat(parts), placed_like(back, sums), axis=0)
-        worth = np.where(evidence.is_described, self.worth_, 0.0)
-        counts = placed_like(evidence.counts, sums)
-        return posterior_centers(prior, sums, counts, placed_like(worth, sums))
+        if adapted is not None:
+            self.best_params_ |= adapted.chosen
 
     def _inverse(self) -> Array | None:
-        """Return G of the classes that the regression learns from."""
-        evidence, regression = self._evidence, self._regression
-        if regression is None or self._described is None or not evidence.is_anchor.any():
+        """Return G of the classes that the regression learns from, None if there are none."""
+        if self._regression is None or not self._evidence.is_anchor.any():
             return None
-        anchors = evidence.labels[evidence.is_anchor]
-        Y = regression.coordinates(self._described.subset(anchors).matrix, evidence.sums)
-        columns = self._described.positions(anchors)
-        return regression.inverse(Y, columns, evidence.counts[evidence.is_anchor])
-
-    def _predicted_means(self, Y: np.ndarray, coefficients: Array | None = None) -> Array:
-        """Return f(y) for rows of prototypes; `coefficients` are G M."""
-        evidence, regression = self._evidence, self._regression
-        assert regression is not None
-        assert self._described is not None
-        if coefficients is None:
-            coefficients = self._inverse() @ self._means(evidence.is_anchor)
-        anchors = evidence.labels[evidence.is_anchor]
-        of_anchors = regression.coordinates(self._described.subset(anchors).matrix, evidence.sums)
-        of_rows = regression.coordinates(Y, evidence.sums)
-        columns = self._described.positions(anchors)
-        return regression.kernel.between(of_rows, of_anchors, columns) @ coefficients
-
-    def _means(self, mask: np.ndarray) -> Array:
-        """Return the means of the samples of some classes."""
-        evidence = self._evidence
-        rows = placed_like(np.flatnonzero(mask), evidence.sums)
-        counts = placed_like(evidence.counts[mask], evidence.sums)
-        return namespace(evidence.sums).take(evidence.sums, rows, axis=0) / counts[:, None]
+        return self._regression.inverse(self._evidence)
 
     def _centers_of(self, rows: np.ndarray) -> Array:
         centers = self._class_centers
         return namespace(centers).take(centers, placed_like(rows, centers), axis=0)
 
-    def _totals(self) -> np.ndarray:
-        """Return how many samples each center is worth, prior and samples together."""
-        return self._evidence.counts + np.where(self._evidence.is_described, self.worth_, 0.0)
-
     def _penalties(self) -> np.ndarray:
         """Return what is subtracted from the scores of each class."""
-        counts, totals = self._evidence.counts, self._totals()
+        counts, totals = self._evidence.counts, self._evidence.totals(self.worth_)
         return self._choice.penalty * counts / np.where(totals > 0, totals, 1)
 
     def _temperature(self, rows: np.ndarray) -> float:
@@ -857,13 +717,21 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if self._adapted is not None and self._adapted.temperature is not None:
             return self._adapted.temperature
         found = self._choice.temperatures
-        totals = self._totals()[rows]
+        totals = self._evidence.totals(self.worth_)[rows]
         of_prior = 1 - self._evidence.counts[rows] / np.where(totals > 0, totals, 1)
         at_new = self.worth_ / (self.worth_ + self._n_shots) if self.worth_ else 1.0
         shares = np.minimum(of_prior / at_new, 1.0)
-        if shares.max() > 0.5 > shares.min():
-            return found.all
-        return float(np.mean(found.old + (found.new - found.old) * shares))
+        mixed = shares.max() > 0.5 > shares.min()
+        usual = found.all if mixed else float(np.mean(found.old + (found.new - found.old) * shares))
+        return usual * self._spread(rows)
+
+    def _spread(self, rows: np.ndarray) -> float:
+        """Return the variance within candidates relative to that of the classes of `fit`.
+
+        Features that were trained on the classes of `fit` scatter more in new classes.
+        """
+        ratio = self._evidence.variance(rows) / self._choice.within
+        return ratio if ratio > 0 else 1.0
 
     def _candidate_labels(self) -> np.ndarray:
         """Return the labels that the candidates stand for."""
@@ -877,7 +745,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 '`candidates` must be "unseen", "all" or a list of at least one label; '
                 f"got {targets!r}. A single label goes into a list."
             )
-        if targets == "all" or self._described is None:
+        if targets == "all" or self._regression is None:
             return evidence.known()
         unseen = evidence.known(evidence.counts == 0)
         if not unseen.size:
@@ -902,8 +770,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         missing = np.setdiff1d(labels, known)
         if missing.size:
             raise ValueError(
-                f"No prototype and no sample of the class {listed(missing)}; the {len(known)} known "
-                f"classes are {listed(known)}. Correct the label, or add the class."
+                f"No prototype and no sample of the class {listed(missing)}; the {len(known)} "
+                f"known classes are {listed(known)}. Correct the label, or add the class."
             )
 
     def _require_semantics(self, what: str) -> None:
@@ -914,11 +782,12 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             )
 
     def _require_dimensions(self, k: int) -> None:
-        assert self._described is not None
-        if k != self._described.n_dimensions:
+        assert self._regression is not None
+        expected = self._regression.prototypes.n_dimensions
+        if k != expected:
             raise ValueError(
-                f"Prototypes must have the {self._described.n_dimensions} dimensions of the "
-                f"training prototypes; got {k}. Use vectors of the same semantic space."
+                f"Prototypes must have the {expected} dimensions of the training prototypes; got "
+                f"{k}. Use vectors of the same semantic space."
             )
 
     def _check_prototypes(self, given: Prototypes, labels: np.ndarray) -> None:
@@ -962,16 +831,20 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
 
 def _gathered(
-    X: Array, codes: Array, n_classes: int, weights: Array | None
-) -> tuple[Array, np.ndarray]:
-    """Return the weighted sum of the samples of each class, in float64, and their weights."""
+    X: Array, codes: Array, labels: np.ndarray, weights: Array | None
+) -> tuple[np.ndarray, Array, np.ndarray, np.ndarray]:
+    """Return the classes of positive weight: labels, sums in float64, counts and squares."""
     xp = namespace(X)
-    host = None if weights is None else to_numpy(weights)
-    counts = np.bincount(to_numpy(codes), weights=host, minlength=n_classes).astype(np.float64)
-    weights = None if weights is None else xp.astype(weights, xp.float64)
+    ones = xp.ones_like(X[:, 0]) if weights is None else weights
+    ones = xp.astype(ones, xp.float64)
     # Sums in float32 would lose digits over many samples; NumPy's are always in float64.
     X = X if isinstance(X, np.ndarray) else xp.astype(X, xp.float64, copy=False)
-    return class_sums(X, codes, n_classes, weights), counts
+    sums = class_sums(X, codes, len(labels), ones)
+    lengths = xp.stack([ones, ones * xp.astype(xp.vecdot(X, X), xp.float64)], axis=1)
+    counts, squares = to_numpy(class_sums(lengths, codes, len(labels))).T
+    used = np.flatnonzero(counts > 0)
+    kept = xp.take(sums, placed_like(used, sums), axis=0)
+    return labels[used], kept, counts[used], squares[used]
 
 
 def _as_parameter(targets: Any) -> Any:

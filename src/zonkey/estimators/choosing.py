@@ -11,10 +11,8 @@ The grids are searched one after the other, each from the best point so far.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import count, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,6 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from ..core.kernels import PrototypeKernel
-from ..core.moments import class_sums
 from ..core.posterior import (
     KernelRidge,
     class_scores,
@@ -31,11 +28,19 @@ from ..core.posterior import (
     left_out_weights,
     worth_of_prior,
 )
-from ..core.reservoir import row_priorities
 from ..linalg.arrays import Array, namespace, placed_like, to_numpy
 from ..metrics import best_temperature
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.whitener import whitening_scales, within_class_directions
+from .held_out import (
+    Fold,
+    TrainingData,
+    View,
+    class_folds,
+    drawn_shots,
+    fold_of,
+    n_partitions,
+)
 
 POWERS = (0.5, 1.0)
 SHRINKAGES = (0.25, 1.0, 4.0, 16.0)
@@ -44,13 +49,6 @@ PROTOTYPE_NORMS = ("l2", None)
 GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
-_MOST_PARTITIONS = 3
-_HELD_IN_ALL = 3000  # classes held out over all partitions, about: many classes need fewer
-_FEWEST_FOLDS, _MOST_FOLDS = 5, 10
-_FEWEST_CLASSES = 4  # with fewer, no fold can hold out two and keep two
-_MOST_CLASSES = 2000
-_MOST_PER_CLASS = 100
-_HELD_OUT = 4  # every fourth sample
 _SHORTLIST = 4  # points of highest accuracy that the harmonic mean decides between
 _ROUNDS = 2
 _PENALTIES = 201  # evenly spaced quantiles of the margins
@@ -104,207 +102,8 @@ class Choice:
     worth: float
     penalty: float = 0.0
     temperatures: Temperatures = Temperatures()
+    within: float = float("nan")  # variance within classes
     score: float = float("nan")
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingData:
-    """Samples to choose on: at most 100 per class, at most 2,000 classes.
-
-    `codes` are positions in `classes`, the rows of `prototypes` that have samples. Rows of
-    validation classes follow those of training classes and are all held out.
-    """
-
-    X: Array
-    codes: np.ndarray
-    weights: np.ndarray
-    is_held: np.ndarray
-    prototypes: np.ndarray  # of all known classes
-    classes: np.ndarray
-    n_train: int  # classes that are learned from; those after it are for validation
-
-    @classmethod
-    def of(
-        cls,
-        X: Array,
-        codes: np.ndarray,
-        weights: np.ndarray | None,
-        prototypes: np.ndarray,
-        *,
-        seed: int,
-        validation: tuple[Array, np.ndarray] | None = None,
-    ) -> TrainingData:
-        """Take samples by a hash of their values; `codes` are rows of `prototypes`, or -1."""
-        used = _some_samples(X, codes, weights, seed)
-        rows, is_held = used
-        classes = np.unique(codes[rows])
-        position = np.searchsorted(classes, codes[rows])
-        n_train = len(classes)
-        xp = namespace(X)
-        X_used = xp.take(X, placed_like(rows, X), axis=0)
-        w = np.ones(len(rows)) if weights is None else weights[rows]
-        if validation is not None:
-            X_v, codes_v = validation
-            new = np.unique(codes_v)
-            X_used = xp.concat([X_used, xp.astype(X_v, X.dtype)])
-            position = np.concatenate([position, n_train + np.searchsorted(new, codes_v)])
-            classes = np.concatenate([classes, new])
-            w = np.concatenate([w, np.ones(len(codes_v))])
-            is_held = np.concatenate([is_held, np.ones(len(codes_v), bool)])
-        return cls(X_used, position, w, is_held, prototypes, classes, n_train)
-
-    def placed(self, array: Any) -> Array:
-        """Return an array on the device of the samples, floats in float32."""
-        array = np.asarray(array)
-        return placed_like(array.astype(np.float32) if array.dtype.kind == "f" else array, self.X)
-
-
-def _some_samples(
-    X: Array, codes: np.ndarray, weights: np.ndarray | None, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the samples to use, and which of them are held out.
-
-    Hashes make the choice independent of the order of samples, and equal samples stay together.
-    A class never loses all of its samples.
-    """
-    counts = np.ones(len(codes)) if weights is None else weights
-    rows = np.flatnonzero((codes >= 0) & (counts > 0))
-    classes = np.unique(codes[rows])
-    if len(classes) > _MOST_CLASSES:
-        kept = np.random.default_rng(seed).permutation(classes)[:_MOST_CLASSES]
-        rows = rows[np.isin(codes[rows], kept)]
-    priorities = to_numpy(row_priorities(X, seed))[rows]
-    order = np.lexsort((priorities, codes[rows]))
-    rows, priorities = rows[order], priorities[order]
-    starts = np.searchsorted(codes[rows], codes[rows])
-    within = np.arange(len(rows)) - starts < _MOST_PER_CLASS
-    rows, priorities = rows[within], priorities[within]
-    # The rank among distinct priorities, so that copies of a sample share their place.
-    of_class = codes[rows]
-    is_new = np.ones(len(rows), bool)
-    is_new[1:] = (priorities[1:] != priorities[:-1]) | (of_class[1:] != of_class[:-1])
-    rank = np.cumsum(is_new) - 1
-    rank -= rank[np.searchsorted(of_class, of_class)]
-    return rows, rank % _HELD_OUT == 1
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """What one preprocessing makes of the samples.
-
-    All vectors are in coordinates of the span of class means, or of all features if that is
-    smaller or shots lie outside.
-
-    Attributes
-    ----------
-    samples : array of shape (n, r)
-        Samples, in float32.
-    means : array of shape (p, r)
-        Class means of the samples that are not held out.
-    squares : ndarray of shape (n,)
-        Squared lengths of samples.
-    counts : ndarray of shape (p,)
-        Samples behind each mean.
-    within : ndarray of shape (p + v,)
-        Variance within each class; NaN for a single sample.
-    shots : tuple of arrays of shape (p + v, r), one per partition
-        Means of `n_shots` samples of each class; empty without shots.
-    n_features : int
-        Number of features.
-    """
-
-    samples: Array
-    means: Array
-    squares: np.ndarray
-    counts: np.ndarray
-    within: np.ndarray
-    shots: tuple[Array, ...]
-    n_features: int
-
-    @classmethod
-    def of(cls, X: Array, data: TrainingData, draws: list[np.ndarray]) -> View:
-        """Take preprocessed samples; `draws` tell which samples are shots."""
-        xp = namespace(X)
-        X = xp.astype(X, xp.float32, copy=False)
-        sums, counts = _weighted_sums(X, data, np.where(data.is_held, 0.0, data.weights))
-        counts = counts[: data.n_train]
-        means = sums[: data.n_train, :] / data.placed(counts)[:, None]
-        squares = to_numpy(xp.sum(X * X, axis=1)).astype(np.float64)
-        shots = []
-        for shot in draws:
-            sums, n = _weighted_sums(X, data, np.where(shot, data.weights, 0.0))
-            shots.append(sums / data.placed(np.maximum(n, 1.0))[:, None])
-        within = _variances(X, squares, data)
-        n_features = X.shape[1]
-        if data.n_train < n_features and not shots:
-            basis = xp.linalg.qr(means.T)[0]
-            X, means = X @ basis, means @ basis
-        return cls(X, means, squares, counts, within, tuple(shots), n_features)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_taken", {})
-
-    def taken(self, fold: Fold, which: str) -> Array:
-        """Return the samples "every", "new" or "rows" of a fold.
-
-        They are remembered, because every point of the grids asks again.
-        """
-        kept: dict[tuple[int, str], Array] = vars(self)["_taken"]
-        key = (fold.number, which)
-        if key not in kept:
-            places = placed_like(getattr(fold, which), self.samples)
-            kept[key] = namespace(self.samples).take(self.samples, places, axis=0)
-        return kept[key]
-
-    def averaged(self, weights: Array) -> Array:
-        """Return weighted means of the class means."""
-        return namespace(weights).astype(weights, self.means.dtype) @ self.means
-
-    def mean_variance(self, classes: np.ndarray) -> float:
-        """Return the mean variance within some classes, or within all if theirs is unknown."""
-        for values in (self.within[classes], self.within):
-            if np.isfinite(values).any():
-                return float(np.nanmean(values))
-        return float("nan")
-
-
-def _weighted_sums(X: Array, data: TrainingData, weights: np.ndarray) -> tuple[Array, np.ndarray]:
-    n = len(data.classes)
-    codes = placed_like(data.codes, X)
-    sums = class_sums(X, codes, n, data.placed(weights))
-    return sums, np.bincount(data.codes, weights=weights, minlength=n)
-
-
-def _variances(X: Array, squares: np.ndarray, data: TrainingData) -> np.ndarray:
-    """Return the unbiased variance within each class, summed over the features."""
-    xp = namespace(X)
-    sums, counts = _weighted_sums(X, data, data.weights)
-    total = np.bincount(data.codes, weights=data.weights * squares, minlength=len(data.classes))
-    lengths = to_numpy(xp.sum(sums * sums, axis=1)).astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(counts > 1, (total - lengths / counts) / (counts - 1), np.nan)
-
-
-@dataclass(eq=False)
-class Fold:
-    """Classes that are held out together, and the samples that are scored.
-
-    `held` may be validation classes, beyond the classes that are learned from. `every` are the
-    samples of held-out classes, `new` those of them that whitening has not seen, and `old` such
-    samples of the other classes.
-    """
-
-    number: int
-    held: np.ndarray
-    every: np.ndarray
-    new: np.ndarray
-    old: np.ndarray
-    draw: int
-
-    @cached_property
-    def rows(self) -> np.ndarray:
-        """All samples that are scored, those of held-out classes first."""
-        return np.concatenate([self.new, self.old])
 
 
 class Choosing:
@@ -341,9 +140,11 @@ class Choosing:
         self.fixed = fixed
         self.by_hm = by_hm
         self.n_shots = n_shots
-        wanted = round(_HELD_IN_ALL / max(1, data.n_train))
-        self.n_partitions = min(_MOST_PARTITIONS, max(1, wanted))
-        self.folds = list(self._folds(n_unseen, seed))
+        self.draws = drawn_shots(data, n_shots, n_partitions(data))
+        folds = class_folds(data, self.draws, n_unseen=n_unseen, seed=seed)
+        if fixed.get("worth") == 0:  # without prototypes only new samples can be scored
+            folds = [fold_of(data, np.arange(0), self.draws[0], 0, 0)]
+        self.folds = list(folds)
         self._views: dict[Any, View] = {}
         self._directions: dict[float, tuple[Array, Array]] = {}
         self._ridges: dict[Any, tuple[KernelRidge, Array | None]] = {}
@@ -429,46 +230,6 @@ class Choosing:
             grids.append([{"prototype_power": a, "prototype_norm": b} for a, b in forms])
         return grids
 
-    def _folds(self, n_unseen: int, seed: int) -> Iterator[Fold]:
-        """Yield folds that hold out about the share of classes that is unseen in the end.
-
-        Validation classes make one fold per draw of shots. Too few classes are held out one by one.
-        """
-        data, rng = self.data, np.random.default_rng(seed)
-        p = data.n_train
-        everything = np.arange(len(data.classes))
-        numbers = count()
-        with_held = np.unique(data.codes[data.is_held])
-        scored = data.is_held | ~np.isin(data.codes, with_held)
-        for draw in range(self.n_partitions):
-            if self.fixed.get("worth") == 0:  # no prototypes: only new samples can be scored
-                parts = [everything[:0]] if draw == 0 else []
-            elif len(everything) > p:
-                parts = [everything[p:]] if draw == 0 or self.n_shots else []
-            elif p < _FEWEST_CLASSES:
-                parts = [np.array([j]) for j in range(p)] if p > 1 and draw == 0 else []
-            else:
-                n_folds = np.clip(round(p / max(1, n_unseen)), _FEWEST_FOLDS, _MOST_FOLDS)
-                parts = np.array_split(rng.permutation(p), min(n_folds, p // 2))
-            for held in parts:
-                in_fold = np.isin(data.codes, held)
-                every = in_fold & ~self.draws[draw]
-                new, old = every & scored, ~in_fold & data.is_held & (data.codes < p)
-                rows = (np.flatnonzero(mask) for mask in (every, new, old))
-                yield Fold(next(numbers), np.sort(held), *rows, draw)
-
-    @cached_property
-    def draws(self) -> list[np.ndarray]:
-        """Which samples are shots, for each partition: none without shots."""
-        data = self.data
-        ranks = np.arange(len(data.codes)) - np.searchsorted(np.sort(data.codes), data.codes)
-        if not self.n_shots:
-            return [np.zeros(len(data.codes), bool)] * self.n_partitions
-        counts = np.bincount(data.codes)[data.codes]
-        # Half of a class at most, so that some samples are left to score.
-        n = np.minimum(self.n_shots, counts // 2)
-        return [(ranks >= draw * n) & (ranks < (draw + 1) * n) for draw in range(self.n_partitions)]
-
     def _view(self, point: Point) -> View:
         """Return the samples under a preprocessing."""
         key = (point.power, point.shrinkage)
@@ -486,7 +247,8 @@ class Choosing:
                 return data.X
             rows = placed_like(np.flatnonzero(~data.is_held), data.X)
             labels = placed_like(data.codes[~data.is_held], data.X)
-            return clone(given).fit(xp.take(data.X, rows, axis=0), labels).transform(data.X)
+            transformer: Any = clone(given)
+            return transformer.fit(xp.take(data.X, rows, axis=0), labels).transform(data.X)
         if point.power not in self._directions:
             self._directions[point.power] = self._learned_directions(point.power)
         values, turned = self._directions[point.power]
@@ -656,7 +418,9 @@ class Choosing:
         counts = self._view(point).counts
         # The penalty of a class grows with its share of samples; the mean is what was chosen.
         penalty /= float(np.mean(counts / (counts + worth))) if worth else 1.0
-        return Choice(point, worth, penalty, temperatures, score)
+        held = np.concatenate([np.arange(0), *(fold.held for fold in self.folds)])
+        within = self._view(point).mean_variance(np.unique(held))
+        return Choice(point, worth, penalty, temperatures, within, score)
 
     def _temperatures(self, point: Point, worth: float, penalty: float) -> Temperatures:
         """Return the temperatures of highest likelihood among new, old and all classes."""
@@ -685,10 +449,9 @@ class Choosing:
         spread = view.mean_variance(np.arange(len(data.classes)))
         # Two classes with equal round covariances have log odds of scores over this.
         fallback = 2 * spread / view.n_features if spread > 0 else 1.0
-        found = {name: _temperature(parts) for name, parts in folds.items()}
-        known = [value for value in found.values() if value is not None]
-        default = known[0] if known else fallback
-        return Temperatures(**{name: default if v is None else v for name, v in found.items()})
+        found = {name: _temperature(parts, fallback) for name, parts in folds.items() if parts}
+        default = next(iter(found.values()), fallback)
+        return Temperatures(**{name: found.get(name, default) for name in folds})
 
 
 @dataclass(frozen=True, eq=False)
@@ -740,7 +503,7 @@ def _thinned(
     return scores[some], codes[some], weights[some]
 
 
-def _temperature(folds: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> float | None:
-    if not folds:
-        return None
-    return best_temperature([fold[:2] for fold in folds], weights=[fold[2] for fold in folds])
+def _temperature(folds: list[tuple[np.ndarray, np.ndarray, np.ndarray]], least: float) -> float:
+    """Return the temperature of highest likelihood; without any error it would be zero."""
+    scored, weights = [fold[:2] for fold in folds], [fold[2] for fold in folds]
+    return max(least, best_temperature(scored, weights=weights))

@@ -1,0 +1,208 @@
+"""What is known of each class, and the centers that follow: `core.posterior` for a set of classes.
+
+A class has a prototype, samples, or both. Classes with both are anchors: kernel ridge regression
+learns from them what the others look like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from ..linalg.arrays import Array, identity_like, namespace, placed_like, to_numpy
+from .kernels import PrototypeKernel
+from .posterior import KernelRidge, left_out_weights, posterior_centers
+from .prototypes import Prototypes
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Samples of each class, in sorted order of the labels.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (m,)
+        Classes with a prototype or samples.
+    sums : array of shape (m, d)
+        Sum of the samples of each class, in float64.
+    counts : ndarray of shape (m,)
+        Number of samples, or sum of their weights.
+    squares : ndarray of shape (m,)
+        Sum of the squared lengths of the samples.
+    is_described : ndarray of bool of shape (m,)
+        Whether a class has a prototype.
+    is_hidden : ndarray of bool of shape (m,)
+        Whether a class was removed; the regression still learns from it.
+    """
+
+    labels: np.ndarray
+    sums: Array
+    counts: np.ndarray
+    squares: np.ndarray
+    is_described: np.ndarray
+    is_hidden: np.ndarray
+
+    @classmethod
+    def none(cls, described: np.ndarray, like: Array) -> Self:
+        """Return no samples of the described classes, with the features of `like`."""
+        no, zeros = np.zeros(len(described), bool), np.zeros(len(described))
+        sums = placed_like(np.zeros((len(described), like.shape[1])), like)
+        return cls(described, sums, zeros, zeros, ~no, no)
+
+    def plus(
+        self, labels: np.ndarray, sums: Array, counts: np.ndarray, squares: np.ndarray
+    ) -> Self:
+        """Return the evidence with more samples, of known and of new classes."""
+        every = np.union1d(self.labels, labels) if len(self.labels) else labels
+        xp = namespace(sums)
+        own, other = (np.isin(every, known) for known in (self.labels, labels))
+
+        def spread(rows: np.ndarray, mask: np.ndarray) -> np.ndarray:
+            filled = np.zeros((len(every), *rows.shape[1:]), rows.dtype)
+            filled[mask] = rows
+            return filled
+
+        def spread_sums(rows: Array, mask: np.ndarray) -> Array:
+            # The row after the last stands for classes that one side does not have.
+            places = np.where(mask, np.cumsum(mask) - 1, rows.shape[0])
+            padded = xp.concat([rows, xp.zeros_like(sums[:1, :])])
+            return xp.take(padded, placed_like(places, sums), axis=0)
+
+        return replace(
+            self,
+            labels=every,
+            sums=spread_sums(self.sums, own) + spread_sums(sums, other),
+            counts=spread(self.counts, own) + spread(counts, other),
+            squares=spread(self.squares, own) + spread(squares, other),
+            is_described=spread(self.is_described, own),
+            is_hidden=spread(self.is_hidden, own),
+        )
+
+    def described_too(self, labels: np.ndarray) -> Self:
+        """Return the evidence with further classes that have a prototype and no samples."""
+        new = self.none(labels, self.sums)
+        wider = self.plus(labels, new.sums, new.counts, new.squares)
+        return replace(wider, is_described=wider.is_described | np.isin(wider.labels, labels))
+
+    def without(self, labels: np.ndarray) -> Self:
+        """Return the evidence with some classes hidden."""
+        return replace(self, is_hidden=self.is_hidden | np.isin(self.labels, labels))
+
+    def known(self, mask: np.ndarray | None = None) -> np.ndarray:
+        """Return the labels that are not hidden, or those of them in the mask."""
+        return self.labels[~self.is_hidden if mask is None else ~self.is_hidden & mask]
+
+    @property
+    def is_anchor(self) -> np.ndarray:
+        """Whether the regression learns from a class: it has a prototype and samples."""
+        return self.is_described & (self.counts > 0)
+
+    @property
+    def anchors(self) -> np.ndarray:
+        """Labels of the classes that the regression learns from."""
+        return self.labels[self.is_anchor]
+
+    def anchor_means(self) -> Array:
+        """Return the means of the classes that the regression learns from."""
+        rows = placed_like(np.flatnonzero(self.is_anchor), self.sums)
+        counts = placed_like(self.counts[self.is_anchor], self.sums)
+        return namespace(self.sums).take(self.sums, rows, axis=0) / counts[:, None]
+
+    def variance(self, rows: np.ndarray) -> float:
+        """Return the variance of samples within some classes, NaN if none has two samples."""
+        n, xp = self.counts[rows], namespace(self.sums)
+        S = xp.take(self.sums, placed_like(rows, self.sums), axis=0)
+        several = n > 1
+        if not several.any():
+            return float("nan")
+        lengths = to_numpy(xp.sum(S * S, axis=1))[several]
+        away = self.squares[rows][several] - lengths / n[several]
+        return max(0.0, float(np.sum(away))) / float(np.sum(n[several] - 1))
+
+    def totals(self, worth: float) -> np.ndarray:
+        """Return how many samples each center is worth, prior and samples together."""
+        return self.counts + np.where(self.is_described, worth, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Kernel ridge regression of class means on prototypes.
+
+    `transformer`, which may be None, and `kernel` are learned from the prototypes given to `fit`;
+    `prototypes` also has those of classes that came later.
+    """
+
+    prototypes: Prototypes
+    transformer: Any
+    kernel: PrototypeKernel
+    ridge: float
+
+    def inverse(self, evidence: Evidence) -> Array:
+        """Return G of the anchors."""
+        Y, columns = self._anchors(evidence)
+        K = self.kernel.between(Y, Y, columns)
+        return KernelRidge(K, evidence.counts[evidence.is_anchor]).inverse(self.ridge)
+
+    def predict(self, Y: np.ndarray, evidence: Evidence, G: Array | None = None) -> Array:
+        """Return f(y) for each row of Y."""
+        G = self.inverse(evidence) if G is None else G
+        of_anchors, columns = self._anchors(evidence)
+        rows = self._coordinates(Y, evidence.sums)
+        return self.kernel.between(rows, of_anchors, columns) @ (G @ evidence.anchor_means())
+
+    def priors(self, evidence: Evidence) -> Array:
+        """Return the prior of each class, zero for classes without a prototype.
+
+        That of an anchor is learned from the other anchors.
+        """
+        xp, G = namespace(evidence.sums), self.inverse(evidence)
+        rest = evidence.is_described & ~evidence.is_anchor
+        parts = [left_out_weights(G) @ evidence.anchor_means()]
+        if rest.any():
+            Y = self.prototypes.subset(evidence.labels[rest]).matrix
+            parts.append(self.predict(Y, evidence, G))
+        parts.append(xp.zeros_like(evidence.sums[:1, :]))
+        order = np.concatenate([np.flatnonzero(evidence.is_anchor), np.flatnonzero(rest)])
+        places = np.full(len(evidence.labels), len(order))
+        places[order] = np.arange(len(order))
+        return xp.take(xp.concat(parts), placed_like(places, evidence.sums), axis=0)
+
+    def embedding(self, evidence: Evidence) -> tuple[Array, Array]:
+        """Return W and b of the ridge regression W'x + b of prototypes on class means."""
+        M = evidence.anchor_means()
+        xp = namespace(M)
+        Y = placed_like(self.prototypes.subset(evidence.anchors).matrix.astype(np.float64), M)
+        center, level = xp.mean(M, axis=0), xp.mean(Y, axis=0)
+        M = M - center
+        gram = M @ M.T
+        scale = float(xp.linalg.trace(gram)) / gram.shape[0] or 1.0
+        ridge = max(self.ridge, _LEAST_RIDGE) * scale
+        W = M.T @ xp.linalg.solve(gram + ridge * identity_like(gram), Y - level)
+        return W, level - center @ W
+
+    def _anchors(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
+        """Return the coordinates of the anchors, and their places among all prototypes."""
+        columns = self.prototypes.positions(evidence.anchors)
+        return self._coordinates(self.prototypes.matrix[columns], evidence.sums), columns
+
+    def _coordinates(self, Y: np.ndarray, like: Array) -> Array:
+        """Return transformed prototypes in float64, on the device of `like`."""
+        Y = np.asarray(Y, np.float64)
+        if self.transformer is not None:
+            Y = np.asarray(self.transformer.transform(Y), np.float64)
+        return placed_like(Y, like)
+
+
+_LEAST_RIDGE = 1e-6
+
+
+def class_centers(evidence: Evidence, regression: Regression | None, worth: float) -> Array:
+    """Return the posterior center of each class."""
+    prior = namespace(evidence.sums).zeros_like(evidence.sums)
+    if regression is not None and evidence.is_anchor.any():
+        prior = regression.priors(evidence)
+    counts = placed_like(evidence.counts, evidence.sums)
+    of_prior = placed_like(evidence.totals(worth) - evidence.counts, evidence.sums)
+    return posterior_centers(prior, evidence.sums, counts, of_prior)
