@@ -273,17 +273,26 @@ def check_parameters_wait_for_refit(estimator: Any) -> None:
         return {n: r.predict(p.X_new) if hasattr(r, "predict") else r for n, r in found.items()}
 
     before = results()
-    # A value that no parameter accepts: whoever reads it fails, or returns something else.
-    for name, value in model.get_params(deep=False).items():
-        model.set_params(**{name: "none of the values"})
-        message = f"results depend on `{name}`, which was set after the fit"
+
+    def assert_no_effect(names: list[str], message: str) -> None:
+        # A value that no parameter accepts: whoever reads it fails, or returns something else.
+        model.set_params(**dict.fromkeys(names, "none of the values"))
         try:
             after = results()
         except Exception as error:
             raise AssertionError(message) from error
+        finally:
+            model.set_params(**{name: parameters[name] for name in names})
         for method, result in after.items():
             assert_array_equal(result, before[method], err_msg=f"{method}: {message}")
-        model.set_params(**{name: value})
+
+    parameters = model.get_params(deep=False)
+    try:
+        assert_no_effect(list(parameters), "results depend on parameters set after the fit")
+    except AssertionError:
+        for name in parameters:  # which of them it is
+            assert_no_effect([name], f"results depend on `{name}`, which was set after the fit")
+        raise
 
 
 def check_predicts_candidates_only(estimator: Any) -> None:
