@@ -196,6 +196,8 @@ def test_without_classes_the_rest_is_unchanged():
     assert_array_equal(model.classes_, LABELS)
     assert_array_equal(fewer.with_candidates("all").classes_, fewer.classes_)
     assert_array_equal(fewer.with_candidates("unseen").classes_, ["elk", "hen"])
+    again = fewer.without_classes(["cow"])  # those removed before stay away
+    assert_array_equal(again.classes_, ["elk", "fox", "gnu", "hen", "jay"])
     few = fitted(candidates=["ant", "elk", "fox"]).without_classes(["ant"])
     assert_array_equal(few.classes_, ["elk", "fox"])
     assert few.get_params()["candidates"] == ["elk", "fox"]

@@ -113,8 +113,9 @@ def test_unlabeled_samples_act_as_in_numpy(library, candidates):
     model = fitted(given, library).adapt(library(PILE))
     assert_same(model, expected, library)
     auto = given | {"adapt_temperature": "auto", "adapt_weight": "auto"}
-    expected = fitted(auto).adapt(PILE)
-    model = fitted(auto, library).adapt(library(PILE))
+    pile = np.tile(PILE, (11, 1))  # more than 400 samples need few simulations
+    expected = fitted(auto).adapt(pile)
+    model = fitted(auto, library).adapt(library(pile))
     assert_same(model, expected, library, 1e-6)
 
 
@@ -176,7 +177,8 @@ def test_single_precision_stays_and_agrees(parameters):
     assert_allclose(scores, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
     chosen = fitted(parameters, TORCH, "float32")
     assert TORCH.numpy(chosen.predict(TORCH(rows))).shape == (48,)
-    assert chosen.adapt(TORCH(PILE.astype(np.float32))).is_transductive_
+    pile = np.tile(PILE, (11, 1)).astype(np.float32)
+    assert chosen.adapt(TORCH(pile)).is_transductive_
 
 
 @on_devices
