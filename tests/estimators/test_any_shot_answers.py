@@ -79,6 +79,20 @@ def test_samples_are_embedded_in_the_space_of_the_prototypes(kernel, preprocessi
     assert abs(embedded.mean() - expected.mean()) < 1
 
 
+def test_embedding_is_a_ridge_regression_of_prototypes_on_class_means():
+    shift = np.arange(6.0)  # features that are not centered
+    model = fitted(X + shift)
+    naive = NaiveModel(X + shift, Y, PROTOTYPES, **GIVEN)
+    targets = np.stack([PROTOTYPES[label] for label in naive.anchors])
+    M = naive.M - naive.M.mean(axis=0)
+    size = sum(float(row @ row) for row in M) / len(M)
+    W = np.linalg.solve(
+        M.T @ M + GIVEN["ridge"] * size * np.eye(6), M.T @ (targets - targets.mean(axis=0))
+    )
+    expected = (X_NEW - naive.M.mean(axis=0)) @ W + targets.mean(axis=0)
+    assert_allclose(model.embed(X_NEW), expected, rtol=1e-8, atol=1e-9)
+
+
 # What to label next
 
 
