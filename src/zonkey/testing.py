@@ -4,6 +4,10 @@ They complement scikit-learn's estimator checks, which know nothing of prototype
 classes. An estimator takes part if it has the parameters `prototypes` and `candidates`. Checks of
 methods or parameters that it does not offer are left out.
 
+An estimator with a parameter `worth`, the number of samples that a prototype is worth, has a prior
+for each class. It may learn a class without a prototype, and reduce the penalty of a class with few
+samples.
+
 In a test file::
 
     from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -238,6 +242,11 @@ def inference_calls(model: Any, p: ZeroShotProblem) -> dict[str, tuple[Any, ...]
         "embed": (p.X_new,),
         "with_classes": ({"class new": np.ones(len(p.prototypes[p.seen[0]]))},),
         "with_candidates": (p.unseen,),
+        "without_classes": (p.unseen[:1],),
+        "with_shots": (p.X_new, p.y_new),
+        "adapt": (p.X_new,),
+        "uncertainty": (p.X_new,),
+        "most_informative": (p.X_new, 3),
     }
     return {name: arguments for name, arguments in calls.items() if hasattr(model, name)}
 
@@ -264,17 +273,26 @@ def check_parameters_wait_for_refit(estimator: Any) -> None:
         return {n: r.predict(p.X_new) if hasattr(r, "predict") else r for n, r in found.items()}
 
     before = results()
-    # A value that no parameter accepts: whoever reads it fails, or returns something else.
-    for name, value in model.get_params(deep=False).items():
-        model.set_params(**{name: "none of the values"})
-        message = f"results depend on `{name}`, which was set after the fit"
+
+    def assert_no_effect(names: list[str], message: str) -> None:
+        # A value that no parameter accepts: whoever reads it fails, or returns something else.
+        model.set_params(**dict.fromkeys(names, "none of the values"))
         try:
             after = results()
         except Exception as error:
             raise AssertionError(message) from error
+        finally:
+            model.set_params(**{name: parameters[name] for name in names})
         for method, result in after.items():
             assert_array_equal(result, before[method], err_msg=f"{method}: {message}")
-        model.set_params(**{name: value})
+
+    parameters = model.get_params(deep=False)
+    try:
+        assert_no_effect(list(parameters), "results depend on parameters set after the fit")
+    except AssertionError:
+        for name in parameters:  # which of them it is
+            assert_no_effect([name], f"results depend on `{name}`, which was set after the fit")
+        raise
 
 
 def check_predicts_candidates_only(estimator: Any) -> None:
@@ -297,10 +315,16 @@ def check_with_candidates_equals_fit(estimator: Any) -> None:
     """Require that candidates chosen after the fit act like those chosen before it."""
     p = linear_problem()
     model = p.fitted(estimator)
+    # What a model chooses may depend on the candidates; a copy keeps what was chosen.
+    kept = {
+        name: value
+        for name, value in getattr(model, "best_params_", {}).items()
+        if name in estimator.get_params()
+    }
     for candidates in ["all", "unseen", [p.unseen[1], p.seen[2], p.seen[0]]]:
         other = model.with_candidates(candidates)
         assert other.get_params()["candidates"] is candidates, "the parameter has another value"
-        fitted = p.fitted(estimator, candidates=candidates)
+        fitted = p.fitted(estimator, candidates=candidates, **kept)
         assert_array_equal(other.classes_, fitted.classes_)
         assert_same_scores(other, fitted, p)
 
@@ -400,13 +424,21 @@ def check_predict_proba(estimator: Any) -> None:
 
 
 def check_seen_penalty(estimator: Any) -> None:
-    """Require that a penalty lowers the scores of seen classes only, by its value."""
+    """Require that a penalty lowers the scores of seen classes only, by its value.
+
+    With a parameter `worth`, a class may have a part of the penalty only.
+    """
     p = linear_problem()
-    free = p.fitted(estimator, candidates="all")
+    free = p.fitted(estimator, candidates="all", seen_penalty=0.0)
     held = p.fitted(estimator, candidates="all", seen_penalty=0.25)
     shift = free.decision_function(p.X_new) - held.decision_function(p.X_new)
-    expected = np.broadcast_to(0.25 * np.isin(free.classes_, p.seen), shift.shape)
-    assert_allclose(shift, expected, atol=1e-9)
+    is_seen = np.isin(free.classes_, p.seen)
+    expected = 0.25 * is_seen
+    if hasattr(estimator, "worth"):
+        expected = is_seen * shift[0]
+        within = (shift[0] > 1e-6) & (shift[0] <= 0.25 + 1e-9)
+        assert within[is_seen].all(), f"penalties of seen classes are {shift[0][is_seen]}"
+    assert_allclose(shift, np.broadcast_to(expected, shift.shape), atol=1e-9)
     assert_refused(lambda: p.fitted(estimator, seen_penalty="much"), "seen_penalty")
     assert_refused(lambda: p.fitted(estimator, seen_penalty=np.nan), "seen_penalty")
 
@@ -441,10 +473,19 @@ def check_unseen_accuracy(estimator: Any) -> None:
 
 
 def check_bad_labels_refused(estimator: Any) -> None:
-    """Require an error for labels without a prototype, or of another type than prototypes."""
+    """Require an error for labels without a prototype, or of another type than prototypes.
+
+    With a parameter `worth`, single classes may lack a prototype; they are known by their samples.
+    """
     p = linear_problem()
-    model = p.prepared(estimator, prototypes=p.without(p.seen[0]))
-    assert_refused(lambda: model.fit(p.X, p.y), p.seen[0])
+    label = p.seen[0]
+    model = p.prepared(estimator, prototypes=p.without(label), candidates="all")
+    if hasattr(estimator, "worth"):
+        found = model.fit(p.X, p.y).predict(p.X[p.y == label]) == label
+        assert found.mean() > 0.5, f"a class without prototype has recall {found.mean():.0%}"
+        of_others = {unseen: p.prototypes[unseen] for unseen in p.unseen}
+        model = p.prepared(estimator, prototypes=of_others)
+    assert_refused(lambda: model.fit(p.X, p.y), label)
     assert_refused(lambda: p.prepared(estimator).fit(p.X, np.unique(p.y, return_inverse=True)[1]))
 
 

@@ -60,8 +60,16 @@ SOURCES = {
     "frame, categories": lambda: Prototypes.coerce(
         pd.DataFrame(MATRIX, index=pd.CategoricalIndex(LABELS))
     ),
+    "polars": lambda: Prototypes.coerce(polars_frame()),
+    "polars, integers": lambda: Prototypes.coerce(polars_frame().cast({"x": int, "y": pl.UInt8})),
+    "polars, categories": lambda: Prototypes.coerce(polars_frame().cast({"name": pl.Categorical})),
     "prototypes": lambda: Prototypes.coerce(Prototypes(LABELS, MATRIX)),
 }
+
+
+def polars_frame(**columns):
+    x, y = zip(*MATRIX, strict=True)
+    return pl.DataFrame({"name": LABELS, "x": x, "y": y, **columns})
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -74,6 +82,31 @@ def test_every_source_gives_the_same_sorted_prototypes(source):
     assert got.n_dimensions == 2
 
 
+def test_numbers_may_be_labels_of_a_polars_frame():
+    got = Prototypes.coerce(pl.DataFrame({"id": [7, 3], "x": [0.5, 1.5]}))
+    assert got.labels.tolist() == [3, 7]
+    assert got.labels.dtype.kind == "i"
+    assert got.matrix.tolist() == [[1.5], [0.5]]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (polars_frame(), True),
+        (pd.DataFrame(MATRIX, index=LABELS), True),
+        ({"a": [1.0]}, True),
+        (numbered(1), True),
+        (MATRIX, False),
+        (np.eye(2), False),
+        (pl.Series([1.0]), False),
+        (pl.LazyFrame({"a": [1.0]}), False),
+    ],
+    ids=type,
+)
+def test_what_has_labels(source, expected):
+    assert Prototypes.is_labeled(source) is expected
+
+
 def test_prototypes_pass_through_coercion_as_they_are(equids):
     assert Prototypes.coerce(equids) is equids
 
@@ -83,7 +116,7 @@ def test_a_mapping_of_plain_numbers_is_one_dimensional():
 
 
 @pytest.mark.parametrize(
-    "other", [MATRIX, np.eye(2), "zebra", None, pl.DataFrame({"a": [1.0]})], ids=repr
+    "other", [MATRIX, np.eye(2), "zebra", None, pl.LazyFrame({"a": [1.0]})], ids=type
 )
 def test_coercion_names_what_it_accepts(other):
     name = type(other).__name__
@@ -236,6 +269,14 @@ def test_what_makes_no_mapping_of_prototypes_is_refused(mapping, error, message)
         (pd.DataFrame([[1.0]], index=pd.MultiIndex.from_tuples([(1, 2)])), TypeError, "tuple"),
         (pd.DataFrame({"a": [], "b": []}), ValueError, "nonempty matrix"),
         (pd.Series([1.0, 2.0], index=["a", "b"]), ValueError, "must form a nonempty matrix"),
+        (polars_frame(name=["a", "b", "a"]), ValueError, "unique; 'a'"),
+        (polars_frame(name=["a", None, "b"]), TypeError, "got NoneType, str"),
+        (polars_frame(y=["u", "v", "w"]), TypeError, "first column .*'y' is not numeric"),
+        (polars_frame(y=[1.0, None, 2.0]), ValueError, "finite; 1 of 3 rows"),
+        (polars_frame(y=[1, None, 2]), ValueError, "finite; 1 of 3 rows"),
+        (pl.DataFrame({"name": ["a"]}), ValueError, "at least one other; got 1 columns"),
+        (pl.DataFrame(), ValueError, "at least one other; got 0 columns"),
+        (polars_frame().clear(), ValueError, "nonempty matrix"),
     ],
 )
 def test_what_makes_no_frame_of_prototypes_is_refused(frame, error, message):

@@ -8,11 +8,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks, get_tags
 
 from libraries import in_every_library
-from zonkey import FewShotClassifier, NearestSupport, ZeroShotClassifier
+from zonkey import AnyShotClassifier, FewShotClassifier, NearestSupport, ZeroShotClassifier
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.testing import linear_problem
 
 ESTIMATORS = [
+    AnyShotClassifier(),
+    AnyShotClassifier(preprocessing=None, temperature=1.0),
     ZeroShotClassifier(),
     ZeroShotClassifier(direction="forward"),
     ZeroShotClassifier(direction="reverse"),

@@ -137,11 +137,11 @@ def test_prototypes_that_are_not_finite(model, value):
 
 
 @pytest.mark.parametrize(
-    "prototypes", [[[1.0, 2.0]], np.eye(3), "horse", 3, pl.DataFrame({"a": [1.0]})], ids=type
+    "prototypes", [[[1.0, 2.0]], np.eye(3), "horse", 3, pl.LazyFrame({"a": [1.0]})], ids=type
 )
 def test_prototypes_of_a_wrong_type(prototypes):
-    accepted = "a mapping {label: vector}, a pandas DataFrame indexed by label, or zonkey.Prot"
-    with refused(TypeError, accepted, f"{type(prototypes).__name__}. Say which"):
+    accepted = "a mapping {label: vector}, a pandas DataFrame", "a polars DataFrame", "zonkey.Prot"
+    with refused(TypeError, *accepted, f"{type(prototypes).__name__}. Say which"):
         prepared(prototypes=prototypes).fit(P.X, P.y)
 
 

@@ -164,19 +164,75 @@ class HidesOneOfTwo(Fast):
         return probabilities[:, 1] if len(self.classes_) == 2 else probabilities
 
 
-class IgnoresItsPenalty(Fast):
-    def _penalty(self):
-        return 0.0
+class Penalizes(Fast):
+    """Subtracts another penalty than the one it was given."""
 
+    factor_of_seen, factor_of_unseen = 1.0, 0.0
 
-class FavorsSeenClasses(Fast):
-    def _penalty(self):
-        return -super()._penalty()
-
-
-class PenalizesAll(Fast):
     def decision_function(self, X):
-        return super().decision_function(X) - self._penalty()
+        is_seen = np.isin(self.classes_, self.seen_classes_)
+        factors = np.where(is_seen, self.factor_of_seen - 1, self.factor_of_unseen)
+        return super().decision_function(X) - self.seen_penalty_ * factors
+
+
+class IgnoresItsPenalty(Penalizes):
+    factor_of_seen = 0.0
+
+
+class FavorsSeenClasses(Penalizes):
+    factor_of_seen = -1.0
+
+
+class HalvesItsPenalty(Penalizes):
+    factor_of_seen = 0.5
+
+
+class PenalizesAll(Penalizes):
+    factor_of_unseen = 1.0
+
+
+class WithWorth(Penalizes):
+    """Keeps the contract of estimators with a parameter `worth`: half of the penalty is enough."""
+
+    factor_of_seen = 0.5
+
+    def __init__(self, prototypes=None, *, candidates="unseen", seen_penalty=0.0, worth=1.0):
+        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
+        self.worth = worth
+
+    def fit(self, X, y):
+        known = np.isin(y, list(self.prototypes))
+        if known.any() and not known.all():
+            described = np.stack([self.prototypes[label] for label in y[known]])
+            map_back = np.linalg.lstsq(X[known], described)[0]
+            guesses = {label: X[y == label].mean(axis=0) @ map_back for label in set(y[~known])}
+            self.prototypes = {**self.prototypes, **guesses}
+        return super().fit(X, y)
+
+
+class IgnoresItsPenaltyWithWorth(WithWorth):
+    factor_of_seen = 0.0
+
+
+class DoublesItsPenaltyWithWorth(WithWorth):
+    factor_of_seen = 2.0
+
+
+class PenalizesAllWithWorth(WithWorth):
+    factor_of_unseen = 0.5
+
+
+class DropsUnknownLabelsWithWorth(WithWorth):
+    def fit(self, X, y):
+        known = np.isin(y, list(self.prototypes))
+        return super().fit(X[known], y[known])
+
+
+class NeedsNoPrototypeWithWorth(WithWorth):
+    def fit(self, X, y):
+        if not np.isin(y, list(self.prototypes)).any():
+            return self
+        return super().fit(X, y)
 
 
 class TakesAnyPenalty(Fast):
@@ -256,13 +312,19 @@ BREACHES = [
     (HidesOneOfTwo, "check_predict_proba"),
     (IgnoresItsPenalty, "check_seen_penalty"),
     (FavorsSeenClasses, "check_seen_penalty"),
+    (HalvesItsPenalty, "check_seen_penalty"),
     (PenalizesAll, "check_seen_penalty"),
+    (IgnoresItsPenaltyWithWorth, "check_seen_penalty"),
+    (DoublesItsPenaltyWithWorth, "check_seen_penalty"),
+    (PenalizesAllWithWorth, "check_seen_penalty"),
     (TakesAnyPenalty, "check_seen_penalty"),
     (LearnsAnew, "check_with_classes"),
     (AcceptsAClassTwice, "check_with_classes"),
     (Guesses, "check_unseen_accuracy"),
     (DropsUnknownLabels, "check_bad_labels_refused"),
     (ConvertsLabels, "check_bad_labels_refused"),
+    (DropsUnknownLabelsWithWorth, "check_bad_labels_refused"),
+    (NeedsNoPrototypeWithWorth, "check_bad_labels_refused"),
     (FillsGaps, "check_non_finite_refused"),
     (PredictsGaps, "check_non_finite_refused"),
 ]
@@ -277,6 +339,11 @@ def test_a_breach_is_noticed(broken, name):
 def test_what_they_are_variations_of_passes():
     for _, check in zero_shot_checks(Fast()):
         check(Fast())
+
+
+@pytest.mark.parametrize("name", ["check_seen_penalty", "check_bad_labels_refused"])
+def test_a_part_of_the_penalty_and_a_missing_prototype_pass_with_worth(name):
+    dict(zero_shot_checks(WithWorth()))[name](WithWorth())
 
 
 def test_every_check_has_a_breach():

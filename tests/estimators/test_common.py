@@ -3,11 +3,27 @@
 import pytest
 
 from sklearn_checks import parametrize_with_sklearn_checks
-from zonkey import FewShotClassifier, NearestSupport, ZeroShotClassifier
+from zonkey import AnyShotClassifier, FewShotClassifier, NearestSupport, ZeroShotClassifier
 from zonkey.model_selection import ZeroShotSearchCV
+from zonkey.preprocessing import FeatureNormalizer
 from zonkey.testing import parametrize_with_zero_shot_checks
 
+# Nothing is chosen.
+GIVEN = AnyShotClassifier(
+    preprocessing=FeatureNormalizer(center=True),
+    prototype_transformer=None,
+    kernel="linear",
+    gamma=1.0,
+    ridge=0.1,
+    worth=3.0,
+    seen_penalty=0.0,
+    temperature=0.1,
+    adapt_temperature=0.1,
+    adapt_weight=0.5,
+)
 CONFIGURATIONS = [
+    AnyShotClassifier(),
+    GIVEN,
     ZeroShotClassifier(),
     ZeroShotClassifier(direction="forward"),
     ZeroShotClassifier(competition=None),
@@ -19,6 +35,8 @@ CONFIGURATIONS = [
 # Without prototypes there is no unseen class, so that synthesis and competition have no part in
 # scikit-learn's checks of a zero-shot classifier.
 REPRESENTATIVE = [
+    AnyShotClassifier(),
+    GIVEN,
     ZeroShotClassifier(),
     ZeroShotClassifier(direction="forward"),
     ZeroShotClassifier(direction="reverse"),

@@ -234,3 +234,38 @@ def test_bad_data_is_refused():
         FeatureNormalizer().transform([[1.0]])
     with pytest.raises(ValueError, match="2 features"):
         FeatureNormalizer().fit([[1.0, 2.0]]).transform([[1.0]])
+
+
+WEIGHTS = np.random.default_rng(3).integers(0, 4, 30).astype(float)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_weights_count_samples(setting):
+    rng = np.random.default_rng(2)
+    X_train, X = rng.normal(1.0, 2.0, (30, 4)), rng.normal(size=(9, 4))
+    repeated = FeatureNormalizer(**setting).fit(np.repeat(X_train, WEIGHTS.astype(int), axis=0))
+    weighted = FeatureNormalizer(**setting).fit(X_train, sample_weight=WEIGHTS)
+    np.testing.assert_allclose(weighted.transform(X), repeated.transform(X), rtol=1e-11)
+    scaled = FeatureNormalizer(**setting).fit(X_train, sample_weight=0.3 * WEIGHTS)
+    np.testing.assert_allclose(scaled.transform(X), repeated.transform(X), rtol=1e-11)
+    equal = FeatureNormalizer(**setting).fit(X_train, sample_weight=2.5)
+    plain = FeatureNormalizer(**setting).fit(X_train)
+    np.testing.assert_allclose(equal.transform(X), plain.transform(X), rtol=1e-11)
+    if setting["center"]:
+        assert np.abs(weighted.mean_ - plain.mean_).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(29), r"one entry for each of the 30 samples; got shape \(29,\)"),
+        (np.ones((30, 1)), "one entry for each of the 30 samples"),
+        (np.zeros(30), "not all zero; got weights from 0.0 to 0.0"),
+        (-WEIGHTS, "nonnegative and finite"),
+        (np.where(WEIGHTS > 2, np.nan, 1.0), "nonnegative and finite"),
+        (np.where(WEIGHTS > 2, np.inf, 1.0), "nonnegative and finite"),
+    ],
+)
+def test_bad_weights_are_refused(weights, message):
+    with pytest.raises(ValueError, match=f"`sample_weight` must .*{message}"):
+        FeatureNormalizer(center=True).fit(np.ones((30, 2)), sample_weight=weights)

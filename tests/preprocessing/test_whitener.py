@@ -107,3 +107,28 @@ def test_bad_shrinkage_is_refused(shrinkage):
     X, y = drawn()
     with pytest.raises(ValueError, match=r"`shrinkage` must be a number in \[0, inf\)"):
         WithinClassWhitener(shrinkage=shrinkage).fit(X, y)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.7])
+def test_weights_count_samples(shrinkage):
+    X, y = drawn()
+    weights = np.random.default_rng(3).integers(0, 4, len(y))
+    weights[y == 2] = 0  # a class may vanish
+    repeated = WithinClassWhitener(shrinkage).fit(
+        np.repeat(X, weights, axis=0), np.repeat(y, weights)
+    )
+    for factor in (1, 0.3):
+        weighted = WithinClassWhitener(shrinkage).fit(X, y, sample_weight=factor * weights)
+        np.testing.assert_allclose(weighted.whitening_, repeated.whitening_, rtol=1e-9)
+    plain = WithinClassWhitener(shrinkage).fit(X, y)
+    assert np.abs(plain.whitening_ - repeated.whitening_).max() > 0.01
+    equal = WithinClassWhitener(shrinkage).fit(X, y, sample_weight=np.full(len(y), 2.5))
+    np.testing.assert_allclose(equal.whitening_, plain.whitening_, rtol=1e-9)
+
+
+def test_bad_weights_are_refused():
+    X, y = drawn()
+    with pytest.raises(ValueError, match="`sample_weight` must have one entry for each of the 60"):
+        WithinClassWhitener().fit(X, y, sample_weight=np.ones(59))
+    with pytest.raises(ValueError, match="`sample_weight` must be nonnegative"):
+        WithinClassWhitener().fit(X, y, sample_weight=-np.ones(60))

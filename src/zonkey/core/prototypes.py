@@ -64,8 +64,8 @@ class Prototypes:
         Parameters
         ----------
         prototypes : mapping, DataFrame or Prototypes
-            A mapping ``{label: vector}``, a pandas DataFrame indexed by label, or prototypes,
-            which are returned unchanged.
+            A mapping ``{label: vector}``, a pandas DataFrame indexed by label, a polars DataFrame
+            with the labels in its first column, or prototypes, which are returned unchanged.
 
         Returns
         -------
@@ -76,12 +76,15 @@ class Prototypes:
             return prototypes
         if isinstance(prototypes, Mapping):
             return cls(_key_array(prototypes), _stack_vectors(prototypes))
+        if _is_polars_frame(prototypes):
+            return cls(*_polars_parts(prototypes))
         if cls.is_labeled(prototypes):
             return cls(np.asarray(prototypes.index), _frame_matrix(prototypes))
         package = type(prototypes).__module__.split(".")[0]
         kind = f"{package}.{type(prototypes).__name__}".removeprefix("builtins.")
         raise TypeError(
-            "Prototypes must be a mapping {label: vector}, a pandas DataFrame indexed by label, or "
+            "Prototypes must be a mapping {label: vector}, a pandas DataFrame indexed by label, a "
+            "polars DataFrame with the labels in its first column, or "
             f"zonkey.Prototypes(labels, matrix); got {kind}. Say which entries are labels: "
             "Prototypes(labels, matrix)."
         )
@@ -102,7 +105,8 @@ class Prototypes:
         """
         # A list also has an attribute `index`; only a DataFrame has both.
         is_frame = hasattr(prototypes, "index") and hasattr(prototypes, "to_numpy")
-        return isinstance(prototypes, Prototypes | Mapping) or is_frame
+        is_mapping = isinstance(prototypes, Prototypes | Mapping)
+        return is_mapping or is_frame or _is_polars_frame(prototypes)
 
     @classmethod
     def one_hot(cls, labels: Any) -> Prototypes:
@@ -279,6 +283,31 @@ def _frame_matrix(frame: Any) -> np.ndarray:
             "Prototypes must be numbers, with the labels as the index of the DataFrame; some "
             f"column is not numeric ({error}). If it holds the labels, use frame.set_index(column)."
         ) from error
+
+
+def _is_polars_frame(prototypes: Any) -> bool:
+    # By its methods, so that polars need not be installed. A LazyFrame has no values yet.
+    return hasattr(prototypes, "get_columns") and hasattr(prototypes, "to_numpy")
+
+
+def _polars_parts(frame: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first column, which holds the labels, and the matrix of the others."""
+    names, *columns = frame.get_columns() or [()]
+    if not columns:
+        raise ValueError(
+            "A polars DataFrame of prototypes must have the labels in its first column and numbers "
+            f"in at least one other; got {frame.width} columns. Add the columns of the vectors."
+        )
+    texts = [column.name for column in columns if not column.dtype.is_numeric()]
+    if texts:
+        raise TypeError(
+            "Prototypes must be numbers, with the labels in the first column of a polars "
+            f"DataFrame; the column {listed(np.array(texts))} is not numeric. Move the labels to "
+            "the front, and convert or drop the others."
+        )
+    # Missing entries become NaN, which is refused with the number of the row.
+    vectors = [column.to_numpy().astype(np.float64) for column in columns]
+    return np.asarray(names), np.stack(vectors, axis=1)
 
 
 def _as_matrix(matrix: Any) -> np.ndarray:

@@ -1,0 +1,354 @@
+"""What AnyShotClassifier says of samples: ranking, semantics, uncertainty, rejection."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from any_shot_cases import (
+    GIVEN,
+    LABELS,
+    PROTOTYPES,
+    UNSEEN,
+    X_NEW,
+    NaiveModel,
+    X,
+    Y,
+    fitted,
+    naive_softmax,
+    world,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import NOT_NUMBERS, refused
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import StandardScaler
+
+from zonkey import AnyShotClassifier, Prototypes
+
+MODEL = fitted()
+THRESHOLDS = [0.0, 0.3, 0.5, 0.7, 0.9, 1.0]
+MANY = np.random.default_rng(3).normal(size=(200, 6)) * 2
+
+
+def test_the_best_candidates_come_in_the_order_of_their_scores():
+    ranking = np.argsort(-MODEL.decision_function(MANY), axis=1)
+    for k in (1, 4, len(LABELS)):
+        assert_array_equal(MODEL.predict_top(MANY, k), np.array(LABELS)[ranking[:, :k]])
+    assert MODEL.predict_top(MANY).shape == (200, 5)
+    with refused(ValueError, "`k` must be at most the number of candidates, 9", "got 10"):
+        MODEL.predict_top(MANY, 10)
+
+
+def test_two_candidates_have_one_score():
+    pair = MODEL.with_candidates(["ant", "bee"])
+    scores = MODEL.decision_function(MANY)[:, :2]
+    assert_allclose(pair.decision_function(MANY), scores[:, 1] - scores[:, 0], atol=1e-10)
+    assert pair.predict_proba(MANY).shape == (200, 2)
+
+
+# Between the spaces
+
+
+def test_prototypes_are_projected_with_or_without_labels():
+    naive = NaiveModel(X, Y, PROTOTYPES, **GIVEN)
+    labels = ["hen", "ant"]
+    rows = np.stack([PROTOTYPES[label] for label in labels])
+    expected = [naive.predicted_mean(label) for label in labels]
+    assert_allclose(MODEL.project(rows), expected, rtol=1e-8, atol=1e-10)
+    named = {label: PROTOTYPES[label] for label in labels}
+    assert_allclose(MODEL.project(named), expected[::-1], rtol=1e-8, atol=1e-10)
+    assert_allclose(MODEL.project(rows[0]), expected[:1], rtol=1e-8, atol=1e-10)
+    # An unseen class is where its prototype is projected to.
+    unseen = MODEL.with_candidates("unseen")
+    assert_allclose(MODEL.project({j: PROTOTYPES[j] for j in UNSEEN}), unseen.centers_, rtol=1e-10)
+    with refused(ValueError, "the 4 dimensions", "got 3"):
+        MODEL.project(rows[:, 1:])
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "auto"])
+@pytest.mark.parametrize("preprocessing", [None, "auto", StandardScaler()], ids=str)
+def test_samples_are_embedded_in_the_space_of_the_prototypes(kernel, preprocessing):
+    drawn = world(0, n_classes=24, deviation=0.0, noise=0.2)
+    shifted = {label: 5 + 3 * vector for label, vector in drawn.prototypes.items()}
+    rows, y = drawn.draw(np.arange(20), 10)
+    model = AnyShotClassifier(shifted, kernel=kernel, preprocessing=preprocessing).fit(rows, y)
+    embedded = model.embed(drawn.means)
+    assert embedded.shape == (24, 6)
+    expected = np.stack([shifted[label] for label in range(24)])
+    for part in (slice(0, 20), slice(20, 24)):  # also of unseen classes
+        assert np.corrcoef(embedded[part].ravel(), expected[part].ravel())[0, 1] > 0.9
+    assert abs(embedded.mean() - expected.mean()) < 1
+
+
+def test_embedding_is_a_ridge_regression_of_prototypes_on_class_means():
+    shift = np.arange(6.0)  # features that are not centered
+    model = fitted(X + shift)
+    naive = NaiveModel(X + shift, Y, PROTOTYPES, **GIVEN)
+    targets = np.stack([PROTOTYPES[label] for label in naive.anchors])
+    M = naive.M - naive.M.mean(axis=0)
+    size = sum(float(row @ row) for row in M) / len(M)
+    W = np.linalg.solve(
+        M.T @ M + GIVEN["ridge"] * size * np.eye(6), M.T @ (targets - targets.mean(axis=0))
+    )
+    expected = (X_NEW - naive.M.mean(axis=0)) @ W + targets.mean(axis=0)
+    assert_allclose(model.embed(X_NEW), expected, rtol=1e-8, atol=1e-9)
+
+
+# What to label next
+
+
+def test_uncertainty_is_the_entropy_of_the_probabilities():
+    naive = NaiveModel(X, Y, PROTOTYPES, **GIVEN)
+    shares = naive_softmax(naive.scores(X_NEW), GIVEN["temperature"])
+    expected = [-sum(p * np.log(p) for p in row) / np.log(len(LABELS)) for row in shares]
+    assert_allclose(MODEL.uncertainty(X_NEW), expected, rtol=1e-8)
+    found = MODEL.uncertainty(np.concatenate([MANY, 1e4 * MANY]))
+    assert (found >= 0).all()
+    assert (found <= 1).all()
+
+
+def test_between_two_centers_nothing_is_certain():
+    pair = MODEL.with_candidates(UNSEEN[:2])
+    a, b = pair.centers_
+    at_a, between, at_b = pair.uncertainty(np.stack([a, (a + b) / 2, b]))
+    assert between == pytest.approx(1.0)
+    assert max(at_a, at_b) < between - 0.01
+
+
+def test_the_most_informative_samples_are_uncertain_and_differ():
+    value = MODEL.uncertainty(MANY)
+    chosen = MODEL.most_informative(MANY, 10)
+    assert chosen[0] == value.argmax()
+    assert len(set(chosen.tolist())) == 10
+    assert value[chosen].mean() > value.mean()
+    first = MANY[chosen[0]]
+    copies = np.concatenate([MANY[value < np.median(value)], np.tile(first, (50, 1))])
+    copies[-50:] += 1e-6 * np.random.default_rng(0).normal(size=(50, 6))
+    again = MODEL.most_informative(copies, 5)
+    assert np.sum(again >= len(copies) - 50) == 1
+    everything = MODEL.most_informative(MANY[:6], 6)
+    assert sorted(everything.tolist()) == list(range(6))
+    same_direction = MODEL.most_informative(np.tile(first, (4, 1)), 4)
+    assert sorted(same_direction.tolist()) == list(range(4))
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, True, None])
+def test_bad_numbers_of_samples_to_label(n):
+    with refused(ValueError, "`n` must be an integer of at least 1", f"got {n!r}"):
+        MODEL.most_informative(MANY, n)
+    with refused(ValueError, "`n` must be at most the number of samples, 200", "got 201"):
+        MODEL.most_informative(MANY, 201)
+
+
+# Rejection
+
+
+def test_what_is_below_the_threshold_is_rejected_and_nothing_else():
+    sure = MODEL.predict_proba(MANY).max(axis=1)
+    shares = []
+    for threshold in THRESHOLDS:
+        answers = fitted(reject_below=threshold).predict(MANY)
+        assert_array_equal(answers == "unknown", sure < threshold)
+        kept = answers != "unknown"
+        assert_array_equal(answers[kept], MODEL.predict(MANY)[kept])
+        shares.append(1 - kept.mean())
+    assert shares[0] == 0
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 4
+
+
+def test_nothing_but_predict_rejects():
+    careful = fitted(reject_below=0.9)
+    for method in ("predict_top", "decision_function", "predict_proba", "uncertainty"):
+        assert_array_equal(getattr(careful, method)(MANY), getattr(MODEL, method)(MANY))
+
+
+def test_copies_keep_the_threshold():
+    careful = fitted(reject_below=0.6)
+    for change in (
+        lambda model: model.with_candidates(UNSEEN),
+        lambda model: model.with_shots(X[:9], Y[:9]),
+        lambda model: model.without_classes(["ant"]),
+        lambda model: model.with_classes({"owl": np.ones(4)}),
+        lambda model: model.adapt(MANY),
+    ):
+        sure = change(MODEL).predict_proba(MANY).max(axis=1)
+        assert_array_equal(change(careful).predict(MANY) == "unknown", sure < 0.6)
+
+
+NUMBERS = {label: j for j, label in enumerate(LABELS)}
+
+
+@pytest.mark.parametrize(
+    ("as_text", "given", "label"),
+    [
+        (True, None, "unknown"),
+        (True, "none of these, I am afraid", "none of these, I am afraid"),
+        (False, None, -1),
+        (False, 1000, 1000),
+    ],
+)
+def test_labels_of_every_kind_stand_for_rejected_samples(as_text, given, label):
+    prototypes, y = PROTOTYPES, Y
+    if not as_text:
+        prototypes = {NUMBERS[name]: vector for name, vector in PROTOTYPES.items()}
+        y = np.array([NUMBERS[name] for name in Y], np.int8)
+    model = fitted(X, y, prototypes=prototypes, reject_below=0.6, reject_label=given)
+    expected = [name if as_text else NUMBERS[name] for name in MODEL.predict(MANY)]
+    sure = MODEL.predict_proba(MANY).max(axis=1) >= 0.6
+    expected = [name if kept else label for name, kept in zip(expected, sure, strict=True)]
+    assert model.predict(MANY).tolist() == expected
+    assert 0.1 < sure.mean() < 0.9
+
+
+@pytest.mark.parametrize("label", ["ant", "bee", 7])
+def test_labels_that_cannot_stand_for_rejected_samples(label):
+    model = fitted(reject_below=0.5, reject_label=label)
+    with refused(ValueError, "`reject_label` must be", "none of them", f"got {label!r}"):
+        model.predict(MANY)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, *[v for v in NOT_NUMBERS if v is not None]], ids=str)
+def test_thresholds_outside_their_range(value):
+    with refused(ValueError, "`reject_below` must be a number in [0, 1]", f"got {value!r}"):
+        fitted(reject_below=value)
+
+
+# Prototypes of every kind
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "prototypes", "lists"])
+def test_prototypes_of_every_kind(kind):
+    labels, rows = list(PROTOTYPES), np.stack(list(PROTOTYPES.values()))
+    given = {
+        "pandas": lambda: pd.DataFrame(rows, index=labels),
+        "polars": lambda: pl.DataFrame({"name": labels, **{f"x{j}": rows[:, j] for j in range(4)}}),
+        "prototypes": lambda: Prototypes(labels, rows),
+        "lists": lambda: {label: row.tolist() for label, row in zip(labels, rows, strict=True)},
+    }[kind]()
+    model = fitted(prototypes=given)
+    assert_array_equal(model.decision_function(MANY), MODEL.decision_function(MANY))
+    assert_array_equal(model.project(given), MODEL.project(PROTOTYPES))
+    new = {
+        "pandas": lambda: pd.DataFrame(np.ones((1, 4)), index=["owl"]),
+        "polars": lambda: pl.DataFrame({"n": ["owl"], "a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}),
+        "prototypes": lambda: Prototypes(["owl"], np.ones((1, 4))),
+        "lists": lambda: {"owl": [1.0] * 4},
+    }[kind]()
+    expected = MODEL.with_classes({"owl": np.ones(4)}).decision_function(MANY)
+    assert_array_equal(model.with_classes(new).decision_function(MANY), expected)
+
+
+def test_samples_of_frames():
+    names = [f"feature {j}" for j in range(6)]
+    for frame in (pd.DataFrame, pl.DataFrame):
+        model = fitted(frame(dict(zip(names, X.T, strict=True))), Y)
+        assert model.feature_names_in_.tolist() == names
+        found = model.decision_function(frame(dict(zip(names, MANY.T, strict=True))))
+        assert_allclose(found, MODEL.decision_function(MANY), rtol=1e-12)
+        model.partial_fit(frame(dict(zip(names, X.T, strict=True))), Y)
+
+
+# What is refused
+
+METHODS = {
+    "predict": (MANY,),
+    "predict_proba": (MANY,),
+    "project": (PROTOTYPES,),
+    "embed": (MANY,),
+    "adapt": (MANY,),
+    "uncertainty": (MANY,),
+    "most_informative": (MANY, 2),
+    "with_shots": (X, Y),
+    "with_classes": ({"owl": np.ones(4)},),
+    "without_classes": (["ant"],),
+    "with_candidates": ("all",),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_works_before_a_fit(method):
+    with pytest.raises(NotFittedError):
+        getattr(AnyShotClassifier(PROTOTYPES), method)(*METHODS[method])
+
+
+@pytest.mark.parametrize(
+    "name", [method for method, args in METHODS.items() if args[0] is MANY or args[0] is X]
+)
+def test_samples_of_another_width_are_refused(name):
+    rows = (METHODS[name][0][:, 1:], *METHODS[name][1:])
+    with pytest.raises(ValueError, match=r"5 features.*6 features|6 features.*got 5"):
+        getattr(MODEL, name)(*rows)
+    with pytest.raises(ValueError, match=r"5 features.*6 features|6 features.*got 5"):
+        fitted().partial_fit(X[:, 1:], Y)
+
+
+ABOVE_ZERO, FROM_ZERO = "a number in (0, inf)", "a number in [0, inf)"
+RULES = {
+    "gamma": FROM_ZERO,
+    "ridge": FROM_ZERO,
+    "worth": ABOVE_ZERO,
+    "temperature": ABOVE_ZERO,
+    "adapt_temperature": ABOVE_ZERO,
+    "seen_penalty": "a number in (-inf, inf)",
+    "adapt_weight": "a number in [0, 1]",
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_numbers_outside_their_interval(name):
+    outside = [*NOT_NUMBERS, "car"]
+    if name != "seen_penalty":
+        outside.append(-0.1)
+    if RULES[name] == ABOVE_ZERO:
+        outside.append(0.0)
+    if name == "adapt_weight":
+        outside.append(1.1)
+    for value in outside:
+        with refused(ValueError, f'`{name}` must be "auto" or {RULES[name]}', f"got {value!r}"):
+            fitted(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "parts"),
+    [
+        ({"kernel": "cosine"}, ValueError, ("`kernel` must be one of", "got 'cosine'")),
+        ({"kernel": 3}, ValueError, ("`kernel` must be one of", "got 3")),
+        ({"n_shots": -1}, ValueError, ("`n_shots` must be an integer of at least 0", "got -1")),
+        ({"n_shots": 1.5}, ValueError, ("`n_shots`", "got 1.5")),
+        ({"preprocessing": 3}, TypeError, ("`preprocessing` must be a scikit-learn", "got 3")),
+        ({"prototype_transformer": "l2"}, TypeError, ("`prototype_transformer` must", "got 'l2'")),
+        ({"kernel": "precomputed"}, ValueError, ("needs prototypes that are kernel", "got 4")),
+        (
+            {"kernel": "precomputed", "prototype_transformer": StandardScaler()},
+            ValueError,
+            ("`prototype_transformer` must be None", "got StandardScaler"),
+        ),
+        ({"prototypes": [[1.0]]}, TypeError, ("Prototypes must be a mapping", "got list")),
+        ({"prototypes": {"owl": [1.0]}}, ValueError, ("At least one class of y", "'owl'")),
+        ({"prototypes": {1: [1.0], 2: [2.0]}}, ValueError, ("Labels must be of one kind",)),
+        ({"sample_weight": np.ones(3)}, ValueError, ("`sample_weight` must have one entry",)),
+        ({"sample_weight": -np.ones(len(Y))}, ValueError, ("`sample_weight` must be nonneg",)),
+        ({"y": Y[1:]}, ValueError, ("inconsistent numbers of samples",)),
+        ({"y": np.linspace(0, 1, len(Y))}, ValueError, ("Unknown label type",)),
+        ({"X": np.where(X > 2, np.nan, X)}, ValueError, ("NaN",)),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused(parameters, error, parts):
+    with refused(error, *parts):
+        fitted(**parameters)
+
+
+def test_bad_samples_are_refused_later_too():
+    for y, part in [(np.arange(len(Y)), "Labels must be of one kind"), (Y[1:], "inconsistent")]:
+        with refused(ValueError, part):
+            fitted().partial_fit(X, y)
+    model = fitted()
+    before = model.decision_function(MANY)
+    with refused(ValueError, "`sample_weight` must have one entry"):
+        model.partial_fit(X, Y, sample_weight=[1.0])
+    with refused(ValueError, "NaN"):
+        model.adapt(np.where(MANY > 3, np.nan, MANY))
+    with refused(ValueError, "None of the labels to score, 'owl', is a candidate"):
+        model.score(MANY, ["owl"] * 200)
+    assert_array_equal(model.decision_function(MANY), before)
