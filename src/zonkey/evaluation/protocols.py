@@ -341,10 +341,10 @@ def fitted(model: Any, run: Run, trial: Trial, seed: int) -> Any:
 
 def require_adapt(models: Models, adapt: bool) -> None:
     """Raise an error if unlabeled samples are asked for and a model cannot learn from them."""
-    unable = [name for name, model in models.items() if not hasattr(model, "adapt")]
-    if adapt and unable:
+    unable = np.array([name for name, model in models.items() if not hasattr(model, "adapt")])
+    if adapt and unable.size:
         raise TypeError(
-            f"adapt=True needs models with `adapt`, such as AnyShotClassifier; {listed(np.array(unable))} "
+            f"adapt=True needs models with `adapt`, such as AnyShotClassifier; {listed(unable)} "
             "has none. Leave it out, or use adapt=False."
         )
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -248,7 +248,7 @@ def _complete_records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def is_fitted(model: Any) -> bool:
+def is_fitted(model: Any) -> TypeGuard[AnyShotClassifier]:
     """Whether a model has learned from base classes and takes shots without a refit."""
     return isinstance(model, AnyShotClassifier) and hasattr(model, "classes_")
 
