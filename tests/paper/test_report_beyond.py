@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from made_up_records import CHOSEN, MadeUp
+from made_up_records import CHOSEN, HASH, MadeUp
 
 from zonkey.metrics import paired_bootstrap_interval
 from zonkey.paper.experiments import EXPERIMENTS
+from zonkey.paper.records import Key
 from zonkey.paper.report.blocks import TableBlock, Text
 from zonkey.paper.report.collection import read_collection
 from zonkey.paper.report.comparisons import (
@@ -293,3 +294,16 @@ def test_trials_that_could_not_be_drawn_are_left_out(tmp_path):
     assert len(unlabeled_table(study).rows) == 4
     axis = experiment_drawing(study).draw().axes[0]
     assert len(axis.get_xticklabels()) == 4
+
+
+@pytest.mark.parametrize("same_split", [True, False])
+def test_two_splits_of_the_same_data_may_be_in_one_table(tmp_path, same_split):
+    made = MadeUp(tmp_path)
+    made.unlabeled()
+    for n_shot in (1, 5) if same_split else (1,):
+        key = Key(f"unlabeled-trials-{n_shot}", "cub", "recommended")
+        path = tmp_path / key.path
+        path.write_text(path.read_text().replace(HASH, HASH[::-1]))
+    blocks = experiment_blocks(read_collection(tmp_path).study("unlabeled", "cub"))
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    assert any(text.startswith("These runs differ") for text in texts) == (not same_split)

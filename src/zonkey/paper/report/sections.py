@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..experiments import EXPERIMENTS
+from ..experiments import EXPERIMENTS, is_zero_shot
 from ..printed import printed
 from ..records import Record
 from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
@@ -188,7 +188,9 @@ def how_to_repeat(study: Study) -> list[Block]:
         f"{', '.join(hashes)}; zonkey {', '.join(zonkeys)}."
     )
     blocks: list[Block] = [Code("\n".join(commands)), Text(text, is_dim=True)]
-    if len(hashes) > 1 or len(zonkeys) > 1:
+    # Zero-shot and few-shot runs may have different splits of the same data.
+    found = {(is_zero_shot(run["protocol"]), run["data"]["sha256"]) for run in runs}
+    if len(found) > len(dict(found)) or len(zonkeys) > 1:
         warning = "These runs differ in data or version: run the command again before you compare."
         blocks.append(Text(warning))
     return [*blocks, _cost(runs)]
