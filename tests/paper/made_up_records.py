@@ -4,8 +4,14 @@ from itertools import product
 
 import numpy as np
 
-from zonkey.paper.bench.models import FEW_SHOT, ZERO_SHOT, model_of
-from zonkey.paper.experiments import AT_ZERO_SHOTS, RANDOM, STARTS_FROM
+from zonkey.paper.bench.models import FEW_SHOT, ZERO_SHOT, AnyShotModel, model_of
+from zonkey.paper.experiments import (
+    AT_ZERO_SHOTS,
+    CHOOSE_THEMSELVES,
+    RANDOM,
+    STARTS_FROM,
+    WITHOUT_SYNTHESIS,
+)
 from zonkey.paper.records import Key, Records, pack
 
 NASTY = "<b>$x_1$</b> | \"& 'y'"
@@ -22,9 +28,10 @@ SKILL = {
     "BPL1": 0.75,
     "BPL": 0.95,
     "recommended": 0.7,
-    "recommended + BPL": 0.5,
-    "recommended + BPL, unscaled": 0.9,
-    "recommended + BPL1, unscaled": 0.7,
+    WITHOUT_SYNTHESIS: 0.65,
+    "BPL, recommended features": 0.45,
+    "BPL, unscaled, recommended features": 0.85,
+    "BPL1, unscaled, recommended features": 0.65,
 }
 SHOT_SKILL = {"BPL (SFSP1)": 0.7, "BPL (SFSP2)": 0.65, "BPL (novel)": 0.5, "NN": 0.3}
 
@@ -111,6 +118,25 @@ class MadeUp:
         settings = {"grid": {name: [0.1, 0.3, 0.5] for name in chosen}, **few}
         return self.write(protocol, model, settings=settings, chosen=chosen, points=points)
 
+    def own_choice(self, protocol, model):
+        """Write what a model that chooses itself has chosen."""
+        known = {"validation": HASH} if protocol != "selection" else {}
+        return self.write(protocol, model, settings=known, chosen=CHOSEN, points=[])
+
+    def unlabeled(self, unbalanced=True):
+        """Write figures with and without unlabeled samples."""
+        figures = {"zsl": 0.5, "zsl_unlabeled": 0.6, "hm": 0.4, "hm_unlabeled": 0.45}
+        self.write("unlabeled", "recommended", **figures)
+        kinds = ("balanced", "unbalanced") if unbalanced else ("balanced",)
+        for n_shot in (1, 5):
+            found = {
+                f"{kind}{ending}": skill + 0.01 * self.rng.normal(size=N_TRIALS)
+                for kind in kinds
+                for ending, skill in (("", 0.6), ("_unlabeled", 0.7))
+            }
+            sizes = {"n_way": 5, "n_shot": n_shot, "n_query": 15, "n_trials": N_TRIALS}
+            self.write(f"unlabeled-trials-{n_shot}", "recommended", **found, **sizes)
+
     def trials(self, model, skill, n_shot):
         """Write small trials."""
         values = np.clip(skill + 0.05 * self.rng.normal(size=N_TRIALS), 0, 1)
@@ -167,12 +193,17 @@ class MadeUp:
         for model in ZERO_SHOT:
             for seed in range(2 if model in RANDOM else 1):
                 self.zero_shot(model, SKILL.get(model, 0.6), seed)
-            self.selection("selection", model, CHOSEN if ZERO_SHOT[model].grid else {})
+            if isinstance(ZERO_SHOT[model], AnyShotModel):
+                self.own_choice("selection", model)
+            else:
+                self.selection("selection", model, CHOSEN if ZERO_SHOT[model].grid else {})
             self.map(model)
         for model, spec in FEW_SHOT.items():
             skill = SHOT_SKILL.get(model, 0.4)
-            for task in (1, 5, "all"):
+            for task in (1, 5, "all") if model not in CHOOSE_THEMSELVES else ():
                 self.selection(f"selection-{task}", model, CHOSEN if spec.grid else {})
+            if model in CHOOSE_THEMSELVES:
+                self.own_choice("selection-1", model)
             for n_shot in (1, 5):
                 self.trials(model, skill, n_shot)
             zero = {"zero_parameters": CHOSEN} if model in AT_ZERO_SHOTS else {}
@@ -180,4 +211,5 @@ class MadeUp:
             if model in ("BPL (SFSP1)", "BPL (SFSP2)"):
                 self.runtime(model)
         self.convergence()
+        self.unlabeled()
         return self

@@ -1,5 +1,6 @@
 """Presets, peers and recommended models of the bench; the paper's models stay as they were."""
 
+import json
 import warnings
 from dataclasses import replace
 
@@ -10,19 +11,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from small_data import small_dataset, small_source
 
-from zonkey import FewShotClassifier, ZeroShotClassifier
-from zonkey.core.frame import BaseClasses
-from zonkey.core.moments import Moments
+from zonkey import AnyShotClassifier, ZeroShotClassifier
 from zonkey.core.prototypes import Prototypes
 from zonkey.datasets import DataError
-from zonkey.metrics import generalized_scores, per_class_accuracy
+from zonkey.evaluation import large_scale, n_way_k_shot
+from zonkey.metrics import generalized_scores, hit_at_k, per_class_accuracy
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.paper.bench import protocols, runner
 from zonkey.paper.bench.models import (
     FEW_SHOT,
     ZERO_SHOT,
     ZeroShotModel,
-    as_dicts,
     prepared_prototypes,
     thinned,
 )
@@ -34,8 +33,11 @@ from zonkey.paper.records import Records, unpack
 from zonkey.peers.zsl import ESZSL
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 
-PAPERS = [name for name, m in ZERO_SHOT.items() if m.preset == "paper" and not m.is_peer]
-PEERS = [name for name, model in ZERO_SHOT.items() if model.is_peer]
+OF_CLASSES = {
+    name: model.classifier for name, model in ZERO_SHOT.items() if isinstance(model, ZeroShotModel)
+}
+PEERS = [name for name, kind in OF_CLASSES.items() if kind is not ZeroShotClassifier]
+PAPERS = [n for n in OF_CLASSES if ZERO_SHOT[n].preset == "paper" and n not in PEERS]
 SCALE = Scale(
     n_seeds=2, n_folds=2, n_trials=3, n_selection_trials=2, n_repeats=2, most_shots=2, quick=True
 )
@@ -133,29 +135,35 @@ def test_the_papers_models_measure_what_they_did_without_a_pipeline(data, name):
 
 
 def test_a_pipeline_ends_in_the_classifier_of_the_model(data):
-    for name, model in ZERO_SHOT.items():
+    for name, kind in OF_CLASSES.items():
+        model = ZERO_SHOT[name]
         pipeline = model.build(data.prototypes, 3)
         names = ["unit"] if model.preset == "paper" else ["power", "whiten", "unit"]
         assert [step for step, _ in pipeline.steps] == [*names, "classify"], name
-        assert type(pipeline[-1]) is model.classifier
+        assert type(pipeline[-1]) is kind
         assert pipeline[-1].get_params().get("random_state", 3) == 3
 
 
-def test_a_classifier_that_transforms_prototypes_gets_them_as_they_are(data):
-    pipeline = ZERO_SHOT["recommended"].build(
-        data.prototypes, 0, prototype_transformer__power=0.5, kernel="linear"
-    )
-    assert pipeline[-1].prototypes == data.prototypes
-    assert pipeline[-1].prototype_transformer.get_params() == {
-        "power": 0.5,
-        "center": True,
-        "norm": "l2",
-    }
-    assert pipeline[-1].kernel == "linear"
+def test_the_recommended_model_is_built_from_what_it_has_chosen(data):
+    """Features and prototypes as they are; a record is enough to build it again."""
+    model = ZERO_SHOT["recommended"]
+    pipeline = model.build(data.prototypes, 3)
+    assert type(pipeline[-1]) is AnyShotClassifier
+    assert (pipeline[-1].prototypes, pipeline[-1].candidates) == (data.prototypes, "all")
+    assert pipeline[-1].random_state == 3
+    fitted = pipeline.fit(data.X_train, data.y_train)[-1]
+    chosen = json.loads(json.dumps(model.chosen_by(fitted)))
+    assert set(chosen) == {
+        "power", "shrinkage", "prototype_power", "prototype_norm", "kernel", "gamma", "ridge",
+        "worth", "seen_penalty", "temperature",
+    }  # fmt: skip
+    again = model.build(data.prototypes, 3, **chosen).fit(data.X_train, data.y_train)[-1]
+    assert model.chosen_by(again) == chosen
+    assert again.predict(data.X_test_unseen).tolist() == fitted.predict(data.X_test_unseen).tolist()
 
 
-@pytest.mark.parametrize("name", ["ESZSL, recommended features"])
-def test_prototypes_of_peers_are_transformed_by_what_seen_classes_say(data, name):
+@pytest.mark.parametrize("name", ["ESZSL, recommended features", "BPL, recommended features"])
+def test_prototypes_are_transformed_by_what_seen_classes_say(data, name):
     given = ZERO_SHOT[name].build(data.prototypes, 0, seen=data.seen_classes)[-1].prototypes
     expected = transformed(data.prototypes, data.seen_classes)
     assert given.labels.tolist() == expected.labels.tolist()
@@ -204,55 +212,63 @@ def test_the_record_of_a_peer_can_be_repeated_by_hand(data, name, chosen):
 
 
 def test_every_fold_learns_its_own_preprocessing(data):
-    """The choice for the recommended model, by hand: steps, prototypes and classifier a fold."""
-    grid = {"kernel": ["rbf"], "beta": [0.01, 0.3], "prototype_transformer__power": [0.7]}
-    found = select_zero_shot(ZERO_SHOT["recommended"], data, grid=grid, n_folds=4)
+    """The choice on recommended features, by hand: steps and classifier a fold."""
+    model = ZERO_SHOT["exemplars, recommended features"]
+    grid = {"gamma": [0.5], "ridge": [0.01, 0.3]}
+    found = select_zero_shot(model, data, grid=grid, n_folds=4)
     X, y = data.X_train, data.y_train
-    known = data.prototypes.subset(data.seen_classes)
-    for beta, point in zip([0.01, 0.3], found["points"], strict=True):
-        assert point["parameters"] == {
-            "kernel": "rbf",
-            "beta": beta,
-            "prototype_transformer__power": 0.7,
-        }
+    prototypes = transformed(data.prototypes.subset(data.seen_classes), data.seen_classes)
+    for ridge, point in zip([0.01, 0.3], found["points"], strict=True):
+        assert point["parameters"] == {"gamma": 0.5, "ridge": ridge}
         scores = []
         for train, test in ClassKFold(4, shuffle=True, random_state=0).split(X, y):
             X_train, X_test = by_hand(X[train], y[train], X[test])
-            prototypes = transformed(known, np.unique(y[train]))
-            # The regression of class means on prototypes is that of exemplars.
-            predicted = nearest_exemplars(X_train, y[train], X_test, prototypes, 0.5, beta)
+            predicted = nearest_exemplars(X_train, y[train], X_test, prototypes, 0.5, ridge)
             scores.append(per_class_accuracy(y[test], predicted))
         assert point["scores"] == pytest.approx(scores)
-
-
-def test_the_grid_of_the_recommended_model_has_a_width_where_there_is_a_kernel_to_widen():
-    linear, rbf = as_dicts(ZERO_SHOT["recommended"].grid)
-    assert (linear["kernel"], rbf["kernel"]) == (["linear"], ["rbf"])
-    assert "gamma" not in linear
-    assert rbf["gamma"] == [0.25, 0.5, 1.0]
 
 
 # Calibration
 
 
+def generalized(model, data):
+    X = np.concatenate([data.X_test_seen, data.X_test_unseen])
+    y = np.concatenate([data.y_test_seen, data.y_test_unseen])
+    return generalized_scores(y, model.predict(X), data.seen_classes)
+
+
 def test_the_calibrated_harmonic_mean_is_that_of_a_model_with_the_penalty(data):
-    results = protocols.zero_shot(data, "recommended", {"beta": 0.1}, 0)
-    pipeline = ZERO_SHOT["recommended"].build(data.prototypes, 0, beta=0.1)
+    results = protocols.zero_shot(data, "RPL", {"beta": 0.1}, 0)
+    pipeline = ZERO_SHOT["RPL"].build(data.prototypes, 0, beta=0.1)
     pipeline.set_params(
         classify__seen_penalty=results["seen_penalty"], classify__candidates="all"
     ).fit(data.X_train, data.y_train)
-    predicted = pipeline.predict(np.concatenate([data.X_test_seen, data.X_test_unseen]))
-    truth = np.concatenate([data.y_test_seen, data.y_test_unseen])
-    expected = generalized_scores(truth, predicted, data.seen_classes).harmonic_mean
-    assert results["hm_calibrated"] == pytest.approx(expected)
+    assert results["hm_calibrated"] == pytest.approx(generalized(pipeline, data).harmonic_mean)
     assert results["seen_penalty"] != 0
 
 
-def test_the_penalty_is_chosen_without_test_samples(data):
+def test_figures_of_the_recommended_model_by_hand(data):
+    """Accuracy among unseen classes, HM with and without the penalty, by one model."""
+    results = protocols.zero_shot(data, "recommended", {}, 0)
+    model = AnyShotClassifier(data.prototypes, candidates="all", random_state=0)
+    model.fit(data.X_train, data.y_train)
+    unseen = model.with_candidates("unseen")
+    assert results["classes"] == data.unseen_classes.tolist()
+    assert results["zsl"] == unseen.score(data.X_test_unseen, data.y_test_unseen)
+    assert results["seen_penalty"] == model.seen_penalty_
+    assert results["hm_calibrated"] == generalized(model, data).harmonic_mean
+    free = AnyShotClassifier(data.prototypes, candidates="all", seen_penalty=0.0, random_state=0)
+    free.fit(data.X_train, data.y_train)
+    found = tuple(results[name] for name in ("acc_s", "acc_u", "hm"))
+    assert found == tuple(generalized(free, data))
+
+
+@pytest.mark.parametrize("model", ["recommended", "RPL"])
+def test_the_penalty_is_chosen_without_test_samples(data, model):
     X = np.array(data.X)
     X[np.concatenate([data.split.test_seen, data.split.test_unseen])] = 7.0
     other = type(data)("other", X, data.y, data.prototypes, data.split)
-    first, second = (protocols.zero_shot(d, "recommended", {}, 0) for d in (data, other))
+    first, second = (protocols.zero_shot(d, model, {}, 0) for d in (data, other))
     assert first["seen_penalty"] == second["seen_penalty"]
 
 
@@ -282,17 +298,20 @@ def test_a_transductive_model_is_refused(data, monkeypatch):
 # What starts from another choice
 
 
-def test_models_on_top_start_from_what_the_recommended_one_has_chosen(run):
+SUBJECT = EXPERIMENTS["on-top"].subject
+
+
+def test_models_with_synthesis_start_from_the_ridge_chosen_without(run):
     steps = run("on-top")
-    chosen = steps["selection", "recommended", 0].record["results"]["chosen"]
-    assert set(chosen) >= {"kernel", "beta", "prototype_transformer__power"}
+    chosen = steps["selection", SUBJECT, 0].record["results"]["chosen"]
+    assert set(chosen) == {"beta"}
     order = list(steps)
     for model in EXPERIMENTS["on-top"].models[1:]:
         key = ("selection", model, 0)
-        assert order.index(key) > order.index(("selection", "recommended", 0))
+        assert order.index(key) > order.index(("selection", SUBJECT, 0))
         record = steps[key].record
         assert record["settings"]["start"] == chosen
-        assert record["settings"]["start_of"] == "recommended"
+        assert record["settings"]["start_of"] == SUBJECT
         own = record["results"]["points"][0]["parameters"]
         assert not set(own) & set(chosen)
         assert record["results"]["chosen"].items() >= chosen.items()
@@ -303,7 +322,7 @@ def test_models_on_top_start_from_what_the_recommended_one_has_chosen(run):
 
 
 def test_every_point_of_a_grid_has_the_parameters_it_starts_from(data):
-    model = ZERO_SHOT["recommended + assigned, unscaled"]
+    model = ZERO_SHOT["assigned, unscaled, recommended features"]
     grid = {"alpha": [0.1]}
     options = {"grid": grid, "n_folds": 4}
     (given,) = select_zero_shot(model, data, start={"beta": 3.0}, **options)["points"]
@@ -320,20 +339,25 @@ def test_nothing_is_put_on_top_of_a_model_that_could_not_be_chosen(run, monkeypa
 
     monkeypatch.setattr(runner, "select_zero_shot", fails)
     steps = run("on-top")
-    assert steps["selection", "recommended", 0].error == "too hard"
-    assert "no parameters were chosen" in steps["selection", "recommended + BPL", 0].error
-    assert "no parameters were chosen" in steps["zero-shot", "recommended + BPL", 1].error
+    assert steps["selection", SUBJECT, 0].error == "too hard"
+    model = EXPERIMENTS["on-top"].models[1]
+    assert "no parameters were chosen" in steps["selection", model, 0].error
+    assert "no parameters were chosen" in steps["zero-shot", model, 1].error
 
 
 def test_a_name_may_stand_for_a_zero_shot_and_a_few_shot_model(run):
     steps = run("beyond", "any-shot")
     zero = steps["zero-shot", "recommended", 0].record
     few = steps["all-classes", "recommended", 0].record
-    assert zero["settings"]["classifier"] == "ZeroShotClassifier"
-    assert "fusion" in few["settings"]["model"]
-    assert {zero["settings"]["preset"], few["settings"]["preset"]} == {"recommended"}
-    chosen = steps["selection", "recommended", 0].record["results"]["chosen"]
-    assert few["settings"]["zero_parameters"] == chosen
+    for record in (zero, few):
+        assert record["settings"]["classifier"] == "AnyShotClassifier"
+        assert record["settings"]["preset"] == "recommended"
+    assert zero["settings"]["model"] == {"candidates": "all"}
+    assert few["settings"]["model"] == {"n_shots": 1}
+    for protocol, record in (("selection", zero), ("selection-1", few)):
+        chosen = steps[protocol, "recommended", 0].record["results"]["chosen"]
+        assert record["settings"]["parameters"] == chosen
+    assert "zero_parameters" not in few["settings"]
 
 
 # Few shots
@@ -343,43 +367,29 @@ def test_recommended_shots_are_prepared_by_the_base_classes(data):
     shots = prepared_shots(data, "recommended")
     X_base, X_novel = by_hand(data.X_train, data.y_train, data.X[data.split.novel])
     np.testing.assert_allclose(shots.X, X_novel)
-    assert shots.prototypes == data.prototypes
+    expected = transformed(data.prototypes, data.seen_classes)
+    np.testing.assert_allclose(shots.prototypes.matrix, expected.matrix)
     np.testing.assert_allclose(shots.base.moments.A0, X_base.T @ X_base)
 
 
-def test_the_worth_of_prototypes_is_measured_on_validation_classes_for_each_point(data):
+@pytest.mark.parametrize("name", ["recommended", "prototype alone"])
+def test_the_any_shot_model_chooses_on_validation_classes(data, name):
     view = validation_view(data)
-    options = {"grid": {"gamma": [0.5, 2.0], "beta": [0.1]}, "n_shot": 2, "n_trials": 3}
-    found = select_few_shot(FEW_SHOT["recommended"], view, data, **options)
-    X_base, X = by_hand(view.X_train, view.y_train, view.X[view.split.novel])
-    base = BaseClasses(Moments(view.prototypes).update(X_base, view.y_train))
-    for gamma, point in zip((0.5, 2.0), found["points"], strict=True):
-        model = FewShotClassifier(
-            view.prototypes,
-            base=base,
-            forward_weight=0.0,
-            weight_per="class",
-            synthesis=None,
-            kernel="rbf",
-            gamma=gamma,
-            beta=0.1,
-            prototype_transformer=FeatureNormalizer(power=0.7, center=True),
-        )
-        worth = model.worth_of_prototypes(X, view.y[view.split.novel])
-        assert point["parameters"] == {
-            "gamma": gamma,
-            "beta": 0.1,
-            "fusion": pytest.approx(worth, rel=0.005),
-        }
-    best = max(found["points"], key=lambda point: np.mean(point["scores"]))
-    assert found["chosen"] == best["parameters"]
+    found = select_few_shot(FEW_SHOT[name], view, data, grid={}, n_shot=5, n_trials=None)
+    novel = view.split.novel
+    fixed = {"worth": 1e6} if name == "prototype alone" else {}
+    model = AnyShotClassifier(view.prototypes, n_shots=1, random_state=0, **fixed)
+    model.fit(view.X_train, view.y_train, validation=(view.X[novel], view.y[novel]))
+    assert found == {"chosen": FEW_SHOT[name].chosen_by(model), "points": []}
+    assert ("worth" in found["chosen"]) == (name == "recommended")
 
 
-def test_without_validation_classes_the_worth_is_left_to_the_model(data, run):
+def test_without_validation_classes_the_any_shot_model_holds_out_base_classes(data, run):
     options = {"n_shot": 1, "n_trials": 2}
-    model = FEW_SHOT["recommended"]
-    found = select_few_shot(model, None, data, grid=model.grid, **options)
-    assert found == {"chosen": {"fusion": "auto"}, "points": []}
+    found = select_few_shot(FEW_SHOT["recommended"], None, data, grid={}, **options)
+    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0)
+    model.fit(data.X_train, data.y_train)
+    assert found["chosen"] == FEW_SHOT["recommended"].chosen_by(model)
     model = FEW_SHOT["BPL (SFSP1)"]
     with pytest.raises(NoValidationClasses, match="'small' names no validation classes"):
         select_few_shot(model, None, data, grid=model.grid, **options)
@@ -391,8 +401,6 @@ def test_without_validation_classes_the_worth_is_left_to_the_model(data, run):
     assert "names no validation" in steps["selection-all", "BPL (SFSP1)", 0].error
     for model in ("NN", "shots alone", "recommended"):
         assert steps["all-classes", model, 0].record is not None
-    settings = steps["all-classes", "recommended", 0].record["settings"]
-    assert settings["parameters"] == {"fusion": "auto"}
 
 
 def test_a_source_that_is_damaged_is_not_one_without_validation_classes(run):
@@ -403,24 +411,91 @@ def test_a_source_that_is_damaged_is_not_one_without_validation_classes(run):
         run("synthesis", source=replace(small_source(), load_validation=damaged))
 
 
-def fitted(name, shots, **chosen):
-    """Return a few-shot model of the bench fitted on two shots a class, and the rest to ask for."""
-    asked = np.tile(np.arange(9) >= 2, 4)
-    model = FEW_SHOT[name].build(shots.prototypes, shots.base, **chosen)
-    return model.fit(shots.X[~asked], shots.y[~asked]), asked
-
-
 def test_shots_alone_are_class_means_and_prototypes_alone_need_no_shots(data):
     shots = prepared_shots(data, "recommended")
-    alone, asked = fitted("shots alone", shots)
+    asked = np.tile(np.arange(9) >= 2, 4)
+    alone = FEW_SHOT["shots alone"].build(shots.prototypes, shots.base)
+    alone.fit(shots.X[~asked], shots.y[~asked])
     means = np.stack([shots.X[~asked & (shots.y == label)].mean(axis=0) for label in shots.classes])
     distances = ((shots.X[asked][:, None] - means) ** 2).sum(axis=-1)
     nearest = shots.classes[distances.argmin(axis=1)]
     assert alone.predict(shots.X[asked]).tolist() == nearest.tolist()
-    chosen = {"gamma": 0.5, "beta": 0.1}
-    prototype, _ = fitted("prototype alone", shots, **chosen)
-    without = FEW_SHOT["recommended"].build(shots.prototypes, shots.base, **chosen)
-    expected = without.zero_shot(shots.classes).predict(shots.X[asked])
-    assert prototype.predict(shots.X[asked]).tolist() == expected.tolist()
-    both, _ = fitted("recommended", shots, **chosen, fusion=0.0)
-    assert both.predict(shots.X[asked]).tolist() == nearest.tolist()
+    X, y = data.X[data.split.novel], data.y[data.split.novel]
+    model = FEW_SHOT["prototype alone"].build(data.prototypes, 0)[-1]
+    model.fit(data.X_train, data.y_train)
+    with_shots = model.with_shots(X[~asked], y[~asked])
+    assert with_shots.worth_ == 1e6
+    without = with_shots.project(with_shots.prototypes_.subset(shots.classes))
+    assert with_shots.centers_.shape == without.shape
+
+
+def test_one_fitted_model_serves_every_number_of_shots(data):
+    """At K = 0 too: hit@1 of `with_candidates`, then of `with_shots`."""
+    options = {"most_shots": 2, "n_repeats": 2}
+    results = protocols.all_classes(data, "recommended", {}, 0, **options)
+    assert results["shots"] == [0, 1, 2]
+    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0)
+    model.fit(data.X_train, data.y_train)
+    novel = data.split.novel
+    expected = large_scale(
+        {"it": model},
+        *(data.X[novel], data.y[novel], data.unseen_classes),
+        **{"shots": (0, 1, 2), "top": (1, 4), "n_repeats": 2},
+    )["it"]
+    assert results["hit@1"] == expected[:, :, 0].tolist()
+    zero = model.with_candidates(data.unseen_classes.tolist())
+    assert results["hit@1"][0][0] == hit_at_k(data.y[novel], zero.predict_top(data.X[novel], 1), 1)
+
+
+# Unlabeled samples
+
+
+def test_unlabeled_samples_are_those_to_be_classified(data):
+    results = protocols.unlabeled(data, "recommended", {}, 0)
+    model = AnyShotClassifier(data.prototypes, candidates="all", random_state=0)
+    model.fit(data.X_train, data.y_train)
+    unseen, X = model.with_candidates("unseen"), data.X_test_unseen
+    everything = np.concatenate([data.X_test_seen, X])
+    assert results == {
+        "zsl": unseen.score(X, data.y_test_unseen),
+        "zsl_unlabeled": unseen.adapt(X).score(X, data.y_test_unseen),
+        "hm": generalized(model, data).harmonic_mean,
+        "hm_unlabeled": generalized(model.adapt(everything), data).harmonic_mean,
+    }
+
+
+def test_unlabeled_queries_are_those_of_the_trial(data):
+    options = {"n_shot": 1, "n_trials": 3}
+    results = protocols.unlabeled_trials(data, "recommended", {}, 5, **options)
+    sizes = {"n_way": 4, "n_shot": 1, "n_query": 8}
+    assert {name: results[name] for name in sizes} == sizes
+    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0)
+    model.fit(data.X_train, data.y_train)
+    novel = data.split.novel
+    samples = (data.X[novel], data.y[novel], data.unseen_classes)
+    for kind, given in (
+        ("balanced", sizes),
+        ("unbalanced", {**sizes, "n_query": 2, "concentration": 2.0}),
+    ):
+        for ending, adapt in (("", False), ("_unlabeled", True)):
+            found = n_way_k_shot(
+                {"it": model}, *samples, **given, n_trials=3, adapt=adapt, random_state=5
+            )
+            assert unpack(results[f"{kind}{ending}"]).tolist() == found["it"].tolist()
+
+
+def test_trials_of_one_query_a_class_cannot_be_unbalanced(data):
+    novel = data.split.novel
+    split = replace(data.split, query=novel[8::9])  # one per class
+    one = type(data)("one", data.X, data.y, data.prototypes, split)
+    results = protocols.unlabeled_trials(one, "recommended", {}, 0, n_shot=1, n_trials=2)
+    assert results["n_query"] == 1
+    assert "balanced" in results
+    assert "unbalanced" not in results
+
+
+def test_figures_with_unlabeled_samples_are_in_records_of_their_own(run):
+    steps = run("beyond", "any-shot", "mini-imagenet", "unlabeled")
+    for (protocol, _, _), step in steps.items():
+        names = {name for name in step.record["results"] if name.endswith("_unlabeled")}
+        assert bool(names) == protocol.startswith("unlabeled")

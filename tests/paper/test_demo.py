@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import zonkey
 from zonkey.cli import app
 from zonkey.paper import demo as demo_module
-from zonkey.paper.demo import GRIDS, run_demo, synthesize_a_zebra, write_demo
+from zonkey.paper.demo import GRIDS, run_demo, synthesize_a_zebra, unlabeled_line, write_demo
 from zonkey.paper.drawing import new_figure
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ def test_record_says_what_was_run(demo):
     record = demo.record
     assert record["command"] == "zonkey demo --seed 0"
     assert record["data"]["sha256"] == demo.data.sha256
-    assert [row["model"] for row in record["models"]] == list(GRIDS)
+    assert [row["model"] for row in record["models"]] == [*GRIDS, "recommended"]
     assert record["versions"]["zonkey"] == zonkey.__version__
     assert all("`mu` was lowered" in text for text in record["any_shot"]["warnings"])
     json.dumps(record)
@@ -73,17 +73,26 @@ def test_every_model_is_far_above_chance(demo):
     assert min(curves["paper (BPL)"]["hit@1"]) > 30 * chance
 
 
-def test_parameters_come_from_the_grid(demo):
-    for row in demo.record["models"]:
-        stages = GRIDS[row["model"]]
-        grid = {
-            name.split("__", 1)[1]: values
-            for stage in (stages if isinstance(stages, tuple) else (stages,))
-            for name, values in stage.items()
-        }
-        calibrated = {"seen_penalty", "temperature"} if row["model"] == "recommended" else set()
-        assert set(row["chosen"]) == set(grid) | calibrated
-        assert all(row["chosen"][name] in values for name, values in grid.items())
+def test_the_papers_parameters_come_from_the_grid(demo):
+    chosen = {row["model"]: row["chosen"] for row in demo.record["models"]}
+    for model, values in GRIDS.items():
+        grid = {name.split("__", 1)[1]: values for name, values in values.items()}
+        assert set(chosen[model]) == set(grid)
+        assert all(chosen[model][name] in values for name, values in grid.items())
+    best = demo.model.best_params_
+    assert chosen["recommended"]["worth"] == best["worth"]
+    assert chosen["recommended"]["power"] == best["preprocessing"]["power"].power
+
+
+def test_unlabeled_pictures_are_told_apart(demo):
+    found = demo.record["unlabeled"]
+    X, y = demo.data.X_test_unseen, demo.data.y_test_unseen
+    assert found["n_unlabeled"] == len(y)
+    assert found["model"] not in [row["model"] for row in demo.record["models"]]
+    assert found["unseen_only"] > 0.9 * demo.model.score(X, y)
+    assert not demo.model.is_transductive_
+    assert "Transductive" in unlabeled_line(demo.record)
+    assert "not comparable" in unlabeled_line(demo.record)
 
 
 def test_the_recommended_model_is_ahead_of_the_paper(demo):
@@ -149,6 +158,7 @@ def test_the_page_loads_nothing_and_shows_emoji(demo, folder):
     assert page.count("<figure>") == 3
     for row in demo.record["models"]:
         assert f"{100 * row['unseen_only']:.1f}" in page
+    assert unlabeled_line(demo.record) in page
 
 
 def test_guesses_on_the_page_are_the_best_of_the_model(demo, folder):
@@ -161,7 +171,7 @@ def test_guesses_on_the_page_are_the_best_of_the_model(demo, folder):
         assert label in demo.data.unseen_classes
         assert len(guesses) == len(set(guesses)) == 5
         truth = demo.data.y_test_unseen == label
-        best = demo.model.predict_top(demo.X_unseen[truth], 5)
+        best = demo.model.predict_top(demo.data.X_test_unseen[truth], 5)
         assert guesses in [[str(name) for name in row] for row in best], label
 
 
@@ -190,7 +200,7 @@ def test_demo_prints_tables_and_where_the_files_are(command, tmp_path):
     done = command("--out", str(tmp_path))
     assert done.exit_code == 0, done.output
     assert "335 others are known by name" in done.output.replace("\n", " ")
-    for text in ("BPL0", "K = 4", "nearest shot", "index.html"):
+    for text in ("BPL0", "K = 4", "nearest shot", "index.html", "Transductive"):
         assert text in done.output
 
 

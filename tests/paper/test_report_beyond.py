@@ -1,12 +1,13 @@
-"""What the report says of presets, peers, and of what is put on top of the recommended model."""
+"""What the report says of presets, peers, synthesis on recommended features, unlabeled samples."""
 
 import numpy as np
 import pytest
-from made_up_records import CHOSEN, MadeUp
+from made_up_records import CHOSEN, HASH, MadeUp
 
 from zonkey.metrics import paired_bootstrap_interval
 from zonkey.paper.experiments import EXPERIMENTS
-from zonkey.paper.report.blocks import Text
+from zonkey.paper.records import Key
+from zonkey.paper.report.blocks import TableBlock, Text
 from zonkey.paper.report.collection import read_collection
 from zonkey.paper.report.comparisons import (
     HELPS,
@@ -21,16 +22,17 @@ from zonkey.paper.report.figures import experiment_drawing
 from zonkey.paper.report.measures import points
 from zonkey.paper.report.sections import (
     additions,
+    build_report,
     chosen_parameters,
     experiment_blocks,
     preset_note,
 )
-from zonkey.paper.report.tables import experiment_table
+from zonkey.paper.report.tables import experiment_table, unlabeled_table
 
 BEYOND, ON_TOP = EXPERIMENTS["beyond"], EXPERIMENTS["on-top"]
-VERDICTS = {  # by the made-up skill: 0.7 without anything on top
-    "recommended + BPL": NO_HELP,
-    "recommended + BPL, unscaled": HELPS,
+VERDICTS = {  # by the made-up skill: 0.65 without synthesis
+    "BPL, recommended features": NO_HELP,
+    "BPL, unscaled, recommended features": HELPS,
 }
 
 
@@ -90,12 +92,12 @@ def test_the_recommended_model_is_compared_with_all_others(made, collection):
         assert row[2].page == written(*expected)
 
 
-def test_what_is_on_top_is_compared_with_the_recommended_model(made, collection):
+def test_synthesis_is_compared_with_the_same_features_without_it(made, collection):
     table = comparison_table(collection.study(ON_TOP.name, "cub"))
     models = ON_TOP.models[1:]
-    assert [row[1] for row in table.rows] == [f"{name} - recommended" for name in models]
+    assert [row[1] for row in table.rows] == [f"{name} - {ON_TOP.subject}" for name in models]
     for name, row in zip(models, table.rows, strict=True):
-        expected = interval(made, name, "recommended")
+        expected = interval(made, name, ON_TOP.subject)
         assert row[2].page == written(*expected)
         if name in VERDICTS:
             assert row[3] == VERDICTS[name]
@@ -121,22 +123,22 @@ def test_whether_something_helps_follows_from_the_interval(low, high, verdict):
 def test_the_section_says_in_one_sentence_what_helps(collection):
     blocks = experiment_blocks(collection.study(ON_TOP.name, "cub"))
     texts = [block.text for block in blocks if isinstance(block, Text)]
-    (sentence,) = (text for text in texts if text.startswith("Synthesis on top of"))
-    assert "recommended + BPL does not help;" in sentence
-    assert "recommended + BPL, unscaled helps;" in sentence
+    (sentence,) = (text for text in texts if text.startswith("Synthesis and competition on"))
+    assert " BPL, recommended features does not help;" in sentence
+    assert " BPL, unscaled, recommended features helps;" in sentence
     assert any(text.startswith("Helps: the interval") for text in texts)
     of_others = experiment_blocks(collection.study(BEYOND.name, "cub"))
-    assert not any("on top of" in getattr(block, "text", "") for block in of_others)
+    assert not any("competition on" in getattr(block, "text", "") for block in of_others)
 
 
 def test_what_cannot_be_told_is_said(tmp_path):
     made = MadeUp(tmp_path)
-    made.zero_shot("recommended", 0.5)
-    truth = made.results["zero-shot", "recommended", 0]["truth"]
-    other = np.roll(made.results["zero-shot", "recommended", 0]["predicted"].reshape(5, 40), 20, 1)
-    made.zero_shot("recommended + BPL", 0.5, predicted=other.reshape(-1), truth=truth)
+    made.zero_shot(ON_TOP.subject, 0.5)
+    results = made.results["zero-shot", ON_TOP.subject, 0]
+    other = np.roll(results["predicted"].reshape(5, 40), 20, 1)
+    made.zero_shot(PAIR[0], 0.5, predicted=other.reshape(-1), truth=results["truth"])
     sentence, _ = on_top_blocks(read_collection(tmp_path).study("on-top", "cub"))
-    assert sentence.text.endswith(": recommended + BPL is undecided.")
+    assert sentence.text.endswith(": BPL, recommended features is undecided.")
     assert on_top_blocks(read_collection(tmp_path).study("on-top", "sun")) == []
 
 
@@ -160,26 +162,27 @@ def test_parameters_that_another_model_chose_are_told_apart(collection):
     table = chosen_parameters(collection.study(ON_TOP.name, "cub"))
     found = {row[0]: row[3] for row in table.rows}
     folds = "3 class-wise folds of the training classes, 27 points"
-    assert found["recommended"] == folds
-    assert found["recommended + BPL"] == f"{folds}; the rest as for recommended"
+    assert found[ON_TOP.subject] == folds
+    assert found["BPL, recommended features"] == f"{folds}; the rest as for {ON_TOP.subject}"
 
 
-def test_a_worth_that_was_left_to_the_model_has_no_classes_it_was_chosen_on(tmp_path):
-    made = MadeUp(tmp_path)
-    chosen = {"fusion": "auto"}
-    made.write(
-        "selection-all", "recommended", settings={"n_trials": None}, chosen=chosen, points=[]
-    )
-    hits = {"hit@1": [[0.5], [0.6]], "hit@5": [[0.5], [0.6]]}
-    for name, parameters in (("recommended", chosen), ("NN", {})):
-        settings = {"parameters": parameters}
-        made.write("all-classes", name, settings=settings, shots=[1], n_novel=5, **hits)
-    table = chosen_parameters(read_collection(tmp_path).study("large-scale-fsl", "cub"))
-    assert table.rows[-1] == [
+@pytest.mark.parametrize(
+    ("name", "model", "where"),
+    [
+        ("beyond", "recommended", "held-out training"),
+        ("any-shot", "recommended", "validation"),
+        ("mini-imagenet", "recommended, 5-shot", "validation"),
+        ("unlabeled", "recommended", "held-out training"),
+        ("unlabeled", "recommended, 1-shot", "validation"),
+    ],
+)
+def test_a_model_that_chooses_itself_is_told_apart(collection, name, model, where):
+    table = chosen_parameters(collection.study(name, "cub"))
+    (row,) = (row for row in table.rows if row[0] == model)
+    assert row[1:] == [
         "recommended",
-        "recommended",
-        "fusion auto",
-        "no classes to choose on",
+        "alpha 0.3, mu 0.1, rho 0.5",
+        f"{where} classes, by the model itself",
     ]
 
 
@@ -205,12 +208,12 @@ def test_what_is_added_names_the_recommended_model(made, collection):
     assert text.startswith(f"accuracy {accuracy[0]:.1f}, that of BPL {accuracy[1]:.1f} ± ")
     assert "HM, calibrated 50.0, that of BPL 50.5 ± 0.7; " in text
     assert text.endswith(f"difference of accuracy {difference}")
-    on_top = found["Synthesis and competition on top of it"]
-    assert f"recommended + BPL does not help ({written(*interval(made, *PAIR))})" in on_top.page
+    on_top = found["Synthesis and competition on recommended features"]
+    assert f"{PAIR[0]} does not help ({written(*interval(made, *PAIR))})" in on_top.page
     assert f"({written(*interval(made, *PAIR), digits=1)})" in on_top.markdown
 
 
-PAIR = ("recommended + BPL", "recommended")
+PAIR = ("BPL, recommended features", ON_TOP.subject)
 
 
 def test_bars_beside_names_are_as_long_as_the_means(made, collection):
@@ -229,7 +232,7 @@ def test_intervals_of_what_is_on_top_are_drawn_with_a_line_at_none(made, collect
     assert [label.get_text() for label in axis.get_yticklabels()] == list(models)
     lines = [line.get_xydata() for line in axis.get_lines()]
     for row, name in enumerate(models):
-        middle, low, high = interval(made, name, "recommended")
+        middle, low, high = interval(made, name, ON_TOP.subject)
         ends, dot = lines[2 * row], lines[2 * row + 1]
         assert ends == pytest.approx(np.array([[100 * low, row], [100 * high, row]]))
         assert dot == pytest.approx(np.array([[100 * middle, row]]))
@@ -238,17 +241,69 @@ def test_intervals_of_what_is_on_top_are_drawn_with_a_line_at_none(made, collect
 
 def test_there_is_no_figure_of_differences_where_nothing_pairs(tmp_path):
     made = MadeUp(tmp_path)
-    made.zero_shot("recommended", 0.5)
-    made.zero_shot("recommended + BPL", 0.5, truth=np.zeros(200, np.int16))
+    made.zero_shot(PAIR[1], 0.5)
+    made.zero_shot(PAIR[0], 0.5, truth=np.zeros(200, np.int16))
     assert experiment_drawing(read_collection(tmp_path).study(ON_TOP.name, "cub")) is None
 
 
-def test_a_choice_for_no_shot_is_the_one_of_the_models_own_kind(tmp_path):
+def test_a_choice_for_no_shot_is_that_of_the_zero_shot_model_or_the_same(tmp_path):
     made = MadeUp(tmp_path)
-    made.selection("selection", "BPL", {**CHOSEN, "mu": 0.5})
-    made.selection("selection", "recommended")
-    run = made.all_classes("recommended", 0.5, zero_parameters=CHOSEN)
+    made.selection("selection", "BPL", CHOSEN)
     papers = made.all_classes("BPL (SFSP1)", 0.5, zero_parameters=CHOSEN)
+    changed = made.all_classes("BPL (SFSP2)", 0.5, zero_parameters={**CHOSEN, "mu": 0.5})
+    made.all_classes("recommended", 0.5)
     collection = read_collection(tmp_path)
-    assert collection.zero_selection_of(run)["model"] == "recommended"
-    assert collection.zero_selection_of(papers) is None
+    assert collection.zero_selection_of(papers)["model"] == "BPL"
+    assert collection.zero_selection_of(changed) is None
+    table = chosen_parameters(collection.study("any-shot", "cub"))
+    assert [row[0] for row in table.rows if "K = 0" in row[0]] == [
+        "BPL (SFSP1), K = 0, as for zero-shot learning",
+        "BPL (SFSP2), K = 0, as for zero-shot learning",
+    ]
+
+
+# Unlabeled samples
+
+
+def test_figures_with_unlabeled_samples_have_a_table_of_their_own(made, collection):
+    blocks = experiment_blocks(collection.study("unlabeled", "cub"))
+    (table, *_) = (block for block in blocks if isinstance(block, TableBlock))
+    assert table.caption.startswith("Transductive: ")
+    assert table.caption.endswith("Not comparable with other tables")
+    tasks = [f"5-way {k}-shot, {kind}" for k in (1, 5) for kind in ("balanced", "Dirichlet(2)")]
+    assert [row[0] for row in table.rows] == ["accuracy, unseen classes", "HM, all classes", *tasks]
+    assert table.rows[0][1:3] == ["50.0", "60.0"]
+    assert table.rows[1][1:3] == ["40.0", "45.0"]
+    for row, name in zip(table.rows[2:4], ("balanced", "unbalanced"), strict=True):
+        for cell, ending in zip(row[1:3], ("", "_unlabeled"), strict=True):
+            values = made.results["unlabeled-trials-1", "recommended", 0][f"{name}{ending}"]
+            assert cell.startswith(f"{100 * values.mean():.1f} ± ")
+
+
+def test_no_other_table_has_figures_with_unlabeled_samples(collection):
+    report = build_report(collection)
+    for section in report.sections:
+        text = str(section.parts)
+        assert ("unlabeled" in text) == (section.title == "Unlabeled samples")
+
+
+def test_trials_that_could_not_be_drawn_are_left_out(tmp_path):
+    MadeUp(tmp_path).unlabeled(unbalanced=False)
+    study = read_collection(tmp_path).study("unlabeled", "cub")
+    assert not any("Dirichlet" in row[0] for row in unlabeled_table(study).rows)
+    assert len(unlabeled_table(study).rows) == 4
+    axis = experiment_drawing(study).draw().axes[0]
+    assert len(axis.get_xticklabels()) == 4
+
+
+@pytest.mark.parametrize("same_split", [True, False])
+def test_two_splits_of_the_same_data_may_be_in_one_table(tmp_path, same_split):
+    made = MadeUp(tmp_path)
+    made.unlabeled()
+    for n_shot in (1, 5) if same_split else (1,):
+        key = Key(f"unlabeled-trials-{n_shot}", "cub", "recommended")
+        path = tmp_path / key.path
+        path.write_text(path.read_text().replace(HASH, HASH[::-1]))
+    blocks = experiment_blocks(read_collection(tmp_path).study("unlabeled", "cub"))
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    assert any(text.startswith("These runs differ") for text in texts) == (not same_split)

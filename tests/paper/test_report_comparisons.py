@@ -358,7 +358,7 @@ def test_what_is_added_comes_from_the_records(made, collection):
     assert found["Accuracy step by step"] == (
         "accuracy 50.0 at t = 0, 55.0 at t = 5, 56.0 at t = 6"
     )
-    assert found["Honest selection"].startswith("35 choices of parameters")  # 20 and 3 x 5
+    assert found["Honest selection"].startswith("31 choices of parameters")  # 20, 3 x 3, 2
 
 
 def test_the_summary_counts_what_it_lists(collection):

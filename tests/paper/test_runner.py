@@ -76,7 +76,8 @@ def test_every_experiment_runs(everything):
     protocols = {step.key.protocol for step in steps}
     assert protocols == {
         "selection", "selection-1", "selection-5", "selection-all", "zero-shot", "map",
-        "convergence", "trials-1", "trials-5", "all-classes", "runtime",
+        "convergence", "trials-1", "trials-5", "all-classes", "runtime", "unlabeled",
+        "unlabeled-trials-1", "unlabeled-trials-5",
     }  # fmt: skip
     for record in Records(folder):
         assert record["command"] == "zonkey bench all"

@@ -21,7 +21,7 @@ from ..core.storage import write_whole
 from ..datasets import DataError
 from ..paper.bench.runner import Progress, run_experiments
 from ..paper.bench.sources import available
-from ..paper.demo import HEADINGS, SHOTS, model_rows, run_demo, write_demo
+from ..paper.demo import HEADINGS, SHOTS, model_rows, run_demo, unlabeled_line, write_demo
 from ..paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
 from ..paper.records import Record, Records
 from ..paper.report.blocks import markdown_text, write_report
@@ -212,15 +212,16 @@ def _print_demo(record: dict[str, Any], console: Console) -> None:
         f"{data['n_unseen']} others are known by name and keywords only.\n"
     )
     table = Table(title="Accuracy (%, mean over classes)")
-    for i, heading in enumerate(("model", "chosen on validation classes", *HEADINGS.values())):
+    for i, heading in enumerate(("model", "chosen", *HEADINGS.values())):
         table.add_column(heading, justify="right" if i > 1 else "left")
     for row in model_rows(record):
         table.add_row(*row)
     console.print(table)
     console.print(
         "unseen, hit@5: among unseen classes only. acc_s, acc_u, HM: among all classes. "
-        f"Chance: {100 / data['n_unseen']:.1f}.\n"
+        f"Chance: {100 / data['n_unseen']:.1f}."
     )
+    console.print(f"{unlabeled_line(record)}\n")
     shots = record["any_shot"]
     table = Table(title=f"Any-shot: hit@1 (%) among {shots['n_novel']} novel classes")
     table.add_column("model")

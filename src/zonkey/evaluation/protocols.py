@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..core.frame import BaseClasses
+from ..core.labels import listed
 from ..core.moments import Moments
 from ..linalg.arrays import is_device_array, to_numpy
 from ..metrics import (
@@ -23,8 +24,8 @@ from ..metrics import (
     per_class_accuracy,
     seen_unseen_curve,
 )
-from ..validation import check_count
-from .trials import PathLike, Run, Trial, draw_trial, run_trials
+from ..validation import check_count, check_interval
+from .trials import PathLike, Run, Trial, draw_trial, is_fitted, run_trials
 
 _ON_DEVICE = 256  # trials learned together on a device
 Models = Mapping[str, Any]
@@ -102,6 +103,8 @@ def n_way_k_shot(
     n_query: int = 15,
     n_trials: int = 600,
     queries: Any = None,
+    adapt: bool = False,
+    concentration: float | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     batch_size: int | None = None,
@@ -114,7 +117,8 @@ def n_way_k_shot(
     ----------
     models : mapping of str to estimator
         Few-shot classifiers with ``fit(X_support, y_support)`` and ``predict``. Every parameter
-        named `random_state` is set to the seed of the trial.
+        named `random_state` is set to the seed of the trial. An `AnyShotClassifier` that is fitted
+        on base classes is not fitted again: ``with_shots(X_support, y_support)`` predicts.
     X : array-like of shape (n_samples, n_features)
         Samples of (at least) the novel classes.
     y : array-like of shape (n_samples,)
@@ -132,6 +136,13 @@ def n_way_k_shot(
     queries : array-like of int, default=None
         Positions of samples that are only used as queries; all others are only used as shots.
         None: any sample may be either.
+    adapt : bool, default=False
+        Whether models also learn from the queries, without labels (``model.adapt(X_query)``). Such
+        figures are transductive and not comparable with others.
+    concentration : float, default=None
+        Positive parameter of a symmetric Dirichlet distribution, from which the shares of the
+        classes among the ``n_way * n_query`` queries are drawn. The smaller, the less balanced.
+        Every class needs as many samples. None: `n_query` of each class.
     random_state : int, default=0
         Seed of the run.
     n_jobs : int, default=None
@@ -148,11 +159,18 @@ def n_way_k_shot(
     Returns
     -------
     dict of str to ndarray of shape (n_trials,)
-        Per-class accuracy of each model in each trial.
+        Per-class accuracy of each model in each trial; with `concentration` the share of correct
+        queries, as published for unbalanced tasks.
     """
     run = Run(models, X, y, classes, random_state)
-    sizes = {"n_way": n_way, "n_shot": n_shot, "n_query": n_query}
+    sizes: dict[str, Any] = {"n_way": n_way, "n_shot": n_shot, "n_query": n_query}
     sizes = {name: check_count(name, size, 1) for name, size in sizes.items()}
+    accuracy = per_class_accuracy
+    if concentration is not None:
+        check_interval("concentration", concentration, 0, open_below=True)
+        sizes["concentration"] = float(concentration)
+        accuracy = share_of_correct
+    require_adapt(run.models, adapt)
     n_trials = check_count("n_trials", n_trials, 1)
     if batch_size is None:
         batch_size = _ON_DEVICE if is_device_array(run.X) else 1
@@ -169,11 +187,15 @@ def n_way_k_shot(
         results = []
         for i, trial in enumerate(trials):
             X_query, y_query = run.samples(trial.query), run.y[trial.query]
-            predicted = {name: copies[i].predict(X_query) for name, copies in fits.items()}
-            results.append({n: per_class_accuracy(y_query, y) for n, y in predicted.items()})
+            found = {}
+            for name, copies in fits.items():
+                model = copies[i].adapt(X_query) if adapt else copies[i]
+                found[name] = accuracy(y_query, model.predict(X_query))
+            results.append(found)
         return results
 
-    saved = run.checkpoint(checkpoint, queries, protocol="n_way_k_shot", **sizes)
+    settings = {"protocol": "n_way_k_shot", **sizes, **({"adapt": True} if adapt else {})}
+    saved = run.checkpoint(checkpoint, queries, **settings)
     results = run_trials(
         run_batch, n_trials, saved, n_jobs=n_jobs, progress=progress, batch_size=batch_size
     )
@@ -190,6 +212,7 @@ def large_scale(
     n_repeats: int = 5,
     top: Sequence[int] = (1, 5),
     queries: Any = None,
+    adapt: bool = False,
     random_state: int = 0,
     n_jobs: int | None = None,
     checkpoint: PathLike | None = None,
@@ -205,7 +228,9 @@ def large_scale(
     ----------
     models : mapping of str to estimator
         Few-shot classifiers with ``fit(X_support, y_support)`` and ``predict_top``. Every
-        parameter named `random_state` is set to the seed of the trial.
+        parameter named `random_state` is set to the seed of the trial. An `AnyShotClassifier` that
+        is fitted on base classes is not fitted again: ``with_shots(X_support, y_support)``
+        predicts, or ``with_candidates(classes)`` with 0 shots.
     X : array-like of shape (n_samples, n_features)
         Samples of (at least) the novel classes.
     y : array-like of shape (n_samples,)
@@ -221,6 +246,9 @@ def large_scale(
     queries : array-like of int, default=None
         Positions of samples that are only used as queries; all others are only used as shots.
         None: any sample may be either.
+    adapt : bool, default=False
+        Whether models also learn from the queries, without labels (``model.adapt(X_query)``). Such
+        figures are transductive and not comparable with others.
     random_state : int, default=0
         Seed of the run.
     n_jobs : int, default=None
@@ -236,6 +264,7 @@ def large_scale(
         Hit@k of each model.
     """
     run = Run(models, X, y, classes, random_state)
+    require_adapt(run.models, adapt)
     models = with_shared_bases(run.models)
     shots = [check_count("shots", K, 0) for K in shots]
     top = [check_count("top", k, 1) for k in top]
@@ -248,12 +277,15 @@ def large_scale(
         seed = int(rng.integers(2**31 - 1))
         results = {}
         for name, model in models.items():
-            model = fitted(model, run, trial, seed)
-            best = to_numpy(model.predict_top(run.samples(trial.query), max(top)))
+            model, X_query = fitted(model, run, trial, seed), run.samples(trial.query)
+            model = model.adapt(X_query) if adapt else model
+            best = to_numpy(model.predict_top(X_query, max(top)))
             results[name] = [hit_at_k(run.y[trial.query], best, k) for k in top]
         return results
 
-    saved = run.checkpoint(checkpoint, queries, protocol="large_scale", shots=shots, top=top)
+    settings = {"protocol": "large_scale", "shots": shots, "top": top}
+    settings |= {"adapt": True} if adapt else {}
+    saved = run.checkpoint(checkpoint, queries, **settings)
     results = run_trials(
         lambda numbers: [run_one(*trials[i]) for i in numbers],
         len(trials),
@@ -269,6 +301,9 @@ def with_shared_bases(models: Models) -> dict[str, Any]:
     """Return copies of the models whose base classes are diagonalized once for all trials."""
     copies = {}
     for name, model in models.items():
+        if is_fitted(model):
+            copies[name] = model
+            continue
         copy: Any = clone(model)
         bases = {
             key: BaseClasses(value)
@@ -293,11 +328,30 @@ def all_fitted(model: Any, run: Run, trials: list[Trial], seeds: list[int]) -> l
 
 def fitted(model: Any, run: Run, trial: Trial, seed: int) -> Any:
     """Return a copy of the model fitted on the support set of a trial, or zero-shot if empty."""
+    support = (run.samples(trial.support), run.y[trial.support])
+    if is_fitted(model):
+        of_classes = run.classes.tolist()
+        return model.with_shots(*support) if len(support[1]) else model.with_candidates(of_classes)
     if not len(trial.support):
         return model.zero_shot(run.classes, random_state=seed)
     model = clone(model)
     model.set_params(**dict.fromkeys(seeds_of(model), seed))
-    return model.fit(run.samples(trial.support), run.y[trial.support])
+    return model.fit(*support)
+
+
+def require_adapt(models: Models, adapt: bool) -> None:
+    """Raise an error if unlabeled samples are asked for and a model cannot learn from them."""
+    unable = np.array([name for name, model in models.items() if not hasattr(model, "adapt")])
+    if adapt and unable.size:
+        raise TypeError(
+            f"adapt=True needs models with `adapt`, such as AnyShotClassifier; {listed(unable)} "
+            "has none. Leave it out, or use adapt=False."
+        )
+
+
+def share_of_correct(y_true: np.ndarray, y_pred: Any) -> float:
+    """Return the accuracy in which every query has the same weight."""
+    return float(np.mean(y_true == to_numpy(y_pred)))
 
 
 def seeds_of(model: Any) -> list[str]:

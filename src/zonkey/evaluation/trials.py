@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -21,6 +21,7 @@ from ..core.frame import BaseClasses
 from ..core.labels import as_labels, listed
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
+from ..estimators import AnyShotClassifier
 from ..linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
 from ..validation import check_count
 
@@ -43,6 +44,7 @@ def draw_trial(
     n_query: int | None,
     rng: np.random.Generator,
     queries: Any = None,
+    concentration: float | None = None,
 ) -> Trial:
     """Draw classes, then disjoint support and query samples of each class.
 
@@ -63,6 +65,10 @@ def draw_trial(
     queries : array-like of int, default=None
         Positions of samples that are only used as queries; all others are only used as shots.
         None: any sample may be either.
+    concentration : float, default=None
+        Numbers of queries of the classes are drawn from a symmetric Dirichlet-multinomial
+        distribution with this parameter, ``n_way * n_query`` in all. The smaller, the less
+        balanced. None: `n_query` of each class.
 
     Returns
     -------
@@ -93,21 +99,30 @@ def draw_trial(
         raise ValueError(
             f"Novel classes need samples; {listed(unknown)} has none in y. Correct `classes`."
         )
-    for label, members in zip(classes, of_classes, strict=True):
+    numbers: list[int | None] = [n_query] * len(classes)
+    n_needed = n_query or 1
+    if concentration is not None:
+        if n_query is None:
+            raise ValueError("`concentration` needs `n_query`; got None. Pass the mean number.")
+        n_needed = len(classes) * n_query  # a class may get them all
+        shares = rng.dirichlet(np.full(len(classes), concentration))
+        numbers = rng.multinomial(n_needed, shares).tolist()
+    for label, members, number in zip(classes, of_classes, numbers, strict=True):
         members = rng.permutation(members)
         shots, rest = members[:n_shot], members[n_shot:]
         if queries is not None:
             is_query = np.isin(members, queries)
             shots, rest = members[~is_query][:n_shot], members[is_query]
-        if len(shots) < n_shot or len(rest) < (n_query or 1):
+        if len(shots) < n_shot or len(rest) < n_needed:
+            asked = "at least 1" if n_query is None else n_needed
             raise ValueError(
                 f"Class {str(label)!r} has {len(members)} samples; {n_shot} shots and "
-                f"{n_query or 'at least 1'} queries need {n_shot + (n_query or 1)}"
+                f"{asked} queries need {n_shot + n_needed}"
                 f"{'' if queries is None else ' (`queries` fixes which are queries)'}. Lower "
                 "`n_shot` or `n_query`."
             )
         support.append(shots)
-        query.append(rest if n_query is None else rest[:n_query])
+        query.append(rest[:number])
     return Trial(np.concatenate(support), np.concatenate(query))
 
 
@@ -233,6 +248,11 @@ def _complete_records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def is_fitted(model: Any) -> TypeGuard[AnyShotClassifier]:
+    """Whether a model has learned from base classes and takes shots without a refit."""
+    return isinstance(model, AnyShotClassifier) and hasattr(model, "classes_")
+
+
 def content_hash(*values: Any) -> str:
     """Return 16 hexadecimal digits that identify data, parameters or models by content."""
     digest = hashlib.sha256()
@@ -255,6 +275,9 @@ def _feed(digest: Any, value: Any) -> None:
     elif isinstance(value, BaseEstimator):
         digest.update(type(value).__qualname__.encode())
         _feed(digest, value.get_params(deep=False))
+        if is_fitted(value):
+            learned = (value.classes_, value.centers_, value.worth_, value.seen_penalty_)
+            _feed_all(digest, learned)
     elif isinstance(value, BaseClasses):
         _feed(digest, value.moments)
     elif isinstance(value, Moments):

@@ -1,4 +1,4 @@
-"""The experiments of section 5 of the paper, and five more, as data: which runs they need."""
+"""The experiments of section 5 of the paper, and six more, as data: which runs they need."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from .records import Key
 
 RECOMMENDED = "recommended"
 ABLATION = ("FPL", "RPL", "BPL0", "BPL1", "BPL")
+WITHOUT_SYNTHESIS = "BPL0, recommended features"
 ON_TOP = (
-    "recommended + BPL1, unscaled", "recommended + BPL, unscaled", "recommended + BPL",
-    "recommended + assigned, unscaled",
+    "BPL1, unscaled, recommended features", "BPL, unscaled, recommended features",
+    "BPL, recommended features", "assigned, unscaled, recommended features",
 )  # fmt: skip
 SHOT_MODELS = (
     "BPL (SFSP1)", "BPL (SFSP2)", "BPL (novel)", "NN", "nearest mean", "shots alone",
@@ -20,7 +21,7 @@ SHOT_MODELS = (
 )  # fmt: skip
 BEYOND = (
     "BPL", "BPL0", "RPL", "SAE (F to S)", "SAE (S to F)", "ESZSL", "exemplars",
-    "BPL0, recommended features", "RPL, recommended features", "ESZSL, recommended features",
+    WITHOUT_SYNTHESIS, "RPL, recommended features", "ESZSL, recommended features",
     "exemplars, recommended features", RECOMMENDED,
 )  # fmt: skip
 
@@ -29,11 +30,13 @@ RANDOM = {
     "BPL1", "BPL", "BPL, unscaled", "without ambiguity handling", "minimum entropy", *ON_TOP,
 }  # fmt: skip
 # Zero-shot models whose selection starts from the parameters chosen for another model.
-STARTS_FROM = dict.fromkeys(ON_TOP, RECOMMENDED)
+STARTS_FROM = dict.fromkeys(ON_TOP, WITHOUT_SYNTHESIS)
+# Few-shot models that choose their parameters themselves, for one shot and for every task.
+CHOOSE_THEMSELVES = ("prototype alone", RECOMMENDED)
 # Zero-shot models whose chosen parameters a few-shot model uses at K = 0.
-AT_ZERO_SHOTS = {"BPL (SFSP1)": "BPL", "BPL (SFSP2)": "BPL", RECOMMENDED: RECOMMENDED}
+AT_ZERO_SHOTS = {"BPL (SFSP1)": "BPL", "BPL (SFSP2)": "BPL"}
 
-_ZERO_SHOT_PROTOCOLS = ("zero-shot", "map", "convergence", "selection")
+_ZERO_SHOT_PROTOCOLS = ("zero-shot", "map", "convergence", "selection", "unlabeled")
 _TRIAL_SHOTS = (1, 5)
 
 
@@ -60,6 +63,9 @@ class Experiment:
         """Protocols of the runs; trials have one per number of shots."""
         if self.protocol == "trials":
             return tuple(f"trials-{n_shot}" for n_shot in _TRIAL_SHOTS)
+        if self.protocol == "unlabeled":
+            trials = (f"unlabeled-trials-{n_shot}" for n_shot in _TRIAL_SHOTS)
+            return (self.protocol, *trials)
         return (self.protocol,)
 
 
@@ -105,9 +111,11 @@ _LIST = (
         BEYOND, ("zsl", "hm", "hm_calibrated", "ausuc"), subject=RECOMMENDED,
     ),
     Experiment(
-        "on-top", "Do synthesis and competition help on top?", "", "", "zero-shot",
-        (RECOMMENDED, *ON_TOP), ("zsl", "hm", "ausuc"), subject=RECOMMENDED,
+        "on-top", "Do synthesis and competition help on recommended features?", "", "",
+        "zero-shot", (WITHOUT_SYNTHESIS, *ON_TOP), ("zsl", "hm", "ausuc"),
+        subject=WITHOUT_SYNTHESIS,
     ),
+    Experiment("unlabeled", "Unlabeled samples", "", "", "unlabeled", (RECOMMENDED,), ()),
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _LIST}
 
@@ -126,7 +134,7 @@ class Scale:
 
     def options(self, protocol: str) -> dict[str, Any]:
         """Return what a protocol takes besides model, data, parameters and seed."""
-        if protocol.startswith("trials"):
+        if shots_of(protocol) is not None:
             return {"n_trials": self.n_trials}
         if protocol == "all-classes":
             return {"most_shots": self.most_shots, "n_repeats": self.n_repeats}
@@ -146,6 +154,12 @@ def is_zero_shot(protocol: str) -> bool:
     return protocol in _ZERO_SHOT_PROTOCOLS
 
 
+def shots_of(protocol: str) -> int | None:
+    """Return the number of shots of trials; None for other protocols."""
+    name, _, shots = protocol.rpartition("trials-")
+    return int(shots) if name in ("", "unlabeled-") and shots.isdigit() else None
+
+
 def is_selection(key: Key) -> bool:
     """Whether a run chooses parameters for others."""
     return key.protocol.startswith("selection")
@@ -157,7 +171,7 @@ def selection_of(key: Key) -> Key:
         return key
     if is_zero_shot(key.protocol):
         return Key("selection", key.data, key.model)
-    task = key.protocol.split("-")[1] if key.protocol.startswith("trials-") else "all"
+    task = 1 if key.model in CHOOSE_THEMSELVES else shots_of(key.protocol) or "all"
     return Key(f"selection-{task}", key.data, key.model)
 
 

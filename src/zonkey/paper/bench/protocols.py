@@ -11,11 +11,13 @@ from sklearn.manifold import TSNE
 from ...datasets import Dataset
 from ...estimators.calibration import calibrate
 from ...evaluation import draw_trial, seen_unseen_scores, zero_shot_scores
+from ...metrics import SeenUnseenCurve, generalized_scores
 from ...preprocessing import FeatureNormalizer
 from ..records import pack
-from .models import CLASSIFY, FEW_SHOT, ZERO_SHOT
-from .selection import prepared_shots, quiet
+from .models import CLASSIFY, FEW_SHOT, ZERO_SHOT, AnyShotModel
+from .selection import NovelData, novel_data, prepared_shots, quiet
 
+CONCENTRATION = 2.0  # of the Dirichlet distribution behind unbalanced trials
 _CURVE_POINTS = 60
 _MAP_CLASSES, _MAP_SAMPLES = 12, 60
 # Steps after which accuracy is measured; the paper stops at five.
@@ -28,7 +30,8 @@ def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
 
     Models that calibrate also report the harmonic mean at the chosen penalty of seen classes.
     """
-    fitted, parts = _fitted(data, model, parameters, seed)
+    fixed = {"seen_penalty": 0.0} if isinstance(ZERO_SHOT[model], AnyShotModel) else {}
+    fitted, parts = _fitted(data, model, {**parameters, **fixed}, seed)
     unseen = parts["test_unseen"]
     labels = fitted.classes_
     results: dict[str, Any] = {
@@ -46,9 +49,26 @@ def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
         shown = {"seen": curve.seen[rows].tolist(), "unseen": curve.unseen[rows].tolist()}
         results |= {**scores, "curve": shown}
         if ZERO_SHOT[model].calibrates:
-            penalty = _chosen_penalty(data, model, parameters, seed)
-            results["seen_penalty"] = penalty
-            results["hm_calibrated"] = curve.at(penalty).harmonic_mean
+            tests = (*seen, unseen, data.y_test_unseen)
+            results |= _calibrated(data, model, parameters, seed, curve, tests)
+    return results
+
+
+def unlabeled(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return accuracies before and after learning from the unlabeled test samples.
+
+    Among all classes, samples of seen and unseen classes are in one pile. Figures after it are
+    transductive.
+    """
+    fitted, parts = _fitted(data, model, parameters, seed)
+    X, y = parts["test_unseen"], data.y_test_unseen
+    results = {"zsl": fitted.score(X, y), "zsl_unlabeled": fitted.adapt(X).score(X, y)}
+    if len(data.split.test_seen):
+        X, y = np.concatenate([parts["test_seen"], X]), np.concatenate([data.y_test_seen, y])
+        among_all = fitted.with_candidates("all")
+        for name, which in (("hm", among_all), ("hm_unlabeled", among_all.adapt(X))):
+            scores = generalized_scores(y, which.predict(X), fitted.seen_classes_)
+            results[name] = scores.harmonic_mean
     return results
 
 
@@ -100,11 +120,30 @@ def few_shot(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, n_shot: int, n_trials: int
 ) -> dict[str, Any]:
     """Return the accuracy of every trial."""
-    spec = FEW_SHOT[model]
-    shots = prepared_shots(data, spec.preset)
-    estimator = spec.build(shots.prototypes, shots.base, **parameters)
-    found, sizes = shots.in_trials({model: estimator}, n_shot, n_trials, seed)
+    shots, estimator = _novel(data, model, parameters)
+    sizes = shots.sizes(n_shot)
+    found = shots.in_trials({model: estimator}, sizes, n_trials, random_state=seed)
     return {"accuracies": pack(found[model]), **sizes, "n_trials": n_trials}
+
+
+def unlabeled_trials(
+    data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, n_shot: int, n_trials: int
+) -> dict[str, Any]:
+    """Return the accuracies of trials before and after learning from the unlabeled queries.
+
+    Trials are balanced, and unbalanced if there are samples for it.
+    """
+    shots, estimator = _novel(data, model, parameters)
+    results: dict[str, Any] = {**shots.sizes(n_shot), "n_trials": n_trials}
+    for name, concentration in (("balanced", None), ("unbalanced", CONCENTRATION)):
+        sizes = shots.sizes(n_shot, balanced=concentration is None)
+        if not sizes["n_query"]:
+            continue
+        for ending, adapt in (("", False), ("_unlabeled", True)):
+            options = {"adapt": adapt, "concentration": concentration, "random_state": seed}
+            found = shots.in_trials({model: estimator}, sizes, n_trials, **options)
+            results[f"{name}{ending}"] = pack(found[model])
+    return results
 
 
 def all_classes(
@@ -121,16 +160,17 @@ def all_classes(
 
     Zero shots, for models that can do without any, use parameters chosen for zero-shot learning.
     """
-    spec = FEW_SHOT[model]
-    shots = prepared_shots(data, spec.preset)
+    shots, estimator = _novel(data, model, parameters)
     numbers = list(range(1, min(most_shots, shots.most_shots) + 1))
-    chosen = [(parameters, numbers)]
-    if spec.from_zero:
-        chosen.insert(0, (zero_parameters or parameters, [0]))
+    chosen = [(estimator, numbers)]
+    if FEW_SHOT[model].from_zero:
+        at_zero = estimator
+        if zero_parameters:
+            _, at_zero = _novel(data, model, zero_parameters)
+        chosen.insert(0, (at_zero, [0]))
     top = (1, min(5, len(shots.classes)))
     parts = []
-    for point, part in chosen:
-        estimator = spec.build(shots.prototypes, shots.base, **point)
+    for estimator, part in chosen:
         options = {"shots": part, "top": top, "n_repeats": n_repeats, "random_state": seed}
         parts.append(shots.at_once({model: estimator}, **options)[model])
     hits = np.concatenate(parts, axis=1)
@@ -146,9 +186,7 @@ def runtime(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, most_shots: int
 ) -> dict[str, Any]:
     """Return the seconds of a fit to all novel classes, by number of shots."""
-    spec = FEW_SHOT[model]
-    shots = prepared_shots(data, spec.preset)
-    estimator: Any = spec.build(shots.prototypes, shots.base, **parameters)
+    shots, estimator = _novel(data, model, parameters)
     estimator.set_params(random_state=seed)
     numbers = list(range(1, min(most_shots, shots.most_shots) + 1))
     seconds = []
@@ -170,7 +208,8 @@ def _fitted(
     pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
     with quiet():
         pipeline.fit(data.X_train, data.y_train)
-    classifier = pipeline[-1]
+    last: Any = pipeline[-1]
+    classifier = last.with_candidates("unseen")
     if getattr(classifier, "is_transductive_", False):
         raise ValueError(
             f"Models here must learn from training samples alone; {model!r} has seen unlabeled "
@@ -184,12 +223,41 @@ def _fitted(
     return classifier, parts
 
 
+def _novel(data: Dataset, model: str, parameters: dict[str, Any]) -> tuple[NovelData, Any]:
+    """Return novel samples and the estimator; one for any number of shots is already fitted."""
+    spec = FEW_SHOT[model]
+    if isinstance(spec, AnyShotModel):
+        estimator = spec.build(data.prototypes, seed=0, **parameters)[-1]
+        with quiet():
+            return novel_data(data), estimator.fit(data.X_train, data.y_train)
+    shots = prepared_shots(data, spec.preset)
+    assert shots.base is not None
+    return shots, spec.build(shots.prototypes, shots.base, **parameters)
+
+
+def _calibrated(
+    data: Dataset,
+    model: str,
+    parameters: dict[str, Any],
+    seed: int,
+    curve: SeenUnseenCurve,
+    tests: tuple[Any, ...],
+) -> dict[str, float]:
+    """Return the penalty of seen classes, and the harmonic mean with it."""
+    if isinstance(ZERO_SHOT[model], AnyShotModel):
+        fitted, _ = _fitted(data, model, parameters, seed)
+        scores, _ = seen_unseen_scores(fitted, *tests)
+        return {"seen_penalty": fitted.seen_penalty_, "hm_calibrated": scores["hm"]}
+    penalty = _chosen_penalty(data, model, parameters, seed)
+    return {"seen_penalty": penalty, "hm_calibrated": curve.at(penalty).harmonic_mean}
+
+
 def _chosen_penalty(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> float:
     """Return the penalty of seen classes chosen on held-out training classes."""
     pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
     pipeline.set_params(**{f"{CLASSIFY}__seen_penalty": "auto"})
     with quiet():
-        return calibrate(pipeline, data.X_train, data.y_train)["seen_penalty"]
+        return calibrate(pipeline, data.X_train, data.y_train)
 
 
 def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

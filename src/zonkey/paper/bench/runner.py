@@ -19,6 +19,7 @@ from ..experiments import (
     is_selection,
     is_zero_shot,
     selection_of,
+    shots_of,
     stages_of_runs,
     start_of,
     zero_selection_of,
@@ -34,6 +35,8 @@ PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
     "map": protocols.projection_map,
     "convergence": protocols.convergence,
     "trials": protocols.few_shot,
+    "unlabeled": protocols.unlabeled,
+    "unlabeled-trials": protocols.unlabeled_trials,
     "all-classes": protocols.all_classes,
     "runtime": protocols.runtime,
 }
@@ -176,9 +179,9 @@ def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
 
 def _measure(job: Job, data: Dataset) -> dict[str, Any]:
     options = _picked(job.settings, *_OPTIONS)
-    protocol, _, n_shot = job.key.protocol.partition("trials-")
-    if n_shot:
-        protocol, options["n_shot"] = "trials", int(n_shot)
+    protocol, shots = job.key.protocol, shots_of(job.key.protocol)
+    if shots is not None:
+        protocol, options["n_shot"] = protocol.removesuffix(f"-{shots}"), shots
     measure, parameters = PROTOCOLS[protocol], job.settings["parameters"]
     return measure(data, job.key.model, parameters, job.key.seed, **options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from ...evaluation import large_scale, n_way_k_shot
 from ...model_selection import ClassKFold, ZeroShotSearchCV
 from .models import (
     CLASSIFY,
+    AnyShotModel,
     FewShotModel,
     Grid,
     Preset,
@@ -29,6 +30,7 @@ from .models import (
     as_dicts,
     feature_steps,
     prefixed,
+    prepared_prototypes,
 )
 from .sources import NoValidationClasses
 
@@ -57,7 +59,7 @@ class NovelData:
     classes: np.ndarray
     queries: np.ndarray | None
     prototypes: Prototypes
-    base: BaseClasses
+    base: BaseClasses | None = None  # of preprocessed samples
 
     @cached_property
     def most_shots(self) -> int:
@@ -66,22 +68,26 @@ class NovelData:
         least = int(np.unique(spare, return_counts=True)[1].min())
         return least - 1 if self.queries is None else least
 
-    def in_trials(
-        self, models: dict[str, Any], n_shot: int, n_trials: int, seed: int = 0
-    ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-        """Return accuracies in trials by model, and ways, shots and queries of a trial.
+    def sizes(self, n_shot: int, *, balanced: bool = True) -> dict[str, int]:
+        """Return ways, shots and queries of a trial, as far as there are samples.
 
-        The number of samples limits these sizes.
+        In a trial that is not balanced a class may get the queries of all. 0 queries: there are
+        too few samples for such trials.
         """
-        n_shot = min(n_shot, self.most_shots)
+        n_way, n_shot = min(_N_WAY, len(self.classes)), min(n_shot, self.most_shots)
         asked = self.y if self.queries is None else self.y[self.queries]
         least = int(np.unique(asked, return_counts=True)[1].min())
-        n_query = min(_N_QUERY, least - n_shot if self.queries is None else least)
-        sizes = {"n_way": min(_N_WAY, len(self.classes)), "n_shot": n_shot, "n_query": n_query}
-        options = {"queries": self.queries, "n_trials": n_trials, "random_state": seed}
+        least -= n_shot if self.queries is None else 0
+        n_query = min(_N_QUERY, least if balanced else least // n_way)
+        return {"n_way": n_way, "n_shot": n_shot, "n_query": n_query}
+
+    def in_trials(
+        self, models: dict[str, Any], sizes: dict[str, int], n_trials: int, **options: Any
+    ) -> dict[str, np.ndarray]:
+        """Return accuracies in trials of these sizes by model."""
+        options = {**sizes, "queries": self.queries, "n_trials": n_trials, **options}
         with quiet():
-            found = n_way_k_shot(models, self.X, self.y, self.classes, **sizes, **options)
-        return found, sizes
+            return n_way_k_shot(models, self.X, self.y, self.classes, **options)
 
     def at_once(self, models: dict[str, Any], **options: Any) -> dict[str, np.ndarray]:
         """Return hits among all classes by model: an array by repetition, shots and top k."""
@@ -90,25 +96,26 @@ class NovelData:
             return large_scale(models, *samples, queries=self.queries, **options)
 
 
-def prepared_shots(data: Dataset, preset: Preset = "paper") -> NovelData:
-    """Return novel samples and base moments; preprocessing is learned from the base classes.
-
-    The paper's preset brings prototypes to unit length. With the recommended one the model
-    transforms them.
-    """
-    steps = feature_steps(preset).fit(data.X_train, data.y_train)
-    prototypes = data.prototypes.normalized() if preset == "paper" else data.prototypes
-    moments = Moments(prototypes).update(steps.transform(data.X_train), data.y_train)
+def novel_data(data: Dataset) -> NovelData:
+    """Return novel samples as they are."""
     novel = data.split.novel
     asked = np.flatnonzero(np.isin(novel, data.split.query))
     return NovelData(
-        X=steps.transform(data.X[novel]),
+        X=np.asarray(data.X[novel]),
         y=data.y[novel],
         classes=data.unseen_classes,
         queries=asked if len(asked) else None,
-        prototypes=prototypes,
-        base=BaseClasses(moments),
+        prototypes=data.prototypes,
     )
+
+
+def prepared_shots(data: Dataset, preset: Preset = "paper") -> NovelData:
+    """Return novel samples and base moments; preprocessing is learned from the base classes."""
+    steps = feature_steps(preset).fit(data.X_train, data.y_train)
+    prototypes = prepared_prototypes(data.prototypes, preset, data.seen_classes)
+    moments = Moments(prototypes).update(steps.transform(data.X_train), data.y_train)
+    raw = novel_data(data)
+    return replace(raw, X=steps.transform(raw.X), prototypes=prototypes, base=BaseClasses(moments))
 
 
 def refuse_test_samples(data: Dataset, positions: np.ndarray) -> None:
@@ -125,7 +132,7 @@ def refuse_test_samples(data: Dataset, positions: np.ndarray) -> None:
 
 
 def select_zero_shot(
-    model: ZeroShotModel,
+    model: ZeroShotModel | AnyShotModel,
     data: Dataset,
     *,
     grid: Grid,
@@ -137,6 +144,9 @@ def select_zero_shot(
     `start` are parameters chosen before: every point of the grid and the result include them.
     """
     given, parts = dict(start or {}), as_dicts(grid)
+    if isinstance(model, AnyShotModel):
+        refuse_test_samples(data, data.split.train)
+        return _own_choice(model, data)
     if not parts:
         return {"chosen": given, "points": []}
     refuse_test_samples(data, data.split.train)
@@ -160,13 +170,21 @@ def select_zero_shot(
     }
 
 
+def _own_choice(model: AnyShotModel, data: Dataset, validation: Any = None) -> dict[str, Any]:
+    """Return what a model chooses itself, on held-out training or on validation classes."""
+    classifier: Any = model.build(data.prototypes, seed=0)[-1]
+    with quiet():
+        classifier.fit(data.X_train, data.y_train, validation=validation)
+    return {"chosen": model.chosen_by(classifier), "points": []}
+
+
 def _own_names(point: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters of a pipeline under the classifier's names."""
     return {name.removeprefix(f"{CLASSIFY}__"): value for name, value in point.items()}
 
 
 def select_few_shot(
-    model: FewShotModel,
+    model: FewShotModel | AnyShotModel,
     validation: Dataset | None,
     test: Dataset,
     *,
@@ -177,8 +195,8 @@ def select_few_shot(
     """Return the parameters of best accuracy on validation classes, and all scores.
 
     The task is trials, or all classes at once if `n_trials` is None. Novel classes of `validation`
-    must not be novel classes of `test`. If `validation` is None, only models that measure the worth
-    of prototypes themselves can do without a selection.
+    must not be novel classes of `test`. If `validation` is None, only models that choose themselves
+    can do without: they hold out base classes.
     """
     if validation is not None:
         shared = np.intersect1d(validation.unseen_classes, test.unseen_classes)
@@ -187,29 +205,29 @@ def select_few_shot(
                 "Parameters must be chosen on validation classes; class "
                 f"{str(shared[0])!r} is for test. Choose other classes."
             )
+    if isinstance(model, AnyShotModel):
+        if validation is None:
+            return _own_choice(model, test)
+        novel = validation.split.novel
+        return _own_choice(model, validation, (validation.X[novel], validation.y[novel]))
     parts = as_dicts(grid)
     if not parts:
         return {"chosen": {}, "points": []}
     if validation is None:
-        if not model.measures_worth:
-            raise NoValidationClasses(test.name)
-        return {"chosen": {"fusion": "auto"}, "points": []}
+        raise NoValidationClasses(test.name)
     shots = prepared_shots(validation, model.preset)
-    points, models = list(ParameterGrid(parts)), {}
-    for i, point in enumerate(points):
+    assert shots.base is not None
+    points = list(ParameterGrid(parts))
+    models = {
         # One episode ranks points as well as ten, in a tenth of the time.
-        tried: Any = model.build(shots.prototypes, shots.base, n_episodes=1, **point)
-        if model.measures_worth:
-            with quiet():
-                worth = tried.worth_of_prototypes(shots.X, shots.y)
-            point["fusion"] = float(f"{worth:.3g}")  # further digits depend on the machine
-            tried.set_params(fusion=point["fusion"])
-        models[str(i)] = tried
+        str(i): model.build(shots.prototypes, shots.base, n_episodes=1, **point)
+        for i, point in enumerate(points)
+    }
     if n_trials is None:
         options = {"shots": [min(n_shot, shots.most_shots)], "top": [1], "n_repeats": 2}
         scores = [hits[:, 0, 0] for hits in shots.at_once(models, **options).values()]
     else:
-        scores = list(shots.in_trials(models, n_shot, n_trials)[0].values())
+        scores = list(shots.in_trials(models, shots.sizes(n_shot), n_trials).values())
     best = int(np.argmax([float(np.mean(found)) for found in scores]))
     return {
         "chosen": points[best],

@@ -180,7 +180,7 @@ def on_top_blocks(study: Study) -> list[Block]:
     verdicts = [_phrase(*item) for item in on_top_comparisons(study).items()]
     if not verdicts:
         return []
-    text = "Synthesis on top of the recommended model, its kernel and ridge as chosen without it: "
+    text = "Synthesis and competition on recommended features, with the ridge chosen without them: "
     return [Text(f"{text}{'; '.join(verdicts)}."), _RULE]
 
 

@@ -23,7 +23,13 @@ from .blocks import Drawing
 from .collection import Study
 from .comparisons import Comparison, on_top_comparisons
 from .measures import Measurement, accuracies_by_step, over_repetitions
-from .tables import accuracy_column, column_groups, seconds_by_shots, sensitivity_profiles
+from .tables import (
+    accuracy_column,
+    before_and_after,
+    column_groups,
+    seconds_by_shots,
+    sensitivity_profiles,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,6 +69,9 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
             caption = f"what each adds to {study.experiment.subject}, with its 95 % interval."
             label = "difference of accuracy (points)"
             return (caption, lambda: draw_differences(differences, label)) if differences else None
+        case "unlabeled", _:
+            values = before_and_after(study)
+            return "transductive; spread as in the table.", lambda: draw_bars(values, "percent")
         case "any-shot", _:
             caption = f"K = 0 is zero-shot learning; {draws}"
             return caption, lambda: draw_shot_curves(runs, least=0)

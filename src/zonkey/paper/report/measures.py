@@ -9,6 +9,7 @@ from math import floor, log10
 import numpy as np
 
 from ...metrics import mean_confidence_interval
+from ..experiments import shots_of
 from ..records import Record, unpack
 
 MINUS = "\N{MINUS SIGN}"
@@ -53,7 +54,7 @@ def points(difference: float, digits: int = 2) -> str:
 
 def shots_label(run: Record) -> str:
     """Return the name of trials; small data sets give fewer shots than asked for."""
-    n_shot, asked = run["results"]["n_shot"], int(run["protocol"].removeprefix("trials-"))
+    n_shot, asked = run["results"]["n_shot"], shots_of(run["protocol"])
     return f"{n_shot}-shot" if n_shot == asked else f"{n_shot}-shot ({asked} asked for)"
 
 
@@ -76,14 +77,14 @@ def over_seeds(runs: Sequence[Record], metric: str) -> Measurement | None:
     return over_values(values) if values else None
 
 
-def trial_accuracies(run: Record) -> np.ndarray:
+def trial_accuracies(run: Record, name: str = "accuracies") -> np.ndarray:
     """Return the accuracy of every trial."""
-    return unpack(run["results"]["accuracies"])
+    return unpack(run["results"][name])
 
 
-def over_trials(run: Record) -> Measurement:
+def over_trials(run: Record, name: str = "accuracies") -> Measurement:
     """Return mean and half-width of its 95 % interval over trials."""
-    values = trial_accuracies(run)
+    values = trial_accuracies(run, name)
     if len(values) < 2:
         return Measurement(float(values.mean()))
     mean, half_width = mean_confidence_interval(values)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..experiments import EXPERIMENTS
+from ..experiments import EXPERIMENTS, is_zero_shot
 from ..printed import printed
 from ..records import Record
 from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
@@ -101,6 +101,12 @@ def _spread_note(study: Study) -> Text | None:
                 f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
                 f"{results['n_way']} classes and {results['n_query']} queries each."
             )
+        case "unlabeled":
+            text = (
+                "In percent; in trials, mean ± half the 95 % interval. HM: test samples of seen "
+                "and unseen classes are in one pile. Dirichlet(2): the shares of the classes among "
+                "the queries are drawn, and every query counts alike."
+            )
         case "all-classes":
             text = (
                 f"In percent; mean ± standard deviation over {len(results['hit@1'])} draws of "
@@ -144,7 +150,8 @@ def chosen_parameters(study: Study) -> TableBlock:
     for model, runs in study.runs.items():
         for run in {run["protocol"]: run for run in runs}.values():  # the same for every seed
             preset = run["settings"]["preset"]
-            shots = f", {shots_label(run)}" if len(study.by_protocol) > 1 else ""
+            is_one_of_many = len(study.by_protocol) > 1 and "n_shot" in run["results"]
+            shots = f", {shots_label(run)}" if is_one_of_many else ""
             where = _choice(parameters_of(run), study.collection.selection_of(run))
             rows.append([f"{model}{shots}", preset, *where])
             zero = run["settings"].get("zero_parameters")
@@ -163,7 +170,8 @@ def preset_note(runs: Iterable[Record]) -> Text | None:
         "Preset paper: features and prototypes at unit length. Preset recommended: features "
         "power-transformed, centered, brought to unit length and whitened within classes, "
         "prototypes power-transformed, centered and brought to unit length, all learned from "
-        "training classes.",
+        "training classes. The model recommended chooses the powers and the shrinkage, and centers "
+        "the prototypes of all classes.",
         is_dim=True,
     )
 
@@ -180,7 +188,9 @@ def how_to_repeat(study: Study) -> list[Block]:
         f"{', '.join(hashes)}; zonkey {', '.join(zonkeys)}."
     )
     blocks: list[Block] = [Code("\n".join(commands)), Text(text, is_dim=True)]
-    if len(hashes) > 1 or len(zonkeys) > 1:
+    # Zero-shot and few-shot runs may have different splits of the same data.
+    found = {(is_zero_shot(run["protocol"]), run["data"]["sha256"]) for run in runs}
+    if len(found) > len(dict(found)) or len(zonkeys) > 1:
         warning = "These runs differ in data or version: run the command again before you compare."
         blocks.append(Text(warning))
     return [*blocks, _cost(runs)]
@@ -215,7 +225,8 @@ def _choice(chosen: dict[str, Any] | None, selection: Record | None) -> list[str
         return [text, "not recorded"]
     settings, n_points = selection["settings"], len(selection["results"]["points"])
     if not n_points:
-        return [text, "no classes to choose on"]
+        classes = "validation" if settings.get("validation") else "held-out training"
+        return [text, f"{classes} classes, by the model itself"]
     if "n_folds" in settings:
         where = f"{settings['n_folds']} class-wise folds of the training classes"
     elif settings["n_trials"] is None:
@@ -343,7 +354,7 @@ def _selection(collection: Collection, data: str) -> str | None:
         for name in EXPERIMENTS
         for model, runs in collection.study(name, data).runs.items()
         for run in (collection.selection_of(found) for found in runs)
-        if run is not None and run["results"]["points"]
+        if run is not None and run["results"]["chosen"]
     }
     text = "choices of parameters, each on training or validation classes"
     return f"{len(chosen)} {text}; the runner refuses test classes" if chosen else None
@@ -376,5 +387,5 @@ _ADDITIONS: dict[str, Callable[[Collection, str], Cell | None]] = {
     "Accuracy step by step": _steps,
     "Honest selection": _selection,
     "Recommended model": _recommended,
-    "Synthesis and competition on top of it": on_top_summary,
+    "Synthesis and competition on recommended features": on_top_summary,
 }

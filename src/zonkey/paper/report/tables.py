@@ -39,6 +39,8 @@ _PAPERS_SPLIT = "the first release (PS v1, 2017)"
 _ELSEWHERE = "Timings are on the page: they differ between runs."
 _MINUTES = "minutes"  # the metric that the paper prints
 _N_BEST, _N_CONFUSIONS = 10, 20
+_WITH_UNLABELED = ("recommended", "recommended + unlabeled samples")
+_ENDINGS = ("", "_unlabeled")  # of the results
 _N_CONFUSED = 40  # classes shown of a larger confusion matrix
 
 
@@ -188,6 +190,8 @@ def own_tables(study: Study) -> list[TableBlock]:
             return [sensitivity_table(run) for run in study.firsts.values()]
         case "convergence":
             return [convergence_table(run) for run in study.firsts.values()]
+        case "unlabeled":
+            return [unlabeled_table(study)]
     return []
 
 
@@ -255,6 +259,35 @@ def sensitivity_table(selection: Record) -> TableBlock:
     headings = ["parameter", "value", "paper", "measured", "features used"]
     caption = "Score (%) on held-out training classes, the other parameters as chosen"
     return TableBlock(headings, rows, caption, range(1, 4))
+
+
+def unlabeled_table(study: Study) -> TableBlock:
+    """Return figures before and after learning from unlabeled samples, by task."""
+    rows = [
+        [task, *(value.percent() for value in found.values()), features_used(study.run)]
+        for task, found in before_and_after(study).items()
+    ]
+    headings = ["task", *_WITH_UNLABELED, "features used"]
+    caption = (
+        "Transductive: the model also learns from the unlabeled test samples or queries. Not "
+        "comparable with other tables"
+    )
+    return TableBlock(headings, rows, caption, range(1, 3))
+
+
+def before_and_after(study: Study) -> dict[str, dict[str, Measurement]]:
+    """Return the figures without and with unlabeled samples, by task."""
+    found = {}
+    for run in (run for runs in study.runs.values() for run in runs):
+        results = run["results"]
+        for metric, task in (("zsl", "accuracy, unseen classes"), ("hm", "HM, all classes")):
+            if metric in results:
+                found[task] = [Measurement(results[f"{metric}{end}"]) for end in _ENDINGS]
+        for name, kind in (("balanced", "balanced"), ("unbalanced", "Dirichlet(2)")):
+            if name in results:
+                task = f"{results['n_way']}-way {shots_label(run)}, {kind}"
+                found[task] = [over_trials(run, f"{name}{end}") for end in _ENDINGS]
+    return {task: dict(zip(_WITH_UNLABELED, both, strict=True)) for task, both in found.items()}
 
 
 def convergence_table(run: Record) -> TableBlock:
