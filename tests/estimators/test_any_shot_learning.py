@@ -107,7 +107,8 @@ def test_partial_fit_without_a_fit_is_one():
     chosen = AnyShotClassifier(PROTOTYPES, candidates="all")
     same(clone(chosen).partial_fit(X, Y), clone(chosen).fit(X, Y))
     weights = np.random.default_rng(0).uniform(0.5, 2, len(Y))
-    same(clone(chosen).partial_fit(X, Y, weights), clone(chosen).fit(X, Y, weights))
+    weighted = clone(chosen).partial_fit(X, Y, sample_weight=weights)
+    same(weighted, clone(chosen).fit(X, Y, weights))
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,15 @@ class Reserve:
         codes: np.ndarray,
         labels: np.ndarray,
         seed: int,
+        *,
+        weights: Array | None = None,
         priors: Array | None = None,
     ) -> Reserve:
         """Keep the samples of lowest hash, at most 64 per class and 16,384 in all."""
         most = max(_FEWEST_PER_CLASS, min(_MOST_PER_CLASS, _MOST_SAMPLES // len(labels)))
         rows = np.lexsort((to_numpy(row_priorities(X, seed)), codes))
+        if weights is not None:
+            rows = rows[to_numpy(weights)[rows] > 0]
         rank = np.arange(len(rows)) - np.searchsorted(codes[rows], codes[rows])
         rows = rows[rank < most]
         bounds = np.searchsorted(codes[rows], np.arange(len(labels) + 1))
@@ -192,7 +196,9 @@ class Adapting:
         """Choose settings that are "auto", and learn from the rows of X."""
         xp = namespace(X)
         settings, tasks = Settings(1.0, weight=0.0), []
-        if is_auto(temperature) or is_auto(weight):
+        if not is_auto(weight) and weight == 0:
+            pass
+        elif is_auto(temperature) or is_auto(weight):
             tasks = self._simulated(X, np.random.default_rng(seed))
             if tasks:
                 settings = _chosen(tasks, self._grids(X, temperature, weight))
@@ -374,9 +380,12 @@ def _chosen(tasks: list[Task], grids: list[list[dict[str, float]]]) -> Settings:
                 return point
         return best
 
-    point = Settings(grids[0][0]["temperature"], relief=1 / 3 if len(grids) > 2 else 1.0)
+    relief = 1 / 3 if len(grids) > 2 else 1.0
+    point = Settings(grids[0][0]["temperature"], grids[-1][-1]["weight"], relief)
     for grid in grids:
         point = first_good([replace(point, **values) for values in grid])
+    if len(grids[-1]) == 1:  # the user chose the weight
+        return point
     return first_good([replace(point, weight=0.0, relief=1.0), point])
 
 

@@ -38,7 +38,7 @@ from ..validation import (
     validate_samples,
 )
 from .adapting import Adapted, Adapting, Reserve
-from .choosing import Choice, Choosing, preprocessing, prototype_transformer
+from .choosing import Choice, Choosing, preprocessing, prototype_transformer, weight_options
 from .held_out import TrainingData
 from .scoring import LinearScores, ProbabilityMixin, Rejection
 
@@ -239,7 +239,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if given is not None:
             self._check_prototypes(given, labels)
         weights = checked_weights(sample_weight, X)
-        self._choice, fixed = self._choose(X, codes, labels, weights, given, validation)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        self._choice, fixed = self._choose(X, codes, labels, weights, given, validation, seed)
         self._regression = self._learned_map(given, fixed)
         prepared = self._fit_preprocessing(X, codes, weights, fixed)
         described = labels[:0] if given is None else given.labels
@@ -247,8 +248,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._evidence = evidence.plus(*_gathered(prepared, codes, labels, weights))
         self._reserve = None
         if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
-            self._reserve = self._reserved(prepared, codes, labels, validation)
-        self._settings = (self.adapt_temperature, self.adapt_weight, self._seed())
+            self._reserve = self._reserved(prepared, codes, labels, weights, validation, seed)
+        self._settings = (self.adapt_temperature, self.adapt_weight, seed)
         self._rejection = Rejection(self.reject_below, self.reject_label)
         self._n_shots = self.n_shots
         self._fixed_temperature = None if is_auto(self.temperature) else float(self.temperature)
@@ -257,7 +258,13 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._settle(like=X)
         return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,  # noqa: ARG002
+        sample_weight: Any = None,
+    ) -> Self:
         """Learn from further samples, of known or of new classes.
 
         The result is that of a fit on all samples, with preprocessing and parameters as they are.
@@ -269,6 +276,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             Samples.
         y : array-like of shape (n_samples,)
             Labels.
+        classes : None
+            Ignored; present for API consistency. New classes may come with any call.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples. None weights all equally.
 
@@ -291,10 +300,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 "Use the model from before, or another label."
             )
         weights = checked_weights(sample_weight, X)
-        gathered = _gathered(self._prepared(X), codes, labels, weights)
+        labels, sums, *rest = _gathered(self._prepared(X), codes, labels, weights)
+        sums = placed_like(sums, self._evidence.sums)
         candidates = to_numpy(self.classes_)
         new = np.setdiff1d(labels, self._evidence.known())
-        self._evidence = self._evidence.plus(*gathered)
+        self._evidence = self._evidence.plus(labels, sums, *rest)
         self._adapted = None
         if not (isinstance(self._targets, str) and self._targets == "all"):
             self._targets = np.union1d(candidates, new)
@@ -380,6 +390,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         gone = np.unique(as_labels(labels))
         self._require_known(gone)
+        if len(gone) == len(self._evidence.known()):
+            raise ValueError(
+                f"At least one class must stay; got all {len(gone)} to remove. Leave some out."
+            )
         other = copy.copy(self)
         other._evidence = self._evidence.without(gone)
         if not isinstance(self._targets, str):
@@ -418,8 +432,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         with training classes: as many new classes, with as many shots and unlabeled samples. Doing
         nothing is one of the choices.
 
-        Accuracies on the same samples are not comparable with those of inductive models;
-        `is_transductive_` tells them apart.
+        The samples should be of the candidates, and of most of them: others pull centers away, which
+        nothing in unlabeled data can tell. Accuracies on the same samples are not comparable with
+        those of inductive models; `is_transductive_` tells them apart.
 
         Parameters
         ----------
@@ -433,6 +448,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         X = self._prepared(validate_samples(self, X_unlabeled, reset=False))
+        X = placed_like(X, self._evidence.sums)
         rows = np.searchsorted(self._evidence.labels, to_numpy(self.classes_))
         adapting = Adapting(
             evidence=self._evidence,
@@ -538,6 +554,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         weights: Array | None,
         given: Prototypes | None,
         validation: Any,
+        seed: int,
     ) -> tuple[Choice, dict[str, Any]]:
         """Return what is chosen, and the parameters of the steps of `fit`."""
         fixed = {name: getattr(self, name) for name in _CHOSEN if not is_auto(getattr(self, name))}
@@ -547,6 +564,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             fixed["worth"] = 0.0  # one-hot prototypes say nothing about other classes
         elif fixed.get("kernel") == "precomputed":
             fixed |= {"prototype_transformer": None, "gamma": 1.0}
+        others = self._validation(validation, X, given, labels)
         needed = {*_CHOSEN} - {*fixed} or is_auto(self.seen_penalty) or is_auto(self.temperature)
         choice = Choice(Choosing.start(fixed), fixed.get("worth", 0.0))
         if needed:
@@ -560,8 +578,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 of_labels[rows],
                 host,
                 given.matrix.astype(np.float64),
-                seed=self._seed(),
-                validation=self._validation(validation, X, given, labels),
+                seed=seed,
+                validation=others,
             )
             choice = Choosing(
                 data,
@@ -569,7 +587,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 n_unseen=len(given) - len(np.unique(of_labels[of_labels >= 0])),
                 by_hm=isinstance(self.candidates, str) and self.candidates == "all",
                 n_shots=self.n_shots,
-                seed=self._seed(),
+                seed=seed,
             ).run()
         if not is_auto(self.seen_penalty):
             choice = replace(choice, penalty=float(self.seen_penalty))
@@ -631,24 +649,30 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if steps["preprocessing"] is None:
             return X
         self.preprocessing_ = clone(steps["preprocessing"])
-        options = {}
-        if weights is not None and is_auto(self.preprocessing):
-            options = {"power__sample_weight": weights, "whiten__sample_weight": weights}
-        return self.preprocessing_.fit_transform(X, codes, **options)
+        options = {} if weights is None else weight_options(self.preprocessing_, weights)
+        if is_auto(self.preprocessing):
+            return self.preprocessing_.fit_transform(X, codes, **options)
+        return self.preprocessing_.fit(X, codes, **options).transform(X)
 
     def _reserved(
-        self, prepared: Array, codes: Array, labels: np.ndarray, validation: Any
+        self,
+        prepared: Array,
+        codes: Array,
+        labels: np.ndarray,
+        weights: Array | None,
+        validation: Any,
+        seed: int,
     ) -> Reserve:
         """Return samples to simulate tasks with: of validation classes if there are any."""
         if validation is None or self._regression is None:
-            return Reserve.of(prepared, to_numpy(codes), labels, self._seed())
+            return Reserve.of(prepared, to_numpy(codes), labels, seed, weights=weights)
         X, y = check_labeled(self, *validation)
         labels, codes = encoded(y, X)
         X = self._prepared(placed_like(X, prepared))
         priors = self._regression.predict(
             self._regression.prototypes.subset(labels).matrix, self._evidence
         )
-        return Reserve.of(X, to_numpy(codes), labels, self._seed(), priors)
+        return Reserve.of(X, to_numpy(codes), labels, seed, priors=priors)
 
     def _prepared(self, X: Array) -> Array:
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
@@ -723,7 +747,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         shares = np.minimum(of_prior / at_new, 1.0)
         mixed = shares.max() > 0.5 > shares.min()
         usual = found.all if mixed else float(np.mean(found.old + (found.new - found.old) * shares))
-        return usual * self._spread(rows)
+        counts = self._evidence.counts[rows]
+        # The mean of n samples alone is off by 1 / n of their variance; two of them compete.
+        blind = np.where(self._evidence.is_described[rows], 0.0, 2 / np.maximum(counts, 1))
+        return usual * self._spread(rows) * float(1 + blind.mean())
 
     def _spread(self, rows: np.ndarray) -> float:
         """Return the variance within candidates relative to that of the classes of `fit`.
@@ -758,9 +785,6 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         return self._scores.blocks(self._prepared(X))
-
-    def _seed(self) -> int:
-        return check_random_state(self.random_state).randint(2**31 - 1)
 
     # Checks.
 

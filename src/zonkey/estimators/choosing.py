@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from ..core.kernels import PrototypeKernel
 from ..core.posterior import (
@@ -51,6 +52,8 @@ RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 _SHORTLIST = 4  # points of highest accuracy that the harmonic mean decides between
 _ROUNDS = 2
+_WEIGHT = "sample_weight"
+_DECIMALS = 6
 _PENALTIES = 201  # evenly spaced quantiles of the margins
 DEFAULT_WORTH = 8.0
 _MOST_SCORED = 1000  # samples per fold whose likelihood chooses the temperature
@@ -70,6 +73,14 @@ def preprocessing(power: float = 0.5, shrinkage: float = 4.0) -> Pipeline:
 def prototype_transformer(power: float = 0.7, norm: str | None = "l2") -> FeatureNormalizer:
     """Return the unfitted transformer of prototypes: power, center, unit length."""
     return FeatureNormalizer(power=power, center=True, norm=norm)
+
+
+def weight_options(transformer: Any, weights: Array) -> dict[str, Array]:
+    """Return the arguments that pass sample weights to a transformer or the steps of a pipeline."""
+    if isinstance(transformer, Pipeline):
+        steps = (name for name, step in transformer.steps if has_fit_parameter(step, _WEIGHT))
+        return {f"{name}__{_WEIGHT}": weights for name in steps}
+    return {_WEIGHT: weights} if has_fit_parameter(transformer, _WEIGHT) else {}
 
 
 @dataclass(frozen=True)
@@ -219,12 +230,13 @@ class Choosing:
                 {"kernel": kernel, "gamma": gamma, "ridge": ridge}
                 for gamma, ridge in product(widths, ridges)
             ]
-        grids = [kernels]
+        grids = []
         if "preprocessing" not in given:
             grids += [
                 [{"shrinkage": value} for value in SHRINKAGES],
                 [{"power": v} for v in POWERS],
             ]
+        grids.append(kernels)
         if "prototype_transformer" not in given:
             forms = product(PROTOTYPE_POWERS, PROTOTYPE_NORMS)
             grids.append([{"prototype_power": a, "prototype_norm": b} for a, b in forms])
@@ -248,7 +260,11 @@ class Choosing:
             rows = placed_like(np.flatnonzero(~data.is_held), data.X)
             labels = placed_like(data.codes[~data.is_held], data.X)
             transformer: Any = clone(given)
-            return transformer.fit(xp.take(data.X, rows, axis=0), labels).transform(data.X)
+            weights = xp.astype(data.placed(data.weights[~data.is_held]), data.X.dtype)
+            options = weight_options(transformer, weights)
+            return transformer.fit(xp.take(data.X, rows, axis=0), labels, **options).transform(
+                data.X
+            )
         if point.power not in self._directions:
             self._directions[point.power] = self._learned_directions(point.power)
         values, turned = self._directions[point.power]
@@ -420,6 +436,7 @@ class Choosing:
         penalty /= float(np.mean(counts / (counts + worth))) if worth else 1.0
         held = np.concatenate([np.arange(0), *(fold.held for fold in self.folds)])
         within = self._view(point).mean_variance(np.unique(held))
+        worth, penalty, within = (_rounded(value) for value in (worth, penalty, within))
         return Choice(point, worth, penalty, temperatures, within, score)
 
     def _temperatures(self, point: Point, worth: float, penalty: float) -> Temperatures:
@@ -451,7 +468,7 @@ class Choosing:
         fallback = 2 * spread / view.n_features if spread > 0 else 1.0
         found = {name: _temperature(parts, fallback) for name, parts in folds.items() if parts}
         default = next(iter(found.values()), fallback)
-        return Temperatures(**{name: found.get(name, default) for name in folds})
+        return Temperatures(**{name: _rounded(found.get(name, default)) for name in folds})
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,7 +492,9 @@ class Outcome:
 def best_harmonic_mean(outcomes: list[Outcome]) -> tuple[float, float]:
     """Return the highest harmonic mean over folds, and the penalty of old classes that gives it."""
     pooled = np.concatenate([outcome.margins for outcome in outcomes])
-    penalties = np.unique(np.quantile(pooled, np.linspace(0, 1, _PENALTIES)))
+    # Distinct values, so that copies of a sample do not shift the grid.
+    distinct = np.unique(np.round(pooled.astype(np.float64), _DECIMALS))
+    penalties = np.unique(np.quantile(distinct, np.linspace(0, 1, _PENALTIES)))
     total = np.zeros(len(penalties))
     for outcome in outcomes:
         order = np.argsort(outcome.margins)
@@ -493,6 +512,11 @@ def best_harmonic_mean(outcomes: list[Outcome]) -> tuple[float, float]:
 def _scores(X: Array, centers: Array) -> Array:
     """Return the scores of samples, the higher the nearer the center."""
     return class_scores(X, centers, namespace(centers).zeros_like(centers[:, 0]))
+
+
+def _rounded(value: float) -> float:
+    """Return four digits: the others are rounding errors of float32, not information."""
+    return float(f"{value:.4g}")
 
 
 def _thinned(

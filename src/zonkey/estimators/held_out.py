@@ -272,7 +272,8 @@ def fold_of(
     """Return the fold that holds these classes out, which may be none."""
     in_fold = np.isin(data.codes, held)
     # A class without a held-out sample is scored on those it has.
-    is_scored = data.is_held | ~np.isin(data.codes, data.codes[data.is_held])
+    is_held = data.is_held & ~is_shot
+    is_scored = is_held | ~np.isin(data.codes, data.codes[is_held])
     every = in_fold & ~is_shot
     old = ~in_fold & data.is_held & (data.codes < data.n_train)
     every, new, old = (np.flatnonzero(mask) for mask in (every, every & is_scored, old))
