@@ -52,12 +52,12 @@ def test_readme_examples(tmp_path, monkeypatch):
             assert names["model"].predict([x]).tolist() == ["zebra"]
     assert "okapi" in names["wiser"].classes_
     assert len(names["general"].classes_) == 5
-    assert names["few"].predict([x]).tolist() == ["zebra"]
-    for name in ("best", "search"):
-        assert len(np.unique(names[name].cv_results_["mean_test_score"])) > 1
-    promised = float(re.search(r"best\.score.*# ([\d.]+)", "".join(blocks)).group(1))
+    assert names["novel"].predict([x]).tolist() == ["zebra"]
+    assert len(np.unique(names["search"].cv_results_["mean_test_score"])) > 1
+    assert names["adapted"].is_transductive_
+    promised = float(re.search(r"zero\.score.*# ([\d.]+)", "".join(blocks)).group(1))
     data = names["data"]
-    score = names["best"].score(data.X_test_unseen, data.y_test_unseen)
+    score = names["zero"].score(data.X_test_unseen, data.y_test_unseen)
     assert score == pytest.approx(promised, abs=0.006)
 
 

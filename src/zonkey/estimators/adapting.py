@@ -33,6 +33,7 @@ _MOST_SAMPLES = 2**14
 _SIMULATIONS = 6
 _SMALL_TASK = 400  # samples; smaller tasks are simulated more often
 _SMALL_SIMULATIONS = 200
+_MARGIN = 0.1  # by which the largest share of a pile may exceed those of simulated ones
 _HELD_OUT = 4  # of a class that keeps its samples, every fourth joins the pile
 
 
@@ -160,6 +161,12 @@ class Task:
         xp = namespace(shots.shares)
         return settings.temperature * xp.log(shots.shares * shots.shares.shape[0])
 
+    def largest_share(self) -> float:
+        """Return the share of samples of the class that most are assigned to at first."""
+        scores = class_scores(self.X, self.centers, self.penalties)
+        predicted = to_numpy(namespace(scores).argmax(scores, axis=1))
+        return float(np.bincount(predicted).max()) / len(predicted)
+
     def measure(self, settings: Settings) -> float:
         """Return the accuracy, or the harmonic mean if there are classes with samples."""
         assert self.truth is not None
@@ -195,15 +202,6 @@ class Adapting:
     def run(self, X: Array, *, temperature: Any, weight: Any, seed: int) -> Adapted:
         """Choose settings that are "auto", and learn from the rows of X."""
         xp = namespace(X)
-        settings, tasks = Settings(1.0, weight=0.0), []
-        if not is_auto(weight) and weight == 0:
-            pass
-        elif is_auto(temperature) or is_auto(weight):
-            tasks = self._simulated(X, np.random.default_rng(seed))
-            if tasks:
-                settings = _chosen(tasks, self._grids(X, temperature, weight))
-        else:
-            settings = Settings(float(temperature), float(weight))
         counts = self.evidence.counts[self.candidates]
         described = self.evidence.is_described[self.candidates]
         task = Task(
@@ -213,6 +211,15 @@ class Adapting:
             _like(np.where(described, self.prior_worth, 0.0), X),
             _like(self.penalties, X),
         )
+        settings, tasks = Settings(1.0, weight=0.0), []
+        if not is_auto(temperature) and not is_auto(weight):
+            settings = Settings(float(temperature), float(weight))
+        elif weight != 0:
+            tasks = self._simulated(X, np.random.default_rng(seed))
+            # What is chosen holds for piles like the simulated ones, not for one of a single class.
+            most = max((each.largest_share() for each in tasks), default=0.0) + _MARGIN
+            if tasks and task.largest_share() <= most:
+                settings = _chosen(tasks, self._grids(X, temperature, weight))
         _, shots = task.scores(settings)
         labels = self.evidence.labels[self.candidates]
         used = {"adapt_temperature": settings.temperature, "adapt_weight": settings.weight}
