@@ -1,26 +1,27 @@
 """Time of `AnyShotClassifier.fit`, choosing included, and of its regression alone.
 
-Baselines: the eigendecomposition of a matrix of the size of the features; the same preset in another
-checkout, with ``--before PATH`` (the folder that holds its package); scikit-learn's Ridge from
-prototypes to features for the regression alone. With ``--device cuda`` one large problem of 254,000
-samples, 800 seen and 360 unseen classes is fitted on the GPU instead.
+Baselines: the eigendecomposition of a matrix of the size of the features; the same preset in
+another checkout, with ``--before PATH`` (the folder that holds its package); scikit-learn's Ridge
+from prototypes to features for the regression alone. With ``--device cuda`` one large problem of
+254,000 samples, 800 seen and 360 unseen classes is fitted on the GPU instead.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
-from recording import save, show
 from sklearn.linear_model import Ridge
+
+from recording import save, show
 from zonkey import AnyShotClassifier
 
 SIZES = {"CUB": (7057, 1280, 150, 50, 312), "2,048 features": (7057, 2048, 150, 50, 312)}
@@ -37,18 +38,6 @@ GIVEN: dict[str, Any] = {
     "adapt_temperature": 0.01,
     "adapt_weight": 1.0,
 }
-OLD = """
-import sys, time
-import numpy as np
-sys.path.insert(0, sys.argv[2])
-from any_shot_speed import problem
-from zonkey import presets
-X, y, prototypes = problem(*map(int, sys.argv[3:]))
-model = presets.recommended(prototypes)
-start = time.perf_counter()
-model.fit(X, y)
-print(time.perf_counter() - start)
-"""
 
 
 def problem(n: int, d: int, n_seen: int, n_unseen: int, k: int) -> tuple[Any, Any, dict[int, Any]]:
@@ -80,28 +69,33 @@ def count_eigh(d: int, action: Callable[[], Any]) -> int:
         sizes.append(A.shape[-1])
         return original(A, *args, **kwargs)
 
-    with mock.patch("numpy.linalg.eigh", counted):
-        with mock.patch("array_api_compat.numpy.linalg.eigh", counted):
-            action()
+    with (
+        mock.patch("numpy.linalg.eigh", counted),
+        mock.patch("array_api_compat.numpy.linalg.eigh", counted),
+    ):
+        action()
     return sizes.count(d)
 
 
 def before(path: str, sizes: tuple[int, ...]) -> float:
     """Return the time of the preset in another checkout."""
-    here = str(Path(__file__).parent)
-    command = [sys.executable, "-c", OLD, path, here, *map(str, sizes)]
-    environment = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{here}"}
-    # This file imports the new class; the old package has none.
-    source = OLD.replace("from any_shot_speed import problem", _source_of_problem())
-    command[2] = source
+    source = "\n".join(
+        [
+            "import time, numpy as np",
+            "from typing import Any",
+            inspect.getsource(problem),
+            "from zonkey import presets",
+            f"X, y, prototypes = problem(*{sizes})",
+            "model = presets.recommended(prototypes)",
+            "start = time.perf_counter()",
+            "model.fit(X, y)",
+            "print(time.perf_counter() - start)",
+        ]
+    )
+    command = [sys.executable, "-c", source]
+    environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
-
-
-def _source_of_problem() -> str:
-    import inspect
-
-    return inspect.getsource(problem)
 
 
 def row(name: str, sizes: tuple[int, ...], old: str | None) -> dict[str, Any]:
