@@ -292,7 +292,8 @@ def _is_polars_frame(prototypes: Any) -> bool:
 
 def _polars_parts(frame: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the first column, which holds the labels, and the matrix of the others."""
-    names, *columns = frame.get_columns() or [()]
+    every: list[Any] = frame.get_columns()
+    columns = every[1:]
     if not columns:
         raise ValueError(
             "A polars DataFrame of prototypes must have the labels in its first column and numbers "
@@ -307,7 +308,7 @@ def _polars_parts(frame: Any) -> tuple[np.ndarray, np.ndarray]:
         )
     # Missing entries become NaN, which is refused with the number of the row.
     vectors = [column.to_numpy().astype(np.float64) for column in columns]
-    return np.asarray(names), np.stack(vectors, axis=1)
+    return np.asarray(every[0]), np.stack(vectors, axis=1)
 
 
 def _as_matrix(matrix: Any) -> np.ndarray:

@@ -432,9 +432,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         with training classes: as many new classes, with as many shots and unlabeled samples. Doing
         nothing is one of the choices.
 
-        The samples should be of the candidates, and of most of them: others pull centers away, which
-        nothing in unlabeled data can tell. Accuracies on the same samples are not comparable with
-        those of inductive models; `is_transductive_` tells them apart.
+        The samples should be of the candidates, and of most of them: others pull centers away,
+        which nothing in unlabeled data can tell. Accuracies on the same samples are not comparable
+        with those of inductive models; `is_transductive_` tells them apart.
 
         Parameters
         ----------
@@ -476,8 +476,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (m, n_features_out)
-            f(y) for each prototype y, in sorted order of the labels if there are labels. Samples
-            of the same class are not left out, unlike in the prior of its center.
+            Predicted mean f(y) of each prototype y, in sorted order of the labels if there are
+            labels. Samples of the same class are not left out, unlike in the prior of its center.
         """
         check_is_fitted(self, "classes_")
         self._require_semantics("Projecting prototypes")
