@@ -93,7 +93,9 @@ def few_shot() -> list[dict[str, Any]]:
                     "unlabeled": "yes" if unlabeled else "no",
                     "score": interval.mean,
                     "half width": interval.half_width,
-                    "calibration error": trial_error(used, X, y, n_shot, unlabeled),
+                    "calibration error": None
+                    if concentration
+                    else trial_error(used, X, y, n_shot, unlabeled),
                     "chosen": {name: str(value) for name, value in used.best_params_.items()},
                 }
             )
@@ -113,6 +115,10 @@ def trial_error(model: Any, X: Any, y: Any, n_shot: int, unlabeled: bool) -> flo
     return expected_calibration_error(np.concatenate(truth), np.concatenate(shares), np.arange(5))
 
 
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
 def main() -> None:
     cub = folder().parent / "xlsa17" / "data" / "CUB"
     rows = []
@@ -127,7 +133,7 @@ def main() -> None:
             "measure": row["measure"],
             "unlabeled": row["unlabeled"],
             "score (%)": f"{100 * row['score']:.1f}",
-            "ECE": f"{100 * row['calibration error']:.1f}",
+            "ECE": _percent(row["calibration error"]),
         }
         for row in rows
     ]

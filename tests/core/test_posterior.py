@@ -177,15 +177,6 @@ def test_a_weight_of_zero_and_an_endless_worth_move_nothing():
     assert np.ptp(firm.shares) > 0.01  # proportions are learned all the same
 
 
-def test_a_class_without_support_stays_where_it_is():
-    X, centers, worth, offsets = pile()
-    worth[1] = 0.0
-    options = {"offsets": offsets, **SETTINGS[1]}
-    found = soft_shots(X, centers, worth, **options)
-    assert_array_equal(found.centers[1], centers[1])
-    assert (np.abs(found.centers - centers).max(axis=1)[[0, 2, 3]] > 1e-4).all()
-
-
 def test_proportions_are_estimated_and_smoothed():
     rng = np.random.default_rng(8)
     centers = np.eye(3) * 10

@@ -130,11 +130,12 @@ class Evidence:
 class Regression:
     """Kernel ridge regression of class means on prototypes.
 
-    `transformer`, which may be None, and `kernel` are learned from the prototypes given to `fit`;
-    `prototypes` also has those of classes that came later.
+    `transformer`, which may be None, and `kernel` are learned from the prototypes given to `fit`,
+    whose labels are `known`; `prototypes` also has those of classes that came later.
     """
 
     prototypes: Prototypes
+    known: np.ndarray
     transformer: Any
     kernel: PrototypeKernel
     ridge: float
@@ -184,8 +185,9 @@ class Regression:
 
     def _anchors(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
         """Return the coordinates of the anchors, and their places among all prototypes."""
-        columns = self.prototypes.positions(evidence.anchors)
-        return self._coordinates(self.prototypes.matrix[columns], evidence.sums), columns
+        anchors = evidence.anchors
+        Y = self.prototypes.matrix[self.prototypes.positions(anchors)]
+        return self._coordinates(Y, evidence.sums), np.searchsorted(self.known, anchors)
 
     def _coordinates(self, Y: np.ndarray, like: Array) -> Array:
         """Return transformed prototypes in float64, on the device of `like`."""

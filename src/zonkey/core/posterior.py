@@ -168,7 +168,7 @@ def soft_shots(
     centers : array of shape (k, d)
         Centers from prototypes and labeled samples.
     worth : array of shape (k,)
-        Number of samples that each of these centers is worth.
+        Number of samples that each of these centers is worth, above 0.
     offsets : array of shape (k,)
         Subtracted from the scores.
     temperature : float
@@ -181,7 +181,7 @@ def soft_shots(
         Number of steps.
     """
     xp = namespace(X)
-    start, anchor = centers, worth[:, None] * centers
+    anchor = worth[:, None] * centers
     shares = xp.full_like(worth, 1 / worth.shape[0])
     for _ in range(n_steps):
         scores = class_scores(X, centers, offsets)
@@ -192,8 +192,6 @@ def soft_shots(
         gained = weight * found
         centers = (anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
         shares = (found + smoothing) / (X.shape[0] + smoothing * worth.shape[0])
-    # A class that nothing supports, neither prototype nor sample, stays where it was.
-    centers = xp.where((worth > 0)[:, None], centers, start)
     return SoftShots(centers, shares)
 
 

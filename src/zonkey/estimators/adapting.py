@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.evidence import Evidence
 from ..core.posterior import (
     SoftShots,
     class_scores,
@@ -23,8 +24,9 @@ from ..validation import is_auto
 # From cautious to bold. A high temperature blurs classes until all centers are one.
 TEMPERATURES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
 WEIGHTS = (0.125, 0.25, 0.5, 1.0)
-RELIEFS = (1.0, 2 / 3, 1 / 3, 0.0)
+KEPT_PENALTIES = (1.0, 2 / 3, 1 / 3, 0.0)
 
+_USUAL_TEMPERATURE = 0.01
 _STEPS = 12
 _SMOOTHING = 20.0
 _FEWEST_PER_CLASS, _MOST_PER_CLASS = 4, 64
@@ -33,6 +35,7 @@ _MOST_SAMPLES = 2**14
 _SIMULATIONS = 6
 _SMALL_TASK = 400  # samples; smaller tasks are simulated more often
 _SMALL_SIMULATIONS = 200
+_GAP = 4  # between numbers of samples that count as few and many
 _MARGIN = 0.1  # by which the largest share of a pile may exceed those of simulated ones
 _HELD_OUT = 4  # of a class that keeps its samples, every fourth joins the pile
 
@@ -48,6 +51,7 @@ class Reserve:
     X: Array
     labels: np.ndarray
     bounds: np.ndarray
+    weights: np.ndarray
     priors: Array | None
 
     @classmethod
@@ -64,14 +68,14 @@ class Reserve:
         """Keep the samples of lowest hash, at most 64 per class and 16,384 in all."""
         most = max(_FEWEST_PER_CLASS, min(_MOST_PER_CLASS, _MOST_SAMPLES // len(labels)))
         rows = np.lexsort((to_numpy(row_priorities(X, seed)), codes))
-        if weights is not None:
-            rows = rows[to_numpy(weights)[rows] > 0]
+        host = np.ones(len(codes)) if weights is None else to_numpy(weights).astype(np.float64)
+        rows = rows[host[rows] > 0]
         rank = np.arange(len(rows)) - np.searchsorted(codes[rows], codes[rows])
         rows = rows[rank < most]
         bounds = np.searchsorted(codes[rows], np.arange(len(labels) + 1))
         xp = namespace(X)
         kept = xp.take(X, placed_like(rows, X), axis=0)
-        return cls(xp.astype(kept, xp.float32), labels, bounds, priors)
+        return cls(xp.astype(kept, xp.float32), labels, bounds, host[rows], priors)
 
     def rows(self, label: Any) -> np.ndarray:
         """Return the rows of a class; none if it came after `fit`."""
@@ -115,14 +119,14 @@ class Settings:
         Divisor of the scores.
     weight : float
         Weight of an unlabeled sample.
-    relief : float
+    kept_penalty : float
         Share of the penalty of classes with samples that stays: once unlabeled samples support
         the other classes too, less of it is needed.
     """
 
     temperature: float
     weight: float = 1.0
-    relief: float = 1.0
+    kept_penalty: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +143,9 @@ class Task:
 
     def scores(self, settings: Settings) -> tuple[Array, SoftShots | None]:
         """Return the scores after adaptation, and what was learned."""
-        offsets = settings.relief * self.penalties
         if settings.weight == 0:
             return class_scores(self.X, self.centers, self.penalties), None
+        offsets = settings.kept_penalty * self.penalties
         shots = soft_shots(
             self.X,
             self.centers,
@@ -191,7 +195,7 @@ class Adapting:
     `inverse` is G of the classes that the regression learns from, None if there are none.
     """
 
-    evidence: Any
+    evidence: Evidence
     candidates: np.ndarray
     centers: Array
     penalties: np.ndarray
@@ -220,21 +224,24 @@ class Adapting:
             most = max((each.largest_share() for each in tasks), default=0.0) + _MARGIN
             if tasks and task.largest_share() <= most:
                 settings = _chosen(tasks, self._grids(X, temperature, weight))
+            elif not tasks and not is_auto(weight):  # the user insists
+                settings = Settings(_scale(X) * _USUAL_TEMPERATURE, float(weight))
         _, shots = task.scores(settings)
         labels = self.evidence.labels[self.candidates]
-        used = {"adapt_temperature": settings.temperature, "adapt_weight": settings.weight}
+        used = {"adapt_weight": settings.weight}
+        if settings.weight:
+            used["adapt_temperature"] = settings.temperature
         fitted = _probability_temperature(tasks, settings)
         offsets = placed_like(self.penalties, self.centers)
         if shots is None:
             return Adapted(labels, self.centers, offsets, used, None)
         bonus = xp.astype(task.bonus(shots, settings), offsets.dtype)
         centers = xp.astype(shots.centers, self.centers.dtype)
-        return Adapted(labels, centers, settings.relief * offsets - bonus, used, fitted)
+        return Adapted(labels, centers, settings.kept_penalty * offsets - bonus, used, fitted)
 
     def _grids(self, X: Array, temperature: Any, weight: Any) -> list[list[dict[str, float]]]:
         """Return the grids, which are searched one after the other."""
-        xp = namespace(X)
-        scale = float(xp.mean(xp.sum(X * X, axis=1)))
+        scale = _scale(X)
         first = [t * scale for t in TEMPERATURES] if is_auto(temperature) else [float(temperature)]
         second = WEIGHTS if is_auto(weight) else (float(weight),)
         grids = [
@@ -242,12 +249,14 @@ class Adapting:
             [{"weight": value} for value in second],
         ]
         if self._is_new().any() and not self._is_new().all():
-            grids.insert(1, [{"relief": value} for value in RELIEFS])
+            grids.insert(1, [{"kept_penalty": value} for value in KEPT_PENALTIES])
         return grids
 
     def _is_new(self) -> np.ndarray:
-        """Tell candidates with few samples from those with many: the middle on a log scale."""
+        """Tell candidates with few samples from those with many, if there are both."""
         counts = 1 + self.evidence.counts[self.candidates]
+        if counts.max() < _GAP * counts.min():
+            return np.ones(len(counts), bool)
         return counts <= np.sqrt(counts.min() * counts.max())
 
     def _simulated(self, X: Array, rng: np.random.Generator) -> list[Task]:
@@ -333,12 +342,13 @@ class _Simulation:
         assert reserve is not None
         assert G is not None
         xp, M = namespace(G), evidence.anchor_means()
-        weights = held_out_weights(G, placed_like(new, G)) if reserve.priors is None else None
-        if reserve.priors is not None:
-            prior = xp.take(reserve.priors, placed_like(new, G), axis=0)
-        else:
+        weights: Array | None = None
+        if reserve.priors is None:
+            weights = held_out_weights(G, placed_like(new, G))
             prior = weights @ M
-        n_shots = np.array([len(rows) for rows in shot_rows[: self.n_new]], float)
+        else:
+            prior = xp.take(reserve.priors, placed_like(new, G), axis=0)
+        n_shots = np.array([reserve.weights[rows].sum() for rows in shot_rows[: self.n_new]])
         gained = self._sums(shot_rows[: self.n_new], M)
         n = placed_like(n_shots, G)[:, None]
         parts, totals = [(n0 * prior + gained) / (n0 + n)], [n_shots]
@@ -347,7 +357,7 @@ class _Simulation:
             G_rest = inverse_without(G, placed_like(new, G), weights)
             prior = xp.take(left_out_weights(G_rest) @ M, places, axis=0)
             # Samples that joined the pile leave the class they came from.
-            left = counts - np.array([len(rows) for rows in picks[self.n_new :]], float)
+            left = counts - [reserve.weights[rows].sum() for rows in picks[self.n_new :]]
             sums = xp.take(M, places, axis=0) * placed_like(counts, G)[:, None]
             rest = sums - self._sums(picks[self.n_new :], M)
             n = placed_like(left, G)[:, None]
@@ -363,6 +373,7 @@ class _Simulation:
         rows = np.concatenate([np.empty(0, np.intp), *groups])
         codes = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
         X = xp.astype(xp.take(reserve.X, placed_like(rows, reserve.X), axis=0), like.dtype)
+        X = X * placed_like(reserve.weights[rows], like)[:, None]
         return sums_by_code(X, placed_like(codes, like), len(groups))
 
 
@@ -387,13 +398,13 @@ def _chosen(tasks: list[Task], grids: list[list[dict[str, float]]]) -> Settings:
                 return point
         return best
 
-    relief = 1 / 3 if len(grids) > 2 else 1.0
-    point = Settings(grids[0][0]["temperature"], grids[-1][-1]["weight"], relief)
+    kept_penalty = 1 / 3 if len(grids) > 2 else 1.0
+    point = Settings(grids[0][0]["temperature"], grids[-1][-1]["weight"], kept_penalty)
     for grid in grids:
         point = first_good([replace(point, **values) for values in grid])
     if len(grids[-1]) == 1:  # the user chose the weight
         return point
-    return first_good([replace(point, weight=0.0, relief=1.0), point])
+    return first_good([replace(point, weight=0.0, kept_penalty=1.0), point])
 
 
 def _probability_temperature(tasks: list[Task], settings: Settings) -> float | None:
@@ -403,6 +414,11 @@ def _probability_temperature(tasks: list[Task], settings: Settings) -> float | N
     folds: list[Any] = [(to_numpy(task.scores(settings)[0]), task.truth) for task in tasks]
     folds = [fold for fold in folds if fold[0].shape[1] > 1]
     return best_temperature(folds) if folds else None
+
+
+def _scale(X: Array) -> float:
+    """Return the mean squared length of samples, which temperatures are relative to."""
+    return float(namespace(X).mean(namespace(X).sum(X * X, axis=1)))
 
 
 def _like(values: np.ndarray, X: Array) -> Array:

@@ -81,7 +81,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         Nonnegative width of the kernel, in units of 1 / (median squared distance of prototypes)
         for "rbf" and of 1 / (their mean squared length) for "poly".
     ridge : float or "auto", default="auto"
-        Nonnegative ridge penalty, in units of the mean diagonal of the kernel.
+        Nonnegative ridge penalty, in units of the mean diagonal of the kernel. It is multiplied by
+        1 + 8 / n for a class with n samples, whose mean is uncertain.
     worth : float or "auto", default="auto"
         Number of samples that a prototype is worth, above 0. "auto": the variance of samples
         within classes divided by the squared error of priors of held-out classes.
@@ -121,7 +122,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     preprocessing_ : transformer or None
         Fitted transformer of features.
     best_params_ : dict
-        Values in use of the parameters that may be "auto", to build a model that chooses nothing.
+        Values in use of the parameters that may be "auto", to build a model that does not choose
+        again. Those of `adapt` are in the copy that it returns.
     best_score_ : float
         Accuracy among held-out classes, or harmonic mean with ``candidates="all"``, of the chosen
         parameters. NaN if nothing was chosen.
@@ -224,7 +226,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             Samples of further classes with prototypes. Parameters are chosen on them instead of on
             held-out training classes. Use it if the features were trained on the training classes,
             whose samples then cluster more tightly than those of new classes. The model does not
-            learn from these samples.
+            learn from these samples. Their classes have no samples in `y`, so ``"unseen"``
+            candidates include them; list the others to leave them out.
 
         Returns
         -------
@@ -236,9 +239,17 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         labels, codes = encoded(y, X)
         check_classes(y if is_device_array(y) else labels)
         given = None if self.prototypes is None else Prototypes.coerce(self.prototypes)
-        if given is not None:
-            self._check_prototypes(given, labels)
         weights = checked_weights(sample_weight, X)
+        used = labels
+        if weights is not None:
+            used = labels[np.bincount(to_numpy(codes), to_numpy(weights)) > 0]
+        if given is not None:
+            self._check_prototypes(given, used)
+        _candidate_labels(
+            self.candidates,
+            used if given is None else np.union1d(given.labels, used),
+            None if given is None else np.setdiff1d(given.labels, used),
+        )
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         self._choice, fixed = self._choose(X, codes, labels, weights, given, validation, seed)
         self._regression = self._learned_map(given, fixed)
@@ -254,7 +265,13 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._n_shots = self.n_shots
         self._fixed_temperature = None if is_auto(self.temperature) else float(self.temperature)
         self._adapted = None
-        self._targets = self.candidates
+        self._targets = _frozen(self.candidates)
+        if is_auto(self.seen_penalty):
+            # The penalty of a class grows with its samples; the mean is what was chosen.
+            counts = self._evidence.counts[self._evidence.is_anchor]
+            shares = counts / (counts + self._choice.worth) if counts.size else np.ones(1)
+            full = self._choice.penalty / float(np.mean(shares))
+            self._choice = replace(self._choice, penalty=full)
         self._settle(like=X)
         return self
 
@@ -286,7 +303,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         AnyShotClassifier
             The estimator itself.
         """
-        if not hasattr(self, "_evidence"):
+        if not hasattr(self, "classes_"):
             return self.fit(X, y, sample_weight)
         X = validate_samples(self, X, reset=False)
         X, y = check_labeled(self, X, y)
@@ -385,11 +402,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         Returns
         -------
         AnyShotClassifier
-            The copy. Its parameter `candidates` leaves the classes out.
+            The copy.
         """
         check_is_fitted(self, "classes_")
         gone = np.unique(as_labels(labels))
-        self._require_known(gone)
+        _require_known(gone, self._evidence.known())
         if len(gone) == len(self._evidence.known()):
             raise ValueError(
                 f"At least one class must stay; got all {len(gone)} to remove. Leave some out."
@@ -405,7 +422,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     def with_candidates(self, candidates: Any) -> Self:
         """Return a fitted copy that chooses from other candidates, without refitting.
 
-        Penalty, worth and preprocessing stay; the temperature is that of the new candidates.
+        Penalty, worth and preprocessing stay. The temperature is that of the new candidates, except
+        after `adapt`, which has its own.
 
         Parameters
         ----------
@@ -419,12 +437,14 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         other = copy.copy(self)
-        other.candidates = other._targets = candidates
+        other.candidates, other._targets = candidates, _frozen(candidates)
         other._settle(like=self.classes_)
         return other
 
     def adapt(self, X_unlabeled: Any) -> Self:
-        """Return a fitted copy that has also learned from unlabeled samples of the candidates.
+        """Return a fitted copy that has learned from unlabeled samples of the candidates as well.
+
+        The samples of an earlier call do not count any more.
 
         Samples count for each class in proportion to its probability, in a few steps of expectation
         maximization. Prototypes and labeled samples anchor the centers, and class proportions are
@@ -539,8 +559,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         chosen: list[int] = []
         novelty = np.ones(len(value))
         for _ in range(n):
-            worth = np.where(np.isin(np.arange(len(value)), chosen), -1.0, value * novelty)
-            chosen.append(int(worth.argmax()))
+            gain = value * novelty
+            gain[chosen] = -1.0
+            chosen.append(int(gain.argmax()))
             novelty = np.minimum(novelty, 1 - np.clip(Z @ Z[chosen[-1]], 0, 1))
         return np.array(chosen)
 
@@ -565,6 +586,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         elif fixed.get("kernel") == "precomputed":
             fixed |= {"prototype_transformer": None, "gamma": 1.0}
         others = self._validation(validation, X, given, labels)
+        if not is_auto(self.seen_penalty):
+            fixed["seen_penalty"] = float(self.seen_penalty)
         needed = {*_CHOSEN} - {*fixed} or is_auto(self.seen_penalty) or is_auto(self.temperature)
         choice = Choice(Choosing.start(fixed), fixed.get("worth", 0.0))
         if needed:
@@ -606,6 +629,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     ) -> tuple[Array, np.ndarray] | None:
         if validation is None:
             return None
+        if self.prototypes is None or len(validation) != 2:
+            raise ValueError(
+                "`validation` must be a pair (X, y) of samples of classes with prototypes; got "
+                f"{len(validation)} parts and prototypes={self.prototypes!r}. Pass both."
+            )
         X_v, y_v = check_labeled(self, *validation)
         new = to_numpy(y_v) if is_device_array(y_v) else as_labels(y_v)
         overlap = np.intersect1d(new, labels)
@@ -638,7 +666,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             transformer.fit(Y)
             Y = np.asarray(transformer.transform(Y))
         kernel = PrototypeKernel.of(Y, steps["kernel"], steps["gamma"])
-        return Regression(given, transformer, kernel, float(steps["ridge"]))
+        return Regression(given, given.labels, transformer, kernel, float(steps["ridge"]))
 
     def _fit_preprocessing(
         self, X: Array, codes: Array, weights: Array | None, steps: dict[str, Any]
@@ -684,7 +712,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             self.worth_ = choice.worth
             self._class_centers = class_centers(evidence, self._regression, self.worth_)
             self._centered = evidence
-        labels = self._candidate_labels()
+        unseen = None if self._regression is None else evidence.known(evidence.counts == 0)
+        labels = _candidate_labels(self._targets, evidence.known(), unseen)
         rows = np.searchsorted(evidence.labels, labels)
         centers = self._centers_of(rows)
         offsets = placed_like(self._penalties()[rows], centers)
@@ -712,6 +741,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             "seen_penalty": self.seen_penalty_,
             "temperature": self.temperature_,
         }
+        if self._regression is None:
+            del self.best_params_["worth"]
         if adapted is not None:
             self.best_params_ |= adapted.chosen
 
@@ -760,43 +791,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         ratio = self._evidence.variance(rows) / self._choice.within
         return ratio if ratio > 0 else 1.0
 
-    def _candidate_labels(self) -> np.ndarray:
-        """Return the labels that the candidates stand for."""
-        targets, evidence = self._targets, self._evidence
-        if not isinstance(targets, str) and np.ndim(targets) and len(targets):
-            labels = np.unique(as_labels(targets))
-            self._require_known(labels)
-            return labels
-        if not isinstance(targets, str) or targets not in ("unseen", "all"):
-            raise ValueError(
-                '`candidates` must be "unseen", "all" or a list of at least one label; '
-                f"got {targets!r}. A single label goes into a list."
-            )
-        if targets == "all" or self._regression is None:
-            return evidence.known()
-        unseen = evidence.known(evidence.counts == 0)
-        if not unseen.size:
-            raise ValueError(
-                'candidates="unseen" needs a class that has a prototype and no sample; all '
-                f"{len(evidence.known())} classes have samples. Add prototypes of unseen classes, "
-                'or use candidates="all".'
-            )
-        return unseen
-
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         return self._scores.blocks(self._prepared(X))
 
     # Checks.
-
-    def _require_known(self, labels: np.ndarray) -> None:
-        known = self._evidence.known()
-        require_same_kind(labels=labels, known=known)
-        missing = np.setdiff1d(labels, known)
-        if missing.size:
-            raise ValueError(
-                f"No prototype and no sample of the class {listed(missing)}; the {len(known)} "
-                f"known classes are {listed(known)}. Correct the label, or add the class."
-            )
 
     def _require_semantics(self, what: str) -> None:
         if self._regression is None or not self._evidence.is_anchor.any():
@@ -854,6 +852,38 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             )
 
 
+def _candidate_labels(targets: Any, known: np.ndarray, unseen: np.ndarray | None) -> np.ndarray:
+    """Return the labels that candidates stand for; `unseen` is None without prototypes."""
+    if not isinstance(targets, str) and np.ndim(targets) and len(targets):
+        labels = np.unique(as_labels(targets))
+        _require_known(labels, known)
+        return labels
+    if not isinstance(targets, str) or targets not in ("unseen", "all"):
+        raise ValueError(
+            '`candidates` must be "unseen", "all" or a list of at least one label; '
+            f"got {targets!r}. A single label goes into a list."
+        )
+    if targets == "all" or unseen is None:
+        return known
+    if not unseen.size:
+        raise ValueError(
+            'candidates="unseen" needs a class that has a prototype and no sample; all '
+            f"{len(known)} classes have samples. Add prototypes of unseen classes, "
+            'or use candidates="all".'
+        )
+    return unseen
+
+
+def _require_known(labels: np.ndarray, known: np.ndarray) -> None:
+    require_same_kind(labels=labels, known=known)
+    missing = np.setdiff1d(labels, known)
+    if missing.size:
+        raise ValueError(
+            f"No prototype and no sample of the class {listed(missing)}; the {len(known)} "
+            f"known classes are {listed(known)}. Correct the label, or add the class."
+        )
+
+
 def _gathered(
     X: Array, codes: Array, labels: np.ndarray, weights: Array | None
 ) -> tuple[np.ndarray, Array, np.ndarray, np.ndarray]:
@@ -869,6 +899,13 @@ def _gathered(
     used = np.flatnonzero(counts > 0)
     kept = xp.take(sums, placed_like(used, sums), axis=0)
     return labels[used], kept, counts[used], squares[used]
+
+
+def _frozen(candidates: Any) -> Any:
+    """Return candidates that do not change if the user changes a list."""
+    if isinstance(candidates, str) or not np.ndim(candidates):
+        return candidates
+    return as_labels(candidates).copy()
 
 
 def _as_parameter(targets: Any) -> Any:

@@ -107,7 +107,10 @@ class Temperatures:
 
 @dataclass(frozen=True)
 class Choice:
-    """Everything that is chosen, and the score on held-out classes (NaN if nothing was)."""
+    """Everything that is chosen, and the score on held-out classes (NaN if nothing was).
+
+    `penalty` is the mean over classes with samples.
+    """
 
     point: Point
     worth: float
@@ -126,7 +129,7 @@ class Choosing:
         Samples and prototypes.
     fixed : dict
         Values of parameters that the user gave: "preprocessing" and "prototype_transformer" as
-        transformers or None, "kernel", "gamma", "ridge", "worth", "seen_penalty", "temperature".
+        transformers or None, "kernel", "gamma", "ridge", "worth", "seen_penalty".
     n_unseen : int
         Number of classes without samples: folds hold out about the same share.
     by_hm : bool
@@ -157,6 +160,7 @@ class Choosing:
             folds = [fold_of(data, np.arange(0), self.draws[0], 0, 0)]
         self.folds = list(folds)
         self._views: dict[Any, View] = {}
+        self._viewed: Any = None
         self._directions: dict[float, tuple[Array, Array]] = {}
         self._ridges: dict[Any, tuple[KernelRidge, Array | None]] = {}
         self._scores: dict[tuple[Point, str], float] = {}
@@ -248,6 +252,10 @@ class Choosing:
         if key not in self._views:
             X = self._preprocessed(point)
             self._views[key] = View.of(X, self.data, self.draws if self.n_shots else [])
+        if key != self._viewed:  # the samples of folds are copies: keep those in use
+            if self._viewed in self._views:
+                self._views[self._viewed].forget()
+            self._viewed = key
         return self._views[key]
 
     def _preprocessed(self, point: Point) -> Array:
@@ -363,9 +371,9 @@ class Choosing:
         """Return the scores of samples among the held-out classes."""
         centers = view.averaged(weights)
         if self.n_shots:
-            held = placed_like(fold.held, centers)
-            shots = namespace(centers).take(view.shots[fold.draw], held, axis=0)
-            centers = (worth * centers + self.n_shots * shots) / (worth + self.n_shots)
+            held, xp = placed_like(fold.held, centers), namespace(centers)
+            sums, n = (xp.take(part, held, axis=0) for part in view.shots[fold.draw])
+            centers = (worth * centers + sums) / (worth + n[:, None])
         return _scores(view.taken(fold, which), centers)
 
     def _old_scores(self, view: View, fold: Fold, G: Array, weights: Array, worth: float) -> Array:
@@ -430,10 +438,10 @@ class Choosing:
             if of_old:
                 outcomes = [self._outcome(point, fold) for fold in of_old]
                 penalty = best_harmonic_mean(outcomes)[1]
+        if "seen_penalty" in self.fixed:
+            counts = self._view(point).counts
+            penalty = self.fixed["seen_penalty"] * float(np.mean(counts / (counts + worth)))
         temperatures = self._temperatures(point, worth, penalty)
-        counts = self._view(point).counts
-        # The penalty of a class grows with its share of samples; the mean is what was chosen.
-        penalty /= float(np.mean(counts / (counts + worth))) if worth else 1.0
         held = np.concatenate([np.arange(0), *(fold.held for fold in self.folds)])
         within = self._view(point).mean_variance(np.unique(held))
         worth, penalty, within = (_rounded(value) for value in (worth, penalty, within))

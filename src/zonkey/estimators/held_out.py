@@ -63,10 +63,10 @@ class TrainingData:
         X_used = xp.take(X, placed_like(rows, X), axis=0)
         w = np.ones(len(rows)) if weights is None else weights[rows]
         if validation is not None:
-            order = np.argsort(validation[1], kind="stable")
-            X_v, codes_v = validation[0], validation[1][order]
+            order, _ = _some_samples(*validation, None, seed)
+            codes_v = validation[1][order]
             new = np.unique(codes_v)
-            X_v = xp.take(X_v, placed_like(order, X_v), axis=0)
+            X_v = xp.take(validation[0], placed_like(order, X), axis=0)
             X_used = xp.concat([X_used, xp.astype(X_v, X.dtype)])
             position = np.concatenate([position, n_train + np.searchsorted(new, codes_v)])
             classes = np.concatenate([classes, new])
@@ -128,8 +128,8 @@ class View:
         Samples behind each mean.
     within : ndarray of shape (p + v,)
         Variance within each class; NaN for a single sample.
-    shots : tuple of arrays of shape (p + v, r), one per partition
-        Means of `n_shots` samples of each class; empty without shots.
+    shots : tuple of pairs of arrays of shape (p + v, r) and (p + v,), one per partition
+        Sums of a few samples of each class, and how many; empty without shots.
     n_features : int
         Number of features.
     """
@@ -139,7 +139,7 @@ class View:
     squares: np.ndarray
     counts: np.ndarray
     within: np.ndarray
-    shots: tuple[Array, ...]
+    shots: tuple[tuple[Array, Array], ...]
     n_features: int
 
     @classmethod
@@ -154,7 +154,7 @@ class View:
         shots = []
         for shot in draws:
             sums, n = _weighted_sums(X, data, np.where(shot, data.weights, 0.0))
-            shots.append(sums / data.placed(np.maximum(n, 1.0))[:, None])
+            shots.append((sums, data.placed(n)))
         within = _variances(X, squares, data)
         n_features = X.shape[1]
         if data.n_train < n_features and not shots:
@@ -176,6 +176,10 @@ class View:
             places = placed_like(getattr(fold, which), self.samples)
             kept[key] = namespace(self.samples).take(self.samples, places, axis=0)
         return kept[key]
+
+    def forget(self) -> None:
+        """Drop the samples of folds."""
+        vars(self)["_taken"].clear()
 
     def averaged(self, weights: Array) -> Array:
         """Return weighted means of the class means."""
@@ -234,7 +238,7 @@ def drawn_shots(data: TrainingData, n_shots: int, n_draws: int) -> list[np.ndarr
     counts = np.bincount(data.codes)[data.codes]
     # Half of a class at most, so that some samples are left to score.
     n = np.minimum(n_shots, counts // 2)
-    return [(ranks >= draw * n) & (ranks < (draw + 1) * n) for draw in range(n_draws)]
+    return [(ranks - draw * n) % counts < n for draw in range(n_draws)]
 
 
 def class_folds(
