@@ -11,7 +11,7 @@ import importlib
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from types import ModuleType
 from typing import Any, Self
@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from mini_imagenet import folder
 from recording import save, save_markdown, show
-from zonkey import BaseClasses, FewShotClassifier, Moments, Prototypes, presets
+from zonkey import AnyShotClassifier, BaseClasses, FewShotClassifier, Moments, Prototypes, presets
 from zonkey.datasets import Dataset, load_emoji, load_mini_imagenet
 from zonkey.estimators import NearestSupport
 from zonkey.evaluation import draw_trial
@@ -46,8 +46,7 @@ class Problem:
     shots: tuple[int, ...]
     n_query: int
     queries: np.ndarray | None = None  # samples that are never shots
-    worth: Any = "auto"  # `fusion` of the recommended model
-    plain_worth: Any = "auto"  # `fusion` without preprocessing and kernel
+    chosen: dict[str, Any] = field(default_factory=dict)  # parameters of the recommended model
 
     def tasks(self, n_shot: int) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
         """Yield support set, queries and seed per task, as `n_way_k_shot` draws them."""
@@ -84,25 +83,17 @@ def emoji() -> Problem:
 
 
 def mini_imagenet() -> Problem | None:
-    """Load mini-ImageNet features; estimate the worth of prototypes on validation classes."""
+    """Load mini-ImageNet features; choose parameters on validation classes."""
     if not folder().exists():
         return None
     early = load_mini_imagenet(folder() / "wrn28_10_train64.npz", novel="val")
     late = load_mini_imagenet(folder() / "wrn28_10.npz", novel="test")
     of_early = parts(early)
-    known = (of_early["X_base"], of_early["y_base"], of_early["prototypes"])
-    steps, model = presets.recommended_few_shot(*known)
-    X, y = of_early["X"], of_early["y"]
-    worths = {
-        "worth": model.worth_of_prototypes(steps.transform(X), y),
-        "plain_worth": plain_fusion(*known).worth_of_prototypes(X, y),
-    }
-    return Problem("mini-ImageNet", **parts(late), shots=(1, 5), n_query=15, **worths)
-
-
-def plain_fusion(X_base: Any, y_base: Any, known: Prototypes, worth: Any = "auto") -> Any:
-    base = BaseClasses(Moments(known.normalized()).update(X_base, y_base))
-    return FewShotClassifier(base=base, synthesis=None, fusion=worth)
+    model = presets.recommended(of_early["prototypes"], n_shots=1)
+    validation = of_early["X"], of_early["y"]
+    model.fit(of_early["X_base"], of_early["y_base"], validation=validation)
+    chosen = model.best_params_
+    return Problem("mini-ImageNet", **parts(late), shots=(1, 5), n_query=15, chosen=chosen)
 
 
 def parts(data: Dataset) -> dict[str, Any]:
@@ -166,16 +157,14 @@ def easyfsl_heads(problem: Problem) -> dict[str, Head]:
 
 
 def models(problem: Problem) -> dict[str, Any]:
-    known = (problem.X_base, problem.y_base, problem.prototypes)
-    fusion = plain_fusion(*known, problem.plain_worth)
+    moments = Moments(problem.prototypes.normalized()).update(problem.X_base, problem.y_base)
+    chosen = {"n_shots": 1, **problem.chosen}
+    model = presets.recommended(problem.prototypes, **chosen)
     return {
         "zonkey NearestSupport": NearestSupport(),
         "zonkey NearestSupport, mean": NearestSupport("mean"),
-        "zonkey FewShotClassifier (paper)": FewShotClassifier(base=fusion.base),
-        "zonkey FewShotClassifier, fusion": fusion,
-        "zonkey presets.recommended_few_shot": presets.recommended_few_shot(
-            *known, fusion=problem.worth
-        ),
+        "zonkey FewShotClassifier (paper)": FewShotClassifier(base=BaseClasses(moments)),
+        "zonkey presets.recommended": model.fit(problem.X_base, problem.y_base),
         **easyfsl_heads(problem),
     }
 
@@ -193,10 +182,12 @@ def compare(problem: Problem) -> list[dict[str, Any]]:
         for name, model in models(problem).items():
             scores, seconds = [], []
             for support, query, seed in problem.tasks(n_shot):
-                model = seeded(model, seed)
                 start = time.process_time()
-                model.fit(problem.X[support], problem.y[support])
-                predicted = model.predict(problem.X[query])
+                if isinstance(model, AnyShotClassifier):
+                    fitted = model.with_shots(problem.X[support], problem.y[support])
+                else:
+                    fitted = seeded(model, seed).fit(problem.X[support], problem.y[support])
+                predicted = fitted.predict(problem.X[query])
                 seconds.append(time.process_time() - start)
                 scores.append(per_class_accuracy(problem.y[query], predicted))
             interval = mean_confidence_interval(scores)

@@ -117,7 +117,7 @@ class FewShotClassifier(ProjectionLearner):
     --------
     ZeroShotClassifier : Learns classes from prototypes only.
     NearestSupport : Baseline without prototypes.
-    zonkey.presets.recommended_few_shot : Complete pipeline with preprocessing.
+    AnyShotClassifier : The recommended model for any number of shots.
 
     Examples
     --------

@@ -146,7 +146,7 @@ class ZeroShotClassifier(ProjectionLearner):
     --------
     FewShotClassifier : Learns novel classes from prototypes and a few samples.
     zonkey.model_selection.ZeroShotSearchCV : Chooses parameters on held-out classes.
-    zonkey.presets.recommended : Complete pipeline with preprocessing and search.
+    AnyShotClassifier : The recommended model for any number of shots.
 
     Examples
     --------
