@@ -123,10 +123,13 @@ def worth_of_prior(within: float, error: float) -> float:
     return min(_LARGEST_WORTH, within / error) if error > 0 else _LARGEST_WORTH
 
 
-def posterior_centers(prior: Array, sums: Array, counts: Array, worth: Array) -> Array:
-    """Return (n0 f + S) / (n0 + n) for each class; all arguments have one row per class."""
-    total = (worth + counts)[:, None]
-    return (worth[:, None] * prior + sums) / total
+def posterior_centers(prior: Array, sums: Array, counts: Array, worth: Array | float) -> Array:
+    """Return (n0 f + S) / (n0 + n) for each class.
+
+    All arguments have one row per class; `worth` may be one number for all.
+    """
+    n0 = worth if isinstance(worth, float | int) else worth[:, None]
+    return (n0 * prior + sums) / (n0 + counts[:, None])
 
 
 @dataclass(frozen=True, eq=False)

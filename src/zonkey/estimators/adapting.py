@@ -14,9 +14,10 @@ from ..core.posterior import (
     held_out_weights,
     inverse_without,
     left_out_weights,
+    posterior_centers,
     soft_shots,
 )
-from ..core.reservoir import row_priorities
+from ..core.reservoir import lowest_priorities
 from ..linalg.arrays import Array, namespace, placed_like, sums_by_code, to_numpy
 from ..metrics import best_temperature
 from ..validation import is_auto
@@ -67,11 +68,8 @@ class Reserve:
     ) -> Reserve:
         """Keep the samples of lowest hash, at most 64 per class and 16,384 in all."""
         most = max(_FEWEST_PER_CLASS, min(_MOST_PER_CLASS, _MOST_SAMPLES // len(labels)))
-        rows = np.lexsort((to_numpy(row_priorities(X, seed)), codes))
         host = np.ones(len(codes)) if weights is None else to_numpy(weights).astype(np.float64)
-        rows = rows[host[rows] > 0]
-        rank = np.arange(len(rows)) - np.searchsorted(codes[rows], codes[rows])
-        rows = rows[rank < most]
+        rows, _ = lowest_priorities(X, codes, most, seed, np.flatnonzero(host > 0))
         bounds = np.searchsorted(codes[rows], np.arange(len(labels) + 1))
         xp = namespace(X)
         kept = xp.take(X, placed_like(rows, X), axis=0)
@@ -273,7 +271,8 @@ class Adapting:
         shots = round(float(np.median(self.evidence.counts[self.candidates][is_new])))
         per_class = X.shape[0] / len(self.candidates)
         penalty = float(np.mean(self.penalties[~is_new])) if n_old else 0.0
-        simulation = _Simulation(self, anchors, n_new, n_old, shots, per_class, penalty)
+        means = self.evidence.anchor_means()
+        simulation = _Simulation(self, anchors, means, n_new, n_old, shots, per_class, penalty)
         n_tasks = _SIMULATIONS if X.shape[0] > _SMALL_TASK else _SMALL_SIMULATIONS
         return [task for task in (simulation.draw(rng) for _ in range(n_tasks)) if task]
 
@@ -284,6 +283,7 @@ class _Simulation:
 
     source: Adapting
     anchors: np.ndarray
+    means: Array  # of the classes that the model learned from
     n_new: int
     n_old: int
     shots: int
@@ -341,7 +341,7 @@ class _Simulation:
         evidence, reserve = source.evidence, source.reserve
         assert reserve is not None
         assert G is not None
-        xp, M = namespace(G), evidence.anchor_means()
+        xp, M = namespace(G), self.means
         weights: Array | None = None
         if reserve.priors is None:
             weights = held_out_weights(G, placed_like(new, G))
@@ -350,8 +350,7 @@ class _Simulation:
             prior = xp.take(reserve.priors, placed_like(new, G), axis=0)
         n_shots = np.array([reserve.weights[rows].sum() for rows in shot_rows[: self.n_new]])
         gained = self._sums(shot_rows[: self.n_new], M)
-        n = placed_like(n_shots, G)[:, None]
-        parts, totals = [(n0 * prior + gained) / (n0 + n)], [n_shots]
+        parts, totals = [posterior_centers(prior, gained, placed_like(n_shots, G), n0)], [n_shots]
         if weights is not None and len(old):
             places, counts = placed_like(old, G), evidence.counts[evidence.is_anchor][old]
             G_rest = inverse_without(G, placed_like(new, G), weights)
@@ -360,8 +359,7 @@ class _Simulation:
             left = counts - [reserve.weights[rows].sum() for rows in picks[self.n_new :]]
             sums = xp.take(M, places, axis=0) * placed_like(counts, G)[:, None]
             rest = sums - self._sums(picks[self.n_new :], M)
-            n = placed_like(left, G)[:, None]
-            parts.append((n0 * prior + rest) / (n0 + n))
+            parts.append(posterior_centers(prior, rest, placed_like(left, G), n0))
             totals.append(left)
         return xp.concat(parts), np.concatenate(totals)
 

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.evidence import Evidence, Regression, class_centers
-from ..core.kernels import KERNELS, PrototypeKernel
+from ..core.kernels import KERNELS
 from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind
 from ..core.moments import class_sums
 from ..core.prototypes import Prototypes
@@ -38,9 +38,16 @@ from ..validation import (
     validate_samples,
 )
 from .adapting import Adapted, Adapting, Reserve
-from .choosing import Choice, Choosing, preprocessing, prototype_transformer, weight_options
+from .choosing import Choice, Choosing, learned_kernel, steps_of, weight_options
 from .held_out import TrainingData
-from .scoring import LinearScores, ProbabilityMixin, Rejection
+from .scoring import (
+    LinearScores,
+    ProbabilityMixin,
+    Rejection,
+    chosen_labels,
+    labeled_or_rows,
+    require_dimensions,
+)
 
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
 
@@ -251,7 +258,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             None if given is None else np.setdiff1d(given.labels, used),
         )
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        self._choice, fixed = self._choose(X, codes, labels, weights, given, validation, seed)
+        others = self._validation(validation, X, given, labels)
+        self._choice, fixed = self._choose(X, codes, labels, weights, given, others, seed)
         self._regression = self._learned_map(given, fixed)
         prepared = self._fit_preprocessing(X, codes, weights, fixed)
         described = labels[:0] if given is None else given.labels
@@ -259,7 +267,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._evidence = evidence.plus(*_gathered(prepared, codes, labels, weights))
         self._reserve = None
         if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
-            self._reserve = self._reserved(prepared, codes, labels, weights, validation, seed)
+            self._reserve = self._reserved(prepared, codes, labels, weights, others, seed)
         self._settings = (self.adapt_temperature, self.adapt_weight, seed)
         self._rejection = Rejection(self.reject_below, self.reject_label)
         self._n_shots = self.n_shots
@@ -370,7 +378,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 "prototypes=None. Fit with prototypes, or add samples with partial_fit."
             )
         new = Prototypes.coerce(prototypes)
-        self._require_dimensions(new.n_dimensions)
+        require_dimensions(new, self._regression.prototypes)
         evidence = self._evidence
         known = np.intersect1d(new.labels, evidence.labels[~evidence.is_described])
         if known.size:
@@ -405,8 +413,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             The copy.
         """
         check_is_fitted(self, "classes_")
-        gone = np.unique(as_labels(labels))
-        _require_known(gone, self._evidence.known())
+        gone = _known_labels(labels, self._evidence.known())
         if len(gone) == len(self._evidence.known()):
             raise ValueError(
                 f"At least one class must stay; got all {len(gone)} to remove. Leave some out."
@@ -501,13 +508,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         self._require_semantics("Projecting prototypes")
-        if Prototypes.is_labeled(prototypes):
-            Y = Prototypes.coerce(prototypes).matrix
-        else:
-            Y = np.atleast_2d(to_numpy(prototypes))
-        self._require_dimensions(Y.shape[1])
         assert self._regression is not None
-        return self._regression.predict(Y, self._evidence)
+        prototypes = labeled_or_rows(prototypes)
+        require_dimensions(prototypes, self._regression.prototypes)
+        return self._regression.predict(prototypes.matrix, self._evidence)
 
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space of the prototypes.
@@ -574,7 +578,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         labels: np.ndarray,
         weights: Array | None,
         given: Prototypes | None,
-        validation: Any,
+        others: tuple[Array, np.ndarray] | None,
         seed: int,
     ) -> tuple[Choice, dict[str, Any]]:
         """Return what is chosen, and the parameters of the steps of `fit`."""
@@ -585,7 +589,6 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             fixed["worth"] = 0.0  # one-hot prototypes say nothing about other classes
         elif fixed.get("kernel") == "precomputed":
             fixed |= {"prototype_transformer": None, "gamma": 1.0}
-        others = self._validation(validation, X, given, labels)
         if not is_auto(self.seen_penalty):
             fixed["seen_penalty"] = float(self.seen_penalty)
         needed = {*_CHOSEN} - {*fixed} or is_auto(self.seen_penalty) or is_auto(self.temperature)
@@ -614,22 +617,15 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             ).run()
         if not is_auto(self.seen_penalty):
             choice = replace(choice, penalty=float(self.seen_penalty))
-        point = choice.point
-        chosen = {
-            "preprocessing": lambda: preprocessing(point.power or 0.5, point.shrinkage or 0.0),
-            "prototype_transformer": lambda: prototype_transformer(
-                point.prototype_power or 1.0, point.prototype_norm
-            ),
-        }
-        steps = {name: fixed[name] if name in fixed else make() for name, make in chosen.items()}
-        return choice, {**steps, "kernel": point.kernel, "gamma": point.gamma, "ridge": point.ridge}
+        return choice, steps_of(choice.point, fixed)
 
     def _validation(
-        self, validation: Any, X: Array, given: Prototypes, labels: np.ndarray
+        self, validation: Any, X: Array, given: Prototypes | None, labels: np.ndarray
     ) -> tuple[Array, np.ndarray] | None:
+        """Return validation samples, and the rows of their classes in the prototypes."""
         if validation is None:
             return None
-        if self.prototypes is None or len(validation) != 2:
+        if given is None or len(validation) != 2:
             raise ValueError(
                 "`validation` must be a pair (X, y) of samples of classes with prototypes; got "
                 f"{len(validation)} parts and prototypes={self.prototypes!r}. Pass both."
@@ -659,13 +655,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """Return the map of prototypes, learned from all that were given."""
         if given is None:
             return None
-        Y = given.matrix.astype(np.float64)
-        transformer: Any = steps["prototype_transformer"]
-        if transformer is not None:
-            transformer = clone(transformer)
-            transformer.fit(Y)
-            Y = np.asarray(transformer.transform(Y))
-        kernel = PrototypeKernel.of(Y, steps["kernel"], steps["gamma"])
+        _, transformer, kernel = learned_kernel(given.matrix.astype(np.float64), steps)
         return Regression(given, given.labels, transformer, kernel, float(steps["ridge"]))
 
     def _fit_preprocessing(
@@ -678,7 +668,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             return X
         self.preprocessing_ = clone(steps["preprocessing"])
         options = {} if weights is None else weight_options(self.preprocessing_, weights)
-        if is_auto(self.preprocessing):
+        if is_auto(self.preprocessing):  # a given one may be frozen, which has no fit_transform
             return self.preprocessing_.fit_transform(X, codes, **options)
         return self.preprocessing_.fit(X, codes, **options).transform(X)
 
@@ -688,19 +678,17 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         codes: Array,
         labels: np.ndarray,
         weights: Array | None,
-        validation: Any,
+        others: tuple[Array, np.ndarray] | None,
         seed: int,
     ) -> Reserve:
         """Return samples to simulate tasks with: of validation classes if there are any."""
-        if validation is None or self._regression is None:
+        if others is None or self._regression is None:
             return Reserve.of(prepared, to_numpy(codes), labels, seed, weights=weights)
-        X, y = check_labeled(self, *validation)
-        labels, codes = encoded(y, X)
-        X = self._prepared(placed_like(X, prepared))
-        priors = self._regression.predict(
-            self._regression.prototypes.subset(labels).matrix, self._evidence
-        )
-        return Reserve.of(X, to_numpy(codes), labels, seed, priors=priors)
+        known = self._regression.prototypes
+        rows, places = np.unique(others[1], return_inverse=True)
+        priors = self._regression.predict(known.matrix[rows], self._evidence)
+        X = self._prepared(others[0])
+        return Reserve.of(X, places, known.labels[rows], seed, priors=priors)
 
     def _prepared(self, X: Array) -> Array:
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
@@ -759,7 +747,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     def _penalties(self) -> np.ndarray:
         """Return what is subtracted from the scores of each class."""
         counts, totals = self._evidence.counts, self._evidence.totals(self.worth_)
-        return self._choice.penalty * counts / np.where(totals > 0, totals, 1)
+        return self._choice.penalty * counts / totals
 
     def _temperature(self, rows: np.ndarray) -> float:
         """Return the temperature for some candidates.
@@ -772,13 +760,12 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if self._adapted is not None and self._adapted.temperature is not None:
             return self._adapted.temperature
         found = self._choice.temperatures
-        totals = self._evidence.totals(self.worth_)[rows]
-        of_prior = 1 - self._evidence.counts[rows] / np.where(totals > 0, totals, 1)
+        counts = self._evidence.counts[rows]
+        of_prior = 1 - counts / self._evidence.totals(self.worth_)[rows]
         at_new = self.worth_ / (self.worth_ + self._n_shots) if self.worth_ else 1.0
         shares = np.minimum(of_prior / at_new, 1.0)
         mixed = shares.max() > 0.5 > shares.min()
         usual = found.all if mixed else float(np.mean(found.old + (found.new - found.old) * shares))
-        counts = self._evidence.counts[rows]
         # The mean of n samples alone is off by 1 / n of their variance; two of them compete.
         blind = np.where(self._evidence.is_described[rows], 0.0, 2 / np.maximum(counts, 1))
         return usual * self._spread(rows) * float(1 + blind.mean())
@@ -801,15 +788,6 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             raise ValueError(
                 f"{what} needs classes with a prototype and samples; this model has none. Fit "
                 "with prototypes."
-            )
-
-    def _require_dimensions(self, k: int) -> None:
-        assert self._regression is not None
-        expected = self._regression.prototypes.n_dimensions
-        if k != expected:
-            raise ValueError(
-                f"Prototypes must have the {expected} dimensions of the training prototypes; got "
-                f"{k}. Use vectors of the same semantic space."
             )
 
     def _check_prototypes(self, given: Prototypes, labels: np.ndarray) -> None:
@@ -854,27 +832,13 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
 def _candidate_labels(targets: Any, known: np.ndarray, unseen: np.ndarray | None) -> np.ndarray:
     """Return the labels that candidates stand for; `unseen` is None without prototypes."""
-    if not isinstance(targets, str) and np.ndim(targets) and len(targets):
-        labels = np.unique(as_labels(targets))
-        _require_known(labels, known)
-        return labels
-    if not isinstance(targets, str) or targets not in ("unseen", "all"):
-        raise ValueError(
-            '`candidates` must be "unseen", "all" or a list of at least one label; '
-            f"got {targets!r}. A single label goes into a list."
-        )
-    if targets == "all" or unseen is None:
-        return known
-    if not unseen.size:
-        raise ValueError(
-            'candidates="unseen" needs a class that has a prototype and no sample; all '
-            f"{len(known)} classes have samples. Add prototypes of unseen classes, "
-            'or use candidates="all".'
-        )
-    return unseen
+    named = {"unseen": known if unseen is None else unseen, "all": known}
+    return chosen_labels(targets, named, lambda labels: _known_labels(labels, known), len(known))
 
 
-def _require_known(labels: np.ndarray, known: np.ndarray) -> None:
+def _known_labels(labels: Any, known: np.ndarray) -> np.ndarray:
+    """Return the labels sorted, each once; unknown ones are refused."""
+    labels = np.unique(as_labels(labels))
     require_same_kind(labels=labels, known=known)
     missing = np.setdiff1d(labels, known)
     if missing.size:
@@ -882,6 +846,7 @@ def _require_known(labels: np.ndarray, known: np.ndarray) -> None:
             f"No prototype and no sample of the class {listed(missing)}; the {len(known)} "
             f"known classes are {listed(known)}. Correct the label, or add the class."
         )
+    return labels
 
 
 def _gathered(

@@ -27,6 +27,7 @@ from ..core.posterior import (
     held_out_weights,
     inverse_without,
     left_out_weights,
+    posterior_centers,
     worth_of_prior,
 )
 from ..linalg.arrays import Array, namespace, placed_like, to_numpy
@@ -118,6 +119,28 @@ class Choice:
     temperatures: Temperatures = Temperatures()
     within: float = float("nan")  # variance within classes
     score: float = float("nan")
+
+
+def steps_of(point: Point, fixed: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of `fit` that a point stands for; `fixed` are those the user gave."""
+    names = ("preprocessing", "prototype_transformer")
+    steps = {name: fixed[name] for name in names if name in fixed}
+    if point.power is not None and point.shrinkage is not None:
+        steps["preprocessing"] = preprocessing(point.power, point.shrinkage)
+    if point.prototype_power is not None:
+        form = prototype_transformer(point.prototype_power, point.prototype_norm)
+        steps["prototype_transformer"] = form
+    return {**steps, "kernel": point.kernel, "gamma": point.gamma, "ridge": point.ridge}
+
+
+def learned_kernel(Y: np.ndarray, steps: dict[str, Any]) -> tuple[np.ndarray, Any, PrototypeKernel]:
+    """Return transformed prototypes, the fitted transformer (or None) and the kernel of them."""
+    transformer: Any = steps["prototype_transformer"]
+    if transformer is not None:
+        transformer = clone(transformer)
+        transformer.fit(Y)
+        Y = np.asarray(transformer.transform(Y))
+    return Y, transformer, PrototypeKernel.of(Y, steps["kernel"], steps["gamma"])
 
 
 class Choosing:
@@ -304,10 +327,7 @@ class Choosing:
         key = (point.prototype_power, point.prototype_norm, point.kernel, point.gamma)
         if key not in self._ridges:
             data, view = self.data, self._view(point)
-            Y, transformer = data.prototypes, self._transformer(point)
-            if transformer is not None:
-                Y = np.asarray(transformer.fit(Y).transform(Y))
-            kernel = PrototypeKernel.of(Y, point.kernel, point.gamma)
+            Y, _, kernel = learned_kernel(data.prototypes, steps_of(point, self.fixed))
             train, rest = np.split(data.classes, [data.n_train])
             like = namespace(view.means).astype(view.means[:1, :1], namespace(view.means).float64)
             K = kernel.between(placed_like(Y[train], like), placed_like(Y[train], like), train)
@@ -318,12 +338,6 @@ class Choosing:
                 )
             self._ridges[key] = (KernelRidge(K, view.counts), K_rest)
         return self._ridges[key]
-
-    def _transformer(self, point: Point) -> Any:
-        if point.prototype_power is None:
-            given = self.fixed["prototype_transformer"]
-            return None if given is None else clone(given)
-        return prototype_transformer(point.prototype_power, point.prototype_norm)
 
     def _weights(self, point: Point, fold: Fold) -> tuple[Array, Array]:
         """Return what predicts the held-out classes, and G of all classes."""
@@ -373,7 +387,7 @@ class Choosing:
         if self.n_shots:
             held, xp = placed_like(fold.held, centers), namespace(centers)
             sums, n = (xp.take(part, held, axis=0) for part in view.shots[fold.draw])
-            centers = (worth * centers + sums) / (worth + n[:, None])
+            centers = posterior_centers(centers, sums, n, worth)
         return _scores(view.taken(fold, which), centers)
 
     def _old_scores(self, view: View, fold: Fold, G: Array, weights: Array, worth: float) -> Array:
@@ -381,10 +395,9 @@ class Choosing:
         if len(fold.held) and int(fold.held.max()) < self.data.n_train:
             G = inverse_without(G, placed_like(fold.held, G), weights)
         prior = view.averaged(left_out_weights(G))
-        counts = self.data.placed(view.counts)[:, None]
-        scores = _scores(
-            view.taken(fold, "rows"), (worth * prior + counts * view.means) / (worth + counts)
-        )
+        counts = self.data.placed(view.counts)
+        centers = posterior_centers(prior, counts[:, None] * view.means, counts, worth)
+        scores = _scores(view.taken(fold, "rows"), centers)
         is_out = placed_like(np.isin(np.arange(self.data.n_train), fold.held), scores)
         xp = namespace(scores)
         return xp.where(is_out[None, :], xp.full_like(scores, -xp.inf), scores)
@@ -454,20 +467,22 @@ class Choosing:
         folds: dict[str, list[Any]] = {"new": [], "old": [], "all": []}
         for fold in self.folds:
             weights, G = self._weights(point, fold)
-            new = to_numpy(self._new_scores(view, fold, "rows", weights, worth))
+            new = self._new_scores(view, fold, "rows", weights, worth)
             n_new, kept = len(fold.new), np.setdiff1d(everything, fold.held)
             codes = data.codes[fold.rows]
             if len(fold.held) > 1:
                 truth = np.searchsorted(fold.held, codes[:n_new])
-                folds["new"].append(_thinned(new[:n_new], truth, self._balanced(fold.new)))
+                folds["new"].append(_thinned(new[:n_new, :], truth, self._balanced(fold.new)))
             if not len(fold.old) or len(kept) < 2:
                 continue
-            old = to_numpy(self._old_scores(view, fold, G, weights, worth))[:, kept]
+            old = self._old_scores(view, fold, G, weights, worth)
+            xp = namespace(old)
+            old = xp.take(old, placed_like(kept, old), axis=1)
             truth = np.searchsorted(kept, codes[n_new:])
             shares = self._balanced(fold.old)
-            folds["old"].append(_thinned(old[n_new:], truth, shares))
+            folds["old"].append(_thinned(old[n_new:, :], truth, shares))
             if len(fold.held) > 1:
-                both = np.concatenate([new, old - penalty], axis=1)
+                both = xp.concat([new, old - penalty], axis=1)
                 places = np.searchsorted(fold.held, codes[:n_new]), len(fold.held) + truth
                 balanced = np.concatenate([self._balanced(fold.new), shares])
                 folds["all"].append(_thinned(both, np.concatenate(places), balanced))
@@ -528,11 +543,11 @@ def _rounded(value: float) -> float:
 
 
 def _thinned(
-    scores: np.ndarray, codes: np.ndarray, weights: np.ndarray
+    scores: Array, codes: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return evenly spaced samples, few enough to find a temperature quickly."""
+    """Return evenly spaced samples on the host, few enough to find a temperature quickly."""
     some = slice(None, None, 1 + len(codes) // _MOST_SCORED)
-    return scores[some], codes[some], weights[some]
+    return to_numpy(scores[some, :]), codes[some], weights[some]
 
 
 def _temperature(folds: list[tuple[np.ndarray, np.ndarray, np.ndarray]], least: float) -> float:

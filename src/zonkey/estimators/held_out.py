@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.moments import class_sums
-from ..core.reservoir import row_priorities
+from ..core.reservoir import lowest_priorities
 from ..linalg.arrays import Array, namespace, placed_like, to_numpy
 
 MOST_PARTITIONS = 3
@@ -94,12 +94,7 @@ def _some_samples(
     if len(classes) > _MOST_CLASSES:
         kept = np.random.default_rng(seed).permutation(classes)[:_MOST_CLASSES]
         rows = rows[np.isin(codes[rows], kept)]
-    priorities = to_numpy(row_priorities(X, seed))[rows]
-    order = np.lexsort((priorities, codes[rows]))
-    rows, priorities = rows[order], priorities[order]
-    starts = np.searchsorted(codes[rows], codes[rows])
-    within = np.arange(len(rows)) - starts < _MOST_PER_CLASS
-    rows, priorities = rows[within], priorities[within]
+    rows, priorities = lowest_priorities(X, codes, _MOST_PER_CLASS, seed, rows)
     # The rank among distinct priorities, so that copies of a sample share their place.
     of_class = codes[rows]
     is_new = np.ones(len(rows), bool)

@@ -7,7 +7,7 @@ rejection. Parameters that are set later have no effect before the next `fit`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -255,12 +255,8 @@ class NearestPrototypeMixin(ScoresMixin):
             W y for each prototype y, in sorted order of the labels if there are labels.
         """
         check_is_fitted(self, "prototypes_")
-        if Prototypes.is_labeled(prototypes):
-            prototypes = Prototypes.coerce(prototypes)
-        else:
-            rows = np.atleast_2d(to_numpy(prototypes))
-            prototypes = Prototypes(np.arange(len(rows)), rows)
-        self._require_dimensions(prototypes.n_dimensions)
+        prototypes = labeled_or_rows(prototypes)
+        require_dimensions(prototypes, self.prototypes_)
         W = self.projection_
         return self._placed_coordinates(prototypes, W.dtype) @ W.T
 
@@ -303,7 +299,7 @@ class NearestPrototypeMixin(ScoresMixin):
                 "prototypes=None, which makes prototypes one-hot vectors. Fit with prototypes."
             )
         new = Prototypes.coerce(prototypes)
-        self._require_dimensions(new.n_dimensions)
+        require_dimensions(new, self.prototypes_)
         known = self.prototypes_.extended(new)
         candidates = self._decision.candidates
         if not isinstance(candidates, str):
@@ -354,7 +350,7 @@ class NearestPrototypeMixin(ScoresMixin):
         """Set the fitted attributes for the candidates of `decision`."""
         seen = decision.seen
         named = self._named_candidates(known, seen, decision.one_hot)
-        labels = chosen_labels(decision.candidates, named, known, len(seen))
+        labels = chosen_labels(decision.candidates, named, _among(known), len(seen))
         self.prototypes_ = known
         self.seen_classes_ = placed_labels(seen, like)
         self.unseen_classes_ = placed_labels(np.setdiff1d(known.labels, seen), like)
@@ -366,7 +362,7 @@ class NearestPrototypeMixin(ScoresMixin):
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
         """Return the labels that the parameter `candidates` stands for."""
         named = self._named_candidates(known, seen, self.prototypes is None)
-        return chosen_labels(self.candidates, named, known, len(seen))
+        return chosen_labels(self.candidates, named, _among(known), len(seen))
 
     def _named_candidates(
         self, known: Prototypes, seen: np.ndarray, one_hot: bool
@@ -404,13 +400,6 @@ class NearestPrototypeMixin(ScoresMixin):
 
     def _labels(self) -> Array:
         return self._decision.labels
-
-    def _require_dimensions(self, k: int) -> None:
-        if k != self.prototypes_.n_dimensions:
-            raise ValueError(
-                f"Prototypes must have the {self.prototypes_.n_dimensions} dimensions of the "
-                f"training prototypes; got {k}. Use vectors of the same semantic space."
-            )
 
 
 @dataclass(frozen=True)
@@ -510,11 +499,17 @@ class ProbabilityMixin(ScoresMixin):
 
 
 def chosen_labels(
-    candidates: Any, named: Mapping[str, np.ndarray], known: Prototypes, n_seen: int
+    candidates: Any,
+    named: Mapping[str, np.ndarray],
+    listed_labels: Callable[[Any], np.ndarray],
+    n_seen: int,
 ) -> np.ndarray:
-    """Return the labels that `candidates`, a list of labels or one of the names, stands for."""
+    """Return the labels that `candidates`, a list of labels or one of the names, stands for.
+
+    `listed_labels` sorts the labels of a list and refuses unknown ones.
+    """
     if np.ndim(candidates) and len(candidates):
-        return known.subset(candidates).labels
+        return listed_labels(candidates)
     if not isinstance(candidates, str) or candidates not in named:
         names = ", ".join(f'"{name}"' for name in named)
         raise ValueError(
@@ -528,6 +523,27 @@ def chosen_labels(
             'or use candidates="all".'
         )
     return named[candidates]
+
+
+def _among(known: Prototypes) -> Callable[[Any], np.ndarray]:
+    return lambda candidates: known.subset(candidates).labels
+
+
+def labeled_or_rows(prototypes: Any) -> Prototypes:
+    """Return prototypes, or the rows of a plain matrix numbered as if they were labeled."""
+    if Prototypes.is_labeled(prototypes):
+        return Prototypes.coerce(prototypes)
+    rows = np.atleast_2d(to_numpy(prototypes))
+    return Prototypes(np.arange(len(rows)), rows)
+
+
+def require_dimensions(prototypes: Prototypes, known: Prototypes) -> None:
+    """Refuse prototypes of another semantic space than that of the known ones."""
+    if prototypes.n_dimensions != known.n_dimensions:
+        raise ValueError(
+            f"Prototypes must have the {known.n_dimensions} dimensions of the training "
+            f"prototypes; got {prototypes.n_dimensions}. Use vectors of the same semantic space."
+        )
 
 
 def labels_at(labels: Any, positions: Array) -> Array:
