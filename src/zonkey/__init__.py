@@ -3,20 +3,31 @@
 The name is the paper's own example: a zebra synthesized from a horse that comes out a donkey.
 """
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from . import datasets, evaluation, metrics, model_selection, peers, preprocessing, presets
-from .core.frame import BaseClasses
-from .core.moments import Moments
-from .core.prototypes import Prototypes
-from .estimators import (
-    AnyShotClassifier,
-    FewShotClassifier,
-    NearestSupport,
-    ZeroShotClassifier,
-)
+if TYPE_CHECKING:
+    from . import datasets, evaluation, metrics, model_selection, peers, preprocessing, presets
+    from .core.frame import BaseClasses
+    from .core.moments import Moments
+    from .core.prototypes import Prototypes
+    from .estimators import (
+        AnyShotClassifier,
+        FewShotClassifier,
+        NearestSupport,
+        ZeroShotClassifier,
+    )
 
-__version__ = version("zonkey")
+# Imported on first use: `zonkey --help` need not wait for scikit-learn.
+_MODULES = {
+    "AnyShotClassifier": "estimators",
+    "BaseClasses": "core.frame",
+    "FewShotClassifier": "estimators",
+    "Moments": "core.moments",
+    "NearestSupport": "estimators",
+    "Prototypes": "core.prototypes",
+    "ZeroShotClassifier": "estimators",
+}
 
 __all__ = [
     "AnyShotClassifier",
@@ -34,3 +45,22 @@ __all__ = [
     "preprocessing",
     "presets",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("zonkey")
+    if name in _MODULES:
+        value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    elif name in __all__:
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

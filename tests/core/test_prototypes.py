@@ -427,3 +427,26 @@ def test_as_labels_gives_strings_or_numbers():
     assert as_labels([1, 2.5]).tolist() == [1.0, 2.5]
     with pytest.raises(ValueError, match="one-dimensional"):
         as_labels([[1, 2]])
+
+
+def test_dimensions_may_have_names():
+    frame = pd.DataFrame({"stripes": [1.0, 0.0], "mane": [1.0, 1.0]}, index=["zebra", "horse"])
+    known = Prototypes.coerce(frame)
+    assert known.dimension_names == ("stripes", "mane")
+    assert known.subset(["horse"]).dimension_names == ("stripes", "mane")
+    assert known.normalized().dimension_names == ("stripes", "mane")
+    assert copy.deepcopy(known).dimension_names == ("stripes", "mane")
+    assert known.extended({"okapi": [0.5, 0.2]}).dimension_names == ("stripes", "mane")
+    assert Prototypes(["okapi"], [[0, 1]]).extended(known).dimension_names == ("stripes", "mane")
+    assert Prototypes.coerce(frame.set_axis([0, 1], axis=1)).dimension_names is None
+    table = pl.DataFrame({"class": ["okapi"], "stripes": [0.5], "mane": [0.2]})
+    assert Prototypes.coerce(table).dimension_names == ("stripes", "mane")
+
+
+def test_names_of_dimensions_must_fit():
+    with pytest.raises(ValueError, match="one name per dimension, 2; got 1"):
+        Prototypes(["horse"], [[0.0, 1.0]], ["mane"])
+    known = Prototypes(["horse"], [[0.0, 1.0]], ["stripes", "mane"])
+    other = Prototypes(["zebra"], [[1.0, 1.0]], ["mane", "stripes"])
+    with pytest.raises(ValueError, match="number 0 is 'mane' instead of 'stripes'"):
+        known.extended(other)

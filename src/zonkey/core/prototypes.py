@@ -23,6 +23,8 @@ class Prototypes:
         Class labels, all strings or all numbers, each once.
     matrix : array-like of shape (m, k)
         One semantic vector per row: attributes, a word vector or a text embedding.
+    dimension_names : list of str, default=None
+        Names of the k dimensions, such as attributes, for explanations.
 
     See Also
     --------
@@ -37,9 +39,10 @@ class Prototypes:
     (['horse', 'zebra'], [1.0, 1.0])
     """
 
-    def __init__(self, labels: Any, matrix: Any) -> None:
+    def __init__(self, labels: Any, matrix: Any, dimension_names: Any = None) -> None:
         labels = as_labels(labels)
         matrix = _as_matrix(matrix)
+        self._dimension_names = _as_names(dimension_names, matrix.shape[1])
         if len(labels) != len(matrix):
             raise ValueError(
                 f"Prototypes need one row per label; got {len(labels)} labels and {len(matrix)} "
@@ -79,7 +82,9 @@ class Prototypes:
         if _is_polars_frame(prototypes):
             return cls(*_polars_parts(prototypes))
         if cls.is_labeled(prototypes):
-            return cls(np.asarray(prototypes.index), _frame_matrix(prototypes))
+            names = [*prototypes.columns] if hasattr(prototypes, "columns") else None
+            names = names if names and all(isinstance(name, str) for name in names) else None
+            return cls(np.asarray(prototypes.index), _frame_matrix(prototypes), names)
         package = type(prototypes).__module__.split(".")[0]
         kind = f"{package}.{type(prototypes).__name__}".removeprefix("builtins.")
         raise TypeError(
@@ -136,6 +141,11 @@ class Prototypes:
         return self._matrix
 
     @property
+    def dimension_names(self) -> tuple[str, ...] | None:
+        """Names of the dimensions, None if they have none."""
+        return self._dimension_names
+
+    @property
     def n_dimensions(self) -> int:
         """Dimension k of the semantic space."""
         return self._matrix.shape[1]
@@ -180,7 +190,7 @@ class Prototypes:
             The prototypes of these labels.
         """
         rows = np.unique(self.positions(labels))
-        return Prototypes(self._labels[rows], self._matrix[rows])
+        return Prototypes(self._labels[rows], self._matrix[rows], self._dimension_names)
 
     def extended(self, other: Any) -> Prototypes:
         """Add prototypes of new classes.
@@ -211,6 +221,7 @@ class Prototypes:
         return Prototypes(
             np.concatenate([self._labels, other.labels]),
             np.concatenate([self._matrix, other.matrix]),
+            self._common_names(other),
         )
 
     def normalized(self) -> Prototypes:
@@ -222,7 +233,19 @@ class Prototypes:
             The scaled prototypes.
         """
         norms = np.linalg.norm(self._matrix, axis=1, keepdims=True)
-        return Prototypes(self._labels, self._matrix / np.where(norms == 0, 1, norms))
+        matrix = self._matrix / np.where(norms == 0, 1, norms)
+        return Prototypes(self._labels, matrix, self._dimension_names)
+
+    def _common_names(self, other: Prototypes) -> tuple[str, ...] | None:
+        """Return the names of the dimensions of both; different names are refused."""
+        own, theirs = self._dimension_names, other.dimension_names
+        if own is None or theirs is None or own == theirs:
+            return own or theirs
+        i = next(i for i, pair in enumerate(zip(own, theirs, strict=True)) if pair[0] != pair[1])
+        raise ValueError(
+            "New prototypes must have the dimensions of the known ones, in the same order; number "
+            f"{i} is {theirs[i]!r} instead of {own[i]!r}. Reorder the columns."
+        )
 
     def __getitem__(self, label: Label) -> np.ndarray:
         return self._matrix[self.positions([label])[0]]
@@ -251,7 +274,7 @@ class Prototypes:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies and pickles go through __init__: a copied array would be writable.
-        return type(self), (self._labels, self._matrix)
+        return type(self), (self._labels, self._matrix, self._dimension_names)
 
     def __repr__(self) -> str:
         return f"Prototypes({len(self)} classes x {self.n_dimensions})"
@@ -290,8 +313,8 @@ def _is_polars_frame(prototypes: Any) -> bool:
     return hasattr(prototypes, "get_columns") and hasattr(prototypes, "to_numpy")
 
 
-def _polars_parts(frame: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first column, which holds the labels, and the matrix of the others."""
+def _polars_parts(frame: Any) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Return the first column, which holds the labels, the matrix of the others, their names."""
     every: list[Any] = frame.get_columns()
     columns = every[1:]
     if not columns:
@@ -308,7 +331,8 @@ def _polars_parts(frame: Any) -> tuple[np.ndarray, np.ndarray]:
         )
     # Missing entries become NaN, which is refused with the number of the row.
     vectors = [column.to_numpy().astype(np.float64) for column in columns]
-    return np.asarray(every[0]), np.stack(vectors, axis=1)
+    names = [column.name for column in columns]
+    return np.asarray(every[0]), np.stack(vectors, axis=1), names
 
 
 def _as_matrix(matrix: Any) -> np.ndarray:
@@ -329,3 +353,15 @@ def _as_matrix(matrix: Any) -> np.ndarray:
             f"infinity (the first is row {int(np.argmax(bad))}). Fill or drop those classes."
         )
     return matrix
+
+
+def _as_names(names: Any, n: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    names = tuple(map(str, names))
+    if len(names) != n:
+        raise ValueError(
+            f"`dimension_names` must have one name per dimension, {n}; got {len(names)}. Pass one "
+            "for each column, or None."
+        )
+    return names

@@ -454,7 +454,8 @@ def examine_prototypes(
             f"Prototypes must be finite; row {row} of {path.name} holds NaN or infinity. Fill it "
             "in, or drop the class."
         ]
-    prototypes = Prototypes(labels[whole], matrix[whole]) if len(whole) else None
+    names = None if all(map(is_number, table.columns)) else table.columns
+    prototypes = Prototypes(labels[whole], matrix[whole], names) if len(whole) else None
     return prototypes, table.columns, problems
 
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.labels import distinct, listed, placed_labels
@@ -523,6 +524,14 @@ def chosen_labels(
             'or use candidates="all".'
         )
     return named[candidates]
+
+
+def unwrapped(model: Any) -> tuple[Any, Any]:
+    """Return the preprocessing of a fitted pipeline, None if there is none, and its last step."""
+    if not isinstance(model, Pipeline):
+        return None, model
+    steps, last = model[:-1], model[-1]
+    return (steps if len(steps) else None), last
 
 
 def _among(known: Prototypes) -> Callable[[Any], np.ndarray]:
