@@ -25,6 +25,7 @@ In a test file::
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -400,7 +401,9 @@ def check_predict_top(estimator: Any) -> None:
     """Require the k largest scores, best first, also if some are equal."""
     p = linear_problem()
     twins = {f"twin {j}": p.prototypes[p.unseen[0]] for j in range(20)}
-    model = p.fitted(estimator, prototypes={**p.prototypes, **twins}, candidates="all")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of equal prototypes
+        model = p.fitted(estimator, prototypes={**p.prototypes, **twins}, candidates="all")
     scores = model.decision_function(p.X_new)
     ranking = np.argsort(-scores, axis=1, kind="stable")
     for k in (1, 3, len(model.classes_)):

@@ -12,9 +12,17 @@ from sklearn.utils import check_X_y, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from .core.labels import as_labels, require_label_array
-from .core.moments import as_samples
-from .linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
+from .core.labels import as_labels, listed, require_label_array, shown, warn_user
+from .core.moments import as_samples, require_scale
+from .core.prototypes import Prototypes
+from .linalg.arrays import (
+    Array,
+    is_device_array,
+    namespace,
+    placed_like,
+    require_values,
+    to_numpy,
+)
 
 _DTYPES: Any = [np.float64, np.float32]
 
@@ -49,7 +57,7 @@ def check_interval(
         if or_auto
         else "Choose it inside, for example by ZeroShotSearchCV over training classes."
     )
-    raise ValueError(f"`{name}` {rule}; got {value!r}. {remedy}")
+    raise ValueError(f"`{name}` {rule}; got {shown(value)}. {remedy}")
 
 
 def is_auto(value: Any) -> bool:
@@ -62,7 +70,7 @@ def check_count(name: str, value: Any, minimum: int) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
         return int(value)
     raise ValueError(
-        f"`{name}` must be an integer of at least {minimum}; got {value!r}. "
+        f"`{name}` must be an integer of at least {minimum}; got {shown(value)}. "
         f"Pass {minimum} or a larger whole number."
     )
 
@@ -70,9 +78,9 @@ def check_count(name: str, value: Any, minimum: int) -> int:
 def check_option(name: str, value: Any, options: Collection[str | None]) -> None:
     """Require one of a few named options."""
     if not (value is None or isinstance(value, str)) or value not in options:
-        listed = ", ".join(repr(option) for option in options)
+        choices = ", ".join(repr(option) for option in options)
         raise ValueError(
-            f"`{name}` must be one of {listed}; got {value!r}. "
+            f"`{name}` must be one of {choices}; got {shown(value)}. "
             "Correct the spelling, or leave the parameter at its default."
         )
 
@@ -107,6 +115,32 @@ def check_classes(labels: Array) -> None:
         check_classification_targets(labels)
 
 
+def check_semantics(known: Prototypes, seen: np.ndarray, candidates: np.ndarray) -> None:
+    """Warn of prototypes that cannot tell candidates apart; the classes `seen` have samples."""
+    vectors = known.matrix + 0.0  # -0.0 becomes 0.0
+    zero = known.labels[~vectors.any(axis=1)]
+    if zero.size:
+        warn_user(
+            f"Prototypes should not be all zeros; those of {listed(zero)} are. Check that they "
+            "are not missing."
+        )
+    first_of: dict[bytes, int] = {}
+    for j, vector in enumerate(vectors):
+        i = first_of.setdefault(vector.tobytes(), j)
+        if i != j and vector.any():
+            pair = " and ".join(map(shown, known.labels[[i, j]]))
+            warn_user(
+                f"Prototypes of different classes should differ; those of {pair} are equal, so "
+                "that only samples can tell them apart. Describe one in more detail, or merge them."
+            )
+            break
+    if len(seen) == 1 < len(candidates) and np.setdiff1d(candidates, seen).size:
+        warn_user(
+            "At least two classes with samples are needed to learn what prototypes mean; got "
+            f"samples of {listed(seen)} only. Add samples of other classes."
+        )
+
+
 class AnyLibraryMixin:
     """Tells that samples keep their array library and device."""
 
@@ -123,6 +157,7 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     array API tag. Everything else becomes a NumPy array. `copy` makes the result safe to write to.
     """
     if not _keeps_library(estimator, X):
+        X = _as_table(X)
         data: Any = validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
         return data
     X = _checked_samples(X, copy)
@@ -140,16 +175,23 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
 def validate_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     """Return samples to fit on and their labels, and set `n_features_in_`."""
     if _keeps_library(estimator, X):
-        return validate_samples(estimator, X), _checked_labels(y, X)
-    X, y = validate_data(estimator, X, _on_host(y), dtype=_DTYPES)
+        X = validate_samples(estimator, X)
+        y = _checked_labels(y, X)
+    else:
+        X, y = validate_data(estimator, _as_table(X), _on_host(y), dtype=_DTYPES)
+    require_scale(X)
     return X, y
 
 
 def check_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     """Return the same as `validate_labeled` without changing the estimator."""
     if _keeps_library(estimator, X):
-        return _checked_samples(X), _checked_labels(y, X)
-    return check_X_y(X, _on_host(y), dtype=_DTYPES)
+        X = _checked_samples(X)
+        y = _checked_labels(y, X)
+    else:
+        X, y = check_X_y(_as_table(X), _on_host(y), dtype=_DTYPES)
+    require_scale(X)
+    return X, y
 
 
 def checked_weights(sample_weight: Any, X: Array) -> Array | None:
@@ -177,8 +219,49 @@ def _keeps_library(estimator: Any, X: Any) -> bool:
 
 
 def _on_host(y: Any) -> Any:
-    """Return labels as NumPy arrays if they are on a device."""
-    return to_numpy(y) if is_device_array(y) else y
+    """Return labels in a form that scikit-learn can check, or an error that names the remedy."""
+    if is_device_array(y):
+        require_values(y, "y")
+        return to_numpy(y)
+    if y is None:
+        return y
+    array = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
+    is_special = array.dtype.kind in "OTSmM" or np.ma.isMA(y)
+    return as_labels(y, "y") if is_special and array.ndim == 1 else y
+
+
+def _as_table(X: Any) -> Any:
+    """Return samples in a form that scikit-learn can check, with errors of their own."""
+    if is_device_array(X):
+        return to_numpy(X)
+    require_values(X)
+    names = getattr(X, "columns", None)
+    if names is not None and len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in list(names[:i]))
+        raise ValueError(
+            f"Columns of X must have different names; {shown(twice)} came more than once. Rename "
+            "one, or pass X.to_numpy()."
+        )
+    if hasattr(X, "sparse"):  # a DataFrame of sparse columns only
+        return X.sparse.to_dense()
+    if not hasattr(X, "columns"):
+        if isinstance(X, list | tuple):
+            X = _stacked(X)
+        if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+            raise TypeError(
+                f"X must be numbers; got {X.dtype}. Convert it, for example to days since a date."
+            )
+    return X
+
+
+def _stacked(rows: Any) -> np.ndarray:
+    try:
+        return np.asarray(rows)
+    except ValueError:
+        raise ValueError(
+            "X must be a matrix; got rows of different lengths. Pass the same features of every "
+            "sample."
+        ) from None
 
 
 def _checked_samples(X: Array, copy: bool = False) -> Array:

@@ -224,7 +224,7 @@ REFUSED = {
     "nan text": (["a", np.nan], np.eye(2), TypeError, "got float, str"),
     "missing number": ([1, None], np.eye(2), TypeError, "got NoneType, int"),
     "nan label": ([1.0, np.nan], np.eye(2), ValueError, "missing; 1 of 2 are NaN"),
-    "bytes": ([b"a"], [[1.0]], TypeError, r"got bytes.*str\(label\)"),
+    "bytes": ([b"a"], [[1.0]], TypeError, r"got bytes.*label\.decode\(\)"),
     "sets": ([{1}], [[1.0]], TypeError, "got set"),
 }
 

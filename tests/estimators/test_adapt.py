@@ -117,6 +117,7 @@ def test_copies_keep_the_adaptation():
     assert_array_equal(adapted.without_classes(["ant"]).centers_, adapted.centers_[1:])
 
 
+@pytest.mark.filterwarnings("ignore:At least two classes with samples")
 def test_one_sample_one_candidate_and_no_prototype():
     for model in (
         fitted(candidates=["bee"]),
@@ -132,6 +133,7 @@ def test_one_sample_one_candidate_and_no_prototype():
 # What is chosen on simulated tasks
 
 
+@pytest.mark.filterwarnings("ignore:At least two classes with samples")
 @pytest.mark.parametrize("n_seen", [1, 2, 3])
 def test_few_classes_allow_no_simulation_and_nothing_is_done(n_seen):
     drawn = world(n_seen, n_classes=6)

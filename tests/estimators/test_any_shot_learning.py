@@ -57,6 +57,7 @@ def test_partial_fit_is_a_fit_on_all_samples(preprocessing, seed):
     same(model, fitted(ALL_X, ALL_Y, preprocessing=frozen))
 
 
+@pytest.mark.filterwarnings("ignore:At least two classes with samples")
 @pytest.mark.parametrize("seed", range(3))
 def test_partial_fit_from_the_first_sample_on(seed):
     """All samples of some classes come later; the first chunk has one class only."""

@@ -238,7 +238,7 @@ def test_two_samples_of_a_single_class_suffice_or_are_refused_as_such():
 @pytest.mark.parametrize("parameters", CONFIGURATIONS, ids=str)
 def test_nothing_but_the_training_data_has_a_say(parameters):
     expected = fitted(**AUTO, **parameters).seen_penalty_
-    moved = P.prototypes | {label: np.full(5, 9.0) for label in P.unseen}
+    moved = P.prototypes | {label: np.full(5, 9.0 + j) for j, label in enumerate(P.unseen)}
     assert fitted(**AUTO, **parameters, prototypes=moved).seen_penalty_ == expected
     assert fitted(**AUTO, **parameters, candidates="unseen").seen_penalty_ == expected
 

@@ -261,6 +261,7 @@ def results(model):
     ],
     ids=["zero-shot", "forward", "few-shot", "few-shot without synthesis"],
 )
+@pytest.mark.filterwarnings("ignore:Labels to score should be candidates")
 def test_parameters_set_after_a_fit_wait_for_the_next(model):
     before = results(model)
     for name, value in model.get_params(deep=False).items():

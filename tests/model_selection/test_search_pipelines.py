@@ -236,7 +236,7 @@ def test_peers_at_the_end_of_pipelines_equal_the_naive_loop(peer, grid):
     best = clone(search.estimator).set_params(**search.best_params_).fit(X, Y)
     assert_array_equal(search.classes_, list(P.prototypes))
     assert_array_equal(search.predict(P.X_new), best.predict(P.X_new))
-    moved = P.prototypes | {label: np.full(5, 9.0) for label in P.unseen}
+    moved = P.prototypes | {label: np.full(5, 9.0 + j) for j, label in enumerate(P.unseen)}
     other = pipeline(P.prepared(peer, prototypes=moved))
     assert_array_equal(split_scores(searched(other, grid)), split_scores(search))
 

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+import reprlib
+import sys
+import warnings
 from collections.abc import Set
 from typing import Any
+from unicodedata import is_normalized, normalize
 
 import numpy as np
 
-from ..linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
+from ..linalg.arrays import (
+    Array,
+    is_device_array,
+    namespace,
+    placed_like,
+    require_values,
+    to_numpy,
+)
+
+_PLAIN = 0x300  # below this code point, no text changes under NFC
+_LARGEST = int(np.iinfo(np.int64).max)
+_PACKAGE = __name__.partition(".")[0]
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
 
 
 def as_labels(labels: Any, name: str = "Labels", *, ndim: int = 1) -> np.ndarray:
     """Return labels as an array of strings or of numbers, never of objects.
 
-    Accepts lists, arrays, pandas and polars Series, and sets. `name` is used in errors.
+    Accepts lists, arrays, tensors, pandas and polars Series, and sets. Text is normalized to the
+    Unicode form NFC, so that an accent has one spelling. `name` is used in errors.
     """
     if isinstance(labels, Set):
         labels = list(labels)  # NumPy would wrap a set as one object
+    require_values(labels, name)
+    if is_device_array(labels):
+        labels = to_numpy(labels)
     # As objects: NumPy would turn a mix of numbers and strings into strings.
     array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
     if array.ndim != ndim:
@@ -24,19 +46,70 @@ def as_labels(labels: Any, name: str = "Labels", *, ndim: int = 1) -> np.ndarray
         entry = "label for each entry" if ndim == 1 else "row for each sample"
         raise ValueError(f"{name} must be {shape}; got shape {array.shape}. Pass one {entry}.")
     if array.dtype.kind in "OT":
-        array = _without_objects(array)
+        array = _without_objects(array, name)
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(
             f"{name} must not be missing; {int(np.isnan(array).sum())} of {array.size} are NaN. "
             "Drop those rows."
         )
-    if array.dtype.kind in "iufbU":
+    if array.dtype.kind in "iufb":
         return array
+    if array.dtype.kind == "U":
+        return _normalized(array, name)
     kinds = sorted({type(label).__name__ for label in array.ravel().tolist()})
+    remedy = "convert the others to one type, for example with [str(label) for label in labels]"
+    if "bytes" in kinds:
+        remedy = "decode bytes, for example with [label.decode() for label in labels]"
     raise TypeError(
         f"{name} must be all strings or all numbers; got {', '.join(kinds)}. Drop missing labels "
-        "and convert the others to one type, for example with [str(label) for label in labels]."
+        f"and {remedy}."
     )
+
+
+def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
+    """Convert an object array whose entries are all text or all numbers."""
+    entries = array.ravel().tolist()
+    if all(isinstance(label, str) for label in entries):
+        return np.asarray(entries, dtype=str).reshape(array.shape)
+    if not all(isinstance(label, int | float | np.number | np.bool_) for label in entries):
+        return array
+    whole = [int(label) for label in entries if isinstance(label, int | np.integer)]
+    largest = max(whole, key=abs, default=0)
+    numbers = np.asarray(entries) if abs(largest) < 2**64 else array
+    # Large integers of both signs, or next to fractions, become floats that merge some of them.
+    is_exact = numbers.dtype.kind in "iub" or abs(largest) <= 2**53
+    if not is_exact:
+        raise ValueError(
+            f"{name} must be numbers that one 64-bit type holds exactly; got {shown(largest)}. "
+            "Convert them to text, for example with [str(label) for label in labels]."
+        )
+    return numbers.reshape(array.shape)
+
+
+def _normalized(array: np.ndarray, name: str) -> np.ndarray:
+    """Return text in the Unicode form NFC, with a warning if that changes something."""
+    codes = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).view(np.uint32)
+    if not codes.size or codes.max() < _PLAIN:
+        return array
+    texts = array.ravel().tolist()
+    changed = {t: normalize("NFC", t) for t in set(texts) if not is_normalized("NFC", t)}
+    if not changed:
+        return array
+    first = min(changed)
+    warn_user(
+        f"{name} must have one spelling; {len(changed)}, such as {ascii(first)[:60]}, were changed "
+        f"to the Unicode form NFC, {ascii(changed[first])[:60]}. Normalize labels with "
+        'unicodedata.normalize("NFC", label).'
+    )
+    return np.asarray([changed.get(t, t) for t in texts], dtype=str).reshape(array.shape)
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line that called this package."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == _PACKAGE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def require_same_kind(**arrays: np.ndarray) -> None:
@@ -44,7 +117,9 @@ def require_same_kind(**arrays: np.ndarray) -> None:
     given = {name: labels for name, labels in arrays.items() if labels.size}
     kinds = {labels.dtype.kind == "U" for labels in given.values()}
     if len(kinds) > 1:
-        examples = ", ".join(f"{name} like {labels.flat[0]!r}" for name, labels in given.items())
+        examples = ", ".join(
+            f"{name} like {shown(labels.flat[0])}" for name, labels in given.items()
+        )
         raise ValueError(
             f"Labels must be of one kind to be compared; got {examples}. Convert them to one type."
         )
@@ -52,6 +127,7 @@ def require_same_kind(**arrays: np.ndarray) -> None:
 
 def require_label_array(y: Array, name: str = "Labels", *, ndim: int = 1) -> None:
     """Refuse a device array that cannot hold labels."""
+    require_values(y, name)
     xp = namespace(y)
     if y.ndim != ndim:
         raise ValueError(
@@ -84,6 +160,11 @@ def placed_labels(labels: np.ndarray, like: Array) -> Array:
     """Return numeric labels on the device of `like`, and text unchanged."""
     if labels.dtype.kind == "U" or not is_device_array(like):
         return labels
+    if labels.dtype.kind == "u" and labels.size and int(labels.max()) > _LARGEST:
+        raise ValueError(
+            f"Labels on a device must be at most {_LARGEST}; got {labels.max()}. Number the "
+            "classes from 0, or use NumPy arrays."
+        )
     # Not every library supports unsigned integers.
     return placed_like(labels.astype(np.int64) if labels.dtype.kind == "u" else labels, like)
 
@@ -118,16 +199,12 @@ def encoded(y: Any, like: Array) -> tuple[np.ndarray, Array]:
 
 
 def listed(labels: np.ndarray, most: int = 5) -> str:
-    """Format the first few labels for an error message."""
-    shown = ", ".join(repr(label) for label in labels[:most].tolist())
-    return shown if len(labels) <= most else f"{shown}, ... ({len(labels)} in all)"
+    """Format the first few labels for an error message, long ones cut in the middle."""
+    names = ", ".join(shown(label) for label in labels[:most].tolist())
+    return names if len(labels) <= most else f"{names}, ... ({len(labels)} in all)"
 
 
-def _without_objects(array: np.ndarray) -> np.ndarray:
-    """Convert an object array whose entries are all text or all numbers."""
-    entries = array.ravel().tolist()
-    if all(isinstance(label, str) for label in entries):
-        return np.asarray(entries, dtype=str).reshape(array.shape)
-    if all(isinstance(label, int | float | np.number | np.bool_) for label in entries):
-        return np.asarray(entries).reshape(array.shape)
-    return array
+def shown(value: Any) -> str:
+    """Format any value for an error message, in one line of bounded length."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return " ".join(_short.repr(plain).split())

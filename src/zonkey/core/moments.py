@@ -31,12 +31,13 @@ from ..linalg.arrays import (
     namespace,
     place_of,
     placed_like,
+    require_values,
     same_place,
     sums_by_code,
     to_numpy,
     without_gradient,
 )
-from .labels import positions_among
+from .labels import positions_among, shown
 from .prototypes import Prototypes
 from .reservoir import Reservoir
 from .storage import whole_file
@@ -164,6 +165,7 @@ class Moments:
         (n, _), m = X.shape, len(self.prototypes)
         if codes.shape[0] != n:
             raise ValueError(f"X and y must have one row per sample; got {n} and {codes.shape[0]}.")
+        require_scale(X)
         self._allocate(X)
         xp = namespace(X)
         narrow = self.precision == "single" and X.dtype == xp.float32
@@ -227,7 +229,7 @@ class Moments:
             j = int(np.argmax(other.counts > self.counts))
             label = self.prototypes.labels.tolist()[j]
             raise ValueError(
-                f"Only samples that were added can be subtracted; class {label!r} has "
+                f"Only samples that were added can be subtracted; class {shown(label)} has "
                 f"{self.counts[j]}, got {other.counts[j]} to subtract. Subtract moments of a part "
                 "of the same data."
             )
@@ -499,7 +501,8 @@ def as_samples(X: Any, known: Array | None = None) -> Array:
 
     It must match the number of features, library and device of `known`, if given.
     """
-    X = without_gradient(X) if is_device_array(X) else np.asarray(X)
+    require_values(X)
+    X = without_gradient(X) if is_device_array(X) else _as_matrix(X)
     xp = namespace(X)
     if X.ndim != 2 or not X.shape[1]:
         raise ValueError(
@@ -512,13 +515,40 @@ def as_samples(X: Any, known: Array | None = None) -> Array:
     if known is not None:
         _require_same_place(known, X)
     is_float = xp.isdtype(X.dtype, "real floating")
-    is_number = is_float or xp.isdtype(X.dtype, "integral")
-    if not is_number or not all_finite(X):
+    if not is_float and not xp.isdtype(X.dtype, "integral"):
         raise ValueError(
-            f"X must be finite numbers; got dtype {X.dtype} or NaN / infinity. "
-            "Impute or drop those samples first."
+            f"X must be finite numbers; got dtype {X.dtype}. Convert it to float32 or float64."
+        )
+    if not all_finite(X):
+        raise ValueError(
+            "X must be finite numbers; got NaN or infinity. Impute or drop those samples first."
         )
     return X if is_float else xp.astype(X, xp.float64)
+
+
+def _as_matrix(X: Any) -> np.ndarray:
+    try:
+        X = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"X must be a matrix, with rows of one length; {error}") from None
+    if X.dtype == np.longdouble:
+        with np.errstate(over="ignore"):  # infinity is refused
+            return X.astype(np.float64)
+    return X
+
+
+def require_scale(X: Array) -> None:
+    """Refuse samples so large or so small that products of them overflow or vanish."""
+    if not X.shape[0]:
+        return
+    xp = namespace(X)
+    low, high = (1e-75, 1e75) if X.dtype == xp.float64 else (1e-15, 1e15)
+    largest = float(xp.maximum(xp.max(X), -xp.min(X)))
+    if largest and not low <= largest <= high:
+        raise ValueError(
+            f"X must have values of a usual size, from {low} to {high} in {X.dtype}; the largest "
+            f"is {largest:.3g}. Scale X, for example with StandardScaler."
+        )
 
 
 def class_sums(X: Array, codes: Array, n_classes: int, weights: Array | None = None) -> Array:

@@ -7,9 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .labels import as_labels, listed, require_same_kind
+from ..linalg.arrays import is_device_array, require_values, to_numpy
+from .labels import as_labels, listed, require_same_kind, shown
 
 Label: TypeAlias = Any
+_SMALLEST, _LARGEST = 1e-75, 1e75  # products of four numbers neither overflow nor vanish
 
 
 class Prototypes:
@@ -286,14 +288,15 @@ def _key_array(mapping: Mapping[Any, Any]) -> np.ndarray:
 
 
 def _stack_vectors(mapping: Mapping[Any, Any]) -> np.ndarray:
-    vectors = {label: np.atleast_1d(np.asarray(vector)) for label, vector in mapping.items()}
+    vectors = {label: np.atleast_1d(_as_numbers(vector)) for label, vector in mapping.items()}
     shapes = {vector.shape for vector in vectors.values()}
     if len(shapes) > 1:
         first = next(iter(vectors.values())).shape
         odd = next(label for label, vector in vectors.items() if vector.shape != first)
         raise ValueError(
-            f"Prototypes must all have the same dimension; {odd!r} has shape {vectors[odd].shape} "
-            f"and the first has {first}. Rebuild that vector in the same semantic space."
+            f"Prototypes must all have the same dimension; {shown(odd)} has shape "
+            f"{vectors[odd].shape} and the first has {first}. Rebuild that vector in the same "
+            "semantic space."
         )
     return np.stack(list(vectors.values())) if vectors else np.empty((0, 0))
 
@@ -335,8 +338,14 @@ def _polars_parts(frame: Any) -> tuple[np.ndarray, np.ndarray, list[str]]:
     return np.asarray(every[0]), np.stack(vectors, axis=1), names
 
 
+def _as_numbers(values: Any) -> np.ndarray:
+    """Return values as a new array; a tensor may be on a device or have a gradient."""
+    require_values(values, "Prototypes")
+    return np.array(to_numpy(values) if is_device_array(values) else values)
+
+
 def _as_matrix(matrix: Any) -> np.ndarray:
-    matrix = np.array(matrix)
+    matrix = _as_numbers(matrix)
     if matrix.dtype.kind not in "iubf":
         raise TypeError(f"Prototypes must be numbers; got dtype {matrix.dtype}. Convert to float.")
     if matrix.dtype not in (np.float32, np.float64):
@@ -351,6 +360,14 @@ def _as_matrix(matrix: Any) -> np.ndarray:
         raise ValueError(
             f"Prototypes must be finite; {int(bad.sum())} of {len(bad)} rows contain NaN or "
             f"infinity (the first is row {int(np.argmax(bad))}). Fill or drop those classes."
+        )
+    sizes = np.abs(matrix).max(axis=1).astype(np.float64)
+    bad = (sizes > _LARGEST) | ((sizes < _SMALLEST) & (sizes > 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"Prototypes must have values of a usual size, from {_SMALLEST} to {_LARGEST}, or be "
+            f"zero; the largest of row {row} is {sizes[row]:.3g}. Scale all of them by one number."
         )
     return matrix
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.evidence import Evidence, Regression, class_centers
 from ..core.kernels import KERNELS
-from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind
+from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
 from ..core.moments import class_sums
 from ..core.prototypes import Prototypes
 from ..linalg.arrays import (
@@ -32,6 +32,7 @@ from ..validation import (
     check_interval,
     check_labeled,
     check_option,
+    check_semantics,
     checked_weights,
     is_auto,
     validate_labeled,
@@ -252,11 +253,14 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             used = labels[np.bincount(to_numpy(codes), to_numpy(weights)) > 0]
         if given is not None:
             self._check_prototypes(given, used)
-        _candidate_labels(
+        candidates = _candidate_labels(
             self.candidates,
             used if given is None else np.union1d(given.labels, used),
             None if given is None else np.setdiff1d(given.labels, used),
         )
+        if given is not None:
+            anchors = np.intersect1d(used, given.labels)
+            check_semantics(given, anchors, np.intersect1d(candidates, given.labels))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         others = self._validation(validation, X, given, labels)
         self._choice, fixed = self._choose(X, codes, labels, weights, given, others, seed)
@@ -392,6 +396,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         other._evidence = evidence.described_too(new.labels)
         if not isinstance(self._targets, str):
             other._targets = np.union1d(as_labels(self._targets), new.labels)
+        check_semantics(extended, evidence.anchors, new.labels)
         other.prototypes = extended
         other.candidates = _as_parameter(other._targets)
         other._settle(like=self.classes_)
@@ -625,10 +630,14 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """Return validation samples, and the rows of their classes in the prototypes."""
         if validation is None:
             return None
-        if given is None or len(validation) != 2:
+        is_pair = isinstance(validation, tuple | list) and len(validation) == 2
+        if given is None or not is_pair:
+            got = (
+                "no prototypes" if is_pair else f"{type(validation).__name__}, {shown(validation)}"
+            )
             raise ValueError(
                 "`validation` must be a pair (X, y) of samples of classes with prototypes; got "
-                f"{len(validation)} parts and prototypes={self.prototypes!r}. Pass both."
+                f"{got}. Pass validation=(X, y) and prototypes."
             )
         X_v, y_v = check_labeled(self, *validation)
         new = to_numpy(y_v) if is_device_array(y_v) else as_labels(y_v)
@@ -710,7 +719,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             centers, offsets = adapted.applied(labels, centers, offsets)
         xp = namespace(centers)
         constants = xp.sum(centers * centers, axis=1) + offsets
-        self._scores = LinearScores(centers, constants)
+        self._scores = LinearScores(centers, constants).checked()
         self.centers_ = centers
         self.classes_ = placed_labels(labels, like)
         self.seen_classes_ = placed_labels(evidence.known(evidence.counts > 0), like)
@@ -775,7 +784,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
         Features that were trained on the classes of `fit` scatter more in new classes.
         """
-        ratio = self._evidence.variance(rows) / self._choice.within
+        within = self._choice.within
+        ratio = self._evidence.variance(rows) / within if within else 0.0
         return ratio if ratio > 0 else 1.0
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:

@@ -19,6 +19,7 @@ from ..validation import (
     check_count,
     check_interval,
     check_option,
+    check_semantics,
     validate_labeled,
 )
 from .few_shot_task import EpisodeSettings, Learned, SupportSet, Task, learn_tasks
@@ -250,6 +251,12 @@ class FewShotClassifier(ProjectionLearner):
                 _require_disjoint(base, labels)
             Y_u = known.subset(labels).matrix.astype(np.float64)
             supports.append(SupportSet(X, codes, labels, known, Y_u, base))
+        if supports:  # the prototypes are the same in all of them
+            first = supports[0]
+            others = first.labels[:0] if of_all is None else of_all.moments.seen_labels
+            only_novel = isinstance(self.candidates, str) and self.candidates == "novel"
+            candidates = first.labels if only_novel else first.known.labels
+            check_semantics(first.known, np.union1d(others, first.labels), candidates)
         return supports
 
     def _settle(self, support: SupportSet, learned: Learned) -> Self:

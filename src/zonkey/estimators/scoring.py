@@ -16,10 +16,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.labels import distinct, listed, placed_labels
+from ..core.labels import (
+    distinct,
+    listed,
+    placed_labels,
+    require_same_kind,
+    shown,
+    warn_user,
+)
 from ..core.prototypes import Prototypes
 from ..linalg.arrays import (
     Array,
+    all_finite,
     dtype_like,
     is_device_array,
     namespace,
@@ -29,7 +37,7 @@ from ..linalg.arrays import (
     to_numpy,
 )
 from ..metrics import per_class_accuracy
-from ..validation import check_top, validate_samples
+from ..validation import check_semantics, check_top, validate_samples
 
 # Scores held in memory at a time while predicting; large enough for full-speed products.
 _BLOCK_SCORES = 2**24
@@ -58,6 +66,22 @@ class LinearScores:
         xp = namespace(self.constants)
         mask = xp.astype(placed_like(is_penalized, self.constants), self.constants.dtype)
         return replace(self, constants=self.constants + float(penalty) * mask)
+
+    def checked(self) -> LinearScores:
+        """Return the scores; refuse infinite ones, and warn if they are the same for all."""
+        xp = namespace(self.centers)
+        if not all_finite(self.constants):
+            raise ValueError(
+                "Centers of classes must be finite, and so must their squares; in "
+                f"{self.constants.dtype} they are not. Scale samples and prototypes to a similar "
+                "size, or fit on float64."
+            )
+        if self.centers.shape[0] > 1 and not bool(xp.any(self.centers != self.centers[:1, :])):
+            warn_user(
+                "Classes should have different centers; all are the same, so that scores say "
+                "nothing. Check that samples and prototypes vary and are of a similar size."
+            )
+        return self
 
     def like(self, X: Array) -> LinearScores:
         """Return the same scores in the library and dtype and on the device of X."""
@@ -144,7 +168,7 @@ class ScoresMixin(ClassifierMixin):
         X = self._validated(X)
         labels = self._labels()
         k = check_top(k, labels.shape[0])
-        tops = [best_columns(scores, k) for scores in self._score_blocks(X)]
+        tops = [best_columns(scores, k) for scores in self._finite_blocks(X)]
         return labels_at(labels, namespace(X).concat(tops))
 
     def decision_function(self, X: Any) -> Array:
@@ -166,7 +190,7 @@ class ScoresMixin(ClassifierMixin):
             minus the first, as everywhere in scikit-learn.
         """
         X = self._validated(X)
-        scores = namespace(X).concat(list(self._score_blocks(X)))
+        scores = namespace(X).concat(list(self._finite_blocks(X)))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -191,14 +215,26 @@ class ScoresMixin(ClassifierMixin):
         return per_class_accuracy(y, predicted, sample_weight=sample_weight)
 
     def _check_scored(self, y: Any) -> None:
-        """Reject labels none of which is a candidate: the score would be zero by mistake."""
+        """Refuse labels none of which is a candidate, and warn of some: they score 0."""
         labels, known = distinct(y, "y"), to_numpy(self._labels())
-        if labels.size and not np.isin(labels, known).any():
+        require_same_kind(y=labels, candidates=known)
+        others = np.setdiff1d(labels, known)
+        if not others.size:
+            return
+        remedy = (
+            'Use candidates="all" to score seen classes. In cross-validation, use '
+            "cv=ClassKFold() of zonkey.model_selection, which holds out whole classes: KFold holds "
+            "out samples of seen classes."
+        )
+        if len(others) == len(labels):
             raise ValueError(
-                f"None of the labels to score, {listed(labels)}, is a candidate; the "
-                f'candidates are {listed(known)}. Use candidates="all" to score seen '
-                "classes, and cv=ClassKFold() to hold out classes."
+                f"None of the labels to score, {listed(labels)}, is a candidate; the candidates "
+                f"are {listed(known)}. {remedy}"
             )
+        warn_user(
+            f"Labels to score should be candidates; {len(others)} of {len(labels)} classes are "
+            f"not and count as wrong: {listed(others)}. {remedy}"
+        )
 
     def _labels(self) -> Array:
         """Return the labels of the columns of the scores."""
@@ -208,13 +244,32 @@ class ScoresMixin(ClassifierMixin):
         """Yield the scores of all rows of X, in one or more blocks of rows."""
         raise NotImplementedError
 
+    def _finite_blocks(self, X: Array) -> Iterator[Array]:
+        """Yield the same scores; refuse samples so large that some are not finite."""
+        blocks: Iterator[Array] | None = None
+        is_finite: Any = True
+        while True:
+            with np.errstate(over="ignore", invalid="ignore"):  # it must not outlast a `yield`
+                blocks = self._score_blocks(X) if blocks is None else blocks
+                scores = next(blocks, None)
+                is_finite = is_finite if scores is None else is_finite & _is_finite(scores)
+            # A device is awaited only once, at the end.
+            if (scores is None or not is_device_array(scores)) and not bool(is_finite):
+                raise ValueError(
+                    "Scores of samples must be finite; some are not, because X has values up to "
+                    f"{_largest(X):.3g}. Scale X in the same way as the training samples."
+                )
+            if scores is None:
+                return
+            yield scores
+
     def _predicted(self, X: Array) -> Array:
         """Return the prediction for each row of X, which has been validated."""
         return self._best(X)
 
     def _best(self, X: Array) -> Array:
         """Return the candidate with the highest score."""
-        best = [namespace(X).argmax(scores, axis=1) for scores in self._score_blocks(X)]
+        best = [namespace(X).argmax(scores, axis=1) for scores in self._finite_blocks(X)]
         return labels_at(self._labels(), namespace(X).concat(best))
 
     def _validated(self, X: Any) -> Any:
@@ -302,6 +357,7 @@ class NearestPrototypeMixin(ScoresMixin):
         new = Prototypes.coerce(prototypes)
         require_dimensions(new, self.prototypes_)
         known = self.prototypes_.extended(new)
+        check_semantics(known, self._decision.seen, new.labels)
         candidates = self._decision.candidates
         if not isinstance(candidates, str):
             candidates = [*candidates, *new.labels.tolist()]
@@ -357,7 +413,7 @@ class NearestPrototypeMixin(ScoresMixin):
         self.unseen_classes_ = placed_labels(np.setdiff1d(known.labels, seen), like)
         self.classes_ = placed_labels(labels, like)
         self._decision = replace(decision, known=known.subset(labels), labels=labels)
-        scores = self._scores_in(self.projection_.dtype)
+        scores = self._scores_in(self.projection_.dtype).checked()
         self._decision = replace(self._decision, scores=scores)
 
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
@@ -422,7 +478,7 @@ class Rejection:
         if isinstance(label, str) != is_text or label in known.tolist():
             raise ValueError(
                 "`reject_label` must be a label of the same kind as the candidates, and none of "
-                f"them; got {label!r}. Choose another, or None."
+                f"them; got {shown(label)}. Choose another, or None."
             )
         return label
 
@@ -462,7 +518,7 @@ class ProbabilityMixin(ScoresMixin):
             Probabilities, columns in the order of `classes_`.
         """
         X = self._validated(X)
-        blocks = [softmax(scores / self.temperature_) for scores in self._score_blocks(X)]
+        blocks = [softmax(scores / self.temperature_) for scores in self._finite_blocks(X)]
         return namespace(X).concat(blocks)
 
     def uncertainty(self, X: Any) -> Array:
@@ -491,7 +547,7 @@ class ProbabilityMixin(ScoresMixin):
             return self._best(X)
         xp = namespace(X)
         best, highest = [], []
-        for scores in self._score_blocks(X):
+        for scores in self._finite_blocks(X):
             best.append(xp.argmax(scores, axis=1))
             highest.append(xp.max(softmax(scores / self.temperature_), axis=1))
         labels = self._labels()
@@ -515,13 +571,13 @@ def chosen_labels(
         names = ", ".join(f'"{name}"' for name in named)
         raise ValueError(
             f"`candidates` must be {names} or a list of at least one label; "
-            f"got {candidates!r}. A single label goes into a list."
+            f"got {shown(candidates)}. A single label goes into a list."
         )
     if not named[candidates].size:
         raise ValueError(
             f'candidates="{candidates}" needs a class that has a prototype and no sample; all '
-            f"{n_seen} classes have samples. Add prototypes of unseen classes, "
-            'or use candidates="all".'
+            f"{n_seen} classes have samples. Add prototypes of unseen classes, use "
+            'candidates="all", or hold out whole classes with cv=ClassKFold().'
         )
     return named[candidates]
 
@@ -553,6 +609,20 @@ def require_dimensions(prototypes: Prototypes, known: Prototypes) -> None:
             f"Prototypes must have the {known.n_dimensions} dimensions of the training "
             f"prototypes; got {prototypes.n_dimensions}. Use vectors of the same semantic space."
         )
+
+
+def _is_finite(scores: Any) -> Any:
+    """Return whether all scores are finite, as a truth value on their device."""
+    if is_device_array(scores):
+        xp = namespace(scores)
+        return xp.all(xp.isfinite(scores))
+    # A sum is several times faster than a mask, but it may overflow.
+    return bool(np.isfinite(scores.sum())) or bool(np.isfinite(scores).all())
+
+
+def _largest(X: Array) -> float:
+    xp = namespace(X)
+    return float(xp.maximum(xp.max(X), -xp.min(X)))
 
 
 def labels_at(labels: Any, positions: Array) -> Array:

@@ -25,6 +25,7 @@ from ..validation import (
     check_classes,
     check_labeled,
     check_option,
+    check_semantics,
     is_auto,
     validate_labeled,
     validate_samples,
@@ -366,7 +367,7 @@ class ZeroShotClassifier(ProjectionLearner):
     ) -> Self:
         moments = _moments_of(source)
         seen = moments.seen_labels
-        self._candidate_labels(known, seen)  # fails early
+        check_semantics(known, seen, self._candidate_labels(known, seen))  # fails early
         base = _under(known, source)
         competes = self._synthesizes() and len(base.moments.unseen_labels)
         # A single equation has a cheaper solver than the decomposition that several share.

@@ -117,6 +117,25 @@ def without_gradient(M: Array) -> Array:
     return M.detach() if is_torch_array(M) else M
 
 
+def require_values(M: Any, name: str = "X") -> None:
+    """Refuse an array without a number in every place: sparse, masked, or without memory."""
+    got = ""
+    if is_torch_array(M):
+        if M.is_nested:
+            got, remedy = "a nested tensor", "Pad or cut its parts to one length"
+        elif "strided" not in str(M.layout):
+            got, remedy = f"a tensor of layout {M.layout}", "Pass its .to_dense()"
+        elif M.device.type == "meta":
+            got, remedy = "a tensor on the device meta", "Load its values first"
+    elif isinstance(M, np.ma.MaskedArray) and np.ma.is_masked(M):
+        got = f"{np.ma.count_masked(M)} masked entries of {M.size}"
+        remedy = "Drop those rows, or fill them in with .filled(value)"
+    elif hasattr(M, "toarray"):
+        got, remedy = f"{type(M).__name__}, which is sparse", "Pass its .toarray()"
+    if got:
+        raise TypeError(f"{name} must have a value in every place; got {got}. {remedy}.")
+
+
 def all_finite(M: Array) -> bool:
     """Whether no value is NaN or infinite."""
     xp = namespace(M)
@@ -149,7 +168,7 @@ def placed_like(M: Any, like: Array) -> Array:
         return to_numpy(M)
     xp = namespace(like)
     if is_device_array(M) and namespace(M) is xp:
-        return xp.asarray(M, device=device(like))
+        return xp.asarray(without_gradient(M), device=device(like))
     # Copy: a CPU tensor would otherwise share memory with its source.
     return xp.asarray(to_numpy(M), device=device(like), copy=True)
 

@@ -15,7 +15,13 @@ from ...core.prototypes import Prototypes
 from ...estimators.calibration import calibrate
 from ...estimators.scoring import NearestPrototypeMixin
 from ...linalg.sylvester import Solution, Status
-from ...validation import check_classes, check_interval, is_auto, validate_labeled
+from ...validation import (
+    check_classes,
+    check_interval,
+    check_semantics,
+    is_auto,
+    validate_labeled,
+)
 
 _STACK = 4  # from `warnings.warn` up to the line that called `fit`
 
@@ -63,14 +69,15 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         known = Prototypes.one_hot(labels) if one_hot else Prototypes.coerce(self.prototypes)
         options = {"n_reserve": 0, "scatter": self._needs_scatter}
         moments = Moments.from_arrays(X, labels, known, **options)
-        self._candidate_labels(known, moments.seen_labels)  # fails early
+        seen = moments.seen_labels
+        check_semantics(known, seen, self._candidate_labels(known, seen))  # fails early
         learned = self._solve(moments, X.dtype)
         penalty = self.seen_penalty
         if is_auto(penalty):
             penalty = calibrate(self, X, labels)
         self.seen_penalty_ = float(penalty)
         vars(self).update(learned)
-        self._set_known(known, moments.seen_labels)
+        self._set_known(known, seen)
         return self
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
