@@ -80,7 +80,7 @@ class MadeUp:
         )
 
     def zero_shot(self, model, skill, seed=0, **changed):
-        """Write a zero-shot run that gets a share of samples right."""
+        """Write a zero-shot run that gets a share of samples right; None leaves a figure out."""
         truth = np.repeat(np.arange(len(CLASSES), dtype=np.int16), 40)
         wrong = (truth + self.rng.integers(1, len(CLASSES), size=len(truth))) % len(CLASSES)
         order = np.tile(np.arange(40), len(CLASSES))  # what is easy for one is easy for all
@@ -100,7 +100,8 @@ class MadeUp:
         }
         if ZERO_SHOT[model].calibrates:
             results["hm_calibrated"] = 0.5 + 0.01 * seed
-        return self.write("zero-shot", model, seed, **{**results, **changed})
+        kept = {key: value for key, value in {**results, **changed}.items() if value is not None}
+        return self.write("zero-shot", model, seed, **kept)
 
     def selection(self, protocol, model, chosen=CHOSEN, *, n_folds=3):
         """Write a selection over a small grid around what is chosen."""

@@ -173,7 +173,7 @@ def test_names_with_dollars_and_unknown_signs_can_be_drawn():
 def test_a_record_without_curves_or_grid_has_no_figure(tmp_path):
     made = MadeUp(tmp_path)
     for model in ("BPL", "BPL0"):
-        made.write("zero-shot", model, zsl=0.5)
+        made.zero_shot(model, 0.5, curve=None)
     made.selection("selection", "BPL", {})
     collection = read_collection(tmp_path)
     for name in ("generalized-zsl", "sensitivity"):

@@ -289,7 +289,7 @@ def test_a_selection_on_another_task_is_not_that_of_a_run(tmp_path):
 def test_parameters_that_are_not_there_are_not_made_up(tmp_path):
     made = MadeUp(tmp_path)
     made.zero_shot("BPL", 0.5)
-    made.write("zero-shot", "BPL0", settings={"parameters": {}}, zsl=0.5)
+    made.zero_shot("BPL0", 0.5, settings={"parameters": {}})
     table = chosen_parameters(read_collection(tmp_path).study("ablation", "cub"))
     assert [row[2:] for row in table.rows] == [
         ["nothing to choose", "-"],
@@ -324,7 +324,7 @@ def test_seeds_of_other_settings_are_not_averaged(tmp_path):
     made.zero_shot("BPL0", 0.5)
     for seed, zsl in enumerate((0.25, 0.75, 0.99)):
         settings = {"parameters": {"alpha": 0.1 if seed < 2 else 0.9}}
-        made.write("zero-shot", "BPL", seed, settings=settings, zsl=zsl)
+        made.zero_shot("BPL", 0.5, seed, settings=settings, zsl=zsl)
     collection = read_collection(tmp_path)
     assert collection.n_left_out == 1
     _, rows = rows_of(collection, "ablation")

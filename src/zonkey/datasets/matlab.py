@@ -17,7 +17,7 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadWarning
 
 from .dataset import DataError
-from .readers import largest_exact, reading
+from .readers import largest_exact, reading, require_room
 
 _HEADER = 128  # bytes
 _INTEGERS = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
@@ -88,6 +88,9 @@ def read_mat(path: str | Path, keys: Sequence[str] | None = None) -> dict[str, n
     keys = list(file.variables) if keys is None else list(keys)
     for key in keys:
         require_variable(file, key)
+    asked = [file.variables[key] for key in keys]
+    n_bytes = sum(math.prod(v.shape) * (v.dtype or np.dtype(bool)).itemsize for v in asked)
+    require_room(str(file.path), n_bytes, file.path.stat().st_size)
     with _strict(file.path):
         values = loadmat(str(file.path), variable_names=keys)
         return {key: _converted(values[key], key, file) for key in keys}

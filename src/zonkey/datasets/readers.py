@@ -6,6 +6,7 @@ import csv
 import importlib
 import io
 import math
+import os
 import pickle
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,9 @@ TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
 _MOST_NAMED = 8  # arrays that an error message names
+_MOST_HEADER = 1 << 16  # bytes
+# A compressed array may be this large, or this many times as large as in the file.
+_LARGE, _EXPANSION = 1 << 28, 500
 
 # First bytes of a file, and the endings that such a file may have. Long enough that no heading of
 # a table starts like this.
@@ -117,6 +121,34 @@ def required_package(module: str, purpose: str) -> Any:
             f"{purpose} needs {module}; install {module}, or the extra: "
             f'pip install "zonkey[{extra}]" (from a clone: pip install ".[{extra}]").'
         ) from None
+
+
+def require_room(source: str, n_bytes: int, n_stored: int) -> None:
+    """Refuse values that do not fit into memory, or that a few bytes of a file expand to."""
+    if n_bytes > _memory():
+        raise DataError(
+            f"{source} must fit into memory; it needs {n_bytes / 1e9:.1f} GB of "
+            f"{_memory() / 1e9:.1f} GB. Save fewer samples, or float32."
+        )
+    if n_bytes > _LARGE and n_bytes > _EXPANSION * n_stored:
+        raise DataError(
+            f"{source} must hold varied numbers; {n_stored / 1e6:.1f} MB of the file expand to "
+            f"{n_bytes / 1e9:.1f} GB, nearly all the same. Check what was saved; if it is right, "
+            "save it without compression."
+        )
+
+
+def _memory() -> float:
+    """Return the bytes of memory that a process may have."""
+    try:
+        found = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # Windows
+        return math.inf
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+    except OSError:
+        return found
+    return min(found, float(limit)) if limit.isdigit() else found
 
 
 def largest_exact(dtype: np.dtype[Any]) -> int:
@@ -225,7 +257,8 @@ def _npy_arrays(path: Path) -> Iterator[StoredArray]:
 
 
 def _npz_arrays(path: Path) -> Iterator[StoredArray]:
-    def load(name: str) -> np.ndarray:
+    def load(name: str, n_bytes: int, n_stored: int) -> np.ndarray:
+        require_room(f"`{name}` in {path.name}", n_bytes, n_stored)
         with np.load(path, allow_pickle=False) as file:
             return file[name]
 
@@ -235,11 +268,13 @@ def _npz_arrays(path: Path) -> Iterator[StoredArray]:
                 with archive.open(member) as file:
                     shape, dtype = _npy_header(file, member.file_size)
                 name = member.filename.removesuffix(".npy")
-                yield StoredArray(name, shape, dtype, partial(load, name), path)
+                sizes = math.prod(shape) * dtype.itemsize, member.compress_size
+                yield StoredArray(name, shape, dtype, partial(load, name, *sizes), path)
 
 
 def _npy_header(file: Any, size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return shape and type of an array whose values must fit into `size` bytes."""
+    file = io.BytesIO(file.read(_MOST_HEADER))  # NumPy would read a header of any length
     version = np.lib.format.read_magic(file)
     # Version 3 differs from 2 in the names of fields only, and arrays with fields are refused.
     first = version == (1, 0)
@@ -258,6 +293,8 @@ def _h5_arrays(path: Path) -> Iterator[StoredArray]:
 
     def load(name: str, is_text: bool) -> np.ndarray:
         with h5py.File(path, "r") as file:
+            stored = file[name].id.get_storage_size()
+            require_room(f"`{name}` in {path.name}", file[name].nbytes, stored)
             return np.asarray(file[name].asstr()[()], dtype=str) if is_text else file[name][()]
 
     nodes = {}
@@ -272,6 +309,10 @@ def _h5_arrays(path: Path) -> Iterator[StoredArray]:
 
 def _torch_arrays(path: Path) -> Iterable[StoredArray]:
     torch = required_package("torch", f"Reading {path.suffix}")
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            n_bytes = sum(member.file_size for member in archive.infolist())
+        require_room(path.name, n_bytes, path.stat().st_size)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
@@ -340,6 +381,9 @@ def read_sheet(path: Path, label_names: Sequence[str], *, labels_first: bool) ->
         return _read_csv(pandas, path, label_names, labels_first)
     required_package("pyarrow", "Reading .parquet")
     with reading(path):
+        about = importlib.import_module("pyarrow.parquet").read_metadata(path)
+        n_bytes = 8 * about.num_rows * about.num_columns
+        require_room(path.name, n_bytes, path.stat().st_size)
         frame = pandas.read_parquet(path, engine="pyarrow")
     if position_of(label_names, [str(name) for name in frame.columns]) is None:
         index = frame.index.name

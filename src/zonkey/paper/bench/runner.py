@@ -82,6 +82,7 @@ def run_experiments(
     Experiments share runs. A run that fails yields its error, and the others continue.
     """
     names = [find_source(name, folder).name for name in data_names]  # fails early
+    records.require_writable()
     start = time.perf_counter()
     stages = stages_of_runs(list(experiments), names, scale)
     total, done = sum(map(len, stages)), 0
@@ -149,8 +150,9 @@ def _settings_of_selection(
 
 
 def _chosen(records: Records, key: Key) -> dict[str, Any] | None:
-    record = records.read(key)
-    return None if record is None else record["results"]["chosen"]
+    results = (records.read(key) or {}).get("results")
+    chosen = results.get("chosen") if isinstance(results, dict) else None
+    return chosen if isinstance(chosen, dict) else None
 
 
 def _execute_all(jobs: list[Job], n_jobs: int) -> Iterator[tuple[Job, dict[str, Any]]]:

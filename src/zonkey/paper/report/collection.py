@@ -9,9 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ..experiments import EXPERIMENTS, Experiment, selection_of, zero_selection_of
-from ..records import Key, Record, RecordError, Records
-
-_NEEDED = ("protocol", "data_name", "model", "seed", "settings", "results", "data")
+from ..records import Key, Record, RecordError, Records, problem_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +123,7 @@ def read_collection(
     """Read all records of a folder, or those of some data sets."""
     records = []
     for path, record in Records(folder).items():
-        problem = _problem(record)
+        problem = problem_of(record)
         if problem:
             raise RecordError(
                 f"The record {path} must be one of `zonkey bench`; {problem}. Delete it, and run "
@@ -145,11 +143,3 @@ def read_collection(
             f"{sorted(wanted - set(known))[0]!r}. Run `zonkey bench` on it first."
         )
     return Collection(record for record in records if record["data_name"] in wanted)
-
-
-def _problem(record: Any) -> str:
-    """Return what is wrong with a record; "" if it is complete."""
-    if not isinstance(record, dict):
-        return "it is not a JSON object"
-    missing = [key for key in _NEEDED if key not in record]
-    return f"it has no `{missing[0]}`" if missing else ""
