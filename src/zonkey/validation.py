@@ -157,7 +157,7 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     array API tag. Everything else becomes a NumPy array. `copy` makes the result safe to write to.
     """
     if not _keeps_library(estimator, X):
-        X = _as_table(X)
+        X = plain_samples(X)
         data: Any = validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
         return data
     X = _checked_samples(X, copy)
@@ -178,7 +178,7 @@ def validate_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
         X = validate_samples(estimator, X)
         y = _checked_labels(y, X)
     else:
-        X, y = validate_data(estimator, _as_table(X), _on_host(y), dtype=_DTYPES)
+        X, y = validate_data(estimator, plain_samples(X), plain_labels(y), dtype=_DTYPES)
     require_scale(X)
     return X, y
 
@@ -189,7 +189,7 @@ def check_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
         X = _checked_samples(X)
         y = _checked_labels(y, X)
     else:
-        X, y = check_X_y(_as_table(X), _on_host(y), dtype=_DTYPES)
+        X, y = check_X_y(plain_samples(X), plain_labels(y), dtype=_DTYPES)
     require_scale(X)
     return X, y
 
@@ -198,7 +198,7 @@ def checked_weights(sample_weight: Any, X: Array) -> Array | None:
     """Return one nonnegative weight per row of X, in its dtype and on its device, or None."""
     if sample_weight is None:
         return None
-    weights = np.asarray(to_numpy(sample_weight), np.float64)
+    weights = to_numpy(weight_vector(sample_weight))
     if weights.ndim == 0:
         weights = np.full(X.shape[0], weights)
     if weights.shape != (X.shape[0],):
@@ -211,14 +211,38 @@ def checked_weights(sample_weight: Any, X: Array) -> Array | None:
             "`sample_weight` must be nonnegative and finite, and not all zero; got weights from "
             f"{weights.min()} to {weights.max()}. Drop samples that must not count."
         )
+    if not 1e-15 <= weights.max() <= 1e15:
+        raise ValueError(
+            "`sample_weight` must be of a usual size, from 1e-15 to 1e15; the largest is "
+            f"{weights.max():.3g}. Scale the weights: 1 counts as one sample."
+        )
     return namespace(X).astype(placed_like(weights, X), X.dtype)
+
+
+def weight_vector(sample_weight: Any) -> Array:
+    """Return weights as real numbers in float64, on their device."""
+    require_values(sample_weight, "`sample_weight`")
+    if is_device_array(sample_weight):
+        xp = namespace(sample_weight)
+        return xp.astype(sample_weight, xp.float64, copy=False)
+    weights = np.asarray(sample_weight)
+    try:
+        weights = weights.astype(np.float64, copy=False) if weights.dtype.kind != "c" else None
+    except (TypeError, ValueError):
+        weights = None
+    if weights is None:
+        raise TypeError(
+            f"`sample_weight` must be real numbers; got {shown(sample_weight)}. Pass one number "
+            "per sample."
+        )
+    return weights
 
 
 def _keeps_library(estimator: Any, X: Any) -> bool:
     return is_device_array(X) and get_tags(estimator).array_api_support
 
 
-def _on_host(y: Any) -> Any:
+def plain_labels(y: Any) -> Any:
     """Return labels in a form that scikit-learn can check, or an error that names the remedy."""
     if is_device_array(y):
         require_values(y, "y")
@@ -230,11 +254,11 @@ def _on_host(y: Any) -> Any:
     return as_labels(y, "y") if is_special and array.ndim == 1 else y
 
 
-def _as_table(X: Any) -> Any:
+def plain_samples(X: Any) -> Any:
     """Return samples in a form that scikit-learn can check, with errors of their own."""
+    require_values(X)
     if is_device_array(X):
         return to_numpy(X)
-    require_values(X)
     names = getattr(X, "columns", None)
     if names is not None and len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in list(names[:i]))

@@ -1,12 +1,18 @@
 """Bad input: every message says what was expected, what came, and what to do."""
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from refusals import UNIT_INTERVALS, outside, refused
 from sklearn.exceptions import NotFittedError
 
-from zonkey import Prototypes, ZeroShotClassifier
+from zonkey import (
+    AnyShotClassifier,
+    FewShotClassifier,
+    Prototypes,
+    ZeroShotClassifier,
+)
 from zonkey.testing import linear_problem
 from zonkey.validation import check_count, check_interval, check_option
 
@@ -281,3 +287,56 @@ def test_use_before_fit(failed_before):
     ):
         with refused(NotFittedError, "not fitted yet", "Call 'fit'"):
             call()
+
+
+# What `fit` takes besides X and y
+
+
+@pytest.mark.parametrize(
+    "validation",
+    [
+        "ab",
+        3,
+        True,
+        (),
+        (P.X,),
+        (P.X, P.y, P.y),
+        P.X[:2],
+        {"X": P.X, "y": P.y},
+        pd.DataFrame(P.X[:2]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_validation_that_is_no_pair(validation):
+    expected = "`validation` must be a pair (X, y)", f"got {type(validation).__name__}", "Pass"
+    with refused(ValueError, *expected):
+        AnyShotClassifier(P.prototypes).fit(P.X, P.y, validation=validation)
+
+
+def test_validation_needs_prototypes():
+    with refused(ValueError, "`validation` must be a pair", "got no prototypes", "Pass"):
+        AnyShotClassifier().fit(P.X, P.y, validation=(P.X_new, P.y_new))
+
+
+@pytest.mark.parametrize(
+    ("weights", "parts"),
+    [
+        ("balanced", ("must be real numbers; got 'balanced'",)),
+        ({"class 00": 2.0}, ("must be real numbers; got {'class 00': 2.0}",)),
+        (np.full(len(P.y), 1j), ("must be real numbers",)),
+        (np.full(len(P.y), 1e300), ("usual size", "1e+300", "Scale")),
+        (np.full(len(P.y), 1e-300), ("usual size", "1e-300", "Scale")),
+        (np.ma.masked_array(np.ones(len(P.y)), mask=P.y == P.y[0]), ("masked entries",)),
+    ],
+    ids=["text", "mapping", "complex", "huge", "tiny", "masked"],
+)
+def test_weights_that_are_none(weights, parts):
+    with pytest.raises((TypeError, ValueError), match="`sample_weight` must") as caught:
+        AnyShotClassifier(P.prototypes).fit(P.X, P.y, weights)
+    assert all(part in str(caught.value) for part in parts)
+
+
+@pytest.mark.parametrize("tasks", ["ab", None, [P.X], [(P.X, P.y, P.y)], (P.X, P.y)], ids=repr)
+def test_tasks_that_are_no_pairs(tasks):
+    with refused(ValueError, "`tasks` must be a sequence of pairs (X, y)", "Put a single pair"):
+        FewShotClassifier(P.prototypes).fit_tasks(tasks)

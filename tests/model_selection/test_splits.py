@@ -154,10 +154,12 @@ def test_repr_and_pickle():
         (ClassKFold(2, random_state=0), [1, 2, 3], "set shuffle=True"),
         (ClassKFold(2), [1, 2], "inconsistent numbers of samples"),
         (ClassKFold(2), [[1, 2], [2, 1], [3, 3]], "1d array"),
-        (ClassKFold(2), [1.0, 2.0, np.nan], "y contains NaN"),
-        (ClassKFold(2), np.array(["a", 1, None], dtype=object), "labels of one type"),
+        (ClassKFold(2), [1.0, 2.0, np.nan], "y must not be missing; 1 of 3 are NaN"),
+        (ClassKFold(2), np.array([1.0, 2.0, np.nan]), "y contains NaN"),
+        (ClassKFold(2), np.array(["a", 1, None], dtype=object), "all strings or all numbers"),
+        (ClassKFold(2), np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), "1 masked entries of 3"),
     ],
 )
 def test_bad_input_fails_at_the_call(splitter, y, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         splitter.split(np.zeros((3, 1)), y)

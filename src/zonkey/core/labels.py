@@ -22,6 +22,7 @@ from ..linalg.arrays import (
 
 _PLAIN = 0x300  # below this code point, no text changes under NFC
 _LARGEST = int(np.iinfo(np.int64).max)
+_EXACT = 2**53  # up to it, a double holds every whole number
 _PACKAGE = __name__.partition(".")[0]
 
 _short = reprlib.Repr()
@@ -43,7 +44,7 @@ def as_labels(labels: Any, name: str = "Labels", *, ndim: int = 1) -> np.ndarray
     array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
     if array.ndim != ndim:
         shape = "one-dimensional" if ndim == 1 else f"{ndim}-dimensional"
-        entry = "label for each entry" if ndim == 1 else "row for each sample"
+        entry = "label for each sample, or a list" if ndim == 1 else "row for each sample"
         raise ValueError(f"{name} must be {shape}; got shape {array.shape}. Pass one {entry}.")
     if array.dtype.kind in "OT":
         array = _without_objects(array, name)
@@ -75,15 +76,17 @@ def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
         return array
     whole = [int(label) for label in entries if isinstance(label, int | np.integer)]
     largest = max(whole, key=abs, default=0)
-    numbers = np.asarray(entries) if abs(largest) < 2**64 else array
-    # Large integers of both signs, or next to fractions, become floats that merge some of them.
-    is_exact = numbers.dtype.kind in "iub" or abs(largest) <= 2**53
-    if not is_exact:
-        raise ValueError(
-            f"{name} must be numbers that one 64-bit type holds exactly; got {shown(largest)}. "
-            "Convert them to text, for example with [str(label) for label in labels]."
-        )
-    return numbers.reshape(array.shape)
+    if abs(largest) <= _EXACT:
+        return np.asarray(entries).reshape(array.shape)
+    # NumPy would turn large integers of both signs, or next to fractions, into floats, which
+    # merges some of them.
+    for dtype in (np.int64, np.uint64) if len(whole) == len(entries) else ():
+        if np.iinfo(dtype).min <= min(whole) and max(whole) <= np.iinfo(dtype).max:
+            return np.asarray(whole, dtype=dtype).reshape(array.shape)
+    raise ValueError(
+        f"{name} must be numbers that one 64-bit type holds exactly; got {shown(largest)}. "
+        "Convert them to text, for example with [str(label) for label in labels]."
+    )
 
 
 def _normalized(array: np.ndarray, name: str) -> np.ndarray:
@@ -102,6 +105,11 @@ def _normalized(array: np.ndarray, name: str) -> np.ndarray:
         'unicodedata.normalize("NFC", label).'
     )
     return np.asarray([changed.get(t, t) for t in texts], dtype=str).reshape(array.shape)
+
+
+def normalized_label(label: Any) -> Any:
+    """Return a label as `as_labels` spells it."""
+    return normalize("NFC", label) if isinstance(label, str) else label
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

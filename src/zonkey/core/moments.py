@@ -13,8 +13,8 @@ They can be updated chunk by chunk, merged across workers, and subtracted for cl
 from __future__ import annotations
 
 import json
-import operator
 import os
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, Self
 from zipfile import BadZipFile
@@ -103,8 +103,11 @@ class Moments:
         scatter: bool = True,
     ) -> None:
         for name, value in (("n_reserve", n_reserve), ("seed", seed)):
-            if operator.index(value) < 0:
-                raise ValueError(f"`{name}` must be an integer of at least 0; got {value}.")
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+                raise ValueError(
+                    f"`{name}` must be an integer of at least 0; got {shown(value)}. Pass 0 or a "
+                    "larger whole number."
+                )
         if precision not in ("double", "single"):
             raise ValueError(
                 f'`precision` must be "double" or "single"; got {precision!r}. Keep the default '
@@ -537,7 +540,7 @@ def _as_matrix(X: Any) -> np.ndarray:
     return X
 
 
-def require_scale(X: Array) -> None:
+def require_scale(X: Array, name: str = "X") -> None:
     """Refuse samples so large or so small that products of them overflow or vanish."""
     if not X.shape[0]:
         return
@@ -546,8 +549,8 @@ def require_scale(X: Array) -> None:
     largest = float(xp.maximum(xp.max(X), -xp.min(X)))
     if largest and not low <= largest <= high:
         raise ValueError(
-            f"X must have values of a usual size, from {low} to {high} in {X.dtype}; the largest "
-            f"is {largest:.3g}. Scale X, for example with StandardScaler."
+            f"{name} must have values of a usual size, from {low:g} to {high:g} in {X.dtype}; the "
+            f"largest is {largest:.3g}. Scale them, for example with StandardScaler."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.labels import listed
+from ..core.labels import listed, shown
+from ..core.moments import require_scale
 from ..core.prototypes import Prototypes
 from .dataset import PARTS, DataError, Dataset, noting
 from .imnet import holds_imnet, load_imnet
@@ -79,9 +81,27 @@ def check_files(
         The lists `problems`, `warnings` and `facts`. The files can be used if `problems` is empty.
     """
     report = Report()
-    table_of = cache(examine_table)  # a table is read to infer its role, and again to be checked
     given = {"features": features, "prototypes": prototypes, "labels": labels}
     named = {role: Path(path) for role, path in given.items() if path is not None}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _examine(report, paths, named, label_column, features_key, labels_key)
+    report.warnings.extend(str(w.message) for w in caught if w.category is UserWarning)
+    for lines in (report.problems, report.warnings):
+        lines[:] = dict.fromkeys(lines)
+    return report
+
+
+def _examine(
+    report: Report,
+    paths: Sequence[str | Path],
+    named: dict[str, Path],
+    label_column: str | None,
+    features_key: str | None,
+    labels_key: str | None,
+) -> None:
+    """Report on files, of which some have a known role."""
+    table_of = cache(examine_table)  # a table is read to infer its role, and again to be checked
     guess = cache(lambda path: _guess(path, lambda: table_of(path, "features", label_column)))
     files, left = _assign_roles(named, [Path(path) for path in paths], guess)
     for path in left:
@@ -121,9 +141,6 @@ def check_files(
             report.problems.extend(missing)
             _describe_spellings(np.unique(y), names[0], report)
             _compare_classes(samples, np.unique(y), known.labels, report)
-    for lines in (report.problems, report.warnings):
-        lines[:] = dict.fromkeys(lines)
-    return report
 
 
 def check_folder(folder: Path) -> Report:
@@ -249,6 +266,9 @@ def _describe_features(X: np.ndarray, y: np.ndarray | None, file: str, report: R
     n, d = X.shape
     labels = y if y is not None and len(y) == n else np.zeros(n)
     report.facts.append(f"{file} has {n} samples of {d} features ({X.dtype}).")
+    if X.dtype.kind == "f":
+        with noting(report.problems, ValueError):
+            require_scale(X, f"Features of {file}")
     ranges = X.max(axis=0).astype(np.float64) - X.min(axis=0)
     first_of: dict[bytes, int] = {}  # first row with a content, by its hash
     repeats = conflicts = 0
@@ -310,7 +330,7 @@ def _describe_prototypes(prototypes: Prototypes, file: str, report: Report) -> N
         )
     same, near = [], []
     for one, other in islice(_alike_pairs(units), _MOST_PAIRS):
-        pair = f"{str(labels[one])!r} and {str(labels[other])!r}"
+        pair = f"{shown(labels[one])} and {shown(labels[other])}"
         if np.array_equal(prototypes.matrix[one], prototypes.matrix[other]):
             same.append(
                 f"Prototypes must differ; {pair} have the same in {file} and cannot be told "

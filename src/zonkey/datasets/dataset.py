@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.labels import as_labels, listed
+from ..core.labels import as_labels, listed, normalized_label
 from ..core.prototypes import Prototypes
+from ..linalg.arrays import is_device_array, require_values, to_numpy
 
 PARTS = ("train", "test_seen", "test_unseen")
 _CHECKED_AT_A_TIME = 1 << 24  # entries; a memory map is never read into memory at once
@@ -123,8 +124,10 @@ class LazyMatrix:
         LazyMatrix
             The same values, not copied.
         """
-        matrix = np.asanyarray(values)
-        if matrix.ndim != 2:
+        with as_data_error():
+            require_values(values, "Features")
+            matrix = to_numpy(values) if is_device_array(values) else np.asanyarray(values)
+        if matrix.ndim != 2 or not matrix.shape[1]:
             raise DataError(
                 f"Features must be a matrix, one sample per row; {source} has shape "
                 f"{matrix.shape}. Flatten each sample into a row."
@@ -219,7 +222,9 @@ class Split:
                     f"{rule}; got {positions.dtype}. Pass np.flatnonzero(mask) for a mask."
                 )
             object.__setattr__(self, part, _frozen(np.sort(positions.astype(np.int64))))
-        object.__setattr__(self, "val_classes", _frozen(np.unique(np.array(self.val_classes))))
+        with as_data_error():
+            classes = as_labels(self.val_classes, "`val_classes`") if len(self.val_classes) else ()
+        object.__setattr__(self, "val_classes", _frozen(np.unique(np.array(classes))))
 
     @property
     def base(self) -> np.ndarray:
@@ -344,15 +349,14 @@ class Dataset:
         citation: str = "not stated",
         about: Mapping[str, Any] | None = None,
     ) -> None:
-        self._features = (
-            features if isinstance(features, LazyMatrix) else LazyMatrix.of(np.asanyarray(features))
-        )
+        self._features = features if isinstance(features, LazyMatrix) else LazyMatrix.of(features)
         self._labels = _checked_labels(labels, self._features)
         self._spaces = MappingProxyType(_checked_spaces(prototypes, self._labels))
         split.check(self._labels)
         self.name = name
         self.split = split
-        self.class_names = MappingProxyType(dict(class_names or {}))
+        names = {normalized_label(label): name for label, name in (class_names or {}).items()}
+        self.class_names = MappingProxyType(names)
         self.license = license
         self.citation = citation
         self.about = MappingProxyType(dict(about or {}))
@@ -442,7 +446,7 @@ class Dataset:
         str
             Its name in `class_names`, or else the label.
         """
-        return self.class_names.get(label, str(label))
+        return self.class_names.get(normalized_label(label), str(label))
 
     @cached_property
     def sha256(self) -> str:

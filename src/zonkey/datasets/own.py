@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..core.labels import as_labels, listed
+from ..core.labels import as_labels, listed, shown
 from .dataset import DataError, Dataset, LazyMatrix, Split, noting, require_one_label_per_row
 from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, existing_file, stored_arrays
 from .tables import (
@@ -112,7 +112,7 @@ def load_features(
     elif unseen is not None:
         raise DataError(
             f"`unseen` must be None if the table has a column `split`; {features.name} has one and "
-            f"`unseen` is {unseen!r}. Use only one of them."
+            f"`unseen` is {shown(unseen)}. Use only one of them."
         )
     else:
         split = _marked_split(y, samples.marks)
@@ -232,10 +232,12 @@ def missing_prototypes(
     for label in missing[:MOST_LISTED].tolist():
         wanted = plain_label(label.replace("_", " "))
         near = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.75)
-        remedy = f"Did you mean {plain[near[0]]!r}?" if near else "Add it, or drop its samples."
+        remedy = (
+            f"Did you mean {shown(plain[near[0]])}?" if near else "Add it, or drop its samples."
+        )
         lines.append(
-            f"Every class needs a prototype; {label!r} of {features} has none in {prototypes}. "
-            f"{remedy}"
+            f"Every class needs a prototype; {shown(label)} of {features} has none in "
+            f"{prototypes}. {remedy}"
         )
     return capped(lines, "classes without a prototype", len(missing))
 
@@ -277,14 +279,14 @@ def _chosen_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState
         if 0 < float(unseen) < 1:
             n = max(1, round(float(unseen) * len(classes)))
         if not 1 <= n < len(classes):
-            raise DataError(f"{rule}; got {unseen!r}. Choose 1 to {len(classes) - 1}, or 0.2.")
+            raise DataError(f"{rule}; got {shown(unseen)}. Choose 1 to {len(classes) - 1}, or 0.2.")
         return np.sort(rng.permutation(classes)[:n])
     try:
         wanted = as_labels([unseen] if isinstance(unseen, str) else list(unseen))
     except (TypeError, ValueError):
         raise DataError(
             f"`unseen` must be a list of labels, a number of classes or a fraction; got "
-            f"{unseen!r}. Pass the labels as text."
+            f"{shown(unseen)}. Pass the labels as text."
         ) from None
     wanted = np.unique(label_strings(wanted, "`unseen`"))
     foreign = np.setdiff1d(wanted, classes)

@@ -321,7 +321,7 @@ def _torch_arrays(path: Path) -> Iterable[StoredArray]:
             "objects, which are not loaded because they could run code. Save "
             '{"features": X, "labels": y}.'
         ) from None
-    if isinstance(content, tuple | list):
+    if isinstance(content, tuple | list) and not all(map(np.isscalar, content)):
         content = dict(enumerate(content))
     elif not isinstance(content, Mapping):
         content = {"": content}

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.labels import listed
+from ..core.labels import as_labels, listed, shown
 from ..core.prototypes import Prototypes
 from .dataset import DataError, LazyMatrix, require_one_label_per_row
 from .readers import (
@@ -239,9 +239,15 @@ def label_strings(labels: np.ndarray, source: str) -> np.ndarray:
             )
         labels = labels.astype(np.int64)
     if labels.dtype.kind == "S":
-        labels = np.char.decode(labels, "utf-8", "replace")
+        try:
+            labels = np.char.decode(labels, "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"Labels must be UTF-8 text; {source} has the bytes {shown(error.object)}. Save "
+                "them as text."
+            ) from None
     _require_valid_text(labels, source)
-    text = labels.astype(str)
+    text = as_labels(labels.astype(str), f"Labels of {source}")
     blank = np.char.strip(text) == ""
     if blank.any():
         raise DataError(
@@ -360,6 +366,7 @@ def _text_of(sheet: Sheet, column: int) -> tuple[np.ndarray, list[str]]:
             return np.full(len(cells), ""), [_cell_problem(sheet, column, inexact, what)]
         cells = [int(cell) if cell.is_integer() else cell for cell in cells]
     text = np.where(missing, "", np.array(list(map(str, cells)), dtype=str))
+    text = as_labels(text, f"Labels of {sheet.file}")
     empty = np.char.strip(text) == ""
     problems = [_cell_problem(sheet, column, empty, "is empty")] if empty.any() else []
     return np.where(empty, "", text), problems
@@ -455,7 +462,12 @@ def examine_prototypes(
             "in, or drop the class."
         ]
     names = None if all(map(is_number, table.columns)) else table.columns
-    prototypes = Prototypes(labels[whole], matrix[whole], names) if len(whole) else None
+    if not len(whole):
+        return None, table.columns, problems
+    try:
+        prototypes = Prototypes(labels[whole], matrix[whole], names)
+    except ValueError as error:  # of an unusual size
+        return None, table.columns, [*problems, f"{path.name}: {error}"]
     return prototypes, table.columns, problems
 
 
@@ -465,7 +477,7 @@ def _repeated(labels: np.ndarray, path: Path, first_row: int) -> list[str]:
     for row, label in enumerate(labels.tolist(), start=first_row):
         rows.setdefault(label, []).append(row)
     lines = [
-        f"A class must have one prototype; {label!r} has {len(found)} in {path.name}, in rows "
+        f"A class must have one prototype; {shown(label)} has {len(found)} in {path.name}, in rows "
         f"{', '.join(map(str, found[:4]))}. Keep one of them, or their mean."
         for label, found in rows.items()
         if len(found) > 1 and label
@@ -515,8 +527,8 @@ def _read_json(path: Path) -> tuple[Table, list[str]]:
             matrix[row] = vector
         else:
             problems.append(
-                f"A prototype must be a list of {width} finite numbers, as the first is; {label!r} "
-                f"in {path.name} {what}. Correct it, or drop the class."
+                f"A prototype must be a list of {width} finite numbers, as the first is; "
+                f"{shown(label)} in {path.name} {what}. Correct it, or drop the class."
             )
     labels = label_strings(np.array([label for label, _ in pairs], dtype=str), path.name)
     return Table(labels, matrix, 1), capped(problems, "prototypes that are not such lists")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.evidence import Evidence, Regression, class_centers
 from ..core.kernels import KERNELS
 from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
-from ..core.moments import class_sums
+from ..core.moments import class_sums, require_scale
 from ..core.prototypes import Prototypes
 from ..linalg.arrays import (
     Array,
@@ -479,7 +479,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             The copy.
         """
         check_is_fitted(self, "classes_")
-        X = self._prepared(validate_samples(self, X_unlabeled, reset=False))
+        X = validate_samples(self, X_unlabeled, reset=False)
+        require_scale(X, "Unlabeled samples")
+        X = self._prepared(X)
         X = placed_like(X, self._evidence.sums)
         rows = np.searchsorted(self._evidence.labels, to_numpy(self.classes_))
         adapting = Adapting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import fields
 from typing import Any, Self
@@ -10,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..core.frame import BaseClasses
-from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind
+from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
 from ..linalg.arrays import Array, is_device_array, namespace, place_of, same_place, to_numpy
@@ -217,7 +218,12 @@ class FewShotClassifier(ProjectionLearner):
         list of FewShotClassifier
             Fitted copies, in the order of the tasks.
         """
-        tasks = list(tasks)
+        tasks = list(tasks) if isinstance(tasks, Iterable) else [tasks]
+        if not all(isinstance(task, tuple | list) and len(task) == 2 for task in tasks):
+            raise ValueError(
+                f"`tasks` must be a sequence of pairs (X, y); got {shown(tasks)}. Put a single "
+                "pair into a list."
+            )
         states = [self.random_state] * len(tasks) if random_states is None else [*random_states]
         if len(states) != len(tasks):
             raise ValueError(
@@ -264,7 +270,8 @@ class FewShotClassifier(ProjectionLearner):
         X, base = support.X, support.base
         self.n_iter_ = learned.n_iter
         self.novel_classes_ = placed_labels(support.labels, X)
-        self.projection_ = namespace(X).astype(learned.W, X.dtype, copy=False)
+        with np.errstate(over="ignore"):  # infinity is refused below
+            self.projection_ = namespace(X).astype(learned.W, X.dtype, copy=False)
         self.seen_penalty_ = float(self.seen_penalty)
         seen = support.labels[:0] if base is None else base.moments.seen_labels
         self._set_known(support.known, seen, like=X)

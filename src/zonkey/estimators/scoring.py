@@ -67,16 +67,21 @@ class LinearScores:
         mask = xp.astype(placed_like(is_penalized, self.constants), self.constants.dtype)
         return replace(self, constants=self.constants + float(penalty) * mask)
 
-    def checked(self) -> LinearScores:
-        """Return the scores; refuse infinite ones, and warn if they are the same for all."""
+    def checked(self, W: Array | None = None) -> LinearScores:
+        """Return the scores; refuse infinite ones, and warn if they are the same for all.
+
+        W, if given, is the projection behind them.
+        """
         xp = namespace(self.centers)
-        if not all_finite(self.constants):
+        if not all_finite(self.constants) or (W is not None and not all_finite(W)):
             raise ValueError(
                 "Centers of classes must be finite, and so must their squares; in "
                 f"{self.constants.dtype} they are not. Scale samples and prototypes to a similar "
                 "size, or fit on float64."
             )
-        if self.centers.shape[0] > 1 and not bool(xp.any(self.centers != self.centers[:1, :])):
+        differ = xp.any(self.centers != self.centers[:1, :])
+        differ = differ if W is None else differ & xp.any(W != 0)
+        if self.centers.shape[0] > 1 and not bool(differ):
             warn_user(
                 "Classes should have different centers; all are the same, so that scores say "
                 "nothing. Check that samples and prototypes vary and are of a similar size."
@@ -413,7 +418,8 @@ class NearestPrototypeMixin(ScoresMixin):
         self.unseen_classes_ = placed_labels(np.setdiff1d(known.labels, seen), like)
         self.classes_ = placed_labels(labels, like)
         self._decision = replace(decision, known=known.subset(labels), labels=labels)
-        scores = self._scores_in(self.projection_.dtype).checked()
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._scores_in(self.projection_.dtype).checked(self.projection_)
         self._decision = replace(self._decision, scores=scores)
 
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from ..core.algorithm1 import Competition, Course, Rule, learn
 from ..core.entropy import EntropyObjective, minimize_entropy
 from ..core.frame import BaseClasses, Frame
 from ..core.labels import as_labels, distinct
-from ..core.moments import Moments
+from ..core.moments import Moments, require_scale
 from ..core.projection import (
     bidirectional_projection,
     forward_projection,
@@ -265,6 +265,7 @@ class ZeroShotClassifier(ProjectionLearner):
                 f"{len(moments.seen_labels)} classes has samples. Add prototypes, or use fit(X, y)."
             )
         X_unlabeled = placed_like(validate_samples(self, X_unlabeled, reset=False), X)
+        require_scale(X_unlabeled, "Unlabeled samples")
         known = moments.prototypes
         return self._learn(known, moments, penalty, X.dtype, unlabeled=X_unlabeled)
 
@@ -384,7 +385,8 @@ class ZeroShotClassifier(ProjectionLearner):
         )
         self._in_semantic_space = self.direction == "forward"
         self.seen_penalty_ = penalty
-        self.projection_ = namespace(W).astype(W, dtype, copy=False)
+        with np.errstate(over="ignore"):  # infinity is refused below
+            self.projection_ = namespace(W).astype(W, dtype, copy=False)
         self.n_iter_ = len(course.changes)
         self.objective_ = placed_like(np.asarray(course.objective, np.float64), W)
         self.mu_ = placed_like(course.mu, W)

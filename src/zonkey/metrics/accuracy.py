@@ -15,6 +15,7 @@ from ..core.labels import (
     require_same_kind,
 )
 from ..linalg.arrays import Array, is_device_array, namespace, placed_like, sums_by_code, to_numpy
+from ..validation import weight_vector
 
 
 def per_class_accuracy(
@@ -170,9 +171,8 @@ def check_columns(true: NDArray[Any], columns: NDArray[Any]) -> None:
 def _as_weights(sample_weight: Any, n_samples: int) -> Array:
     if sample_weight is None:
         return np.ones(n_samples)
-    weight = sample_weight if is_device_array(sample_weight) else np.asarray(sample_weight)
+    weight = weight_vector(sample_weight)
     xp = namespace(weight)
-    weight = xp.astype(weight, xp.float64, copy=False)
     if weight.shape != (n_samples,):
         raise ValueError(
             f"sample_weight must have shape ({n_samples},) as y_true, got {tuple(weight.shape)}. "

@@ -13,6 +13,7 @@ from scipy.optimize import root_scalar
 from scipy.stats import hmean
 
 from ..core.labels import require_same_kind
+from ..linalg.arrays import require_values, to_numpy
 from .accuracy import check_columns, filled_labels
 from .generalized import SeenUnseenCurve
 
@@ -338,7 +339,8 @@ def _checked_fold(
 
 
 def _as_probabilities(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
-    P = np.asarray(values, dtype=np.float64)
+    require_values(values, "probabilities")
+    P = to_numpy(values).astype(np.float64, copy=False)
     if P.shape != shape:
         raise ValueError(
             "probabilities must have a row for each label of y_true and a column for each of "

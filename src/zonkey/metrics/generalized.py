@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from ..core.labels import require_same_kind
+from ..linalg.arrays import is_device_array, require_values, to_numpy
 from .accuracy import check_columns, check_same_length, filled_labels, per_class_accuracy
 
 
@@ -207,6 +208,8 @@ def _seen_mask(true: NDArray[Any], seen_classes: NDArray[Any]) -> NDArray[np.boo
 
 def _score_matrix(scores: Any, shape: tuple[int, int]) -> NDArray[Any]:
     """Return scores as a matrix; for two classes scikit-learn returns only the difference."""
+    require_values(scores, "scores")
+    scores = to_numpy(scores) if is_device_array(scores) else scores
     if shape[1] == 2 and np.ndim(scores) == 1:
         difference = np.asarray(scores)
         scores = np.stack([np.zeros_like(difference), difference], axis=1)

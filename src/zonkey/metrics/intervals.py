@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from ..core.labels import require_same_kind
+from ..linalg.arrays import require_values
 from .accuracy import check_same_length, filled_labels
 
 
@@ -40,6 +41,7 @@ def mean_confidence_interval(values: ArrayLike, confidence: float = 0.95) -> Mea
     >>> round(mean, 3), round(half_width, 3)
     (0.7, 0.248)
     """
+    require_values(values, "values")
     figures = np.asarray(values, dtype=np.float64)
     if figures.ndim != 1 or figures.size < 2 or not np.isfinite(figures).all():
         raise ValueError(

@@ -34,7 +34,7 @@ from ..estimators.calibration import calibrate, held_out_setting
 from ..estimators.scoring import NearestPrototypeMixin
 from ..linalg.arrays import is_device_array, place_of
 from ..metrics import per_class_accuracy
-from ..validation import check_count, is_auto
+from ..validation import check_count, is_auto, plain_labels, plain_samples
 from .splits import ClassKFold
 
 Point = dict[str, Any]
@@ -209,8 +209,9 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"A search works on the host; got samples in {place_of(X)}. Search on NumPy "
                 "arrays, then fit an estimator with `best_params_` on the device."
             )
+        y = plain_labels(y)
         if not subject.has_steps:
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+            X, y = validate_data(self, plain_samples(X), y, dtype=[np.float64, np.float32])
             return X, y
         validate_data(self, X, y, skip_check_array=True)
         X, y = indexable(X, column_or_1d(y))

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils import assert_all_finite, column_or_1d, indexable
 
+from ..validation import plain_labels
+
 TrainTest = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
@@ -112,12 +114,6 @@ class ClassKFold(BaseCrossValidator):
 
 def _classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the sorted classes and the position of each sample's class among them."""
-    labels = column_or_1d(y)
+    labels = column_or_1d(plain_labels(y))
     assert_all_finite(labels, input_name="y")
-    try:
-        return np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(
-            f"y must hold labels of one type that can be sorted, got a mixture ({error}). "
-            "Drop missing labels and convert the others to one type."
-        ) from error
+    return np.unique(labels, return_inverse=True)
