@@ -69,6 +69,27 @@ def test_an_unknown_data_set_is_one_line_and_exit_code_2(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_the_first_run(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "_execute", lambda _: pytest.fail("a run was started"))
+    (tmp_path / "runs").write_text("a file")
+    done = bench("ablation")
+    assert done.exit_code == 2
+    (line,) = [line for line in done.stderr.splitlines() if line and "Reading data" not in line]
+    assert "must be one to write to" in line
+    assert "Choose another with --runs" in line
+
+
+@pytest.mark.parametrize("results", [[], {}, {"chosen": 3}])
+def test_an_edited_choice_of_parameters_counts_as_none(bench, tmp_path, results):
+    assert bench("ablation").exit_code == 0
+    (path,) = (tmp_path / "runs" / "selection" / "small").glob("bpl.0.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "results": results}))
+    done = bench("ablation")
+    assert done.exit_code == 1
+    assert "no parameters were chosen for it" in done.stderr
+    assert "Traceback" not in done.output
+
+
 def test_an_interruption_keeps_finished_runs(bench, tmp_path, monkeypatch):
     calls = []
     execute = runner._execute

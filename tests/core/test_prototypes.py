@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -450,3 +451,40 @@ def test_names_of_dimensions_must_fit():
     other = Prototypes(["zebra"], [[1.0, 1.0]], ["mane", "stripes"])
     with pytest.raises(ValueError, match="number 0 is 'mane' instead of 'stripes'"):
         known.extended(other)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "error", "message"),
+    [
+        (np.ma.masked_array(np.eye(2), mask=np.eye(2)), TypeError, "2 masked entries of 4"),
+        (torch.eye(2).to_sparse(), TypeError, r"torch\.sparse_coo\. Pass its \.to_dense"),
+        ([[1e200, 0], [1, 1]], ValueError, r"usual size, .* row 0 is 1e\+200\. Scale all"),
+        ([[1, 1], [1e-200, 0]], ValueError, r"usual size, .* row 1 is 1e-200\. Scale all"),
+    ],
+    ids=["masked", "sparse", "huge", "vanishing"],
+)
+def test_vectors_with_gaps_or_of_an_unusual_size_are_refused(matrix, error, message):
+    with pytest.raises(error, match=message):
+        Prototypes(["a", "b"], matrix)
+    rows = dict(zip("ab", matrix, strict=True))
+    with pytest.raises(error, match=message.replace("2 masked entries of 4", "1 masked entries")):
+        Prototypes.coerce(rows)
+
+
+def test_vectors_may_be_tensors_of_any_sort():
+    vectors = {"a": torch.ones(2, requires_grad=True), "b": torch.zeros(2)}
+    assert Prototypes.coerce(vectors).matrix.tolist() == [[1, 1], [0, 0]]
+    matrix = torch.ones((1, 2), requires_grad=True)
+    assert Prototypes(["a"], matrix).matrix.tolist() == [[1, 1]]
+
+
+def test_two_spellings_are_one_label():
+    apart, whole = "e\u0301", "\xe9"
+    known = Prototypes([whole, "b"], np.eye(2))
+    with pytest.warns(UserWarning, match="NFC"):
+        assert known.positions([apart]).tolist() == [1]
+    with (
+        pytest.warns(UserWarning, match="NFC"),
+        pytest.raises(ValueError, match="must be unique; '\xe9' came more than once"),
+    ):
+        Prototypes([apart, whole], np.eye(2))

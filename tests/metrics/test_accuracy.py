@@ -211,3 +211,27 @@ def test_hit_at_k_refuses_k_out_of_range(k):
 def test_hit_at_k_names_bad_input(y_true, y_top, message):
     with pytest.raises(ValueError, match=message):
         hit_at_k(y_true, y_top)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (["a", "b"], r"must be real numbers; got \['a', 'b'\]"),
+        ([1j, 1.0], "must be real numbers"),
+        ({"cat": 1.0}, "must be real numbers"),
+        (np.ma.masked_array([1.0, 2.0], mask=[0, 1]), "1 masked entries of 2"),
+    ],
+    ids=["text", "complex", "mapping", "masked"],
+)
+def test_weights_that_are_no_numbers(weight, message):
+    with pytest.raises(TypeError, match=f"`sample_weight` must.*{message}|{message}"):
+        per_class_accuracy(["cat", "owl"], ["cat", "owl"], sample_weight=weight)
+
+
+def test_labels_of_other_kinds_are_compared():
+    text = np.array(["cat", "owl"], dtype=np.dtypes.StringDType())
+    assert per_class_accuracy(text, ["cat", "owl"]) == 1
+    with pytest.warns(UserWarning, match="y_pred must have one spelling"):
+        assert per_class_accuracy(["\xe9", "b"], ["e\u0301", "b"]) == 1
+    with pytest.raises(TypeError, match=r"y_true must be all strings.*bytes.*decode"):
+        hit_at_k([b"cat"], [["cat"]])

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -272,3 +273,13 @@ def test_penalty_must_be_a_number():
     curve = seen_unseen_curve(["s", "u"], np.eye(2), ["s", "u"], ["s"])
     with pytest.raises(ValueError, match="penalty must be a number, got NaN"):
         curve.at(float("nan"))
+
+
+def test_scores_of_a_computation_graph_are_detached_and_gaps_are_refused():
+    scores = torch.tensor([[5.0, 1.0], [2.0, 1.0]])
+    labels, seen = ["cat", "owl"], ["cat"]
+    expected = seen_unseen_curve(labels, scores.numpy(), labels, seen).area
+    assert seen_unseen_curve(labels, scores.requires_grad_(), labels, seen).area == expected
+    holes = np.ma.masked_array(scores.detach().numpy(), mask=[[1, 0], [0, 0]])
+    with pytest.raises(TypeError, match="scores must have a value in every place; got 1 masked"):
+        seen_unseen_curve(labels, holes, labels, seen)

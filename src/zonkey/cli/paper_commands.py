@@ -23,7 +23,7 @@ from ..paper.bench.runner import Progress, run_experiments
 from ..paper.bench.sources import available
 from ..paper.demo import HEADINGS, SHOTS, model_rows, run_demo, unlabeled_line, write_demo
 from ..paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
-from ..paper.records import Record, Records
+from ..paper.records import Record, RecordError, Records
 from ..paper.report.blocks import markdown_text, write_report
 from ..paper.report.collection import read_collection
 from ..paper.report.sections import build_report
@@ -116,14 +116,19 @@ def _watch(steps: Iterator[Progress], console: Console) -> tuple[int, list[str]]
     failures: list[str] = []
     n_done = 0
     with Live("Reading data, choosing parameters", console=console, refresh_per_second=4) as live:
-        for step in steps:
-            key = (step.key.protocol, step.key.data, step.key.model)
-            if step.record is None:
-                failures.append(f"{', '.join(key)} failed: {step.error}")
-                continue
-            n_done += 1
-            rows.setdefault(key, []).append(step.record)
-            live.update(_progress_table(rows, step, n_done))
+        try:
+            for step in steps:
+                key = (step.key.protocol, step.key.data, step.key.model)
+                if step.record is None:
+                    failures.append(f"{', '.join(key)} failed: {step.error}")
+                    continue
+                n_done += 1
+                rows.setdefault(key, []).append(step.record)
+                live.update(_progress_table(rows, step, n_done))
+        except (DataError, RecordError):
+            if not rows:
+                live.update("")  # the message starts a line of its own
+            raise
     return n_done, failures
 
 
