@@ -119,7 +119,7 @@ def without_gradient(M: Array) -> Array:
 
 def require_values(M: Any, name: str = "X") -> None:
     """Refuse an array without a number in every place: sparse, masked, or without memory."""
-    got = ""
+    got = remedy = ""
     if is_torch_array(M):
         if M.is_nested:
             got, remedy = "a nested tensor", "Pad or cut its parts to one length"
