@@ -441,8 +441,9 @@ def _check_projection(model: Any) -> None:
     require_that(decision.scores is not None, "The scores of the classes are missing.")
     assert decision.scores is not None
     n_rows, width = decision.scores.centers.shape
-    inner = model.projection_.shape[0 if decision.scores.M is None else 1]
-    fits = n_rows == len(decision.labels) and width == inner
+    M = decision.scores.M
+    taken = width if M is None else M.shape[0]
+    fits = n_rows == len(decision.labels) and taken in model.projection_.shape
     require_that(fits, "The scores must have a row for each class, as wide as the features.")
     model.seen_classes_ = decision.seen
     model.unseen_classes_ = np.setdiff1d(known.labels, decision.seen)
