@@ -553,19 +553,19 @@ _FORMS: dict[str, Form] = {
 }
 
 
-def allow(cls: type[BaseEstimator], state: tuple[str, ...] = ()) -> None:
+def allow(kind: type[BaseEstimator], state: tuple[str, ...] = ()) -> None:
     """Let files hold another classifier that predicts by the nearest projected prototype.
 
     Parameters
     ----------
-    cls : type
+    kind : type
         The class; its name must be new.
     state : tuple of str, default=()
         Its fitted attributes besides those of `NearestPrototypeMixin`.
     """
-    if cls.__name__ in _FORMS:
-        raise ValueError(f"Class names in model files must be distinct; got {cls.__name__} again.")
-    form = _estimator(cls, (*_PROJECTION, *state), _check_projection, _storable)
+    if kind.__name__ in _FORMS:
+        raise ValueError(f"Class names in model files must be distinct; got {kind.__name__} again.")
+    form = _estimator(kind, (*_PROJECTION, *state), _check_projection, _storable)
     _FORMS[form.name] = form
 
 
