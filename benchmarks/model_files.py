@@ -17,7 +17,7 @@ SIZES = ((100, 512), (1_000, 2_048), (5_000, 2_048))
 
 
 def model_of(n_classes, n_features):
-    """Return a model whose steps are fixed, so that fitting is quick; its file has the same form."""
+    """Return a model with fixed parameters, which is fitted quickly."""
     rng = np.random.default_rng(0)
     known = zonkey.Prototypes(np.arange(n_classes), rng.normal(size=(n_classes, 300)))
     y = np.repeat(np.arange(n_classes * 4 // 5), 4)
