@@ -424,3 +424,15 @@ def test_exporting_changes_nothing():
     before = model.decision_function(X_NEW)
     to_onnx(model)
     assert_array_equal(model.decision_function(X_NEW), before)
+
+
+def test_loaded_models_have_the_same_graph(tmp_path):
+    models = {
+        "any": cases.fitted(preprocessing=PREPROCESSINGS["usual"], reject_below=0.4),
+        "paper": presets.paper(P.prototypes, random_state=0).fit(P.X, P.y),
+        "peer": ESZSL(P.prototypes).fit(P.X, P.y),
+        "nearest": NearestSupport().fit(P.X, P.y),
+    }
+    for name, model in models.items():
+        zonkey.save(model, tmp_path / name)
+        assert to_onnx(zonkey.load(tmp_path / name)) == to_onnx(model)
