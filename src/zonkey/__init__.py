@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         NearestSupport,
         ZeroShotClassifier,
     )
+    from .estimators.explain import explain
 
 # Imported on first use: `zonkey --help` need not wait for scikit-learn.
 _MODULES = {
@@ -27,6 +28,7 @@ _MODULES = {
     "NearestSupport": "estimators",
     "Prototypes": "core.prototypes",
     "ZeroShotClassifier": "estimators",
+    "explain": "estimators.explain",
 }
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "ZeroShotClassifier",
     "datasets",
     "evaluation",
+    "explain",
     "metrics",
     "model_selection",
     "peers",
