@@ -164,9 +164,11 @@ def test_pulls_add_up_to_the_linear_term(kernel, is_adapted):
             assert total == pytest.approx(2 * x @ center_of(model, label), abs=1e-10)
 
 
+@pytest.mark.parametrize("candidates", ["all", ["cow", "dog", "gnu", "hen"]], ids=str)
 @pytest.mark.parametrize("is_adapted", [False, True])
-def test_scores_are_the_linear_term_less_length_and_penalty(is_adapted):
-    model = fitted().adapt(PILE) if is_adapted else fitted()
+def test_scores_are_the_linear_term_less_length_and_penalty(is_adapted, candidates):
+    model = fitted(candidates=candidates)
+    model = model.adapt(PILE) if is_adapted else model
     scores, chances = model.decision_function(X_NEW), model.predict_proba(X_NEW)
     for i, x in enumerate(X_NEW):
         explanation = model.explain(x, k=4)
