@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import zonkey
 from zonkey.cli import app
+from zonkey.display.drawing import new_figure
 from zonkey.paper import demo as demo_module
 from zonkey.paper.demo import GRIDS, run_demo, synthesize_a_zebra, unlabeled_line, write_demo
-from zonkey.paper.drawing import new_figure
 
 ROOT = Path(__file__).parents[2]
 MAPPED = ("Food & Drink",)
