@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         NearestSupport,
         ZeroShotClassifier,
     )
+    from .evaluation import evaluate
 
 # Imported on first use: `zonkey --help` need not wait for scikit-learn.
 _MODULES = {
@@ -27,6 +28,7 @@ _MODULES = {
     "NearestSupport": "estimators",
     "Prototypes": "core.prototypes",
     "ZeroShotClassifier": "estimators",
+    "evaluate": "evaluation",
 }
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "Prototypes",
     "ZeroShotClassifier",
     "datasets",
+    "evaluate",
     "evaluation",
     "metrics",
     "model_selection",

@@ -18,7 +18,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 _SALT = "zonkey"  # makes the identifiers in an SVG the same every time
 _DPI = 150
-_LONGEST_NAME = 28
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -59,10 +58,9 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def shortened(name: str) -> str:
-    """Return the name of a class, cut if it is long."""
-    is_long = len(name) > _LONGEST_NAME
-    return f"{name[: _LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}" if is_long else name
+def shortened(name: str, longest: int = 28) -> str:
+    """Return the name of a class, cut if it is longer than `longest` characters."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def file_bytes(figure: Figure, endings: Sequence[str] = ("png", "svg")) -> dict[str, bytes]:
