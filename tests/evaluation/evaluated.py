@@ -7,6 +7,7 @@ import numpy as np
 
 from zonkey import AnyShotClassifier
 from zonkey.core.prototypes import Prototypes
+from zonkey.datasets import Dataset, Split
 
 RNG = np.random.default_rng(5)
 LABELS = [f"c{j:02d}" for j in range(12)]
@@ -114,3 +115,64 @@ def naive_area(y, classes, scores, seen, weights):
             accuracy[is_seen[j]] += weight * (shifted.index(max(shifted)) == j)
         points.append((accuracy[False], accuracy[True]))
     return sum((u2 - u1) * (s1 + s2) / 2 for (u1, s1), (u2, s2) in pairwise(points))
+
+
+def columns(model, X, *, proba=False):
+    """Return one column per class."""
+    if proba:
+        return np.asarray(model.predict_proba(X), float)
+    scores = np.asarray(model.decision_function(X), float)
+    return scores if scores.ndim == 2 else np.stack([0 * scores, scores], axis=1)
+
+
+def expected_scores(model, X, y, seen, labels, k):
+    """Return all figures of a classifier of this library, by loops."""
+    sets = {
+        "unseen": [label for label in labels if label not in seen],
+        "seen": [label for label in labels if label in seen],
+        "all": list(labels),
+    }
+    found, correct = {}, {}
+    mixed = sets["unseen"] and sets["seen"]
+    for name, candidates in sets.items():
+        rows = [i for i in range(len(y)) if name == "all" or (y[i] in seen) == (name == "seen")]
+        if not candidates or not rows or (name == "all" and not mixed):
+            continue
+        chosen = model.with_candidates(candidates)
+        P = columns(chosen, X[rows], proba=True) if hasattr(model, "predict_proba") else None
+        naive = NaiveFigures(y[rows], candidates, columns(chosen, X[rows]), P)
+        for number in k:
+            if number == 1 or number < len(candidates):
+                found[f"hit@{number}_{name}"] = naive.hits(number)
+        if P is not None:
+            found[f"ece_{name}"] = naive.calibration_error()
+        if name != "all":
+            found[f"accuracy_{name}"] = naive.accuracy()
+            continue
+        for kind, short in (("seen", "acc_s"), ("unseen", "acc_u")):
+            of_kind = [i for i in range(len(y)) if (y[i] in seen) == (kind == "seen")]
+            if of_kind:
+                scores = columns(chosen, X[of_kind])
+                correct[short] = NaiveFigures(y[of_kind], candidates, scores).accuracy()
+    found |= correct
+    if len(correct) == 2:
+        s, u = correct["acc_s"], correct["acc_u"]
+        found["hm"] = 2 * s * u / (s + u) if s + u else 0.0
+        weights = [
+            1 / (list(y).count(label) * len({b for b in y if (b in seen) == (label in seen)}))
+            for label in y
+        ]
+        scores = columns(model.with_candidates(sets["all"]), X).tolist()
+        found["ausuc"] = naive_area(list(y), sets["all"], scores, seen, weights)
+    return found
+
+
+def dataset(**options):
+    n = len(Y_TRAIN)
+    split = Split(
+        train=np.arange(n),
+        test_seen=n + np.flatnonzero(IS_SEEN),
+        test_unseen=n + np.flatnonzero(~IS_SEEN),
+    )
+    everything = np.concatenate([X_TRAIN, X]), np.concatenate([Y_TRAIN, Y])
+    return Dataset("made up", *everything, PROTOTYPES, split, **options)

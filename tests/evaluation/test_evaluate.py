@@ -20,6 +20,9 @@ from evaluated import (
     NaiveFigures,
     X,
     Y,
+    columns,
+    dataset,
+    expected_scores,
     fitted,
     naive_area,
 )
@@ -53,56 +56,6 @@ from zonkey.model_selection import ZeroShotSearchCV
 from zonkey.peers import zsl
 
 K = (1, 2, 3)
-
-
-def columns(model, X, *, proba=False):
-    """Return one column per class."""
-    if proba:
-        return np.asarray(model.predict_proba(X), float)
-    scores = np.asarray(model.decision_function(X), float)
-    return scores if scores.ndim == 2 else np.stack([0 * scores, scores], axis=1)
-
-
-def expected_scores(model, X, y, seen, labels, k):
-    """Return all figures of a classifier of this library, by loops."""
-    sets = {
-        "unseen": [label for label in labels if label not in seen],
-        "seen": [label for label in labels if label in seen],
-        "all": list(labels),
-    }
-    found, correct = {}, {}
-    mixed = sets["unseen"] and sets["seen"]
-    for name, candidates in sets.items():
-        rows = [i for i in range(len(y)) if name == "all" or (y[i] in seen) == (name == "seen")]
-        if not candidates or not rows or (name == "all" and not mixed):
-            continue
-        chosen = model.with_candidates(candidates)
-        P = columns(chosen, X[rows], proba=True) if hasattr(model, "predict_proba") else None
-        naive = NaiveFigures(y[rows], candidates, columns(chosen, X[rows]), P)
-        for number in k:
-            if number == 1 or number < len(candidates):
-                found[f"hit@{number}_{name}"] = naive.hits(number)
-        if P is not None:
-            found[f"ece_{name}"] = naive.calibration_error()
-        if name != "all":
-            found[f"accuracy_{name}"] = naive.accuracy()
-            continue
-        for kind, short in (("seen", "acc_s"), ("unseen", "acc_u")):
-            of_kind = [i for i in range(len(y)) if (y[i] in seen) == (kind == "seen")]
-            if of_kind:
-                scores = columns(chosen, X[of_kind])
-                correct[short] = NaiveFigures(y[of_kind], candidates, scores).accuracy()
-    found |= correct
-    if len(correct) == 2:
-        s, u = correct["acc_s"], correct["acc_u"]
-        found["hm"] = 2 * s * u / (s + u) if s + u else 0.0
-        weights = [
-            1 / (list(y).count(label) * len({b for b in y if (b in seen) == (label in seen)}))
-            for label in y
-        ]
-        scores = columns(model.with_candidates(sets["all"]), X).tolist()
-        found["ausuc"] = naive_area(list(y), sets["all"], scores, seen, weights)
-    return found
 
 
 def assert_same_scores(found, expected, **tolerance):
@@ -206,9 +159,9 @@ def test_numbers_as_labels():
     found = evaluate(model, X, as_numbers(Y))
     assert found.scores == evaluate(fitted(), X, Y).scores
     json.dumps(found.to_dict(), allow_nan=False)
-    assert found.per_class()["class"].tolist() == [
-        codes[name] for name in evaluate(fitted(), X, Y).per_class()["class"]
-    ]
+    table, of_text = found.per_class(), evaluate(fitted(), X, Y).per_class()
+    for column in ("class", "wrong_answer"):
+        assert table[column].tolist() == [codes.get(name) for name in of_text[column]]
     with pytest.raises(ValueError, match="of one kind"):
         evaluate(model, X, Y)
 
@@ -502,17 +455,6 @@ def test_a_data_set():
         evaluate(model, empty)
     with pytest.raises(ValueError, match="`y` must be None if X is a Dataset"):
         evaluate(model, data, Y)
-
-
-def dataset(**options):
-    n = len(Y_TRAIN)
-    split = Split(
-        train=np.arange(n),
-        test_seen=n + np.flatnonzero(IS_SEEN),
-        test_unseen=n + np.flatnonzero(~IS_SEEN),
-    )
-    everything = np.concatenate([X_TRAIN, X]), np.concatenate([Y_TRAIN, Y])
-    return Dataset("made up", *everything, PROTOTYPES, split, **options)
 
 
 def test_the_fingerprint_depends_on_samples_and_labels():

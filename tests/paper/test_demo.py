@@ -60,6 +60,14 @@ def test_record_says_what_was_run(demo):
     json.dumps(record)
 
 
+def test_evaluate_gives_the_same_figures(demo):
+    found = zonkey.evaluate(demo.model.with_candidates("all"), demo.data).scores
+    row = demo.record["models"][-1]
+    names = {"unseen_only": "accuracy_unseen", "hit@5": "hit@5_unseen"}
+    for name in ("unseen_only", "hit@5", "acc_s", "acc_u", "hm", "ausuc"):
+        assert found[names.get(name, name)] == pytest.approx(row[name], abs=1e-6)
+
+
 def test_every_model_is_far_above_chance(demo):
     chance = 1 / demo.record["data"]["n_unseen"]
     for row in demo.record["models"]:

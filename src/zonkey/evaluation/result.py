@@ -132,8 +132,10 @@ class Evaluation:
             all classes if there are samples of both kinds, else among the classes of the kind.
         """
         rows = self._class_rows()
-        columns = list(rows[0])
-        return _frame([list(row.values()) for row in rows], columns)
+        frame = _frame([list(row.values()) for row in rows], list(rows[0]))
+        # As objects: beside a class without mistakes, numbers would become floats.
+        wrong = type(frame["n"])([row["wrong_answer"] for row in rows], dtype=object)
+        return frame.assign(wrong_answer=wrong).astype({"truth_probability": float})
 
     def confusions(self, most: int | None = 20, among: str | None = None) -> Any:
         """Return the most frequent mistakes of the model.
