@@ -154,6 +154,7 @@ def test_refused_training_data():
         ({"training": (X_TRAIN, np.arange(len(Y_TRAIN)))}, "of one kind"),
         ({"training": foreign}, "Baselines need training samples"),
         ({"training": (X_TRAIN,)}, "got 1 parts"),
+        ({"training": (X_TRAIN[:, :2], Y_TRAIN)}, r"as many features.*got \(2,\) and \(6,\)"),
     ):
         with pytest.raises(ValueError, match=message):
             evaluate(fitted(), X, Y, baselines="ridge", **options)

@@ -485,6 +485,7 @@ def test_bad_calls():
         ({"confidence": "high"}, "`confidence` must be between 0 and 1"),
         ({"random_state": -1}, "`random_state` must be an integer of at least 0"),
         ({"baselines": "random"}, "`baselines` must be one of 'nearest-mean', 'ridge'"),
+        ({"baselines": 3}, "`baselines` must be one of"),
         ({"baselines": ["ridge"]}, r"`training` must be a pair \(X, y\).*got None"),
         ({"baselines": ["ridge"], "training": X}, "got ndarray"),
     ):

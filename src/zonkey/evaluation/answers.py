@@ -91,11 +91,6 @@ class Subject:
         model = copies["all"]
         return cls(model, preprocessing, to_numpy(model.classes_), seen, temperatures, below)
 
-    @property
-    def unseen(self) -> np.ndarray:
-        """Classes without training samples."""
-        return np.setdiff1d(self.labels, self.seen)
-
 
 @dataclass(frozen=True, eq=False)
 class Answers:
@@ -169,7 +164,7 @@ def answers_of(
     margins: list[np.ndarray] = []
     for block in _scored(subject, X, len(y)):
         here = is_seen[block.positions]
-        rows = {"unseen": ~here, "seen": here, "all": here | True}
+        rows = {"unseen": ~here, "seen": here, "all": np.ones_like(here)}
         for name, chosen in columns.items():
             if rows[name].any():
                 parts[name].append(block.among(name, chosen, rows[name], true, subject))

@@ -119,7 +119,12 @@ def fitted_baselines(
 
 
 def training_of(
-    training: Any, prototypes: Prototypes | None, seen: np.ndarray, labels: np.ndarray, seed: int
+    training: Any,
+    X_test: Any,
+    prototypes: Prototypes | None,
+    seen: np.ndarray,
+    labels: np.ndarray,
+    seed: int,
 ) -> Training:
     """Return checked training data; `labels` are the classes under evaluation."""
     if not isinstance(training, tuple | list) or len(training) != 2:
@@ -135,6 +140,12 @@ def training_of(
         raise ValueError(
             f"`training` must have one label per sample; got {len(X)} samples and {len(y)} "
             "labels. Pass X and y of the same samples."
+        )
+    shapes = X.shape[1:], tuple(getattr(X_test, "shape", (0, *X.shape[1:]))[1:])
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"`training` must have as many features as the test samples; got {shapes[0]} and "
+            f"{shapes[1]}. Prepare both in the same way."
         )
     leaked = np.setdiff1d(np.intersect1d(y, labels), seen)
     if leaked.size:

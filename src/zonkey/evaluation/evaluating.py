@@ -101,14 +101,16 @@ def evaluate(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import zonkey
-    >>> prototypes = {"horse": [0, 1], "tiger": [1, 0], "zebra": [1, 1], "okapi": [0.2, 0.2]}
-    >>> model = zonkey.AnyShotClassifier(prototypes, preprocessing=None, candidates="all")
-    >>> model = model.fit([[0, 2], [0, 3], [2, 0], [3, 0]], ["horse", "horse", "tiger", "tiger"])
-    >>> result = zonkey.evaluate(model, [[2, 2], [0, 2]], ["zebra", "horse"])
-    >>> result.scores["accuracy_unseen"], result.scores["accuracy_seen"]
-    (1.0, 1.0)
+    >>> from zonkey import ZeroShotClassifier, evaluate
+    >>> from zonkey.testing import linear_problem
+    >>> problem = linear_problem()
+    >>> model = problem.fitted(ZeroShotClassifier())
+    >>> result = evaluate(model, problem.X_new, problem.y_new, k=(1, 2))
+    >>> result.scores["accuracy_unseen"] > 0.9
+    True
+    >>> low, high = result.intervals["accuracy_unseen"]
+    >>> sorted(result.scores)
+    ['acc_u', 'accuracy_unseen', 'hit@1_all', 'hit@1_unseen', 'hit@2_all', 'hit@2_unseen']
     """
     k = _checked_k(k)
     names = _checked_names(baselines)
@@ -121,7 +123,7 @@ def evaluate(
     if names:
         prototypes = getattr(subject.model, "prototypes_", None) or data.prototypes
         given = data.training if training is None else training
-        learned = training_of(given, prototypes, subject.seen, subject.labels, seed)
+        learned = training_of(given, data.X, prototypes, subject.seen, subject.labels, seed)
     kept = data.known_to(subject)
     classes, class_of = np.unique(kept.y, return_inverse=True)
     is_seen = np.isin(classes, subject.seen)
@@ -250,7 +252,8 @@ def _checked_k(k: Any) -> tuple[int, ...]:
 
 
 def _checked_names(baselines: Any) -> tuple[str, ...]:
-    names = (baselines,) if isinstance(baselines, str) else tuple(baselines)
+    several = np.iterable(baselines) and not isinstance(baselines, str)
+    names: tuple[Any, ...] = tuple(baselines) if several else (baselines,)
     for name in names:
         check_option("baselines", name, BASELINES)
     return tuple(dict.fromkeys(names))

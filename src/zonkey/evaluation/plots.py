@@ -18,7 +18,6 @@ KIND_COLORS = {"unseen": COLORS[0], "seen": COLORS[1], "all": COLORS[2]}
 _DIM = "0.45"
 _MOST_BARS = 40  # classes that are all shown by name
 _N_EXTREME = 12  # classes shown by name at each end if there are more
-_MOST_CELLS = 20  # classes of a confusion matrix
 _SAME_HM = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
@@ -236,11 +235,10 @@ def draw_matrix(shares: np.ndarray, names: Sequence[str]) -> Figure:
     figure = new_figure(size + 0.8, size)
     axis = figure.subplots()
     image = axis.imshow(100 * shares, cmap="Blues", vmin=0, vmax=100)
-    if len(names) <= _MOST_CELLS:
-        for i, j in zip(*np.nonzero(shares >= 0.005), strict=True):
-            color = "white" if shares[i, j] > 0.6 else "0.2"
-            text = f"{100 * shares[i, j]:.0f}"
-            axis.text(j, i, text, ha="center", va="center", fontsize=7, color=color)
+    for i, j in zip(*np.nonzero(shares >= 0.005), strict=True):
+        color = "white" if shares[i, j] > 0.6 else "0.2"
+        text = f"{100 * shares[i, j]:.0f}"
+        axis.text(j, i, text, ha="center", va="center", fontsize=7, color=color)
     labels = [plain(shortened(name)) for name in names]
     places = np.arange(len(names))
     axis.set_xticks(places, labels, rotation=60, ha="right", fontsize=8, rotation_mode="anchor")
