@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .estimators.explain import explain
     from .estimators.model_file import load, model_card, model_info, save
     from .estimators.onnx_graph import to_onnx
+    from .evaluation import evaluate
 
 # Imported on first use: `zonkey --help` need not wait for scikit-learn.
 _MODULES = {
@@ -38,6 +39,7 @@ _MODULES = {
     "model_info": "estimators.model_file",
     "save": "estimators.model_file",
     "to_onnx": "estimators.onnx_graph",
+    "evaluate": "evaluation",
 }
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "StorageError",
     "ZeroShotClassifier",
     "datasets",
+    "evaluate",
     "evaluation",
     "explain",
     "load",
