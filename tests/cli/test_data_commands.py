@@ -28,7 +28,7 @@ def server(monkeypatch):
     with serving(zip_of({"all/stripes/a.bin": bytes(200_000)})) as server:
         remote = Remote("stripes", server.url("all.zip"), 9, None, "all/stripes", "-", "-", "-")
         fetch = partial(fetch_dataset, registry={"stripes": remote})
-        monkeypatch.setattr("zonkey.cli.data_commands.fetch_dataset", fetch)
+        monkeypatch.setattr("zonkey.datasets.fetch.fetch_dataset", fetch)
         yield server
 
 

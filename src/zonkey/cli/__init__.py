@@ -11,7 +11,8 @@ from .paper_commands import bench, demo, report
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Zero-shot classification.")
+# Plain help texts: they are part of the documentation, and rich takes long to import.
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 for command in (bench, report, demo):
     app.command()(command)
