@@ -103,9 +103,12 @@ def test_known_features_are_taken_by_name_and_in_their_order(tmp_path, name):
 def test_heading(tmp_path):
     save_csv(tmp_path / "x.csv")
     stream = FeatureStream(tmp_path / "x.csv", label_column="file")
-    assert stream.heading() == (tuple(FEATURES), ["id", "file", "label"])
+    stream.read_heading()
+    assert (stream.columns, stream.unused) == (tuple(FEATURES), ("id", "label"))
     np.save(tmp_path / "x.npy", X)
-    assert FeatureStream(tmp_path / "x.npy").heading() == (None, [])
+    stream = FeatureStream(tmp_path / "x.npy")
+    stream.read_heading()
+    assert (stream.columns, stream.unused) == (None, ())
 
 
 def save_npz(path):

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import errno
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 
 @contextmanager
 def one_line_errors(interrupted: str) -> Iterator[None]:
-    """Exit with code 2 if input, files or packages are wrong, with 130 at Ctrl-C."""
+    """Exit with code 2 if input, files or packages are wrong, with 130 at Ctrl-C.
+
+    Warnings are one line on stderr each.
+    """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            yield
     except (ValueError, ImportError) as error:  # the library's errors are ValueErrors
         refuse(str(error))
     except OSError as error:
@@ -33,6 +39,10 @@ def refuse(message: str) -> NoReturn:
     """Say in one line on stderr what is wrong, and exit with code 2."""
     typer.echo(" ".join(message.split()), err=True)
     raise typer.Exit(2) from None
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
 
 
 @contextmanager

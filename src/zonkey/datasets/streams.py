@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -90,7 +91,8 @@ class FeatureStream:
     """Rows of a file, or of standard input, in blocks.
 
     Iterating reads the file; meanwhile `done` of `total` bytes or rows tell the progress. From the
-    first block on, `columns` are the names of the features, None if they have none.
+    first block on, `columns` are the names of the features, None if they have none, and `unused`
+    those of other columns than features, labels and `split`.
     """
 
     path: str | Path  # "-" is standard input
@@ -107,9 +109,10 @@ class FeatureStream:
     done: int = field(default=0, init=False)
     total: int | None = field(default=None, init=False)
     columns: tuple[str, ...] | None = field(default=None, init=False)
+    unused: tuple[str, ...] = field(default=(), init=False)
 
     def __iter__(self) -> Iterator[Block]:
-        self.done, self.total, self.columns = 0, None, None
+        self.done, self.total, self.columns, self.unused = 0, None, None, ()
         if str(self.path) != STANDARD_INPUT:
             yield from self._file_blocks(existing_file(self.path, STREAM_ENDINGS))
             return
@@ -123,11 +126,11 @@ class FeatureStream:
                 shutil.copyfileobj(sys.stdin.buffer, file)
             yield from self._file_blocks(existing_file(path, STREAM_ENDINGS))
 
-    def heading(self) -> tuple[tuple[str, ...] | None, list[str]]:
-        """Return the names of the features, None if they have none, and of the other columns."""
-        self.block = 1
-        first = next(iter(self))
-        return self.columns, [*first.carried]
+    def read_heading(self) -> None:
+        """Set `columns` and `unused` without reading more than a few rows."""
+        size, self.block = self.block, 1
+        next(iter(self))
+        self.block = size
 
     def _file_blocks(self, path: Path) -> Iterator[Block]:
         ending = path.suffix.lower()
@@ -156,7 +159,7 @@ class FeatureStream:
             with _decoding(path, lambda: n):
                 read = self._json if path.suffix.lower() == LINES else self._csv
                 layout, rows = read(text, path)
-                self.columns = layout.features or None
+                self._note(layout)
                 for block in self._collected(rows, layout, path.name):
                     n += len(block.X)
                     self.done = n if self.total is None else file.tell()
@@ -216,8 +219,8 @@ class FeatureStream:
     # Parquet
 
     def _parquet_blocks(self, path: Path) -> Iterator[Block]:
-        parquet = required_package("pyarrow.parquet", "Reading .parquet")
         types = required_package("pyarrow", "Reading .parquet").types
+        parquet = import_module("pyarrow.parquet")
         # Not buffered ahead, which would hold a whole group of rows, often the whole file.
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
             schema = file.schema_arrow
@@ -227,7 +230,8 @@ class FeatureStream:
             numeric -= {name for name in index if isinstance(name, str)}
             plain = [name for name in schema.names if not _is_nested(types, kinds[name])]
             layout = self._layout(plain, lambda name: name not in numeric, path.name)
-            self.columns, self.total = layout.features, file.metadata.num_rows
+            self._note(layout)
+            self.total = file.metadata.num_rows
             if not self.total:
                 raise DataError(f"{path.name} has no row. Check what was saved.")
             single = all(
@@ -289,6 +293,12 @@ class FeatureStream:
         return labels
 
     # Which column is what
+
+    def _note(self, layout: Layout) -> None:
+        self.columns = layout.features or None
+        self.unused = tuple(
+            name for name in layout.carried if name != layout.label and name.casefold() != "split"
+        )
 
     def _n_rows(self, n_features: int) -> int:
         return min(_MOST_ROWS, max(1, self.block // max(n_features, 1)))
