@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from .core.frame import BaseClasses
     from .core.moments import Moments
     from .core.prototypes import Prototypes
+    from .core.storage import StorageError
     from .estimators import (
         AnyShotClassifier,
         FewShotClassifier,
         NearestSupport,
         ZeroShotClassifier,
     )
+    from .estimators.model_file import load, model_card, model_info, save
 
 # Imported on first use: `zonkey --help` need not wait for scikit-learn.
 _MODULES = {
@@ -26,7 +28,12 @@ _MODULES = {
     "Moments": "core.moments",
     "NearestSupport": "estimators",
     "Prototypes": "core.prototypes",
+    "StorageError": "core.storage",
     "ZeroShotClassifier": "estimators",
+    "load": "estimators.model_file",
+    "model_card": "estimators.model_file",
+    "model_info": "estimators.model_file",
+    "save": "estimators.model_file",
 }
 
 __all__ = [
@@ -36,14 +43,19 @@ __all__ = [
     "Moments",
     "NearestSupport",
     "Prototypes",
+    "StorageError",
     "ZeroShotClassifier",
     "datasets",
     "evaluation",
+    "load",
     "metrics",
+    "model_card",
+    "model_info",
     "model_selection",
     "peers",
     "preprocessing",
     "presets",
+    "save",
 ]
 
 
@@ -52,6 +64,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("zonkey")
+    if name == "load":
+        import_module(".peers", __name__)  # adds its classes to those that files may hold
     if name in _MODULES:
         value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     elif name in __all__:

@@ -18,6 +18,7 @@ from ..core.posterior import (
     soft_shots,
 )
 from ..core.reservoir import lowest_priorities
+from ..core.storage import Stored
 from ..linalg.arrays import Array, namespace, placed_like, sums_by_code, to_numpy
 from ..metrics import best_temperature
 from ..validation import is_auto
@@ -49,7 +50,7 @@ class Reserve:
     those of validation classes; None if the samples are of classes that the model learned from.
     """
 
-    X: Array
+    X: Any
     labels: np.ndarray
     bounds: np.ndarray
     weights: np.ndarray
@@ -74,6 +75,10 @@ class Reserve:
         xp = namespace(X)
         kept = xp.take(X, placed_like(rows, X), axis=0)
         return cls(xp.astype(kept, xp.float32), labels, bounds, host[rows], priors)
+
+    def read(self) -> Reserve:
+        """Return the reserve with its samples, which may still be in a file."""
+        return replace(self, X=self.X.read()) if isinstance(self.X, Stored) else self
 
     def rows(self, label: Any) -> np.ndarray:
         """Return the rows of a class; none if it came after `fit`."""

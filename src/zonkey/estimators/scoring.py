@@ -190,6 +190,20 @@ class ScoresMixin(ClassifierMixin):
         self._check_scored(y)
         return per_class_accuracy(y, predicted, sample_weight=sample_weight)
 
+    def save(self, path: Any, **facts: Any) -> None:
+        """Write the fitted model to one file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; `zonkey.load` reads it.
+        **facts : dict
+            `notes`, `license`, `scores` and `training`: see `zonkey.save`.
+        """
+        from .model_file import save
+
+        save(self, path, **facts)
+
     def _check_scored(self, y: Any) -> None:
         """Reject labels none of which is a candidate: the score would be zero by mistake."""
         labels, known = distinct(y, "y"), to_numpy(self._labels())
