@@ -34,6 +34,8 @@ def test_runs_are_recorded_with_the_command_that_repeats_them(bench, tmp_path):
     again = bench("ablation", "--data", "small")
     assert again.exit_code == 0
     assert "0 new runs" in again.stdout
+    found = json.loads(bench("ablation", "--data", "small", "--json").stdout)
+    assert found == {"runs": str(tmp_path / "runs"), "new": 0, "failures": []}
 
 
 def test_seeds_and_trials_can_be_asked_for(bench, tmp_path):

@@ -59,4 +59,4 @@ def test_the_package_is_a_program():
     done = subprocess.run(
         [sys.executable, "-m", "zonkey", "--help"], capture_output=True, text=True, check=True
     )
-    assert done.stdout == CliRunner().invoke(app, ["--help"], prog_name="zonkey").output
+    assert done.stdout.startswith("Usage: zonkey [OPTIONS] COMMAND")

@@ -30,7 +30,10 @@ _OUTPUT = typer.Option(
 
 @classes_app.command("list")
 def list_classes(model: Annotated[Path, MODEL], as_json: Annotated[bool, JSON] = False) -> None:
-    """List the classes of a model: seen or unseen, and whether it chooses from them."""
+    """List the classes of a model.
+
+    Each is seen or unseen, and a candidate if the model chooses from it.
+    """
     with one_line_errors(_UNCHANGED):
         from .loading import LoadedModel
 
@@ -50,7 +53,7 @@ def add_classes(
         Path | None,
         typer.Argument(
             help="Prototypes of new classes. Known classes in it are skipped.",
-            metavar="[PROTOTYPES]",
+            metavar="PROTOTYPES",
             show_default=False,
         ),
     ] = None,
@@ -70,7 +73,8 @@ def add_classes(
             raise ValueError("Classes come with PROTOTYPES or --shots; got none. Pass one of them.")
         from .loading import LoadedModel
 
-        loaded = before = LoadedModel.of(model)
+        loaded = LoadedModel.of(model)
+        before = _rows(loaded)
         if prototypes is not None:
             loaded = loaded.with_last(_with_prototypes(loaded, prototypes, label_column))
         if shots is not None:
@@ -81,11 +85,14 @@ def add_classes(
 @classes_app.command("remove")
 def remove_classes(
     model: Annotated[Path, MODEL],
-    labels: Annotated[list[str], typer.Argument(help="Labels of classes.", metavar="LABEL...")],
+    labels: Annotated[list[str], typer.Argument(help="Labels of classes.", metavar="LABEL")],
     output: Annotated[Path | None, _OUTPUT] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Remove classes; what their samples taught about other classes stays."""
+    """Remove classes.
+
+    What their samples taught about other classes stays.
+    """
     target = output or model
     with one_line_errors(_UNCHANGED):
         require_file("--output", target)
@@ -93,16 +100,16 @@ def remove_classes(
 
         from .loading import LoadedModel
 
-        before = LoadedModel.of(model)
-        gone = before.labels_like(np.array(labels)).tolist()
-        last = before.last
+        loaded = LoadedModel.of(model)
+        gone = loaded.labels_like(np.array(labels)).tolist()
+        last = loaded.last
         if hasattr(last, "without_classes"):
             last = last.without_classes(gone)
         else:
-            before.require("with_candidates", "Removing classes")
+            loaded.require("with_candidates", "Removing classes")
             known = last.prototypes_.subset(gone).labels  # refuses unknown ones
             last = last.with_candidates(np.setdiff1d(last.classes_, known).tolist())
-        _finish(before, before.with_last(last), target, as_json)
+        _finish(_rows(loaded), loaded.with_last(last), target, as_json)
 
 
 def _with_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -> Any:
@@ -156,11 +163,11 @@ def _with_shots(loaded: LoadedModel, features: str, label_column: str | None) ->
     return last.partial_fit(X, loaded.labels_like(y))
 
 
-def _finish(before: LoadedModel, after: LoadedModel, target: Path, as_json: bool) -> None:
+def _finish(before: list[dict[str, Any]], after: LoadedModel, target: Path, as_json: bool) -> None:
     """Write the changed model, and say what changed."""
     from ..estimators.model_file import save
 
-    was, now = ({row["label"]: row for row in _rows(one)} for one in (before, after))
+    was, now = ({row["label"]: row for row in rows} for rows in (before, _rows(after)))
     save(after.model, target)
     record = {
         "output": str(target),

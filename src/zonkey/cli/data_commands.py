@@ -70,12 +70,17 @@ def fetch(
         typer.Option(help="Folder of all data sets; by default $ZONKEY_DATA or the user's cache."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Hide the progress bar.")] = False,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Fetch a data set and print its folder; resumes an interrupted download."""
+    """Fetch a data set, and print its folder.
+
+    It resumes an interrupted download.
+    """
     with one_line_errors(_AGAIN):
         from ..datasets.fetch import fetch_dataset
 
-        typer.echo(fetch_dataset(name, folder=folder, progress=not quiet))
+        where = str(fetch_dataset(name, folder=folder, progress=not quiet))
+    typer.echo(json.dumps({"name": name, "where": where}) if as_json else where)
 
 
 @data_app.command("check")
@@ -101,7 +106,10 @@ def data_check(
     ] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Check your own files before you use them; exit code 2 if something must be fixed."""
+    """Check your own files before you use them.
+
+    The exit code is 2 if something must be fixed.
+    """
     n_files = len(files or []) + sum(path is not None for path in (features, prototypes, labels))
     if not 1 <= n_files <= _MOST_FILES:
         typer.echo(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.storage import whole_file, write_whole
 from .errors import one_line_errors, require_file
 
 if TYPE_CHECKING:
@@ -147,8 +146,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     typer.echo(f"Features:   {summary['n_features']}")
     seen, unseen, n = (summary[name] for name in ("n_seen", "n_unseen", "n_candidates"))
     typer.echo(f"Classes:    {seen} seen, {unseen} unseen; {n} candidates")
-    chosen = ", ".join(f"{name} {value}" for name, value in summary["chosen"].items())
-    typer.echo(f"Parameters: {' '.join(chosen.split())}")
+    for name, value in summary["chosen"].items():
+        typer.echo(f"Parameter:  {name}: {' '.join(value.split())}")
     for name, score in summary["scores"].items():
         typer.echo(f"Score:      {score:.3f} ({name})")
     if summary["is_transductive"]:
@@ -182,10 +181,11 @@ def predict(
         ),
     ] = False,
 ) -> None:
-    """Write the predicted class of every row, beside its columns that are no features.
+    """Write the predicted class of every row.
 
-    The columns `predicted`, `top_1`, `top_2`, ... and `proba_1`, ... follow. Rows need no labels.
-    They are read and written in blocks: files may be larger than memory.
+    Columns that are no features come first, then `predicted`, `top_1`, `top_2`, ... and `proba_1`,
+    `proba_2`, ... Rows need no labels. They are read and written in blocks: files may be larger
+    than memory.
     """
     started = time.perf_counter()
     with one_line_errors(NOTHING):
@@ -350,7 +350,10 @@ def explain(
     format: Annotated[Format, _FORMAT] = Format.csv,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Explain the answer for one row: which classes, samples and attributes speak for it."""
+    """Explain the answer for one row.
+
+    Which classes, labeled samples and attributes speak for it and against it.
+    """
     with one_line_errors(NOTHING):
         if plot is not None:
             if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
@@ -360,6 +363,7 @@ def explain(
             require_file("--plot", plot)
         import zonkey
 
+        from ..core.storage import whole_file
         from ..datasets.streams import cells
         from .loading import LoadedModel, watched
 
@@ -400,10 +404,14 @@ def info(
     ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say what a model file holds: classes, parameters, training, notes, license, versions."""
+    """Describe a model file.
+
+    Classes, parameters, training, notes, license and versions. The arrays are not read.
+    """
     with one_line_errors(NOTHING):
         if card is not None:
             require_file("--card", card)
+        from ..core.storage import write_whole
         from ..estimators.model_file import model_card, model_info
 
         found = model_info(model)
@@ -432,11 +440,15 @@ def export(
     top: Annotated[int, typer.Option(min=1, help="Number of best classes in its output.")] = 5,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Write a model as an ONNX graph, from raw features to labels and probabilities."""
+    """Write a model as an ONNX graph.
+
+    It leads from raw features to labels, the best classes and their probabilities.
+    """
     with one_line_errors(NOTHING):
         require_file("--onnx", onnx)
         import zonkey
 
+        from ..core.storage import write_whole
         from .loading import LoadedModel, working
 
         loaded = LoadedModel.of(model)

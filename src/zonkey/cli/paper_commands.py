@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.storage import write_whole
 from ..paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
 from ..paper.records import Record, Records
 from .errors import one_line_errors, writing_to
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from ..paper.bench.runner import Progress
 
 _ALL = "all"
+_JSON = typer.Option("--json", help="Print JSON instead of text.")
 _HEADLINES = ("zsl", "hm", "hit@1")  # the figure that a line of the table shows
 
 RunKey = tuple[str, str, str]
@@ -55,8 +55,12 @@ def bench(
     folder: Annotated[
         Path | None, typer.Option(help="Folder of data sets; by default $ZONKEY_DATA or the cache.")
     ] = None,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Run an experiment of the paper; finished runs are kept, and a later call continues."""
+    """Run an experiment of the paper.
+
+    Finished runs are kept, and a later call continues.
+    """
     from rich.console import Console
 
     place = None if folder is None else str(folder)
@@ -82,7 +86,11 @@ def bench(
         n_done, failures = _watch(steps, Console(stderr=True))
     for failure in failures:
         typer.echo(failure, err=True)
-    typer.echo(f"{n_done} new runs in {runs}; `zonkey report --runs {runs}` makes a page of them.")
+    if as_json:
+        typer.echo(json.dumps({"runs": str(runs), "new": n_done, "failures": failures}))
+    else:
+        page = f"`zonkey report --runs {runs}` makes a page of them"
+        typer.echo(f"{n_done} new runs in {runs}; {page}.")
     if failures:
         raise typer.Exit(1)
 
@@ -166,8 +174,12 @@ def report(
         list[str] | None,
         typer.Option(help="Data set to report on; repeat it. All by default.", show_default=False),
     ] = None,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Turn records into a page with tables, figures and a summary of what reproduces."""
+    """Turn records into a page with tables and figures.
+
+    It begins with a summary of what reproduces.
+    """
     names = None if not data else [name.lower() for name in data]
     with one_line_errors("nothing was written"):
         from ..paper.report.blocks import markdown_text, write_report
@@ -178,12 +190,19 @@ def report(
     if markdown is None:
         with writing_to("--out", out):
             page = write_report(found, out)
-        typer.echo(f"Page:    {page}\nTables:  {out / 'tables.md'}\nFigures: {out / 'figures'}")
+        written = {"page": page, "tables": out / "tables.md", "figures": out / "figures"}
     else:
+        from ..core.storage import write_whole
+
         with writing_to("--markdown", markdown, "a file"):
             markdown.parent.mkdir(parents=True, exist_ok=True)
             write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))
-        typer.echo(f"Tables: {markdown}")
+        written = {"tables": markdown}
+    if as_json:
+        typer.echo(json.dumps({name: str(path) for name, path in written.items()}))
+        return
+    for name, path in written.items():
+        typer.echo(f"{name.capitalize() + ':':<8} {path}")
 
 
 def demo(

@@ -14,8 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.storage import write_whole
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -72,6 +70,8 @@ class Records:
             **content,
             **environment(),
         }
+        from ..core.storage import write_whole  # with NumPy, which `zonkey --help` does without
+
         path = self.folder / key.path
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(record, indent=1) + "\n"
@@ -106,7 +106,7 @@ def versions() -> dict[str, str]:
 
 def pack(array: np.ndarray) -> dict[str, Any]:
     """Return an array as compressed text for JSON."""
-    import numpy as np  # not above: `zonkey --help` lists experiments, and need not wait for NumPy
+    import numpy as np
 
     array = np.ascontiguousarray(array)
     data = base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
