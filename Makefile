@@ -33,6 +33,7 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/search_speed.py
 	$(BIN)/python benchmarks/few_shot_speed.py
 	$(BIN)/python benchmarks/predict_speed.py
+	$(BIN)/python benchmarks/model_files.py
 	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/alternatives.py

@@ -84,13 +84,19 @@ class _Packer:
         if isinstance(value, np.ndarray) or is_device_array(value):
             return self._array(value, path)
         if type(value) in self.forms:
-            form = self.forms[type(value)]
-            return {_KIND: form.name, **self._parts(form.take(value), path)}
+            return self._object(value, path)
         known = ", ".join(sorted(form.name for form in self.forms.values()))
         raise TypeError(
             f"A file can hold objects of these classes: {known}; got {type(value).__name__}. Use "
             "one of these, or store the model with skops."
         )
+
+    def _object(self, value: Any, path: str) -> dict[str, Any]:
+        if id(value) in self.names:
+            return {_KIND: "same", "as": self.names[id(value)][0]}
+        self.names[id(value)] = (path, value)
+        form = self.forms[type(value)]
+        return {_KIND: form.name, "path": path, **self._parts(form.take(value), path)}
 
     def _parts(self, parts: dict[str, Any], path: str) -> dict[str, Any]:
         return {"parts": {name: self.node(v, f"{path}/{name}") for name, v in parts.items()}}
@@ -110,31 +116,47 @@ class _Packer:
 
 def unpack(node: Any, arrays: Mapping[str, Any], forms: Forms) -> Any:
     """Return the value that `pack` was given; arrays are used as they are."""
-    if node is None or isinstance(node, bool | int | float | str):
-        return node
-    if isinstance(node, list):
-        return [unpack(item, arrays, forms) for item in node]
-    kind = node[_KIND]
-    if kind == "array":
-        return arrays[node["name"]]
-    if kind in ("text", "names"):
-        values = node["values"]
-        if not all(isinstance(value, str) for value in values):
-            raise StorageError("Text in a file must be a list of strings. Save it again.")
-        return np.array(values, dtype=str if kind == "text" else object)
-    if kind == "float":
-        return float(node["value"])
-    if kind == "tuple":
-        return tuple(unpack(node["items"], arrays, forms))
-    parts = {name: unpack(part, arrays, forms) for name, part in node["parts"].items()}
-    if kind == "dict":
-        return parts
-    if kind not in forms:
-        raise StorageError(
-            f"A file can hold objects of these classes: {', '.join(sorted(forms))}; got {kind!r}. "
-            "Update zonkey, or load the file with the program that saved it."
-        )
-    return forms[kind].make(parts)
+    return _Unpacker(arrays, forms).value(node)
+
+
+@dataclass
+class _Unpacker:
+    arrays: Mapping[str, Any]
+    forms: Forms
+    made: dict[str, Any] = field(default_factory=dict)  # objects by path, shared as before
+
+    def value(self, node: Any) -> Any:
+        if node is None or isinstance(node, bool | int | float | str):
+            return node
+        if isinstance(node, list):
+            return [self.value(item) for item in node]
+        kind = node[_KIND]
+        if kind == "array":
+            return self.arrays[node["name"]]
+        if kind in ("text", "names"):
+            return _texts(node["values"], str if kind == "text" else object)
+        if kind == "float":
+            return float(node["value"])
+        if kind == "tuple":
+            return tuple(self.value(node["items"]))
+        if kind == "same":
+            return self.made[node["as"]]
+        parts = {name: self.value(part) for name, part in node["parts"].items()}
+        if kind == "dict":
+            return parts
+        if kind not in self.forms:
+            raise StorageError(
+                f"A file can hold objects of these classes: {', '.join(sorted(self.forms))}; got "
+                f"{kind!r}. Update zonkey, or load the file with the program that saved it."
+            )
+        self.made[node["path"]] = self.forms[kind].make(parts)
+        return self.made[node["path"]]
+
+
+def _texts(values: Any, dtype: type) -> np.ndarray:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise StorageError("Text in a file must be a list of strings. Save it again.")
+    return np.array(values, dtype=dtype)
 
 
 def unpacked(path: Any, header: dict[str, Any], arrays: Mapping[str, Any], forms: Forms) -> Any:

@@ -40,7 +40,20 @@ _DTYPES = {
 
 
 class StorageError(ValueError):
-    """A stored file that cannot be used; the message is one line."""
+    """A stored file that cannot be used.
+
+    The message is a single line that states the problem and the remedy.
+
+    See Also
+    --------
+    zonkey.load : Raises it for damaged, altered, too new or inconsistent model files.
+
+    Examples
+    --------
+    >>> from zonkey import StorageError
+    >>> issubclass(StorageError, ValueError)
+    True
+    """
 
 
 class MissingFileError(StorageError, FileNotFoundError):

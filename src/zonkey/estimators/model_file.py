@@ -444,8 +444,9 @@ def _check_projection(model: Any) -> None:
     require_that(decision.scores is not None, "The scores of the classes are missing.")
     assert decision.scores is not None
     n_rows, width = decision.scores.centers.shape
-    inner = model.projection_.shape[0 if decision.scores.M is None else 1]
-    fits = n_rows == len(decision.labels) and width == inner
+    M = decision.scores.M
+    taken = width if M is None else M.shape[0]
+    fits = n_rows == len(decision.labels) and taken in model.projection_.shape
     require_that(fits, "The scores must have a row for each class, as wide as the features.")
     model.seen_classes_ = decision.seen
     model.unseen_classes_ = np.setdiff1d(known.labels, decision.seen)
@@ -555,19 +556,19 @@ _FORMS: dict[str, Form] = {
 }
 
 
-def allow(cls: type[BaseEstimator], state: tuple[str, ...] = ()) -> None:
+def allow(kind: type[BaseEstimator], state: tuple[str, ...] = ()) -> None:
     """Let files hold another classifier that predicts by the nearest projected prototype.
 
     Parameters
     ----------
-    cls : type
+    kind : type
         The class; its name must be new.
     state : tuple of str, default=()
         Its fitted attributes besides those of `NearestPrototypeMixin`.
     """
-    if cls.__name__ in _FORMS:
-        raise ValueError(f"Class names in model files must be distinct; got {cls.__name__} again.")
-    form = _estimator(cls, (*_PROJECTION, *state), _check_projection, _storable)
+    if kind.__name__ in _FORMS:
+        raise ValueError(f"Class names in model files must be distinct; got {kind.__name__} again.")
+    form = _estimator(kind, (*_PROJECTION, *state), _check_projection, _storable)
     _FORMS[form.name] = form
 
 
