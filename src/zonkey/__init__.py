@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ZeroShotClassifier,
     )
     from .estimators.model_file import load, model_card, model_info, save
+    from .estimators.onnx_graph import to_onnx
 
 # Imported on first use: `zonkey --help` need not wait for scikit-learn.
 _MODULES = {
@@ -34,6 +35,7 @@ _MODULES = {
     "model_card": "estimators.model_file",
     "model_info": "estimators.model_file",
     "save": "estimators.model_file",
+    "to_onnx": "estimators.onnx_graph",
 }
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "preprocessing",
     "presets",
     "save",
+    "to_onnx",
 ]
 
 

@@ -109,7 +109,7 @@ def read_text(path: Path) -> str:
 
 def required_package(module: str, purpose: str) -> Any:
     """Import an optional package, or say how to install it."""
-    extra = "torch" if module == "torch" else "data"
+    extra = module if module in ("onnx", "torch") else "data"
     try:
         return importlib.import_module(module)
     except ImportError:
