@@ -4,12 +4,15 @@ import doctest
 import importlib
 import pkgutil
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import zonkey
+from zonkey.cli import app
 from zonkey.datasets import load_emoji
 from zonkey.paper.records import Records
 from zonkey.paper.report.blocks import markdown_text
@@ -61,12 +64,46 @@ def test_readme_examples(tmp_path, monkeypatch):
     assert score == pytest.approx(promised, abs=0.006)
 
 
-def test_examples_of_the_data_page():
+@pytest.fixture
+def own_files(tmp_path, monkeypatch):
+    """Write the tables of docs/data.md to the current folder."""
     text = (ROOT / "docs" / "data.md").read_text("utf-8")
+    for name, table in re.findall(r"`(\w+\.csv)`[^`]*?```csv\n(.*?)```", text, re.S):
+        (tmp_path / name).write_text(table)
+    monkeypatch.chdir(tmp_path)
+    return text
+
+
+def run_commands(text):
+    """Run every line of a document that calls `zonkey` on files; return what was called."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M)
+    lines = [line for kind, block in blocks if kind in ("", "sh") for line in block.splitlines()]
+    called = [line for line in lines if line.startswith("zonkey ") and "csv" in line]
+    for line in called:
+        done = CliRunner().invoke(app, shlex.split(line)[1:])
+        assert done.exit_code == 0, f"{line}: {done.output}"
+    return called
+
+
+def test_examples_of_the_data_page(own_files):
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.S):
+    for block in re.findall(r"```python\n(.*?)```", own_files, re.S):
         exec(block, names)
     assert names["data"].name == "emoji"
+    assert names["own"].unseen_classes.tolist() == ["tiger"]
+    assert len(run_commands(own_files)) == 3
+    assert Path("predictions.csv").read_text().startswith("label,predicted\nhorse,")
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/cli.md"])
+def test_examples_of_the_command_line(own_files, document):
+    Path("new.csv").write_text("id,f3,f1,f2\n7,0.4,0.8,0.5\n")
+    Path("test.csv").write_text("label,f1,f2,f3\nzebra,0.8,0.5,0.4\nokapi,0.5,0.3,0.2\n")
+    for name in ("more-classes.csv", "more-prototypes.csv"):
+        Path(name).write_text("class,stripes,mane\nquagga,0.6,0.9\n")
+    called = run_commands((ROOT / document).read_text("utf-8"))
+    verbs = {line.split()[1] for line in called}
+    assert verbs >= {"fit", "predict", "evaluate", "explain", "classes"}
 
 
 def test_links_between_documents_lead_somewhere():
