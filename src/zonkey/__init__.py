@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         NearestSupport,
         ZeroShotClassifier,
     )
+    from .estimators.explain import explain
     from .estimators.model_file import load, model_card, model_info, save
     from .estimators.onnx_graph import to_onnx
 
@@ -31,6 +32,7 @@ _MODULES = {
     "Prototypes": "core.prototypes",
     "StorageError": "core.storage",
     "ZeroShotClassifier": "estimators",
+    "explain": "estimators.explain",
     "load": "estimators.model_file",
     "model_card": "estimators.model_file",
     "model_info": "estimators.model_file",
@@ -49,6 +51,7 @@ __all__ = [
     "ZeroShotClassifier",
     "datasets",
     "evaluation",
+    "explain",
     "load",
     "metrics",
     "model_card",

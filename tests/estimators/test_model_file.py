@@ -166,6 +166,7 @@ def test_a_loaded_model_goes_on_as_the_original_does(tmp_path):
     ]
     for one, other in zip(*pairs, strict=True):
         assert_same(one, other)
+    assert again.explain(X[0]).to_dict() == model.explain(X[0]).to_dict()
     assert_same(model.partial_fit(X_NEW, ["yak"] * 3), again.partial_fit(X_NEW, ["yak"] * 3))
     assert_same(clone(model).fit(X, Y), clone(again).fit(X, Y))
     assert_same(pickle.loads(pickle.dumps(again)), again)

@@ -385,6 +385,7 @@ def _check_reserve(reserve: Any) -> None:
     n, d = getattr(reserve.X, "values", reserve.X).shape
     require_shape("reserve/bounds", reserve.bounds, m + 1, kinds="i")
     require_shape("reserve/weights", reserve.weights, n)
+    require_shape("reserve/rows", reserve.rows, n if reserve.priors is None else 0, kinds="i")
     if reserve.priors is not None:
         require_shape("reserve/priors", reserve.priors, m, d)
     bounds = reserve.bounds

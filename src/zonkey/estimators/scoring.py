@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -30,6 +30,9 @@ from ..linalg.arrays import (
 )
 from ..metrics import per_class_accuracy
 from ..validation import check_top, validate_samples
+
+if TYPE_CHECKING:
+    from .explanation import Explanation
 
 # Scores held in memory at a time while predicting; large enough for full-speed products.
 _BLOCK_SCORES = 2**24
@@ -342,6 +345,25 @@ class NearestPrototypeMixin(ScoresMixin):
         check_is_fitted(self, "prototypes_")
         return self._copy_choosing(self.prototypes_, candidates)
 
+    def explain(self, x: Any, k: int = 5) -> Explanation:
+        """Explain the answer for one sample.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or (1, n_features)
+            The sample.
+        k : int, default=5
+            Number of best classes to list; all of them if there are fewer.
+
+        Returns
+        -------
+        Explanation
+            Best classes, and what speaks for the winner and for the runner-up.
+        """
+        from .explain import explain
+
+        return explain(self, x, k)
+
     def _copy_choosing(self, known: Prototypes, candidates: Any) -> Self:
         other = copy.copy(self)
         other.candidates = candidates
@@ -412,6 +434,14 @@ class NearestPrototypeMixin(ScoresMixin):
         if form is None or dtype != self.projection_.dtype:
             form = self._scores_in(dtype)  # with all digits of X
         return form.blocks(X)
+
+    def _scores_of(self, prototypes: Prototypes, X: Array) -> Array:
+        """Return the scores of other classes, which have these prototypes and no penalty."""
+        other, labels = copy.copy(self), prototypes.labels
+        other._decision = replace(
+            self._decision, known=prototypes, labels=labels, seen=labels[:0], scores=None
+        )
+        return namespace(X).concat(list(other._score_blocks(X)))
 
     def _labels(self) -> Array:
         return self._decision.labels
