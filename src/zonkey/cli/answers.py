@@ -41,11 +41,12 @@ def answers_of(model: Any, X: np.ndarray, names: Sequence[str], k: int) -> Colum
     steps, last = unwrapped(model)
     X = X if steps is None else steps.transform(X)
     found: Columns = {"predicted": last.predict(X)}
-    if len(names) > 1:
-        best = last.predict_top(X, k)
-        found |= {f"top_{i + 1}": best[:, i] for i in range(k)}
+    if len(names) == 1:
+        return found
+    best = np.asarray(last.predict_top(X, k))
+    found |= {f"top_{i + 1}": best[:, i] for i in range(k)}
     if "proba_1" in names:
-        columns = np.searchsorted(last.classes_, best)
+        columns = np.searchsorted(last.classes_, best.ravel()).reshape(best.shape)
         P = np.take_along_axis(last.predict_proba(X), columns, axis=1).astype(np.float64)
         found |= {f"proba_{i + 1}": P[:, i].round(_DIGITS) for i in range(k)}
     return {name: found[name] for name in names}

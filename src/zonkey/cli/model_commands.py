@@ -202,7 +202,7 @@ def predict(
             loaded.require("predict_proba", "--proba")
         names = answer_names(top, with_top=top > 1, with_proba=proba)
         stream = loaded.stream(features, format=format.value, features_key=features_key)
-        n_rows = 0
+        n_rows, columns = 0, names
         with writing_answers(output, to) as write:
             for block in watched(stream, "Predicting"):
                 taken = [name for name in block.carried if name in names]
@@ -211,13 +211,13 @@ def predict(
                         f"Columns of the output must differ; {features} has {taken[0]!r} already. "
                         "Rename that column."
                     )
-                write({**block.carried, **answers_of(loaded.model, block.X, names, top)})
-                n_rows += len(block.X)
+                answers = {**block.carried, **answers_of(loaded.model, block.X, names, top)}
+                write(answers)
+                n_rows, columns = n_rows + len(block.X), [*answers]
     seconds = time.perf_counter() - started
     if output == "-":
         return
     if as_json:
-        columns = [*block.carried, *names]
         record = {"output": output, "rows": n_rows, "columns": columns, "seconds": seconds}
         typer.echo(json.dumps(record))
     else:

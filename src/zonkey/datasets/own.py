@@ -188,9 +188,15 @@ def examine_samples(
 def _examine_lines(
     path: Path, labels: Path | None, label_column: str | None, features_key: str | None
 ) -> tuple[Samples, list[str]]:
-    keys = {"label_column": label_column, "features_key": features_key}
+    stream = FeatureStream(
+        path,
+        with_labels=True,
+        labels=labels,
+        label_column=label_column,
+        features_key=features_key,
+    )
     try:
-        blocks = list(FeatureStream(path, labels=labels, with_labels=True, **keys))
+        blocks = list(stream)
     except DataError as error:
         return Samples(), [str(error)]
     y = np.concatenate([block.labels for block in blocks if block.labels is not None])

@@ -442,9 +442,11 @@ def _json_rows(
                     f"`{vector}` must be a list of {layout.width} numbers in every line of {file}; "
                     f"line {number} has {found}. Correct it, or remove the line."
                 )
-        bad = {*map(type, values)} - {float} and [not _is_real(value) for value in values]
-        if bad and any(bad):
-            i = bad.index(True)
+        bad: list[int] = []
+        if {*map(type, values)} != {float}:  # they are all of one type as a rule
+            bad = [i for i, value in enumerate(values) if not _is_real(value)]
+        if bad:
+            i = bad[0]
             name = layout.features[i] if vector is None else f"{vector}[{i}]"
             raise _bad_cell(number, name, file, "" if values[i] is None else str(values[i]))
         yield number, np.array(values, dtype=float), [record.get(key) for key in layout.carried]
