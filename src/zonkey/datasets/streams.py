@@ -56,6 +56,7 @@ STREAM_ENDINGS = (*TABLE_ENDINGS, LINES, *ARRAY_ENDINGS)
 STANDARD_INPUT = "-"
 _TEXT_ENDINGS = (*SEPARATORS, LINES)
 _BLOCK = 1 << 22  # numbers that are held at a time
+_TEXT_BLOCK = 1 << 20  # of text, which takes a second or so to read
 _MOST_ROWS = 1 << 16
 _LOOKED_AT = 20  # rows in which columns of text are looked for
 
@@ -104,7 +105,7 @@ class FeatureStream:
     label_column: str | None = None
     features_key: str | None = None
     labels_key: str | None = None
-    block: int = _BLOCK
+    block: int | None = None  # numbers to hold at a time
 
     done: int = field(default=0, init=False)
     total: int | None = field(default=None, init=False)
@@ -128,9 +129,9 @@ class FeatureStream:
 
     def read_heading(self) -> None:
         """Set `columns` and `unused` without reading more than a few rows."""
-        size, self.block = self.block, 1
+        before, self.block = self.block, 1
         next(iter(self))
-        self.block = size
+        self.block = before
 
     def _file_blocks(self, path: Path) -> Iterator[Block]:
         ending = path.suffix.lower()
@@ -200,7 +201,8 @@ class FeatureStream:
 
     def _collected(self, rows: Iterator[Row], layout: Layout, file: str) -> Iterator[Block]:
         """Yield blocks of rows; all their features must be finite."""
-        while chunk := list(islice(rows, self._n_rows(layout.width))):
+        size = self._n_rows(layout.width, _TEXT_BLOCK)
+        while chunk := list(islice(rows, size)):
             X = np.stack([features for _, features, _ in chunk])
             bad = ~np.isfinite(X)
             if bad.any():
@@ -300,8 +302,8 @@ class FeatureStream:
             name for name in layout.carried if name != layout.label and name.casefold() != "split"
         )
 
-    def _n_rows(self, n_features: int) -> int:
-        return min(_MOST_ROWS, max(1, self.block // max(n_features, 1)))
+    def _n_rows(self, n_features: int, block: int = _BLOCK) -> int:
+        return min(_MOST_ROWS, max(1, (self.block or block) // max(n_features, 1)))
 
     @property
     def _label_names(self) -> tuple[str, ...]:
