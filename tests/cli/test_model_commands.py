@@ -413,6 +413,20 @@ def test_classes_that_cannot_be_changed(files, tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name in ("x", "m.zonkey.part")]
 
 
+@pytest.mark.parametrize("preset", ["recommended", "paper"])
+def test_features_of_a_model_that_was_fitted_on_a_data_frame(files, tmp_path, preset):
+    frame = table(TRAIN, 1)
+    make = getattr(zonkey.presets, preset)
+    model = make(read_prototypes(files / "prototypes.csv")).fit(frame[FEATURES], frame["label"])
+    zonkey.save(model, tmp_path / "m.zonkey")
+    test = table(TEST, 2).assign(width=640.0)  # a number that is no feature
+    test[test.columns[::-1]].to_parquet(tmp_path / "x.parquet")
+    done("predict", tmp_path / "m.zonkey", tmp_path / "x.parquet", "-o", tmp_path / "out.csv")
+    found = pd.read_csv(tmp_path / "out.csv")
+    assert [*found] == ["width", "label", "id", "predicted"]
+    assert found["predicted"].tolist() == model.predict(test[FEATURES]).tolist()
+
+
 def test_labels_that_are_numbers(tmp_path):
     prototypes = zonkey.Prototypes(np.arange(4), MATRIX[:4])
     y = np.repeat([0, 1, 2], 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ class LoadedModel:
     @classmethod
     def of(cls, path: Path) -> LoadedModel:
         """Load a model file."""
+        # Features are found by their names here, and then passed as an array without any.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
         return cls(load(path), model_info(path))
 
     @property
@@ -75,10 +78,14 @@ class LoadedModel:
 
     def stream(self, features: str, **options: Any) -> FeatureStream:
         """Return the features of the model in a file."""
+        # The first of a model that was fitted on a DataFrame, the second of `zonkey fit`.
+        names = getattr(self.model, "feature_names_in_", None)
+        if names is None:
+            names = self.info.get("training", {}).get(FEATURE_NAMES)
         return FeatureStream(
             features,
             n_features=self.info["summary"]["n_features"],
-            feature_names=self.info.get("training", {}).get(FEATURE_NAMES),
+            feature_names=None if names is None else list(names),
             **options,
         )
 
