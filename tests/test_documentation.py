@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -43,25 +44,76 @@ def test_there_are_docstring_examples():
     assert examples >= 20
 
 
+def python_blocks(name):
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text("utf-8"), re.S)
+
+
 def test_readme_examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    blocks = python_blocks("README.md")
     names = {}
     for block in blocks:
         exec(block, names)
-        if "wiser" not in names:
-            assert names["model"].unseen_classes_.tolist() == ["donkey", "zebra"]
-            x = names["looks"][0] + names["looks"][1]
-            assert names["model"].predict([x]).tolist() == ["zebra"]
-    assert "okapi" in names["wiser"].classes_
-    assert len(names["general"].classes_) == 5
+    assert {"page.html", "emoji.zonkey", "emoji.onnx"} <= {path.name for path in tmp_path.iterdir()}
+    assert "zonkey" in names["wiser"].classes_
+    assert "zebra" not in names["fewer"].classes_
+    x = names["looks"][0] + names["looks"][1]
+    assert names["paper"].predict([x]).tolist() == ["zebra"]
     assert names["novel"].predict([x]).tolist() == ["zebra"]
     assert len(np.unique(names["search"].cv_results_["mean_test_score"])) > 1
     assert names["adapted"].is_transductive_
-    promised = float(re.search(r"zero\.score.*# ([\d.]+)", "".join(blocks)).group(1))
-    data = names["data"]
+    data, text = names["data"], "".join(blocks)
     score = names["zero"].score(data.X_test_unseen, data.y_test_unseen)
-    assert score == pytest.approx(promised, abs=0.006)
+    promised = {
+        r"zero\.score.*# ([\d.]+)": score,
+        r'result\.scores\["hm"\]  # ([\d.]+)': names["result"].scores["hm"],
+    }
+    for pattern, found in promised.items():
+        assert found == pytest.approx(float(re.search(pattern, text).group(1)), abs=0.006)
+
+
+def test_commands_of_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_animals(tmp_path)
+    text = (ROOT / "README.md").read_text("utf-8")
+    (block,) = re.findall(r"```sh\n(.*?)```", text, re.S)
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "zonkey"
+        outcome = CliRunner().invoke(app, arguments)
+        assert outcome.exit_code == 0, f"{line}: {outcome.output}"
+    answers = pd.read_csv("answers.csv")
+    assert answers["id"].tolist() == [0, 1, 2]
+    assert {"predicted", "top_3", "proba_3"} <= {*answers}
+    assert "quagga" in zonkey.load("birds.zonkey").classes_
+
+
+def write_animals(folder):
+    """Write the files that the commands of the README read."""
+    rng = np.random.default_rng(0)
+    names = [f"animal {i}" for i in range(9)]
+    known = pd.DataFrame(rng.uniform(size=(9, 4)), columns=["stripes", "mane", "ears", "size"])
+    known.insert(0, "class", names)
+    known.to_csv(folder / "prototypes.csv", index=False)
+    new = pd.DataFrame([["quagga", 0.5, 1.0, 0.2, 0.7]], columns=[*known])
+    new.to_csv(folder / "more-classes.csv", index=False)
+    looks = rng.normal(size=(4, 8))
+    for file, classes in {"features": 7, "test": 9, "new": 3}.items():
+        of_row = np.arange(classes).repeat(1 if file == "new" else 10)
+        X = known.iloc[of_row, 1:].to_numpy() @ looks + rng.normal(size=(len(of_row), 8)) / 5
+        table = pd.DataFrame(X, columns=[f"f{i}" for i in range(8)])
+        table.insert(0, "id", np.arange(len(table)))
+        if file != "new":
+            table.insert(1, "label", np.array(names)[of_row])
+        table.to_csv(folder / f"{file}.csv", index=False)
+
+
+def test_examples_of_the_page_about_models(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in python_blocks("docs/models.md"):
+        exec(block, names)
+    assert names["model"].predict([[0.9, 0.9]]).tolist() == ["zebra"]
 
 
 @pytest.fixture
