@@ -116,12 +116,45 @@ def test_examples_of_the_page_about_models(tmp_path, monkeypatch):
     assert names["model"].predict([[0.9, 0.9]]).tolist() == ["zebra"]
 
 
-def test_examples_of_the_data_page():
+@pytest.fixture
+def own_files(tmp_path, monkeypatch):
+    """Write the tables of docs/data.md to the current folder."""
     text = (ROOT / "docs" / "data.md").read_text("utf-8")
+    for name, table in re.findall(r"`(\w+\.csv)`[^`]*?```csv\n(.*?)```", text, re.S):
+        (tmp_path / name).write_text(table)
+    monkeypatch.chdir(tmp_path)
+    return text
+
+
+def run_commands(text):
+    """Run every line of a document that calls `zonkey` on files; return what was called."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M)
+    lines = [line for kind, block in blocks if kind in ("", "sh") for line in block.splitlines()]
+    called = [line for line in lines if line.startswith("zonkey ") and "csv" in line]
+    for line in called:
+        done = CliRunner().invoke(app, shlex.split(line)[1:])
+        assert done.exit_code == 0, f"{line}: {done.output}"
+    return called
+
+
+def test_examples_of_the_data_page(own_files):
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.S):
+    for block in python_blocks("docs/data.md"):
         exec(block, names)
     assert names["data"].name == "emoji"
+    assert names["own"].unseen_classes.tolist() == ["tiger"]
+    assert len(run_commands(own_files)) == 3
+    assert Path("predictions.csv").read_text().startswith("label,predicted\nhorse,")
+
+
+@pytest.mark.usefixtures("own_files")
+def test_examples_of_the_page_about_the_command_line():
+    Path("new.csv").write_text("id,f3,f1,f2\n7,0.4,0.8,0.5\n")
+    Path("test.csv").write_text("label,f1,f2,f3\nzebra,0.8,0.5,0.4\nokapi,0.5,0.3,0.2\n")
+    Path("more-prototypes.csv").write_text("class,stripes,mane\nquagga,0.6,0.9\n")
+    called = run_commands((ROOT / "docs" / "cli.md").read_text("utf-8"))
+    verbs = [line.split()[1] for line in called]
+    assert verbs == ["data", "fit", "predict", "evaluate", "explain", "classes"]
 
 
 def test_links_between_documents_lead_somewhere():

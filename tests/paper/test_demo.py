@@ -199,7 +199,7 @@ def command(demo, monkeypatch):
         say("Recalling")
         return demo
 
-    monkeypatch.setattr("zonkey.cli.paper_commands.run_demo", recall)
+    monkeypatch.setattr("zonkey.paper.demo.run_demo", recall)
     monkeypatch.setattr(demo_module, "draw_map", lambda *_: new_figure(1, 1))
     return lambda *arguments: CliRunner().invoke(app, ["demo", *arguments])
 

@@ -50,6 +50,7 @@ from .zero_shot import ZeroShotClassifier
 
 _KIND = "model"
 _FACTS = "_file_facts"  # attribute of loaded models: what a later `save` writes again
+_MOST_SHOWN = 5  # entries of a list on the model card
 _NOT_STORED = "not stored"
 _LAZY = ("/_reserve/X",)  # the largest array, which only `adapt` and `explain` need
 
@@ -224,6 +225,8 @@ def _entries(facts: Mapping[str, Any]) -> list[str]:
 
 def _plain(value: Any) -> str:
     """Return one line without Markdown."""
+    if isinstance(value, list) and len(value) > _MOST_SHOWN:
+        value = f"{len(value)}, from {value[0]} to {value[-1]}"
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 

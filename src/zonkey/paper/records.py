@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..core.storage import write_whole
+if TYPE_CHECKING:
+    import numpy as np
 
 Record = dict[str, Any]
 _PACKAGES = ("zonkey", "numpy", "scipy", "scikit-learn")
@@ -71,6 +70,8 @@ class Records:
             **content,
             **environment(),
         }
+        from ..core.storage import write_whole  # with NumPy, which `zonkey --help` does without
+
         path = self.folder / key.path
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(record, indent=1) + "\n"
@@ -105,6 +106,8 @@ def versions() -> dict[str, str]:
 
 def pack(array: np.ndarray) -> dict[str, Any]:
     """Return an array as compressed text for JSON."""
+    import numpy as np
+
     array = np.ascontiguousarray(array)
     data = base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
@@ -112,6 +115,8 @@ def pack(array: np.ndarray) -> dict[str, Any]:
 
 def unpack(packed: dict[str, Any]) -> np.ndarray:
     """Return the array that was packed."""
+    import numpy as np
+
     data = zlib.decompress(base64.b64decode(packed["data"]))
     return np.frombuffer(data, dtype=packed["dtype"]).reshape(packed["shape"])
 
