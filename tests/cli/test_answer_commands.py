@@ -147,7 +147,7 @@ def test_explain_refuses_what_is_not_there(files, tmp_path):
     line = refused("explain", model, test, "--row", len(TEST))
     assert f"--row must be below the {len(TEST)} rows" in line
     line = refused("explain", model, test, "--row", 1, "--plot", tmp_path / "why.jpeg")
-    assert "--plot must end in .png, .svg or .pdf; got why.jpeg" in line
+    assert "--plot must end in .png or .svg; got why.jpeg" in line
 
 
 # export

@@ -343,7 +343,7 @@ def explain(
     row: Annotated[int, typer.Option(min=0, help="Position of the sample, counted from 0.")],
     top: Annotated[int, typer.Option(min=1, help="Number of best classes to show.")] = 5,
     plot: Annotated[
-        Path | None, typer.Option(help="Picture to write: png, svg or pdf.", show_default=False)
+        Path | None, typer.Option(help="Picture to write: png or svg.", show_default=False)
     ] = None,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
     features_key: Annotated[str | None, FEATURES_KEY] = None,
@@ -356,15 +356,16 @@ def explain(
     """
     with one_line_errors(NOTHING):
         if plot is not None:
-            if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+            if plot.suffix.lower() not in (".png", ".svg"):
                 raise ValueError(
-                    f"--plot must end in .png, .svg or .pdf; got {plot.name}. Choose one of these."
+                    f"--plot must end in .png or .svg; got {plot.name}. Choose one of these."
                 )
             require_file("--plot", plot)
         import zonkey
 
-        from ..core.storage import whole_file
+        from ..core.storage import write_whole
         from ..datasets.streams import cells
+        from ..display.drawing import file_bytes
         from .loading import LoadedModel, watched
 
         loaded = LoadedModel.of(model).choosing_from(candidates)
@@ -384,8 +385,8 @@ def explain(
         k = min(top, len(loaded.last.classes_))
         explanation = zonkey.explain(loaded.model, sample, k=k)
         if plot is not None:
-            with whole_file(plot) as file:
-                explanation.plot().savefig(file, format=plot.suffix[1:].lower())
+            ending = plot.suffix[1:].lower()
+            write_whole(plot, file_bytes(explanation.plot(), (ending,))[ending])
     if as_json:
         typer.echo(json.dumps({"row": row, **carried, **explanation.to_dict()}, default=str))
         return

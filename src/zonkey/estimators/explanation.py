@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..display.drawing import COLORS, new_figure, plain
 from ..validation import check_option
 
 if TYPE_CHECKING:
@@ -48,9 +49,8 @@ _UNITS = {
 _SHOWN = 5  # rows of each part in the text
 _DRAWN = 8  # bars of each panel
 _LONGEST = 32  # characters of a name
-# Of Okabe and Ito, for color-blind readers; the hatch tells them apart in gray.
-_WINNER = {"color": "#0072B2"}
-_RUNNER_UP = {"color": "#E69F00", "hatch": "///"}
+_WINNER = {"color": COLORS[0]}
+_RUNNER_UP = {"color": COLORS[4], "hatch": "///"}  # told apart in gray, too
 _OTHERS = {"color": "#BBBBBB"}
 
 
@@ -209,11 +209,9 @@ class Explanation:
             Three panels. In the last two, bars to the right speak for the winner and bars to the
             left for the runner-up.
         """
-        from matplotlib.figure import Figure
-
         drawn = [self.parts[part][:_DRAWN] for part in ("classes", "seen_classes", "attributes")]
         height = 1.8 + 0.34 * max(3, *map(len, drawn))
-        figure = Figure(figsize=(14, height), layout="constrained")
+        figure = new_figure(14, height)
         classes, seen, attributes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.06})
         _draw_classes(classes, drawn[0])
         if drawn[1] and "difference" not in drawn[1][0]:
@@ -224,9 +222,9 @@ class Explanation:
         title = f"Effect of attributes\n(value of {of})"
         self._draw_differences(attributes, "attributes", title)
         best = "Rejected; best class" if self.rejected else "Winner"
-        title = f"{best}: {_plain(shown(self.label))}"
+        title = f"{best}: {plain(shown(self.label))}"
         if self.runner_up is not None:
-            title += f"     Runner-up: {_plain(shown(self.runner_up))}"
+            title += f"     Runner-up: {plain(shown(self.runner_up))}"
         figure.suptitle(title, fontsize=13)
         return figure
 
@@ -290,7 +288,7 @@ class Explanation:
             if values[0] is not None:
                 look = {"height": 0.36, "edgecolor": "white", "linewidth": 0, **style}
                 places = [i + offset for i in range(len(rows))]
-                axis.barh(places, values, label=_plain(shown(label)), **look)
+                axis.barh(places, values, label=plain(shown(label)), **look)
         _set_names(axis, [_name(row) for row in rows])
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
 
@@ -375,11 +373,6 @@ def _padded(text: str, width: int, *, left: bool) -> str:
     return text + blanks if left else blanks + text
 
 
-def _plain(text: str) -> str:
-    """Return text in which a dollar sign does not start a formula."""
-    return text.replace("$", r"\$")
-
-
 def _values(row: dict[str, Any]) -> str:
     """Return the value of an attribute in winner and runner-up, nothing for a class."""
     if "attribute" not in row:
@@ -398,7 +391,7 @@ def _draw_bars(
 
 
 def _set_names(axis: Axes, names: list[str]) -> None:
-    axis.set_yticks(range(len(names)), [_plain(name) for name in names])
+    axis.set_yticks(range(len(names)), [plain(name) for name in names])
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.tick_params(axis="y", length=0)
     axis.spines[["top", "right", "left"]].set_visible(False)
@@ -426,6 +419,6 @@ def _draw_classes(axis: Axes, rows: list[dict[str, Any]]) -> None:
 
 
 def _draw_nothing(axis: Axes, reason: str) -> None:
-    text = _plain("\n".join(textwrap.wrap(reason, 40)))
+    text = plain("\n".join(textwrap.wrap(reason, 40)))
     axis.text(0.5, 0.5, text, ha="center", va="center", transform=axis.transAxes)
     axis.set_axis_off()
