@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -48,9 +48,6 @@ from .scoring import (
     labeled_or_rows,
     require_dimensions,
 )
-
-if TYPE_CHECKING:
-    from .explanation import Explanation
 
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
 
@@ -571,25 +568,6 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             chosen.append(int(gain.argmax()))
             novelty = np.minimum(novelty, 1 - np.clip(Z @ Z[chosen[-1]], 0, 1))
         return np.array(chosen)
-
-    def explain(self, x: Any, k: int = 5) -> Explanation:
-        """Explain the answer for one sample.
-
-        Parameters
-        ----------
-        x : array-like of shape (n_features,) or (1, n_features)
-            The sample.
-        k : int, default=5
-            Number of best classes to list; all of them if there are fewer.
-
-        Returns
-        -------
-        Explanation
-            Best classes, and what speaks for the winner and for the runner-up.
-        """
-        from .explain import explain
-
-        return explain(self, x, k)
 
     # What `fit` does, step by step.
 

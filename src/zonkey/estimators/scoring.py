@@ -239,7 +239,30 @@ class ScoresMixin(ClassifierMixin):
         return validate_samples(self, X, reset=False)
 
 
-class NearestPrototypeMixin(ScoresMixin):
+class ExplainedMixin(ScoresMixin):
+    """Explanations of single answers."""
+
+    def explain(self, x: Any, k: int = 5) -> Explanation:
+        """Explain the answer for one sample.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or (1, n_features)
+            The sample.
+        k : int, default=5
+            Number of best classes to list; all of them if there are fewer.
+
+        Returns
+        -------
+        Explanation
+            Best classes, and what speaks for the winner and for the runner-up.
+        """
+        from .explain import explain
+
+        return explain(self, x, k)
+
+
+class NearestPrototypeMixin(ExplainedMixin):
     """Everything an estimator can do once `projection_`, W (d x k), is known.
 
     The estimator has the parameters `prototypes`, `candidates` and `seen_penalty`. Its `fit` sets
@@ -344,25 +367,6 @@ class NearestPrototypeMixin(ScoresMixin):
         """
         check_is_fitted(self, "prototypes_")
         return self._copy_choosing(self.prototypes_, candidates)
-
-    def explain(self, x: Any, k: int = 5) -> Explanation:
-        """Explain the answer for one sample.
-
-        Parameters
-        ----------
-        x : array-like of shape (n_features,) or (1, n_features)
-            The sample.
-        k : int, default=5
-            Number of best classes to list; all of them if there are fewer.
-
-        Returns
-        -------
-        Explanation
-            Best classes, and what speaks for the winner and for the runner-up.
-        """
-        from .explain import explain
-
-        return explain(self, x, k)
 
     def _copy_choosing(self, known: Prototypes, candidates: Any) -> Self:
         other = copy.copy(self)
@@ -484,7 +488,7 @@ class Rejection:
         return answer
 
 
-class ProbabilityMixin(ScoresMixin):
+class ProbabilityMixin(ExplainedMixin):
     """Probabilities, rejection and uncertainty; `fit` sets the attributes below."""
 
     temperature_: float
