@@ -77,7 +77,7 @@ def __getattr__(name: str) -> Any:
         import_module(".peers", __name__)  # adds its classes to those that files may hold
     if name in _MODULES:
         value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    elif name in __all__:
+    elif name in (*__all__, "core", "display", "estimators", "linalg", "testing", "validation"):
         value = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -585,6 +585,12 @@ WRONG_FILES = {
     "other tensors": (lambda path: save_file({"X": np.eye(2)}, path), "that zonkey has saved"),
     "negated A0": (_contents(A0=lambda A: -A), "A0 must be the scatter of the samples"),
     "asymmetric A0": (_contents(A0=np.tril), "A0 must be the scatter of the samples"),
+    "indefinite A0": (
+        _contents(
+            A0=lambda A: np.sqrt(np.outer(A.diagonal(), A.diagonal())) * (1.9 * np.eye(3) - 0.9)
+        ),
+        "A0 must be the scatter of the samples",
+    ),
     "small A0": (_contents(A0=lambda A: A / 100), "A0 must be the scatter of the samples"),
     "A0 of another size": (_contents(A0=lambda A: A[1:, 1:]), "'A0' must have the shape"),
     "no A0": (_contents(A0=None), "The part 'A0' is missing"),

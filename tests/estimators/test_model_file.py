@@ -30,7 +30,7 @@ from zonkey import (
 )
 from zonkey.core.packing import pack
 from zonkey.core.storage import SCHEMA, write_arrays
-from zonkey.estimators import model_file
+from zonkey.estimators import model_forms
 from zonkey.model_selection import ZeroShotSearchCV
 from zonkey.peers.zsl import ESZSL, SAE, ExemplarRegression
 
@@ -39,7 +39,7 @@ LABELS = np.array(["ass", "cat", "emu", "fox", "hen", "owl", "pig", "yak"])
 RNG = np.random.default_rng(0)
 MATRIX = RNG.uniform(size=(8, 4))
 LOOKS = RNG.normal(size=(4, 6))
-CODES = np.repeat(np.arange(6), 12)  # owl, pig and yak ... the last two are unseen
+CODES = np.repeat(np.arange(6), 12)  # pig and yak are unseen
 X = MATRIX[CODES] @ LOOKS + RNG.normal(size=(72, 6)) / 2
 Y = LABELS[CODES]
 X_NEW = MATRIX[[6, 7, 6]] @ LOOKS + RNG.normal(size=(3, 6)) / 2
@@ -121,7 +121,7 @@ def saved(model, path, **facts):
 
 def assert_same(one, other):
     """All that a file holds of two models is equal, bit by bit."""
-    (node, arrays), (other_node, others) = (pack(m, model_file._FORMS) for m in (one, other))
+    (node, arrays), (other_node, others) = (pack(m, model_forms.FORMS) for m in (one, other))
     assert node == other_node
     assert arrays.keys() == others.keys()
     for name, array in arrays.items():
@@ -200,9 +200,13 @@ def test_base_classes_are_not_stored_and_a_refit_says_so(tmp_path):
 def test_facts_are_stored_and_kept_by_the_next_file(tmp_path):
     facts = {"notes": "two\nlines", "license": "CC0", "scores": {"zsl": 0.5}, "training": {"a": 1}}
     again = saved(fitted("recommended"), tmp_path / "a.zonkey", **facts)
+    again.save(tmp_path / "b.zonkey")
+    info = zonkey.model_info(tmp_path / "b.zonkey")
+    assert {name: info[name] for name in facts} == facts
     again.with_classes({"gnu": [0, 0, 1, 0]}).save(tmp_path / "b.zonkey", license="MIT")
     info = zonkey.model_info(tmp_path / "b.zonkey")
-    assert {name: info[name] for name in facts} == {**facts, "license": "MIT"}
+    kept = {"notes": facts["notes"], "license": "MIT", "training": facts["training"]}
+    assert {name: info.get(name) for name in facts} == {**kept, "scores": None}
     assert info["schema"] == SCHEMA
     assert info["bytes"] == (tmp_path / "b.zonkey").stat().st_size
     assert info["versions"]["zonkey"] == zonkey.__version__
@@ -212,6 +216,70 @@ def test_facts_are_stored_and_kept_by_the_next_file(tmp_path):
     assert summary["labels"] == sorted([*LABELS.tolist(), "gnu"])
     assert summary["training"]["n_samples"] == 72
     json.dumps(info)
+
+
+@pytest.mark.parametrize("case", ["recommended", "reverse"])
+def test_facts_about_other_training_data_are_forgotten(case, tmp_path):
+    facts = {"notes": "birds", "scores": {"zsl": np.float32(0.5)}, "training": {"n": np.int64(3)}}
+    again = saved(fitted(case), tmp_path / "a.zonkey", **facts)
+    assert zonkey.model_info(tmp_path / "a.zonkey")["training"] == {"n": 3}
+    again.fit(X[:40] * 3, Y[:40]).save(tmp_path / "b.zonkey")
+    info = zonkey.model_info(tmp_path / "b.zonkey")
+    assert info["notes"] == "birds"
+    assert not {"scores", "training"} & {*info}
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"notes": 5}, "`notes` must be text; got '5'"),
+        ({"license": b"MIT"}, "`license` must be text"),
+        ({"scores": [1]}, "`scores` must be a mapping"),
+        ({"scores": {"zsl": np.nan}}, "`scores` must hold finite numbers"),
+        ({"training": {"X": np.eye(2)}}, "`training` must hold finite numbers, text and lists"),
+    ],
+)
+def test_facts_that_a_file_cannot_hold_are_refused(facts, message, tmp_path):
+    with pytest.raises(TypeError, match=message):
+        fitted("SAE").save(tmp_path / "a.zonkey", **facts)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_noise_free_samples_give_a_model_that_loads(tmp_path):
+    repeated = np.repeat(MATRIX[:6] @ LOOKS, 12, axis=0)
+    for samples in (repeated, repeated.astype(np.float32)):
+        model = any_shot(candidates="all").fit(samples, Y)
+        again = saved(model, tmp_path / "a.zonkey")
+        np.testing.assert_array_equal(again.predict_proba(X_NEW), model.predict_proba(X_NEW))
+
+
+def test_big_endian_arrays_are_stored(tmp_path):
+    numbers = CODES.astype(">i4")
+    again = saved(NearestSupport().fit(X, numbers), tmp_path / "a.zonkey")
+    np.testing.assert_array_equal(again.predict(X), CODES)
+
+
+def test_links_and_modes_of_an_old_file_are_kept(tmp_path):
+    path, link = tmp_path / "a.zonkey", tmp_path / "latest.zonkey"
+    fitted("SAE").save(path)
+    path.chmod(0o600)
+    link.symlink_to(path)
+    fitted("nearest").save(link)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert isinstance(zonkey.load(path), NearestSupport)
+    with pytest.raises(FileNotFoundError, match=r"The folder .*nowhere does not exist"):
+        fitted("SAE").save(tmp_path / "nowhere" / "a.zonkey")
+    fitted("SAE").save(tmp_path / ("n" * 240))
+
+
+def test_a_file_that_is_overwritten_in_place_is_noticed(tmp_path):
+    path = tmp_path / "a.zonkey"
+    again = saved(fitted("recommended"), path)
+    path.write_bytes(b"0" * 50)
+    assert again.predict(X).shape == (72,)
+    with pytest.raises(StorageError, match="_reserve/X' was altered"):
+        again.adapt(X)
 
 
 def test_the_fingerprint_follows_the_training_data(tmp_path):
@@ -225,12 +293,11 @@ def test_the_fingerprint_follows_the_training_data(tmp_path):
 @pytest.mark.parametrize("case", ["recommended", "paper", "nearest", "numbers"])
 def test_model_cards_say_what_the_model_is(case, tmp_path):
     path = tmp_path / "my birds.zonkey"
-    fitted(case).save(path, notes="Photos <b>of</b> birds.", license="CC0") if hasattr(
-        fitted(case), "save"
-    ) else zonkey.save(fitted(case), path, notes="Photos <b>of</b> birds.", license="CC0")
+    zonkey.save(fitted(case), path, notes="Photos <b>of</b> birds.", license="CC0")
     card = zonkey.model_card(path)
     assert card.startswith("# my birds\n")
-    for text in ("License: CC0", "6 features", "## Training", 'zonkey.load("my birds.zonkey")'):
+    parts = ("License: CC0", "6 features", "## Training", 'zonkey.load("my birds.zonkey")')
+    for text in (*parts, "Photos", "of</b> birds."):
         assert text in card
 
 
@@ -249,7 +316,7 @@ def test_only_fitted_models_of_known_classes_are_saved(tmp_path):
 
 def test_class_names_in_files_are_distinct():
     with pytest.raises(ValueError, match="must be distinct; got SAE again"):
-        model_file.allow(SAE)
+        model_forms.allow(SAE)
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=repr)
@@ -325,25 +392,95 @@ def test_files_of_something_else_are_refused(tmp_path):
     save_file({"x": np.eye(3)}, path, {"zonkey": "[]", "zonkey_sha256": "0"})
     refused(path, "its header was altered")
     base_classes().save(path)
-    refused(path, "must hold a model; it holds a moments")
+    refused(path, "must hold model; it holds 'moments'")
     with pytest.raises(FileNotFoundError, match="does not exist"):
         zonkey.load(tmp_path / "b.zonkey")
     with pytest.raises(StorageError, match="it is a folder"):
         zonkey.load(tmp_path)
+    for odd in (path / "b", "a\0b"):
+        with pytest.raises(StorageError, match="cannot be read"):
+            zonkey.load(odd)
 
 
-def rewritten(path, change):
-    """Write the file again with right checksums, after a change of its content and arrays."""
-    arrays = load_file(path)
+def header_of(path):
     with safe_open(path, "numpy") as file:
-        header = json.loads(file.metadata()["zonkey"])
+        return json.loads(file.metadata()["zonkey"])
+
+
+@pytest.mark.parametrize("content", [5, "x", [1], None, {"$": "dict", "parts": {}}])
+def test_content_that_is_no_classifier_is_refused(content, path):
+    rewritten(path, unchanged, content=content)
+    refused(path, "must hold a fitted classifier|cannot be loaded")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"summary": {}}, "incomplete header"),
+        ({"versions": 3}, "must have the entry 'versions'"),
+        ({"notes": 5}, "`notes` must be text"),
+        ({"scores": [1]}, "`scores` must be a mapping"),
+    ],
+)
+def test_headers_in_another_form_are_refused(change, message, path):
+    rewritten(path, unchanged, **change)
+    refused(path, message)
+    with pytest.raises(StorageError, match=message):
+        zonkey.model_card(path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"shape": [0, 10**30]},
+        {"shape": [-1, -8]},
+        {"shape": [8.0]},
+        {"shape": [True]},
+        {"shape": {"8": 1}},
+        {"shape": [1] * 101},
+        {"data_offsets": [0.0, 8.0]},
+        {"data_offsets": [8, 0]},
+        {"dtype": "F7"},
+    ],
+)
+def test_tables_of_arrays_in_another_form_are_refused(entry, path):
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    outer = json.loads(content[8 : 8 + length])
+    name = next(name for name in outer if name.endswith("counts"))
+    outer[name] |= entry
+    text = json.dumps(outer).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + length :])
+    refused(path, "table of arrays was altered")
+
+
+def test_text_of_a_file_is_shortened_in_messages(path):
+    header = header_of(path)
+    kind = "a\nb\x1b[31m" + "x" * 10**6
+    arrays = load_file(path)
+    del header["checksums"], header["schema"], header["kind"]
+    write_arrays(path, kind, header, arrays)
+    with pytest.raises(StorageError, match="must hold model; it holds") as error:
+        zonkey.load(path)
+    assert len(str(error.value)) < 250
+    assert str(error.value).isprintable()
+
+
+def rewritten(path, change, **entries):
+    """Write the file again with right checksums, after a change of its content and arrays."""
+    arrays, header = load_file(path), header_of(path)
     change(header["content"], arrays)
+    header |= entries
     del header["checksums"], header["schema"]
     write_arrays(path, header.pop("kind"), header, arrays)
 
 
+def unchanged(node, arrays):
+    """Leave content and arrays as they are."""
+
+
 def with_array(name, new):
-    def change(node, arrays):
+    def change(_, arrays):
         (found,) = [key for key in arrays if key.endswith(name)]
         arrays[found] = new(arrays[found])
 
@@ -351,7 +488,7 @@ def with_array(name, new):
 
 
 def with_part(where, value):
-    def change(node, arrays):
+    def change(node, _):
         *before, last = where.split("/")
         for name in before:
             node = node["parts"][name]
@@ -386,10 +523,30 @@ CONTRADICTIONS = {
     "bounds": (with_array("_reserve/bounds", lambda b: b[::-1].copy()), "bounds of the reserved"),
     "offsets": (with_array("_adapted/offsets", lambda b: b[1:]), "must have the shape"),
     "prototypes": (with_array("prototypes/matrix", lambda Y: Y[1:]), "must have the shape"),
-    "no centers": (with_part("state/_class_centers", None), "has no attribute '_class_centers'"),
+    "no centers": (with_part("state/_class_centers", None), r"needs \['_class_centers'\]"),
     "no ridge": (with_part("state/_regression/ridge", None), "ridge"),
-    "negative worth": (with_part("state/worth_", -1.0), "must not be negative"),
+    "negative worth": (
+        with_part("state/worth_", -1.0),
+        "must be a number of at least 0; got '-1.0'",
+    ),
     "foreign class": (with_part("state/_evidence", {"$": "os.system", "parts": {}}), "'os.system'"),
+    "temperature": (with_part("state/_fixed_temperature", "hot"), "contradict|must be"),
+    "temperatures": (with_part("state/_choice/temperatures/new", False), "'new' must be a number"),
+    "rejection": (with_part("state/_rejection/below", "x"), "'reject_below' must be a number"),
+    "settings": (with_part("state/_settings", 0.5), "contradict each other"),
+    "huge centers": (with_array("_adapted/centers", lambda C: 1e300 * C), "must be finite"),
+    "unfitted": (with_part("state", {"$": "dict", "parts": {}}), "AnyShotClassifier needs"),
+    "float16": (
+        with_array("_class_centers", lambda C: first_nan(C).astype(np.float16)),
+        "has NaN or infinity",
+    ),
+    "features": (with_part("state/n_features_in_", 1.5), "number of features must be positive"),
+    "wide text": (
+        with_part(
+            "state/_evidence/labels", {"$": "text", "values": ["x" * 10**6, *"abcdefg" * 99]}
+        ),
+        "must be of similar lengths",
+    ),
     "foreign name": (with_part("state/score", 3), "has no attribute"),
     "parameter": (with_part("parameters/nonsense", 3), "nonsense"),
     "labels": (
@@ -426,6 +583,38 @@ def projections():
         ),
         "no scores": (with_part("state/_decision/scores", None), "missing"),
     }
+
+
+def scaled(scaler):
+    return make_pipeline(scaler, NearestSupport())
+
+
+def with_state(name, value):
+    """Change an attribute of the first step of a pipeline, or remove it if None."""
+
+    def change(node, _):
+        state = node["parts"]["steps"][0][1]["parts"]["state"]["parts"]
+        state.pop(name)
+        if value is not None:
+            state[name] = value
+
+    return change
+
+
+STEPS = {
+    "mean": (with_array("mean_", lambda m: m[:1]), "'mean_' must have the shape"),
+    "scale": (with_array("scale_", lambda s: 0 * s), "must not be zero"),
+    "n": (with_state("n_features_in_", 3), "must have the shape|do not fit"),
+    "missing": (with_state("scale_", None), "StandardScaler needs"),
+}
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_steps_that_do_not_fit_are_refused(case, tmp_path):
+    zonkey.save(scaled(StandardScaler()).fit(X, Y), tmp_path / "a.zonkey")
+    change, message = STEPS[case]
+    rewritten(tmp_path / "a.zonkey", change)
+    refused(tmp_path / "a.zonkey", message)
 
 
 @pytest.mark.parametrize("case", projections())

@@ -37,7 +37,7 @@ from .labels import positions_among
 from .packing import PROTOTYPES, Form, pack, require_shape, require_that, unpacked
 from .prototypes import Prototypes
 from .reservoir import Reservoir
-from .storage import read_arrays, write_arrays
+from .storage import StorageError, read_arrays, write_arrays
 
 _KIND = "moments"  # of the files
 # Rows converted to float64 at a time: large enough for a full-speed matrix product.
@@ -591,9 +591,14 @@ def _check_sums(moments: Moments) -> None:
     A0 = moments._A0
     diagonal = np.diag(A0)
     slack = tolerance * max(float(np.abs(diagonal).max()), float(least.max()))
-    limits = np.sqrt(np.maximum(diagonal, 0))
-    fits = (diagonal >= least - slack).all() and (np.abs(A0 - A0.T) <= slack).all()
-    require_that(bool(fits and (np.abs(A0) <= np.outer(limits, limits) + slack).all()), rule)
+    require_that(bool((np.abs(A0 - A0.T) <= slack).all()), rule)
+    roots = S / np.sqrt(np.maximum(n, 1))[:, None]
+    within = A0 - roots.T @ roots
+    within.flat[:: len(within) + 1] += slack or 1.0
+    try:
+        np.linalg.cholesky(within)
+    except np.linalg.LinAlgError:
+        raise StorageError(f"{rule} Save the file again.") from None
 
 
 _FORMS = {form.name: form for form in (PROTOTYPES, Form(Moments, _take, _make))}

@@ -16,9 +16,11 @@ import numpy as np
 
 from ..linalg.arrays import is_device_array, to_numpy
 from .prototypes import Prototypes
-from .storage import StorageError, Stored
+from .storage import StorageError, Stored, quoted
 
 _KIND = "$"
+_MOST_TEXT = 2**26  # characters of an array of text, which is as wide as its longest entry
+_CONTRADICTIONS = (TypeError, ValueError, AttributeError, IndexError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class _Unpacker:
         if kind not in self.forms:
             raise StorageError(
                 f"A file can hold objects of these classes: {', '.join(sorted(self.forms))}; got "
-                f"{kind!r}. Update zonkey, or load the file with the program that saved it."
+                f"{quoted(kind)}. Import zonkey.peers, or update zonkey."
             )
         self.made[node["path"]] = self.forms[kind].make(parts)
         return self.made[node["path"]]
@@ -156,6 +158,9 @@ class _Unpacker:
 def _texts(values: Any, dtype: type) -> np.ndarray:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise StorageError("Text in a file must be a list of strings. Save it again.")
+    lengths = [len(value) for value in values]
+    if len(values) * max(lengths, default=0) > max(_MOST_TEXT, 16 * sum(lengths)):
+        raise StorageError("Text in a file must be of similar lengths to fit into memory.")
     return np.array(values, dtype=dtype)
 
 
@@ -163,28 +168,37 @@ def unpacked(path: Any, header: dict[str, Any], arrays: Mapping[str, Any], forms
     """Return the content of a file; any contradiction in it is a one-line error."""
     try:
         return unpack(header["content"], arrays, forms)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, KeyError):
-            reason = f"The part {reason} is missing. Save the file again."
-        raise StorageError(f"{Path(path).name} cannot be loaded. {reason}") from None
+    except StorageError as error:
+        reason = str(error)
+    except KeyError as error:
+        reason = f"The part {quoted(error.args[0])} is missing. Save the file again."
+    except (*_CONTRADICTIONS, ArithmeticError, MemoryError) as error:
+        reason = f"Its parts contradict each other ({quoted(error)}). Save the file again."
+    raise StorageError(f"{Path(path).name} cannot be loaded. {reason}")
 
 
 def require_shape(name: str, array: Any, *shape: int | None, kinds: str = "f") -> None:
     """Refuse an array of another shape or kind of dtype; None stands for any length."""
-    values = array.values if isinstance(array, Stored) else array
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in kinds:
-        got = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+    if not isinstance(array, np.ndarray | Stored) or array.dtype.kind not in kinds:
+        got = getattr(array, "dtype", type(array).__name__)
         raise StorageError(f"The array {name!r} has the wrong type, {got}. Save the file again.")
-    fits = len(shape) == values.ndim and all(
-        want is None or want == have for want, have in zip(shape, values.shape, strict=True)
+    fits = len(shape) == len(array.shape) and all(
+        want is None or want == have for want, have in zip(shape, array.shape, strict=True)
     )
     if not fits:
         wanted = " x ".join("any" if want is None else str(want) for want in shape)
         raise StorageError(
-            f"The array {name!r} must have the shape {wanted}; got {values.shape}. Save the file "
+            f"The array {name!r} must have the shape {wanted}; got {array.shape}. Save the file "
             "again."
         )
+
+
+def require_number(name: str, value: Any, low: float = -math.inf) -> None:
+    """Refuse what is not a finite number of at least `low`."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < low:
+        rule = "a finite number" if low == -math.inf else f"a number of at least {low:g}"
+        raise StorageError(f"{name!r} must be {rule}; got {quoted(value)}. Save the file again.")
 
 
 def require_labels(name: str, labels: Any) -> None:

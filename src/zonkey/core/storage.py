@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import os
+import threading
+import weakref
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
@@ -22,6 +22,7 @@ import numpy as np
 SCHEMA = 1  # of the headers; each released one stays readable
 _HEADER, _CHECKSUM = "zonkey", "zonkey_sha256"
 _LARGEST_HEADER = 100_000_000  # bytes, as in the safetensors library
+_MOST_AXES = 8
 _WORDS = 512  # per row of the table that a checksum adds up
 _DTYPES = {
     "BOOL": np.bool_,
@@ -37,6 +38,9 @@ _DTYPES = {
     "I64": np.int64,
     "F64": np.float64,
 }
+
+
+Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]  # with first and last byte
 
 
 class StorageError(ValueError):
@@ -63,11 +67,15 @@ class MissingFileError(StorageError, FileNotFoundError):
 @contextmanager
 def whole_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a path to write to; it becomes `path` at the end, and disappears on an error."""
-    path = Path(path)
+    path = Path(path).resolve()  # a link stays a link
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"The folder {path.parent} does not exist. Create it.")
     # Not from tempfile: only the owner may read such files.
-    part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+    part = path.with_name(f"{path.name[:100]}.{uuid4().hex[:12]}.part")
     try:
         yield part
+        if path.exists():
+            part.chmod(path.stat().st_mode)
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -96,7 +104,7 @@ def write_arrays(
     """Write arrays and a header that JSON can hold; `kind` tells what the file is."""
     from safetensors.numpy import save_file
 
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    whole = {name: _plain(array) for name, array in arrays.items()}
     listed = {name: checksum(array) for name, array in whole.items()}
     content = {"schema": SCHEMA, "kind": kind, **header, "checksums": listed}
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -108,19 +116,35 @@ def write_arrays(
         part.chmod(mode)  # the library lets only the owner read the file
 
 
-@dataclass(frozen=True, eq=False)
 class Stored:
-    """An array of a file that is read and checked when it is first needed."""
+    """An array of a file that is read and checked when it is first needed.
 
-    file: str
-    name: str
-    values: np.ndarray
-    expected: str
+    The file stays open, so that it can be renamed or replaced meanwhile. Copies and pickles hold
+    the array.
+    """
+
+    def __init__(self, file: IO[bytes], name: str, entry: Entry, start: int, expected: str) -> None:
+        self.name = name
+        self.dtype, self.shape, first, _ = entry
+        self._file, self._offset, self._expected = Path(file.name).name, start + first, expected
+        self._values: np.ndarray | None = None
+        self._lock = threading.Lock()
+        self._descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._descriptor)
 
     def read(self) -> np.ndarray:
         """Return the array."""
-        _check(self.file, self.name, self.values, self.expected)
-        return self.values
+        with self._lock:
+            if self._values is None:
+                values = np.empty(self.shape, self.dtype)
+                with open(self._descriptor, "rb", closefd=False) as file:
+                    _read_into(file, self._offset, values)
+                _check(self._file, self.name, values, self._expected)
+                self._values = values
+        return self._values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.asarray, (self.read(),)
 
 
 def read_header(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
@@ -134,27 +158,39 @@ def read_arrays(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header of a file of this kind, and its arrays by name.
 
-    Arrays whose name ends in one of `lazy` are `Stored`: mapped into memory, not read.
+    Arrays whose name ends in one of `lazy` are `Stored`: not read yet.
     """
     path = Path(path)
     with _opened(path) as file:
         header, table, start = _headers(path, file, kind)
         arrays: dict[str, Any] = {}
-        mapped = None
-        for name, (dtype, shape, first, last) in table.items():
+        for name, entry in table.items():
             expected = header["checksums"][name]
-            if name.endswith(tuple(lazy)) and last > first:
-                mapped = mapped or mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                count = (last - first) // dtype.itemsize
-                values = np.frombuffer(mapped, dtype, count, start + first).reshape(shape)
-                arrays[name] = Stored(path.name, name, values, expected)
+            if name.endswith(tuple(lazy)):
+                arrays[name] = Stored(file, name, entry, start, expected)
                 continue
-            values = np.empty(shape, dtype)
-            file.seek(start + first)
-            file.readinto(values.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
+            values = np.empty(entry[1], entry[0])
+            _read_into(file, start + entry[2], values)
             _check(path.name, name, values, expected)
             arrays[name] = values
     return header, arrays
+
+
+def _read_into(file: IO[bytes], offset: int, values: np.ndarray) -> None:
+    file.seek(offset)
+    file.readinto(values.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Return an array as safetensors store it: contiguous, little-endian."""
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return array if array.flags.c_contiguous else array.copy()
+
+
+def quoted(text: Any) -> str:
+    """Return text of a file for a message: short, in one line, without control characters."""
+    shown = repr(str(text))
+    return shown if len(shown) <= 100 else f"{shown[:96]}...'"
 
 
 @contextmanager
@@ -166,11 +202,11 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise MissingFileError(f"{path} does not exist. Check the path.") from None
     except IsADirectoryError:
         raise StorageError(f"{path} must be a file; it is a folder. Pass a file in it.") from None
-    except PermissionError:
-        raise StorageError(f"{path} must be readable; permission denied.") from None
-
-
-Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]
+    except StorageError:
+        raise
+    except (OSError, ValueError) as error:  # a path with a NUL character is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"{path!s} cannot be read ({reason}). Check the path.") from None
 
 
 def _headers(
@@ -204,6 +240,7 @@ def _headers(
         header = json.loads(content)
         fits = {"schema": int, "kind": str, "checksums": dict}
         whole = all(type(header[name]) is form for name, form in fits.items())
+        whole = whole and header["schema"] > 0
     except (ValueError, KeyError, TypeError, RecursionError):
         whole = False
     if not whole:
@@ -215,7 +252,7 @@ def _headers(
         )
     if header["kind"] != kind:
         raise StorageError(
-            f"{path.name} must hold a {kind}; it holds a {header['kind']}. Pass another file."
+            f"{path.name} must hold {kind}; it holds {quoted(header['kind'])}. Pass another file."
         )
     return header, _table(path, outer, header, size - 8 - length), 8 + length
 
@@ -230,6 +267,9 @@ def _table(
         for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
             dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
             first, last = entry["data_offsets"]
+            lengths = (*shape, first, last)
+            if len(shape) > _MOST_AXES or not all(type(n) is int and n >= 0 for n in lengths):
+                raise ValueError(name)
             if first != end or last - first != dtype.itemsize * int(np.prod(shape, dtype=object)):
                 raise ValueError(name)
             table[name] = (dtype, shape, first, last)
@@ -261,27 +301,26 @@ def _check(file: str, name: str, values: np.ndarray, expected: str) -> None:
     """Refuse an array that was altered, or that holds NaN or infinity."""
     if checksum(values) != expected:
         raise StorageError(
-            f"{file} must be as it was saved; its array {name!r} was altered. Copy or save the "
-            "file again."
+            f"{file} must be as it was saved; its array {quoted(name)} was altered. Copy or "
+            "save the file again."
         )
-    if values.dtype.kind != "f" or values.dtype.itemsize < 4:
+    if values.dtype.kind != "f":
         return
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()  # much faster than isfinite, but it may overflow
     if not np.isfinite(total) and not np.isfinite(values).all():
         raise StorageError(
-            f"{file} must hold finite numbers; its array {name!r} has NaN or infinity. Save a "
-            "model that was fitted on finite data."
+            f"{file} must hold finite numbers; its array {quoted(name)} has NaN or infinity. Save "
+            "a model that was fitted on finite data."
         )
 
 
 def checksum(array: np.ndarray) -> str:
     """Return a hash of the bytes, dtype and shape of an array.
 
-    The bytes are words in a table, whose row and column sums are hashed. Any changed, moved or
-    missing word changes one of them, and adding is twenty times faster than SHA-256.
+    The bytes are words in a table, whose row and column sums are hashed. One changed or moved
+    word changes some of them, and adding is ten times faster than SHA-256 of all bytes.
     """
-    array = np.ascontiguousarray(array)
     data = array.reshape(-1).view(np.uint8)
     n = len(data) // (8 * _WORDS) * 8 * _WORDS
     table = data[:n].view(np.uint64).reshape(-1, _WORDS)

@@ -473,7 +473,8 @@ def examine_prototypes(
             f"Prototypes must be finite; row {row} of {path.name} holds NaN or infinity. Fill it "
             "in, or drop the class."
         ]
-    names = None if all(map(is_number, table.columns)) else table.columns
+    distinct = len({*table.columns}) == len(table.columns)
+    names = table.columns if distinct and not all(map(is_number, table.columns)) else None
     prototypes = Prototypes(labels[whole], matrix[whole], names) if len(whole) else None
     return prototypes, table.columns, problems
 

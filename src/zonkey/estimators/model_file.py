@@ -8,50 +8,33 @@ unpickled or imported by name.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.decomposition import PCA
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.evidence import Evidence, Regression
-from ..core.kernels import PrototypeKernel
-from ..core.packing import (
-    PROTOTYPES,
-    Form,
-    pack,
-    require_labels,
-    require_shape,
-    require_that,
-    unpacked,
-)
-from ..core.prototypes import Prototypes
-from ..core.storage import SCHEMA, StorageError, read_arrays, read_header, write_arrays
+from ..core.packing import pack, unpacked
+from ..core.storage import StorageError, quoted, read_arrays, read_header, write_arrays
 from ..linalg.arrays import to_numpy
-from ..preprocessing import FeatureNormalizer, WithinClassWhitener
-from .adapting import Adapted, Reserve
-from .any_shot import AnyShotClassifier
-from .choosing import Choice, Point, Temperatures
-from .few_shot import FewShotClassifier
-from .nearest_support import NearestSupport
-from .scoring import Decision, LinearScores, Rejection, unwrapped
-from .zero_shot import ZeroShotClassifier
+from .model_forms import FORMS
+from .scoring import ScoresMixin, unwrapped
 
 _KIND = "model"
 _FACTS = "_file_facts"  # attribute of loaded models: what a later `save` writes again
 _MOST_SHOWN = 5  # entries of a list on the model card
-_NOT_STORED = "not stored"
+_GIVEN = ("notes", "license", "scores", "training")
+_SUMMARY = (
+    *("estimator", "n_features", "n_candidates", "n_seen", "n_unseen", "labels"),
+    *("training", "chosen", "scores"),
+)
 _LAZY = ("/_reserve/X",)  # the largest array, which only `adapt` and `explain` need
 
 
@@ -95,11 +78,11 @@ def save(
         )
     check_is_fitted(model)
     given = {"notes": notes, "license": license, "scores": scores, "training": training}
-    facts = {**getattr(model, _FACTS, {}), **{k: v for k, v in given.items() if v is not None}}
-    facts = {
-        name: value if isinstance(value, str) else dict(value) for name, value in facts.items()
-    }
-    content, arrays = pack(model, _FORMS)
+    facts = _earlier_facts(model) | {name: v for name, v in given.items() if v is not None}
+    facts = {name: _checked_fact(name, value) for name, value in facts.items()}
+    content, arrays = pack(model, FORMS)
+    # A file that could not be loaded must not replace one that can.
+    unpacked(path, {"content": content}, arrays, FORMS)
     header = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": _versions(),
@@ -139,9 +122,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     array(['zebra'], dtype='<U5')
     """
     header, arrays = read_arrays(path, _KIND, _LAZY)
-    model = unpacked(path, header, arrays, _FORMS)
-    names = ("notes", "license", "scores", "training")
-    setattr(model, _FACTS, {name: header[name] for name in names if name in header})
+    facts = _facts_of(path, header)
+    model = unpacked(path, header, arrays, FORMS)
+    if not isinstance(unwrapped(model)[1], ScoresMixin):
+        raise StorageError(
+            f"{Path(path).name} must hold a fitted classifier; it holds something else. Pass "
+            "another file."
+        )
+    setattr(model, _FACTS, (facts, *_state(model)))
     return model
 
 
@@ -160,6 +148,7 @@ def model_info(path: str | os.PathLike[str]) -> dict[str, Any]:
         parameters), facts about the training, scores, notes, license, versions, schema and size.
     """
     header = read_header(path, _KIND)
+    _facts_of(path, header)
     about = {name: value for name, value in header.items() if name not in ("content", "checksums")}
     return {"file": str(path), "bytes": Path(path).stat().st_size, **about}
 
@@ -182,7 +171,7 @@ def model_card(path: str | os.PathLike[str]) -> str:
     lines = [f"# {Path(path).stem}", "", info.get("notes", ""), ""]
     lines += [
         f"- Model: `{summary['estimator']}` of zonkey {info['versions']['zonkey']}",
-        f"- License: {info.get('license', 'not stated')}",
+        f"- License: {_plain(info.get('license', 'not stated'))}",
         f"- Input: {summary['n_features']} features",
         f"- Answers: one of {summary['n_candidates']} classes",
         f"- Saved: {info['created']}, {info['bytes']:,} bytes, schema {info['schema']}",
@@ -192,7 +181,7 @@ def model_card(path: str | os.PathLike[str]) -> str:
         f"{summary['n_seen']} with training samples, {summary['n_unseen']} known by a description "
         "only.",
         "",
-        *_wrapped_labels(summary["labels"]),
+        *_label_lines(summary["labels"]),
         "",
         "## Training",
         "",
@@ -219,6 +208,60 @@ def model_card(path: str | os.PathLike[str]) -> str:
     return "\n".join(lines)
 
 
+def _facts_of(path: Any, header: dict[str, Any]) -> dict[str, Any]:
+    """Return what `save` was told, as far as the header has it in the right form."""
+    for name, kind in {"summary": dict, "versions": dict, "created": str}.items():
+        if type(header.get(name)) is not kind:
+            raise StorageError(
+                f"{Path(path).name} must have the entry {name!r} in its header; it has none that "
+                "can be used. Save the model again."
+            )
+    missing = {*_SUMMARY} - {*header["summary"]}
+    if missing or "zonkey" not in header["versions"]:
+        raise StorageError(f"{Path(path).name} has an incomplete header. Save the model again.")
+    try:
+        return {name: _checked_fact(name, header[name]) for name in _GIVEN if name in header}
+    except TypeError as error:
+        raise StorageError(f"{Path(path).name} cannot be loaded. {error}") from None
+
+
+def _checked_fact(name: str, value: Any) -> Any:
+    """Return a fact in a form that JSON holds."""
+    if name in ("notes", "license"):
+        if not isinstance(value, str):
+            raise TypeError(f"`{name}` must be text; got {quoted(value)}. Pass a string.")
+        return value
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise TypeError(
+            f"`{name}` must be a mapping of names to values; got {quoted(value)}. Pass a dict."
+        )
+    plain = {key: v.item() if isinstance(v, np.generic) else v for key, v in value.items()}
+    try:
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"`{name}` must hold finite numbers, text and lists; got {quoted(value)}. Leave the "
+            "rest out."
+        ) from None
+    return plain
+
+
+def _state(model: Any) -> tuple[Any, Any]:
+    """Return objects that only a fit replaces, and that any change of the answers replaces."""
+    last = unwrapped(model)[1]
+    fitted = getattr(last, "_choice", getattr(last, "projection_", None))
+    return fitted, getattr(last, "_scores", getattr(last, "_decision", None))
+
+
+def _earlier_facts(model: Any) -> dict[str, Any]:
+    """Return the facts of the file that a model came from, as far as they still hold."""
+    facts, fitted, decided = getattr(model, _FACTS, ({}, None, None))
+    now = _state(model)
+    stale = set() if fitted is now[0] else {"training", "scores"}
+    stale |= set() if decided is now[1] else {"scores"}
+    return {name: value for name, value in facts.items() if name not in stale}
+
+
 def _entries(facts: Mapping[str, Any]) -> list[str]:
     return [f"- {_plain(name)}: {_plain(value)}" for name, value in facts.items()]
 
@@ -231,7 +274,7 @@ def _plain(value: Any) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _wrapped_labels(labels: list[Any], most: int = 100) -> list[str]:
+def _label_lines(labels: list[Any], most: int = 100) -> list[str]:
     shown = ", ".join(_plain(label) for label in labels[:most])
     return [shown + (f", and {len(labels) - most} more" if len(labels) > most else "")]
 
@@ -249,7 +292,7 @@ def _summary(model: Any) -> dict[str, Any]:
     known = getattr(last, "prototypes_", None)
     labels = to_numpy(last.classes_).tolist()
     score = getattr(last, "best_score_", float("nan"))
-    of_task = "candidates" if isinstance(getattr(last, "candidates", None), str) else None
+    candidates = getattr(last, "candidates", "all")
     return {
         "estimator": " > ".join([*names, type(last).__name__]),
         "n_features": int(_n_features(model)),
@@ -257,7 +300,7 @@ def _summary(model: Any) -> dict[str, Any]:
         "n_seen": len(seen),
         "n_unseen": len(unseen),
         "n_candidates": len(labels),
-        "candidates": last.candidates if of_task else "listed",
+        "candidates": candidates if isinstance(candidates, str) else "listed",
         "labels": labels,
         "is_transductive": bool(getattr(last, "is_transductive_", False)),
         "chosen": {key: str(value) for key, value in _chosen(last).items()},
@@ -292,285 +335,3 @@ def _training(last: Any) -> dict[str, Any]:
     text = "\0".join(map(str, seen.tolist())).encode("utf-8", "replace")
     digest = hashlib.sha256(text + np.ascontiguousarray(to_numpy(learned)).tobytes())
     return {**facts, "n_classes": len(seen), "fingerprint": digest.hexdigest()}
-
-
-# What is stored of each class, and what is checked.
-
-
-def _estimator(
-    cls: type,
-    state: tuple[str, ...],
-    check: Callable[[Any], None] | None = None,
-    parameters: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-) -> Form:
-    """Store the parameters of an estimator and its fitted attributes, if it has them."""
-
-    def take(model: Any) -> dict[str, Any]:
-        values = vars(model)
-        names = (*state, "n_features_in_", "feature_names_in_")
-        found = {name: values[name] for name in names if name in values}
-        return {"parameters": parameters(model.get_params(deep=False)), "state": found}
-
-    def make(parts: dict[str, Any]) -> Any:
-        model = cls(**parts["parameters"])
-        unknown = {*parts["state"]} - {*state, "n_features_in_", "feature_names_in_"}
-        require_that(not unknown, f"{cls.__name__} has no attribute {sorted(unknown)}.")
-        vars(model).update(parts["state"])
-        if check is not None and parts["state"]:
-            check(model)
-        return model
-
-    return Form(cls, take, make)
-
-
-def _storable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters in forms that a file holds."""
-    stored = dict(parameters)
-    if stored.get("prototypes") is not None:
-        stored["prototypes"] = Prototypes.coerce(stored["prototypes"])
-    if isinstance(stored.get("random_state"), np.random.RandomState | np.random.Generator):
-        stored["random_state"] = None  # its state is used up
-    candidates = stored.get("candidates")
-    if candidates is not None and not isinstance(candidates, str):
-        stored["candidates"] = np.asarray(candidates).tolist()
-    if stored.get("base") is not None:
-        stored["base"] = _NOT_STORED  # refused by a later `fit`, unlike None
-    return stored
-
-
-def _check_evidence(evidence: Any) -> None:
-    require_labels("evidence/labels", evidence.labels)
-    m = len(evidence.labels)
-    require_shape("evidence/sums", evidence.sums, m, None)
-    for name in ("counts", "squares"):
-        require_shape(f"evidence/{name}", getattr(evidence, name), m)
-    for name in ("is_described", "is_hidden"):
-        require_shape(f"evidence/{name}", getattr(evidence, name), m, kinds="b")
-    n = evidence.counts
-    lengths = np.einsum("ij,ij->i", evidence.sums, evidence.sums)
-    fits = (n >= 0).all() and not lengths[n == 0].any()
-    fits = fits and (evidence.squares * n >= lengths * (1 - 1e-6)).all()
-    require_that(bool(fits), "Counts, sums and squares of the classes contradict each other.")
-
-
-def _check_regression(regression: Any) -> None:
-    require_labels("regression/known", regression.known)
-    inside = np.isin(regression.known, regression.prototypes.labels).all()
-    require_that(bool(inside), "Every known class of the regression must have a prototype.")
-    require_that(float(regression.ridge) >= 0, "The ridge penalty must not be negative.")
-
-
-def _check_kernel(kernel: Any) -> None:
-    require_that(float(kernel.gamma) >= 0, "The width of the kernel must not be negative.")
-
-
-def _take_decision(decision: Decision) -> dict[str, Any]:
-    parts = {entry.name: getattr(decision, entry.name) for entry in fields(Decision)}
-    listed = decision.candidates
-    return {**parts, "candidates": listed if isinstance(listed, str) else np.asarray(listed)}
-
-
-def _check_scores(scores: Any) -> None:
-    require_shape("scores/centers", scores.centers, None, None)
-    q, d = scores.centers.shape
-    require_shape("scores/constants", scores.constants, q)
-    if scores.M is not None:
-        require_shape("scores/M", scores.M, None, d)
-
-
-def _check_reserve(reserve: Any) -> None:
-    require_labels("reserve/labels", reserve.labels)
-    m = len(reserve.labels)
-    require_shape("reserve/X", reserve.X, None, None)
-    n, d = getattr(reserve.X, "values", reserve.X).shape
-    require_shape("reserve/bounds", reserve.bounds, m + 1, kinds="i")
-    require_shape("reserve/weights", reserve.weights, n)
-    require_shape("reserve/rows", reserve.rows, n if reserve.priors is None else 0, kinds="i")
-    if reserve.priors is not None:
-        require_shape("reserve/priors", reserve.priors, m, d)
-    bounds = reserve.bounds
-    fits = bounds[0] == 0 and bounds[-1] == n and (np.diff(bounds) >= 0).all()
-    require_that(bool(fits), "The bounds of the reserved samples contradict their number.")
-
-
-def _check_adapted(adapted: Any) -> None:
-    require_labels("adapted/labels", adapted.labels)
-    require_shape("adapted/centers", adapted.centers, len(adapted.labels), None)
-    require_shape("adapted/offsets", adapted.offsets, len(adapted.labels))
-
-
-def _check_any_shot(model: Any) -> None:
-    evidence, regression, d = model._evidence, model._regression, model._evidence.sums.shape[1]
-    require_shape("_class_centers", model._class_centers, len(evidence.labels), d)
-    widths = {"features": d, "preprocessing": _width(model.preprocessing_, model.n_features_in_)}
-    if model._reserve is not None:
-        X = model._reserve.X
-        widths["reserve"] = getattr(X, "values", X).shape[1]
-    if model._adapted is not None:
-        widths["adapted"] = model._adapted.centers.shape[1]
-    require_that(len({*widths.values()}) == 1, f"Arrays of one space differ in width: {widths}.")
-    described = evidence.labels[evidence.is_described]
-    known = described[:0] if regression is None else regression.prototypes.labels
-    require_that(np.array_equal(described, known), "Described classes must have a prototype each.")
-    positive = model.worth_ >= 0 and model._choice.worth >= 0
-    require_that(positive, "The worth of prototypes must not be negative.")
-    model._centered = evidence
-    model._settle(like=None)
-
-
-def _width(step: Any, n: int) -> int:
-    """Return the number of columns that a fitted transformer makes of n, which must fit it."""
-    if step is None or isinstance(step, str):
-        return n
-    if isinstance(step, Pipeline):
-        for _, part in step.steps:
-            n = _width(part, n)
-        return n
-    if isinstance(step, FrozenEstimator):
-        return _width(step.estimator, n)
-    require_that(step.n_features_in_ == n, f"A step takes {step.n_features_in_} of {n} columns.")
-    return int(step.n_components_) if isinstance(step, PCA) else n
-
-
-def _check_projection(model: Any) -> None:
-    """Set what follows from the decision; it must fit the prototypes and the projection."""
-    decision, known = model._decision, model.prototypes_
-    require_shape("projection_", model.projection_, model.n_features_in_, None)
-    require_labels("seen", decision.seen)
-    require_labels("labels", decision.labels)
-    everything = np.concatenate([decision.seen, decision.labels])
-    require_that(bool(np.isin(everything, known.labels).all()), "Every class needs a prototype.")
-    same = decision.known is not None and np.array_equal(decision.known.labels, decision.labels)
-    require_that(same, "The candidates and their prototypes must be the same classes.")
-    require_that(decision.scores is not None, "The scores of the classes are missing.")
-    assert decision.scores is not None
-    n_rows, width = decision.scores.centers.shape
-    M = decision.scores.M
-    taken = width if M is None else M.shape[0]
-    fits = n_rows == len(decision.labels) and taken in model.projection_.shape
-    require_that(fits, "The scores must have a row for each class, as wide as the features.")
-    model.seen_classes_ = decision.seen
-    model.unseen_classes_ = np.setdiff1d(known.labels, decision.seen)
-    model.classes_ = decision.labels
-
-
-def _check_support(model: Any) -> None:
-    require_labels("classes_", model.classes_)
-    require_shape("references_", model.references_, None, model.n_features_in_)
-    require_shape("reference_codes_", model.reference_codes_, len(model.references_), kinds="i")
-    codes = np.unique(to_numpy(model.reference_codes_))
-    require_that(
-        np.array_equal(codes, np.arange(len(model.classes_))), "Every class needs a reference."
-    )
-
-
-def _check_whitener(model: Any) -> None:
-    require_shape("whitening_", model.whitening_, model.n_features_in_, model.n_features_in_)
-
-
-def _check_normalizer(model: Any) -> None:
-    if model.mean_ is not None:
-        require_shape("mean_", model.mean_, model.n_features_in_)
-
-
-def _make_pipeline(parts: dict[str, Any]) -> Pipeline:
-    return Pipeline([(name, step) for name, step in parts["steps"]])
-
-
-_PROJECTION = ("projection_", "seen_penalty_", "prototypes_", "_decision")
-_LEARNED = ("n_iter_", "objective_", "mu_", "changes_", "converged_", "is_transductive_")
-
-_FORMS: dict[str, Form] = {
-    form.name: form
-    for form in (
-        PROTOTYPES,
-        Form.of_fields(Evidence, _check_evidence),
-        Form.of_fields(Regression, _check_regression),
-        Form.of_fields(PrototypeKernel, _check_kernel),
-        Form.of_fields(LinearScores, _check_scores),
-        Form.of_fields(Reserve, _check_reserve),
-        Form.of_fields(Adapted, _check_adapted),
-        *map(Form.of_fields, (Choice, Point, Temperatures, Rejection)),
-        Form(Decision, _take_decision, lambda parts: Decision(**parts)),
-        _estimator(FeatureNormalizer, ("mean_", "_power", "_norm"), _check_normalizer),
-        _estimator(WithinClassWhitener, ("whitening_",), _check_whitener),
-        _estimator(Normalizer, ()),
-        _estimator(StandardScaler, ("mean_", "var_", "scale_", "n_samples_seen_")),
-        _estimator(
-            PCA,
-            (
-                "components_",
-                "mean_",
-                "explained_variance_",
-                "explained_variance_ratio_",
-                "singular_values_",
-                "n_components_",
-                "n_samples_",
-                "noise_variance_",
-            ),
-        ),
-        Form(
-            FrozenEstimator,
-            lambda frozen: {"estimator": frozen.estimator},
-            lambda parts: FrozenEstimator(parts["estimator"]),
-        ),
-        Form(
-            Pipeline,
-            lambda pipeline: {"steps": [[name, step] for name, step in pipeline.steps]},
-            _make_pipeline,
-        ),
-        _estimator(
-            AnyShotClassifier,
-            (
-                "preprocessing_",
-                "worth_",
-                "_evidence",
-                "_regression",
-                "_choice",
-                "_steps",
-                "_targets",
-                "_adapted",
-                "_reserve",
-                "_settings",
-                "_rejection",
-                "_fixed_temperature",
-                "_n_shots",
-                "_class_centers",
-            ),
-            _check_any_shot,
-            _storable,
-        ),
-        _estimator(
-            ZeroShotClassifier,
-            (*_PROJECTION, *_LEARNED, "_in_semantic_space"),
-            _check_projection,
-            _storable,
-        ),
-        _estimator(
-            FewShotClassifier,
-            (*_PROJECTION, "n_iter_", "novel_classes_"),
-            _check_projection,
-            _storable,
-        ),
-        _estimator(NearestSupport, ("classes_", "references_", "reference_codes_"), _check_support),
-    )
-}
-
-
-def allow(kind: type[BaseEstimator], state: tuple[str, ...] = ()) -> None:
-    """Let files hold another classifier that predicts by the nearest projected prototype.
-
-    Parameters
-    ----------
-    kind : type
-        The class; its name must be new.
-    state : tuple of str, default=()
-        Its fitted attributes besides those of `NearestPrototypeMixin`.
-    """
-    if kind.__name__ in _FORMS:
-        raise ValueError(f"Class names in model files must be distinct; got {kind.__name__} again.")
-    form = _estimator(kind, (*_PROJECTION, *state), _check_projection, _storable)
-    _FORMS[form.name] = form
-
-
-__all__ = ["SCHEMA", "StorageError", "allow", "load", "model_card", "model_info", "save"]

@@ -1,6 +1,6 @@
 """Zero-shot systems to compare with, learned in closed form."""
 
-from ...estimators.model_file import allow
+from ...estimators.model_forms import allow
 from .eszsl import ESZSL
 from .exemplars import ExemplarRegression
 from .sae import SAE
