@@ -85,7 +85,7 @@ def test_commands_of_the_readme(tmp_path, monkeypatch):
     answers = pd.read_csv("answers.csv")
     assert answers["id"].tolist() == [0, 1, 2]
     assert {"predicted", "top_3", "proba_3"} <= {*answers}
-    assert "quagga" in zonkey.load("birds.zonkey").classes_
+    assert "quagga" in zonkey.load("animals.zonkey").classes_
 
 
 def write_animals(folder):
