@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check format structure bench results constraints clean
+.PHONY: demo test check format structure bench docs results constraints clean
 
 demo: $(VENV)/.runtime ## classify emoji of unseen classes: a table and a page
 	$(BIN)/zonkey demo
@@ -33,6 +33,8 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/search_speed.py
 	$(BIN)/python benchmarks/few_shot_speed.py
 	$(BIN)/python benchmarks/predict_speed.py
+	$(BIN)/python benchmarks/model_files.py
+	$(BIN)/python benchmarks/own_files.py --data emoji
 	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/alternatives.py
@@ -40,6 +42,9 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/recommended.py
 	$(BIN)/zonkey bench all
 	$(BIN)/zonkey report
+
+docs: $(VENV)/.dev ## help texts in docs/cli.md
+	$(BIN)/python tools/cli_docs.py
 
 results: $(VENV)/.runtime ## docs/results.md, from the records in docs/runs
 	$(BIN)/zonkey bench all --data emoji --quick --runs docs/runs

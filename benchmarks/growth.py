@@ -180,7 +180,7 @@ def table(results: dict[str, list[dict[str, Measured]]]) -> list[dict[str, Any]]
 def draw(results: dict[str, list[dict[str, Measured]]]) -> None:
     from matplotlib.ticker import NullLocator
 
-    from zonkey.paper.drawing import add_grid, file_bytes, line_style, new_figure
+    from zonkey.display.drawing import add_grid, file_bytes, line_style, new_figure
 
     figure = new_figure(14, 7)
     axes = figure.subplots(2, len(GRIDS), sharex="col", sharey="row")

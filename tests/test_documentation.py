@@ -4,12 +4,16 @@ import doctest
 import importlib
 import pkgutil
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import zonkey
+from zonkey.cli import app
 from zonkey.datasets import load_emoji
 from zonkey.paper.records import Records
 from zonkey.paper.report.blocks import markdown_text
@@ -40,33 +44,117 @@ def test_there_are_docstring_examples():
     assert examples >= 20
 
 
+def python_blocks(name):
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text("utf-8"), re.S)
+
+
 def test_readme_examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    blocks = python_blocks("README.md")
     names = {}
     for block in blocks:
         exec(block, names)
-        if "wiser" not in names:
-            assert names["model"].unseen_classes_.tolist() == ["donkey", "zebra"]
-            x = names["looks"][0] + names["looks"][1]
-            assert names["model"].predict([x]).tolist() == ["zebra"]
-    assert "okapi" in names["wiser"].classes_
-    assert len(names["general"].classes_) == 5
+    assert {"page.html", "emoji.zonkey", "emoji.onnx"} <= {path.name for path in tmp_path.iterdir()}
+    assert "zonkey" in names["wiser"].classes_
+    assert "zebra" not in names["fewer"].classes_
+    x = names["looks"][0] + names["looks"][1]
+    assert names["paper"].predict([x]).tolist() == ["zebra"]
     assert names["novel"].predict([x]).tolist() == ["zebra"]
     assert len(np.unique(names["search"].cv_results_["mean_test_score"])) > 1
     assert names["adapted"].is_transductive_
-    promised = float(re.search(r"zero\.score.*# ([\d.]+)", "".join(blocks)).group(1))
-    data = names["data"]
+    data, text = names["data"], "".join(blocks)
     score = names["zero"].score(data.X_test_unseen, data.y_test_unseen)
-    assert score == pytest.approx(promised, abs=0.006)
+    promised = {
+        r"zero\.score.*# ([\d.]+)": score,
+        r'result\.scores\["hm"\]  # ([\d.]+)': names["result"].scores["hm"],
+    }
+    for pattern, found in promised.items():
+        assert found == pytest.approx(float(re.search(pattern, text).group(1)), abs=0.006)
 
 
-def test_examples_of_the_data_page():
-    text = (ROOT / "docs" / "data.md").read_text("utf-8")
+def test_commands_of_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_animals(tmp_path)
+    text = (ROOT / "README.md").read_text("utf-8")
+    (block,) = re.findall(r"```sh\n(.*?)```", text, re.S)
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "zonkey"
+        outcome = CliRunner().invoke(app, arguments)
+        assert outcome.exit_code == 0, f"{line}: {outcome.output}"
+    answers = pd.read_csv("answers.csv")
+    assert answers["id"].tolist() == [0, 1, 2]
+    assert {"predicted", "top_3", "proba_3"} <= {*answers}
+    assert "quagga" in zonkey.load("animals.zonkey").classes_
+
+
+def write_animals(folder):
+    """Write the files that the commands of the README read."""
+    rng = np.random.default_rng(0)
+    names = [f"animal {i}" for i in range(9)]
+    known = pd.DataFrame(rng.uniform(size=(9, 4)), columns=["stripes", "mane", "ears", "size"])
+    known.insert(0, "class", names)
+    known.to_csv(folder / "prototypes.csv", index=False)
+    new = pd.DataFrame([["quagga", 0.5, 1.0, 0.2, 0.7]], columns=[*known])
+    new.to_csv(folder / "more-classes.csv", index=False)
+    looks = rng.normal(size=(4, 8))
+    for file, classes in {"features": 7, "test": 9, "new": 3}.items():
+        of_row = np.arange(classes).repeat(1 if file == "new" else 10)
+        X = known.iloc[of_row, 1:].to_numpy() @ looks + rng.normal(size=(len(of_row), 8)) / 5
+        table = pd.DataFrame(X, columns=[f"f{i}" for i in range(8)])
+        table.insert(0, "id", np.arange(len(table)))
+        if file != "new":
+            table.insert(1, "label", np.array(names)[of_row])
+        table.to_csv(folder / f"{file}.csv", index=False)
+
+
+def test_examples_of_the_page_about_models(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.S):
+    for block in python_blocks("docs/models.md"):
+        exec(block, names)
+    assert names["model"].predict([[0.9, 0.9]]).tolist() == ["zebra"]
+
+
+@pytest.fixture
+def own_files(tmp_path, monkeypatch):
+    """Write the tables of docs/data.md to the current folder."""
+    text = (ROOT / "docs" / "data.md").read_text("utf-8")
+    for name, table in re.findall(r"`(\w+\.csv)`[^`]*?```csv\n(.*?)```", text, re.S):
+        (tmp_path / name).write_text(table)
+    monkeypatch.chdir(tmp_path)
+    return text
+
+
+def run_commands(text):
+    """Run every line of a document that calls `zonkey` on files; return what was called."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M)
+    lines = [line for kind, block in blocks if kind in ("", "sh") for line in block.splitlines()]
+    called = [line for line in lines if line.startswith("zonkey ") and "csv" in line]
+    for line in called:
+        done = CliRunner().invoke(app, shlex.split(line)[1:])
+        assert done.exit_code == 0, f"{line}: {done.output}"
+    return called
+
+
+def test_examples_of_the_data_page(own_files):
+    names = {}
+    for block in python_blocks("docs/data.md"):
         exec(block, names)
     assert names["data"].name == "emoji"
+    assert names["own"].unseen_classes.tolist() == ["tiger"]
+    assert len(run_commands(own_files)) == 3
+    assert Path("predictions.csv").read_text().startswith("label,predicted\nhorse,")
+
+
+@pytest.mark.usefixtures("own_files")
+def test_examples_of_the_page_about_the_command_line():
+    Path("new.csv").write_text("id,f3,f1,f2\n7,0.4,0.8,0.5\n")
+    Path("test.csv").write_text("label,f1,f2,f3\nzebra,0.8,0.5,0.4\nokapi,0.5,0.3,0.2\n")
+    Path("more-prototypes.csv").write_text("class,stripes,mane\nquagga,0.6,0.9\n")
+    called = run_commands((ROOT / "docs" / "cli.md").read_text("utf-8"))
+    verbs = [line.split()[1] for line in called]
+    assert verbs == ["data", "fit", "predict", "evaluate", "explain", "classes"]
 
 
 def test_links_between_documents_lead_somewhere():

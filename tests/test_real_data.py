@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zonkey import presets
+from zonkey import presets, to_onnx
 from zonkey.datasets import load_xlsa17
 from zonkey.metrics import generalized_scores
 
@@ -35,3 +35,17 @@ def test_bidirectional_projection_on_cub(cub):
     scores = generalized_scores(y, general.predict(model[0].transform(X)), cub.seen_classes)
     assert scores.unseen < scores.seen, "seen classes should be favored"
     assert 0.2 < scores.harmonic_mean < 0.6
+
+
+def test_graph_of_the_recommended_model_on_cub(cub):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="graphs are run by onnxruntime")
+    model = presets.recommended(cub.prototypes, candidates="all").fit(cub.X_train, cub.y_train)
+    X = np.concatenate([cub.X_test_seen, cub.X_test_unseen]).astype(np.float32)
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    label, probabilities = session.run(["label", "probabilities"], {"features": X})
+    assert np.abs(probabilities - model.predict_proba(X)).max() < 1e-5
+    # float32 cannot tell scores apart that are closer.
+    scores = np.sort(model.decision_function(X.astype(np.float64)), axis=1)
+    clear = scores[:, -1] - scores[:, -2] > 1e-6
+    assert clear.mean() > 0.999
+    assert (label == model.predict(X))[clear].all()

@@ -248,6 +248,7 @@ def inference_calls(model: Any, p: ZeroShotProblem) -> dict[str, tuple[Any, ...]
         "adapt": (p.X_new,),
         "uncertainty": (p.X_new,),
         "most_informative": (p.X_new, 3),
+        "explain": (p.X_new[0],),
     }
     return {name: arguments for name, arguments in calls.items() if hasattr(model, name)}
 

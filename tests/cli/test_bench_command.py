@@ -5,7 +5,7 @@ from small_data import small_source
 from typer.testing import CliRunner
 
 from zonkey.cli import app, paper_commands
-from zonkey.paper.bench import runner
+from zonkey.paper.bench import runner, sources
 from zonkey.paper.experiments import Scale
 from zonkey.paper.records import Records
 
@@ -16,7 +16,7 @@ SMALL = Scale(n_seeds=2, n_folds=2, n_trials=2, n_selection_trials=2, n_repeats=
 def bench(tmp_path, monkeypatch):
     """Call `zonkey bench` on a small data set."""
     monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
-    monkeypatch.setattr(paper_commands, "available", lambda *_: {"small": small_source()})
+    monkeypatch.setattr(sources, "available", lambda *_: {"small": small_source()})
     monkeypatch.setattr(paper_commands, "QUICK", SMALL)
     runner._load_data.cache_clear()
     runs = ["--runs", str(tmp_path / "runs"), "--quick"]
@@ -34,6 +34,8 @@ def test_runs_are_recorded_with_the_command_that_repeats_them(bench, tmp_path):
     again = bench("ablation", "--data", "small")
     assert again.exit_code == 0
     assert "0 new runs" in again.stdout
+    found = json.loads(bench("ablation", "--data", "small", "--json").stdout)
+    assert found == {"runs": str(tmp_path / "runs"), "new": 0, "failures": []}
 
 
 def test_seeds_and_trials_can_be_asked_for(bench, tmp_path):

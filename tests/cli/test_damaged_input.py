@@ -141,7 +141,7 @@ def test_an_archive_that_would_write_outside_its_folder_is_refused(tmp_path, mon
     with serving(content) as server:
         remote = Remote("stripes", server.url("all.zip"), 9, None, "stripes", "-", "-", "-")
         fetch = partial(fetch_dataset, registry={"stripes": remote})
-        monkeypatch.setattr("zonkey.cli.data_commands.fetch_dataset", fetch)
+        monkeypatch.setattr("zonkey.datasets.fetch.fetch_dataset", fetch)
         arguments = ["data", "fetch", "stripes", "--quiet", "--folder", str(inside)]
         done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2

@@ -28,7 +28,7 @@ def server(monkeypatch):
     with serving(zip_of({"all/stripes/a.bin": bytes(200_000)})) as server:
         remote = Remote("stripes", server.url("all.zip"), 9, None, "all/stripes", "-", "-", "-")
         fetch = partial(fetch_dataset, registry={"stripes": remote})
-        monkeypatch.setattr("zonkey.cli.data_commands.fetch_dataset", fetch)
+        monkeypatch.setattr("zonkey.datasets.fetch.fetch_dataset", fetch)
         yield server
 
 
@@ -128,6 +128,9 @@ def test_quiet_fetch_to_a_folder_of_choice(data, server, tmp_path):
     assert done.stdout == f"{tmp_path / 'mine' / 'all' / 'stripes'}\n"
     assert done.stderr == ""
     assert (tmp_path / "mine" / "all" / "stripes" / "a.bin").read_bytes() == bytes(200_000)
+    again = data("fetch", "stripes", "--folder", str(tmp_path / "mine"), "--json")
+    where = str(tmp_path / "mine" / "all" / "stripes")
+    assert json.loads(again.stdout) == {"name": "stripes", "where": where}
 
 
 @pytest.mark.parametrize(

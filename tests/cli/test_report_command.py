@@ -1,5 +1,7 @@
 """`zonkey report`: what it writes, and what it says if there is nothing to report."""
 
+import json
+
 import pytest
 from made_up_records import MadeUp
 from typer.testing import CliRunner
@@ -27,6 +29,15 @@ def test_page_and_tables_are_written_and_named(runs, tmp_path):
     assert str(out / "index.html") in done.output
     assert {path.name for path in out.iterdir()} == {"index.html", "tables.md", "figures"}
     assert (out / "figures" / "ablation-cub.svg").exists()
+
+
+def test_what_was_written_as_json(runs, tmp_path):
+    out = tmp_path / "report"
+    done = call("--runs", runs, "--out", out, "--json")
+    written = {"page": "index.html", "tables": "tables.md", "figures": "figures"}
+    assert json.loads(done.output) == {name: str(out / file) for name, file in written.items()}
+    done = call("--runs", runs, "--markdown", out / "results.md", "--json")
+    assert json.loads(done.output) == {"tables": str(out / "results.md")}
 
 
 def test_markdown_alone(runs, tmp_path):

@@ -3,6 +3,7 @@
 import copy
 import doctest
 import os
+import re
 from collections import Counter
 
 import numpy as np
@@ -11,11 +12,14 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
 
 from zonkey.core import moments as module
 from zonkey.core.moments import Moments
+from zonkey.core.packing import pack
 from zonkey.core.prototypes import Prototypes
 from zonkey.core.reservoir import row_priorities
+from zonkey.core.storage import StorageError, write_arrays
 
 LABELS = ["ass", "horse", "mule", "zebra"]
 PROTOTYPES = Prototypes(LABELS, np.random.default_rng(9).normal(size=(4, 3)))
@@ -446,7 +450,7 @@ def test_moments_that_have_seen_nothing_say_so(tmp_path):
         *(lambda name=name: getattr(fresh, name) for name in ("A0", "C0", "class_sums")),
         lambda: fresh.n_features,
         lambda: fresh.samples_of("ass"),
-        lambda: fresh.save(tmp_path / "fresh.npz"),
+        lambda: fresh.save(tmp_path / "fresh.moments"),
     ):
         with pytest.raises(ValueError, match=r"no samples yet; call `update"):
             ask()
@@ -523,11 +527,10 @@ def test_what_is_saved_is_loaded(case, kind, tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["moments of mine"]
 
 
-def test_the_file_needs_no_pickle_and_has_usual_permissions(tmp_path):
-    path = tmp_path / "moments.npz"
+def test_the_file_is_safetensors_and_has_usual_permissions(tmp_path):
+    path = tmp_path / "seen.moments"
     gathered(*drawn(0, 20)).save(path)
-    with np.load(path, allow_pickle=False) as file:
-        assert all(array.dtype.kind != "O" for array in dict(file).values())
+    assert "class_sums" in load_file(path)
     (tmp_path / "plain").touch()
     if os.name == "posix":
         assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
@@ -536,79 +539,90 @@ def test_the_file_needs_no_pickle_and_has_usual_permissions(tmp_path):
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("existed", [True, False])
 def test_a_failing_save_leaves_the_old_file(error, existed, tmp_path, monkeypatch):
-    path, old = tmp_path / "moments.npz", gathered(*drawn(0, 20))
+    path, old = tmp_path / "seen.moments", gathered(*drawn(0, 20))
     if existed:
         old.save(path)
     before = {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()}
 
-    def break_off(file, **arrays):
-        file.write(b"half of it")
+    def break_off(arrays, part, metadata):
+        part.write_bytes(b"half of it")
         raise error
 
-    monkeypatch.setattr(np, "savez", break_off)
+    monkeypatch.setattr("safetensors.numpy.save_file", break_off)
     with pytest.raises(type(error)):
         gathered(*drawn(1, 20)).save(path)
     assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before
 
 
 def test_saving_again_replaces_the_file(tmp_path):
-    path = tmp_path / "moments.npz"
+    path = tmp_path / "moments.moments"
     new = gathered(*drawn(1, 30))
     gathered(*drawn(0, 20)).save(path)
     new.save(path)
     assert state(Moments.load(path)) == state(new)
 
 
-def _cut(path):
-    gathered(*drawn(0, 20)).save(path)
-    path.write_bytes(path.read_bytes()[:500])
+def _contents(**changes):
+    """Write moments with some parts replaced, or left out if None."""
 
-
-def _one_array(path):
-    with path.open("wb") as file:
-        np.save(file, np.eye(2))
-
-
-def _archive(**arrays):
     def write(path):
-        with path.open("wb") as file:
-            np.savez(file, **arrays)
+        node, arrays = pack(gathered(*drawn(0, 20)), module._FORMS)
+        for name, change in changes.items():
+            parts = node["parts"]
+            if change is None:
+                del parts[name]
+            else:
+                arrays[name] = change(arrays[name])
+        write_arrays(path, "moments", {"content": node}, arrays)
 
     return write
 
 
 WRONG_FILES = {
-    "empty": lambda path: path.touch(),
-    "text": lambda path: path.write_text("label,vector"),
-    "cut": _cut,
-    "one array": _one_array,
-    "other archive": _archive(X=np.eye(2)),
-    "other header": _archive(header=np.array("not json"), A0=np.eye(2)),
-    "no format": _archive(header=np.array("{}"), A0=np.eye(2)),
-    "header of one number": _archive(header=np.array(1), A0=np.eye(2)),
+    "empty": (lambda path: path.touch(), "must be a file that zonkey has saved"),
+    "text": (lambda path: path.write_text("label,vector"), "must be a file that zonkey has saved"),
+    "archive": (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)), "that zonkey has saved"),
+    "other tensors": (lambda path: save_file({"X": np.eye(2)}, path), "that zonkey has saved"),
+    "negated A0": (_contents(A0=lambda A: -A), "A0 must be the scatter of the samples"),
+    "asymmetric A0": (_contents(A0=np.tril), "A0 must be the scatter of the samples"),
+    "indefinite A0": (
+        _contents(
+            A0=lambda A: np.sqrt(np.outer(A.diagonal(), A.diagonal())) * (1.9 * np.eye(3) - 0.9)
+        ),
+        "A0 must be the scatter of the samples",
+    ),
+    "small A0": (_contents(A0=lambda A: A / 100), "A0 must be the scatter of the samples"),
+    "A0 of another size": (_contents(A0=lambda A: A[1:, 1:]), "'A0' must have the shape"),
+    "no A0": (_contents(A0=None), "The part 'A0' is missing"),
+    "no counts": (_contents(counts=None), "The part 'counts' is missing"),
+    "negative counts": (_contents(counts=lambda n: n - 100), "must not be negative"),
+    "no samples": (_contents(counts=lambda n: 0 * n), "without samples must be zero"),
+    "float counts": (_contents(counts=lambda n: 1.0 * n), "'counts' has the wrong type"),
+    "class_sums": (_contents(class_sums=lambda S: S[:2]), "'class_sums' must have the shape"),
+    "reserve": (
+        _contents(**{"reserve/reserve_lengths": lambda n: 1000 + n}),
+        "must be among those that were counted",
+    ),
+    "rows": (
+        _contents(**{"reserve/reserve_rows": lambda X: X[:, 1:]}),
+        "'reserve_rows' must have the shape",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", WRONG_FILES)
-def test_a_file_of_something_else_is_refused(case, tmp_path):
-    path = tmp_path / "wrong.npz"
-    WRONG_FILES[case](path)
-    with pytest.raises(ValueError, match=r"wrong\.npz does not hold moments; pass a file that"):
+def test_a_wrong_file_is_refused(case, tmp_path):
+    path = tmp_path / "wrong.moments"
+    write, message = WRONG_FILES[case]
+    write(path)
+    with pytest.raises(StorageError, match=rf"^wrong\.moments .*{re.escape(message)}") as error:
         Moments.load(path)
+    assert "\n" not in str(error.value)
 
 
 def test_a_missing_file_is_reported_as_missing(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        Moments.load(tmp_path / "nowhere.npz")
-
-
-def test_a_file_of_another_version_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "newer.npz"
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "_FORMAT", 99)
-        gathered(*drawn(0, 20)).save(path)
-    with pytest.raises(ValueError, match=r"newer\.npz has moments of format 99.*reads 1"):
-        Moments.load(path)
+        Moments.load(tmp_path / "nowhere.moments")
 
 
 def test_a_deep_copy_holds_the_same_and_is_independent():

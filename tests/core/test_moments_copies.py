@@ -194,11 +194,11 @@ def test_deep_copies_and_pickles_share_nothing(again):
 
 def test_a_saved_original_still_changes_alone(tmp_path):
     moments = gathered()
-    moments.save(tmp_path / "moments.npz")
-    again = Moments.load(tmp_path / "moments.npz")
+    moments.save(tmp_path / "seen.moments")
+    again = Moments.load(tmp_path / "seen.moments")
     before = snapshot(again)
     moments.update(X, Y)
-    assert snapshot(again) == snapshot(Moments.load(tmp_path / "moments.npz")) == before
+    assert snapshot(again) == snapshot(Moments.load(tmp_path / "seen.moments")) == before
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -439,14 +439,19 @@ def test_dimensions_may_have_names():
     assert copy.deepcopy(known).dimension_names == ("stripes", "mane")
     assert known.extended({"okapi": [0.5, 0.2]}).dimension_names == ("stripes", "mane")
     assert Prototypes(["okapi"], [[0, 1]]).extended(known).dimension_names == ("stripes", "mane")
-    assert Prototypes.coerce(frame.set_axis([0, 1], axis=1)).dimension_names is None
+    for columns in ([0, 1], ["mane", "mane"]):
+        assert Prototypes.coerce(frame.set_axis(columns, axis=1)).dimension_names is None
     table = pl.DataFrame({"class": ["okapi"], "stripes": [0.5], "mane": [0.2]})
     assert Prototypes.coerce(table).dimension_names == ("stripes", "mane")
 
 
 def test_names_of_dimensions_must_fit():
-    with pytest.raises(ValueError, match="one name per dimension, 2; got 1"):
-        Prototypes(["horse"], [[0.0, 1.0]], ["mane"])
+    for names in (["mane"], ["mane", "mane"], ["a", "b", "c"], "xy"):
+        with pytest.raises(ValueError, match="one name per dimension, 2, all different; got"):
+            Prototypes(["horse"], [[0.0, 1.0]], names)
+    for names in (5, [None, 3], [["a", "b"]]):
+        with pytest.raises(TypeError, match="must be a list of strings"):
+            Prototypes(["horse"], [[0.0, 1.0]], names)
     known = Prototypes(["horse"], [[0.0, 1.0]], ["stripes", "mane"])
     other = Prototypes(["zebra"], [[1.0, 1.0]], ["mane", "stripes"])
     with pytest.raises(ValueError, match="number 0 is 'mane' instead of 'stripes'"):

@@ -284,7 +284,8 @@ def test_a_heading_may_be_numbers(tmp_path, call, heading, keywords):
 def test_label_column_and_the_only_column_of_text(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("f,kind,y\n1,ass,3\n2,horse,4\n")
-    assert "column 'kind' of x.csv must be a finite number; got 'ass'" in refusal(read_table, path)
+    table = read_table(path)
+    assert (table.labels.tolist(), table.columns, table.unused) == (["3", "4"], ("f",), ("kind",))
     table = read_table(path, label_column="kind")
     assert (table.labels.tolist(), table.columns) == (["ass", "horse"], ("f", "y"))
     path.write_text("001,kind,z\n1,ass,3\n2,horse,4\n")
@@ -527,9 +528,21 @@ def test_warnings_about_features(tmp_path):
 
 
 def test_a_column_of_row_numbers_is_pointed_out(tmp_path):
-    features_frame().assign(id=np.arange(24) + 1).to_csv(tmp_path / "x.csv", index=False)
+    features_frame().assign(number=np.arange(24) + 1).to_csv(tmp_path / "x.csv", index=False)
     (line, _) = check_files([tmp_path / "x.csv"]).warnings
     assert line.startswith("Feature 4 of x.csv counts the rows.")
+
+
+def test_columns_that_are_no_features(tmp_path):
+    frame = features_frame().assign(id=np.arange(24), photo_id=7.5, file="a.jpg")
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    report = check_files([tmp_path / "x.csv"])
+    assert "x.csv has 24 samples of 3 features (float64)." in report.facts
+    assert "Columns of x.csv that are no features: 'id', 'photo_id', 'file'." in report.facts
+    assert not [line for line in report.warnings if "counts the rows" in line]
+    (tmp_path / "p.json").write_text(json.dumps({label: [1, i] for i, label in enumerate(CLASSES)}))
+    data = load_features(tmp_path / "x.csv", tmp_path / "p.json")
+    np.testing.assert_array_equal(data.X, X)
 
 
 def test_rows_of_unit_norm_are_a_fact(tmp_path):
@@ -576,3 +589,26 @@ def test_nothing_is_written(files):
     check_files(files)
     _ = load_features(*files).X
     assert {path: path.read_bytes() for path in files[0].parent.iterdir()} == before
+
+
+def test_lines_of_json(tmp_path):
+    marks = np.where(CLASSES[0] == Y, "test", "train")
+    rows = zip(Y.tolist(), X.tolist(), marks.tolist(), strict=True)
+    lines = [json.dumps({"label": y, "split": mark, "features": x}) for y, x, mark in rows]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    (tmp_path / "p.json").write_text(json.dumps({label: [1, i] for i, label in enumerate(CLASSES)}))
+    paths = tmp_path / "x.jsonl", tmp_path / "p.json"
+    data = load_features(*paths)
+    np.testing.assert_array_equal(data.X, X)
+    assert (data.y.tolist(), data.unseen_classes.tolist()) == (Y.tolist(), [CLASSES[0]])
+    assert check_files(paths).problems == []
+    for change, words in [
+        (('"label": "ass"', '"label": null'), "Samples need labels; number 2 of x.jsonl has none"),
+        (('"train"', '"training"'), "row 2 of x.jsonl says 'training'"),
+        (("[", "[null, "), "must be a list of 3 numbers in every line of x.jsonl; line 2 has 4"),
+    ]:
+        changed = lines[1].replace(*change)
+        paths[0].write_text("\n".join([lines[0], changed, *lines[2:]]))
+        (problem,) = check_files(paths).problems
+        assert words in problem
+        assert problem == refusal(load_features, *paths)

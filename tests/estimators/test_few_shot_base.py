@@ -20,7 +20,7 @@ OF_BASE = {label: P.prototypes[label] for label in P.seen}
 
 @pytest.mark.parametrize("synthesis", SYNTHESES)
 def test_saved_moments_are_all_that_is_needed_of_the_base_classes(tmp_path, synthesis):
-    features, saved = tmp_path / "features.npy", tmp_path / "base.npz"
+    features, saved = tmp_path / "features.npy", tmp_path / "base.moments"
     np.save(features, P.X)
     rows = np.load(features, mmap_mode="r")
     moments = Moments(OF_BASE)

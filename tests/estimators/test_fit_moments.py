@@ -44,8 +44,8 @@ def test_from_gathered_moments(parameters):
 
 
 def test_from_a_file(tmp_path):
-    prepared().gather(P.X, P.y).save(tmp_path / "moments.npz")
-    moments = Moments.load(tmp_path / "moments.npz")
+    prepared().gather(P.X, P.y).save(tmp_path / "seen.moments")
+    moments = Moments.load(tmp_path / "seen.moments")
     assert_same_model(prepared().fit_moments(moments), prepared().fit(P.X, P.y))
 
 

@@ -4,13 +4,16 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from zonkey.metrics import (
+    intervals,
     mean_confidence_interval,
     paired_bootstrap_interval,
     per_class_accuracy,
 )
+from zonkey.metrics.intervals import class_bootstrap, interval_of
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
@@ -188,3 +191,60 @@ def test_refusals_name_the_rule_and_what_was_given(changed, message):
     given = {"y_true": [1, 2], "predicted_a": [1, 2], "predicted_b": [1, 1], **changed}
     with pytest.raises(ValueError, match=message):
         paired_bootstrap_interval(**given)
+
+
+# Resamples of classes and of samples within classes.
+
+CLASS_OF = np.repeat([0, 1, 2, 3, 4, 6], [1, 3, 2, 5, 4, 2])[::-1]  # class 5 has no sample
+GROUP_OF = np.array([True, True, True, False, False, False, False])
+
+
+def resamples(n=200, seed=0, class_of=CLASS_OF, group_of=GROUP_OF):
+    return np.concatenate(list(class_bootstrap(class_of, group_of, n, seed)))
+
+
+def test_a_resample_draws_classes_of_each_group_and_samples_of_each_class():
+    sizes = np.bincount(CLASS_OF, minlength=7)
+    for counts in resamples():
+        drawn = np.bincount(CLASS_OF, weights=counts, minlength=7) / np.maximum(sizes, 1)
+        assert (drawn == drawn.round()).all()
+        assert drawn[:3].sum() == 3
+        assert drawn[3:].sum() == 3
+    assert_allclose(resamples(20_000).mean(axis=0), 1, atol=0.06)
+
+
+def test_resamples_depend_on_the_seed_and_not_on_blocks(monkeypatch):
+    first = resamples(30)
+    monkeypatch.setattr(intervals, "_DRAWN_AT_A_TIME", 4 * len(CLASS_OF))
+    assert [len(block) for block in class_bootstrap(CLASS_OF, GROUP_OF, 30, 0)] == [4] * 7 + [2]
+    assert_array_equal(resamples(30), first)
+    assert (resamples(30, seed=1) != first).any()
+
+
+def test_a_group_of_one_class_varies_in_its_samples():
+    counts = resamples(class_of=np.zeros(5, int), group_of=np.array([True]))
+    assert (counts.sum(axis=1) == 5).all()
+    assert len(np.unique(counts, axis=0)) > 20
+
+
+def test_the_spread_of_resamples_is_that_between_classes_and_within():
+    rng = np.random.default_rng(0)
+    class_of = np.repeat(np.arange(6), [2, 9, 4, 5, 3, 7])
+    values = rng.random(30) + class_of / 5
+    sizes = np.bincount(class_of)
+    means = np.bincount(class_of, weights=values) / sizes
+    within = np.bincount(class_of, weights=(values - means[class_of]) ** 2) / sizes
+    expected = (means.var() + np.mean(within / sizes)) / 6
+    counts = resamples(20_000, class_of=class_of, group_of=np.ones(6, bool))
+    found = (counts * (values / sizes[class_of])).sum(axis=1) / 6
+    assert_allclose(found.var(), expected, rtol=0.05)
+    assert_allclose(found.mean(), means.mean(), atol=0.01)
+
+
+def test_the_interval_of_draws_is_centered_on_the_value():
+    draws = np.append(np.linspace(0.3, 0.5, 101), np.nan)
+    assert_allclose(interval_of(0.25, draws, 0.9), (0.16, 0.34))
+    assert_allclose(interval_of(0.25, draws, 0.5), (0.2, 0.3))
+    assert_allclose(interval_of(0.05, draws, 0.9), (0.0, 0.14))
+    assert_allclose(interval_of(0.97, draws, 0.9), (0.88, 1.0))
+    assert interval_of(1.0, np.ones(5), 0.9) == (1.0, 1.0)

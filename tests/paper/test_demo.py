@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import zonkey
 from zonkey.cli import app
+from zonkey.display.drawing import new_figure
 from zonkey.paper import demo as demo_module
 from zonkey.paper.demo import GRIDS, run_demo, synthesize_a_zebra, unlabeled_line, write_demo
-from zonkey.paper.drawing import new_figure
 
 ROOT = Path(__file__).parents[2]
 MAPPED = ("Food & Drink",)
@@ -58,6 +58,14 @@ def test_record_says_what_was_run(demo):
     assert record["versions"]["zonkey"] == zonkey.__version__
     assert all("`mu` was lowered" in text for text in record["any_shot"]["warnings"])
     json.dumps(record)
+
+
+def test_evaluate_gives_the_same_figures(demo):
+    found = zonkey.evaluate(demo.model.with_candidates("all"), demo.data).scores
+    row = demo.record["models"][-1]
+    names = {"unseen_only": "accuracy_unseen", "hit@5": "hit@5_unseen"}
+    for name in ("unseen_only", "hit@5", "acc_s", "acc_u", "hm", "ausuc"):
+        assert found[names.get(name, name)] == pytest.approx(row[name], abs=1e-6)
 
 
 def test_every_model_is_far_above_chance(demo):
@@ -191,7 +199,7 @@ def command(demo, monkeypatch):
         say("Recalling")
         return demo
 
-    monkeypatch.setattr("zonkey.cli.paper_commands.run_demo", recall)
+    monkeypatch.setattr("zonkey.paper.demo.run_demo", recall)
     monkeypatch.setattr(demo_module, "draw_map", lambda *_: new_figure(1, 1))
     return lambda *arguments: CliRunner().invoke(app, ["demo", *arguments])
 

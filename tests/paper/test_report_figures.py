@@ -8,7 +8,7 @@ from made_up_records import CHANGES, CLASSES, MadeUp
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from zonkey.paper.drawing import COLORS, bar_style, file_bytes, line_style, new_figure, plain
+from zonkey.display.drawing import COLORS, bar_style, file_bytes, line_style, new_figure, plain
 from zonkey.paper.experiments import EXPERIMENTS
 from zonkey.paper.report.collection import read_collection
 from zonkey.paper.report.figures import experiment_drawing

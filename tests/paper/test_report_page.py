@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from made_up_records import NASTY, SKILL, MadeUp
 
-from zonkey.paper import drawing
+from zonkey.display import drawing
 from zonkey.paper.experiments import EXPERIMENTS
 from zonkey.paper.report.blocks import (
     Code,

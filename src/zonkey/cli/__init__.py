@@ -6,14 +6,21 @@ import typer
 
 import zonkey
 
+from .class_commands import classes_app
 from .data_commands import data_app
+from .model_commands import evaluate, explain, export, fit, info, predict
 from .paper_commands import bench, demo, report
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Zero-shot classification.")
+# Plain help texts: they are part of the documentation, and rich takes long to import.
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+for command in (fit, predict, evaluate, explain, info):
+    app.command()(command)
+app.add_typer(classes_app, name="classes")
+app.command()(export)
 app.add_typer(data_app, name="data")
-for command in (bench, report, demo):
+for command in (demo, bench, report):
     app.command()(command)
 
 

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
 
-from ..datasets.check import check_files, check_folder
-from ..datasets.fetch import fetch_dataset, find_dataset
-from ..datasets.registry import EMBEDDED, REGISTRY, unknown_name
 from .errors import one_line_errors
 
-data_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Data sets to learn from.")
+data_app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Data sets to learn from.",
+)
 
 _NAME = typer.Argument(metavar="NAME", help="A name listed by `zonkey data list`.")
 _AGAIN = "run the same command again to resume"
@@ -29,6 +27,9 @@ _MOST_FILES = 3
 @data_app.command("list")
 def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
     """List the data sets, and the folders of those that were fetched."""
+    from rich.console import Console
+    from rich.table import Table
+
     records = [_record(name) for name in _names()]
     if as_json:
         typer.echo(json.dumps(records))
@@ -45,6 +46,8 @@ def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
 @data_app.command("info")
 def describe(name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False) -> None:
     """Describe a data set: size, source, license, citation."""
+    from ..datasets.registry import unknown_name
+
     with one_line_errors(_AGAIN):
         wanted = name.strip().lower()
         if wanted not in _names():
@@ -67,10 +70,17 @@ def fetch(
         typer.Option(help="Folder of all data sets; by default $ZONKEY_DATA or the user's cache."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Hide the progress bar.")] = False,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Fetch a data set and print its folder; resumes an interrupted download."""
+    """Fetch a data set, and print its folder.
+
+    It resumes an interrupted download.
+    """
     with one_line_errors(_AGAIN):
-        typer.echo(fetch_dataset(name, folder=folder, progress=not quiet))
+        from ..datasets.fetch import fetch_dataset
+
+        where = str(fetch_dataset(name, folder=folder, progress=not quiet))
+    typer.echo(json.dumps({"name": name, "where": where}) if as_json else where)
 
 
 @data_app.command("check")
@@ -96,7 +106,10 @@ def data_check(
     ] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Check your own files before you use them; exit code 2 if something must be fixed."""
+    """Check your own files before you use them.
+
+    The exit code is 2 if something must be fixed.
+    """
     n_files = len(files or []) + sum(path is not None for path in (features, prototypes, labels))
     if not 1 <= n_files <= _MOST_FILES:
         typer.echo(
@@ -105,6 +118,8 @@ def data_check(
             err=True,
         )
         raise typer.Exit(2)
+    from ..datasets.check import check_files, check_folder
+
     if files and len(files) == n_files == 1 and files[0].is_dir():
         report = check_folder(files[0])
     else:
@@ -118,33 +133,41 @@ def data_check(
         _print_lines("!", report.warnings, "yellow")
         n = len(report.problems)
         verdict = f"{n} problem{'s' * (n > 1)} to fix." if n else "The files can be used."
-        Console().print(Text(verdict, style="bold"))
+        _print_lines("", [verdict], "bold")
     _print_lines("x", report.problems, "red", stderr=True)
     if report.problems:
         raise typer.Exit(2)
 
 
 def _print_lines(mark: str, lines: list[str], style: str, *, stderr: bool = False) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(stderr=stderr)
     for line in lines:  # as Text: brackets in a label are not markup
-        console.print(Text(f"{mark} {line}", style=style), soft_wrap=True)
+        console.print(Text(f"{mark} {line}".lstrip(), style=style), soft_wrap=True)
 
 
 def _names() -> dict[str, Any]:
     """Return all data sets by name, the embedded ones first."""
+    from ..datasets.registry import EMBEDDED, REGISTRY
+
     return {**{embedded.name: embedded for embedded in EMBEDDED}, **REGISTRY}
 
 
 def _record(name: str) -> dict[str, Any]:
     """Return the facts about a data set, ready for JSON."""
-    embedded = name not in REGISTRY
-    record = {**asdict(_names()[name]), "embedded": embedded, "where": _where(name)}
-    return record if embedded else {**record, "file": REGISTRY[name].file}
+    entry = _names()[name]
+    file = getattr(entry, "file", None)  # an embedded data set is no file to fetch
+    record = {**asdict(entry), "embedded": file is None, "where": _where(name, file is None)}
+    return record if file is None else {**record, "file": file}
 
 
-def _where(name: str) -> str | None:
-    if name not in REGISTRY:
+def _where(name: str, embedded: bool) -> str | None:
+    if embedded:
         return "in the package"
+    from ..datasets.fetch import find_dataset
+
     try:
         found = find_dataset(name)
     except ImportError:  # without pooch nothing can have been fetched to the cache
@@ -154,4 +177,6 @@ def _where(name: str) -> str | None:
 
 def _size(record: dict[str, Any]) -> str:
     """Return the size and its file, which several data sets may share."""
+    from rich.filesize import decimal
+
     return f"{record['file']}, about {decimal(record['size'])}" if "size" in record else ""

@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import errno
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, NoReturn
 
 import typer
-
-from ..datasets import DataError
-from ..paper.records import RecordError
 
 
 @contextmanager
 def one_line_errors(interrupted: str) -> Iterator[None]:
-    """Exit with code 2 if data, records or packages are wrong, with 130 at Ctrl-C."""
+    """Exit with code 2 if input, files or packages are wrong, with 130 at Ctrl-C.
+
+    Warnings are one line on stderr each.
+    """
     try:
-        yield
-    except (DataError, RecordError, ImportError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            yield
+    except (ValueError, ImportError) as error:  # the library's errors are ValueErrors
+        refuse(str(error))
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # `zonkey predict ... | head`: Typer exits in silence
+            raise
+        where = "" if error.filename is None else f"{error.filename}: "
+        refuse(f"{where}{error.strerror or error}. Check the path, its mode and the free space.")
     except KeyboardInterrupt:
         typer.echo(f"Interrupted; {interrupted}.", err=True)
         raise typer.Exit(130) from None
+
+
+def refuse(message: str) -> NoReturn:
+    """Say in one line on stderr what is wrong, and exit with code 2."""
+    typer.echo(" ".join(message.split()), err=True)
+    raise typer.Exit(2) from None
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
 
 
 @contextmanager
@@ -32,5 +52,12 @@ def writing_to(option: str, target: Path, kind: str = "a folder") -> Iterator[No
         yield
     except OSError as error:
         rule = f"{option} must be {kind} to write to"
-        typer.echo(f"{rule}; {target} is not ({error.strerror}). Choose another.", err=True)
-        raise typer.Exit(2) from None
+        refuse(f"{rule}; {target} is not ({error.strerror}). Choose another.")
+
+
+def require_file(option: str, target: Path) -> None:
+    """Exit with code 2 if a file cannot be written; fails before the work, not after it."""
+    if target.is_dir():
+        refuse(f"{option} must be a file to write to; {target} is a folder. Add a name.")
+    with writing_to(option, target, "a file"), TemporaryFile(dir=target.parent):
+        pass

@@ -9,27 +9,22 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from threadpoolctl import threadpool_limits
 
-from ..core.storage import write_whole
-from ..datasets import DataError
-from ..paper.bench.runner import Progress, run_experiments
-from ..paper.bench.sources import available
-from ..paper.demo import HEADINGS, SHOTS, model_rows, run_demo, unlabeled_line, write_demo
 from ..paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
-from ..paper.records import Record, RecordError, Records
-from ..paper.report.blocks import markdown_text, write_report
-from ..paper.report.collection import read_collection
-from ..paper.report.sections import build_report
+from ..paper.records import Record, Records
 from .errors import one_line_errors, writing_to
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ..paper.bench.runner import Progress
+
 _ALL = "all"
+_JSON = typer.Option("--json", help="Print JSON instead of text.")
 _HEADLINES = ("zsl", "hm", "hit@1")  # the figure that a line of the table shows
 
 RunKey = tuple[str, str, str]
@@ -60,11 +55,20 @@ def bench(
     folder: Annotated[
         Path | None, typer.Option(help="Folder of data sets; by default $ZONKEY_DATA or the cache.")
     ] = None,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Run an experiment of the paper; finished runs are kept, and a later call continues."""
+    """Run an experiment of the paper.
+
+    Finished runs are kept, and a later call continues.
+    """
+    from rich.console import Console
+
     place = None if folder is None else str(folder)
     runs = runs or Path("runs-quick" if quick else "runs")  # quick runs replace no figures
     with one_line_errors("finished runs are kept; run the same command again to resume"):
+        from ..paper.bench.runner import run_experiments
+        from ..paper.bench.sources import available
+
         experiments = _experiments(name)
         names = data or list(available(place))
         changed = {"n_seeds": seeds, "n_trials": trials}
@@ -82,7 +86,11 @@ def bench(
         n_done, failures = _watch(steps, Console(stderr=True))
     for failure in failures:
         typer.echo(failure, err=True)
-    typer.echo(f"{n_done} new runs in {runs}; `zonkey report --runs {runs}` makes a page of them.")
+    if as_json:
+        typer.echo(json.dumps({"runs": str(runs), "new": n_done, "failures": failures}))
+    else:
+        page = f"`zonkey report --runs {runs}` makes a page of them"
+        typer.echo(f"{n_done} new runs in {runs}; {page}.")
     if failures:
         raise typer.Exit(1)
 
@@ -93,7 +101,7 @@ def _experiments(name: str) -> list[Experiment]:
     if name not in EXPERIMENTS:
         near = get_close_matches(name, EXPERIMENTS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise DataError(
+        raise ValueError(
             f"NAME must be one of {', '.join(EXPERIMENTS)} or {_ALL}; got {name!r}.{hint}"
         )
     return [EXPERIMENTS[name]]
@@ -112,6 +120,8 @@ def _command(name: str, data: list[str], quick: bool, **options: Any) -> str:
 
 def _watch(steps: Iterator[Progress], console: Console) -> tuple[int, list[str]]:
     """Show finished runs and the time left; return the number of runs, and failures."""
+    from rich.live import Live
+
     rows: dict[RunKey, list[Record]] = {}
     failures: list[str] = []
     n_done = 0
@@ -125,7 +135,7 @@ def _watch(steps: Iterator[Progress], console: Console) -> tuple[int, list[str]]
                 n_done += 1
                 rows.setdefault(key, []).append(step.record)
                 live.update(_progress_table(rows, step, n_done))
-        except (DataError, RecordError):
+        except ValueError:
             if not rows:
                 live.update("")  # the message starts a line of its own
             raise
@@ -133,6 +143,8 @@ def _watch(steps: Iterator[Progress], console: Console) -> tuple[int, list[str]]
 
 
 def _progress_table(rows: dict[RunKey, list[Record]], step: Progress, n_done: int) -> Table:
+    from rich.table import Table
+
     rest = step.seconds / n_done * (step.total - step.done)
     title = f"{step.done} of {step.total} runs, about {rest / 60:.1f} min left"
     table = Table("protocol", "data", "model", title=title)
@@ -167,20 +179,35 @@ def report(
         list[str] | None,
         typer.Option(help="Data set to report on; repeat it. All by default.", show_default=False),
     ] = None,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Turn records into a page with tables, figures and a summary of what reproduces."""
+    """Turn records into a page with tables and figures.
+
+    It begins with a summary of what reproduces.
+    """
     names = None if not data else [name.lower() for name in data]
     with one_line_errors("nothing was written"):
+        from ..paper.report.blocks import markdown_text, write_report
+        from ..paper.report.collection import read_collection
+        from ..paper.report.sections import build_report
+
         found = build_report(read_collection(runs, names))
     if markdown is None:
         with writing_to("--out", out):
             page = write_report(found, out)
-        typer.echo(f"Page:    {page}\nTables:  {out / 'tables.md'}\nFigures: {out / 'figures'}")
+        written = {"page": page, "tables": out / "tables.md", "figures": out / "figures"}
     else:
+        from ..core.storage import write_whole
+
         with writing_to("--markdown", markdown, "a file"):
             markdown.parent.mkdir(parents=True, exist_ok=True)
             write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))
-        typer.echo(f"Tables: {markdown}")
+        written = {"tables": markdown}
+    if as_json:
+        typer.echo(json.dumps({name: str(path) for name, path in written.items()}))
+        return
+    for name, path in written.items():
+        typer.echo(f"{name.capitalize() + ':':<8} {path}")
 
 
 def demo(
@@ -193,6 +220,11 @@ def demo(
     ] = False,
 ) -> None:
     """Recognize emoji that the model has never seen, by their names."""
+    from rich.console import Console
+    from threadpoolctl import threadpool_limits
+
+    from ..paper.demo import run_demo, write_demo
+
     console = Console(stderr=as_json)
     with writing_to("--out", out):
         out.mkdir(parents=True, exist_ok=True)
@@ -211,6 +243,10 @@ def demo(
 
 
 def _print_demo(record: dict[str, Any], console: Console) -> None:
+    from rich.table import Table
+
+    from ..paper.demo import HEADINGS, SHOTS, model_rows, unlabeled_line
+
     data = record["data"]
     console.print(
         f"{data['n_samples']['train']} training pictures of {data['n_seen']} emoji; "

@@ -149,9 +149,12 @@ class Regression:
     def predict(self, Y: np.ndarray, evidence: Evidence, G: Array | None = None) -> Array:
         """Return f(y) for each row of Y."""
         G = self.inverse(evidence) if G is None else G
+        return self.to_anchors(Y, evidence) @ (G @ evidence.anchor_means())
+
+    def to_anchors(self, Y: np.ndarray, evidence: Evidence) -> Array:
+        """Return the kernel k(y) between each row of Y and the anchors."""
         of_anchors, columns = self._anchors(evidence)
-        rows = self._coordinates(Y, evidence.sums)
-        return self.kernel.between(rows, of_anchors, columns) @ (G @ evidence.anchor_means())
+        return self.kernel.between(self._coordinates(Y, evidence.sums), of_anchors, columns)
 
     def priors(self, evidence: Evidence) -> Array:
         """Return the prior of each class, zero for classes without a prototype.

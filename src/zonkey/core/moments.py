@@ -12,12 +12,9 @@ They can be updated chunk by chunk, merged across workers, and subtracted for cl
 
 from __future__ import annotations
 
-import json
 import os
 from numbers import Integral
-from pathlib import Path
 from typing import Any, Literal, Self
-from zipfile import BadZipFile
 
 import numpy as np
 from array_api_compat import device
@@ -38,11 +35,12 @@ from ..linalg.arrays import (
     without_gradient,
 )
 from .labels import positions_among, shown
+from .packing import PROTOTYPES, Form, pack, require_shape, require_that, unpacked
 from .prototypes import Prototypes
 from .reservoir import Reservoir
-from .storage import whole_file
+from .storage import StorageError, read_arrays, write_arrays
 
-_FORMAT = 1  # of the files
+_KIND = "moments"  # of the files
 # Rows converted to float64 at a time: large enough for a full-speed matrix product.
 _BLOCK = 8192
 _DEVICE_BLOCK = 65536
@@ -385,7 +383,7 @@ class Moments:
         return _read_only(self._reservoir.samples(j))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the moments to one .npz file, atomically and without pickle.
+        """Write the moments to one file, atomically and without pickle.
 
         Arrays on a device are copied to the host; `load` returns NumPy arrays.
 
@@ -394,18 +392,9 @@ class Moments:
         path : str or path-like
             File to write.
         """
-        here = self.to_numpy()
-        arrays = {
-            "labels": here.prototypes.labels,
-            "matrix": here.prototypes.matrix,
-            "counts": here.counts,
-            "class_sums": here.class_sums,
-            **({"A0": here.A0} if self.scatter else {"squares": np.array(self._squares)}),
-            **here._reservoir.to_arrays(),
-        }
-        header = json.dumps({"format": _FORMAT, **self._options})
-        with whole_file(path) as file:
-            np.savez(file, header=np.array(header), **arrays)
+        self._filled(self._sums)
+        node, arrays = pack(self, _FORMS)
+        write_arrays(path, _KIND, {"content": node}, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -420,30 +409,14 @@ class Moments:
         -------
         Moments
             The moments in the file.
+
+        Raises
+        ------
+        StorageError
+            If the file is damaged, was altered, or holds something else. It is a ValueError.
         """
-        try:
-            with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-                arrays = dict(file)
-            header = json.loads(str(arrays.pop("header")))
-            written = header.pop("format")
-        except (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
-            raise ValueError(
-                f"{path} does not hold moments; pass a file that `save` wrote."
-            ) from error
-        if written != _FORMAT:
-            raise ValueError(
-                f"{path} has moments of format {written}, this version reads {_FORMAT}. "
-                "Compute them again or use the version that wrote them."
-            )
-        moments = cls(Prototypes(arrays["labels"], arrays["matrix"]), **header)
-        moments.counts = arrays["counts"]
-        moments._sums = arrays["class_sums"]
-        if moments.scatter:
-            moments._A0 = arrays["A0"]
-        else:
-            moments._squares = float(arrays["squares"])
-        moments._reservoir = Reservoir.from_arrays(arrays, moments.n_reserve, moments.seed)
-        return moments
+        header, arrays = read_arrays(path, _KIND)
+        return unpacked(path, header, arrays, _FORMS)
 
     def __repr__(self) -> str:
         seen = int((self.counts > 0).sum())
@@ -589,3 +562,76 @@ def _read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _take(moments: Moments) -> dict[str, Any]:
+    here = moments.to_numpy()
+    return {
+        "prototypes": here.prototypes,
+        "options": here._options,
+        "counts": here.counts,
+        "class_sums": here.class_sums,
+        **({"A0": here.A0} if here.scatter else {"squares": here._squares}),
+        "reserve": here._reservoir.to_arrays(),
+    }
+
+
+def _make(parts: dict[str, Any]) -> Moments:
+    moments = Moments(parts["prototypes"], **parts["options"])
+    m = len(moments.prototypes)
+    require_shape("counts", parts["counts"], m, kinds="i")
+    require_shape("class_sums", parts["class_sums"], m, None)
+    moments.counts, moments._sums = parts["counts"], parts["class_sums"]
+    require_that(bool((moments.counts >= 0).all()), "Counts of samples must not be negative.")
+    if moments.scatter:
+        d = moments._sums.shape[1]
+        require_shape("A0", parts["A0"], d, d)
+        moments._A0 = parts["A0"]
+    else:
+        moments._squares = float(parts["squares"])
+    _check_sums(moments)
+    moments._reservoir = _reservoir(parts["reserve"], moments)
+    return moments
+
+
+def _reservoir(arrays: dict[str, Any], moments: Moments) -> Reservoir:
+    """Return the raw samples of a file, which must be among those that were counted."""
+    m, d = moments._sums.shape
+    lengths = arrays["reserve_lengths"]
+    require_shape("reserve_lengths", lengths, m, kinds="i")
+    most = np.minimum(moments.counts, moments.n_reserve)
+    fits = bool((lengths >= 0).all() and (lengths <= most).all())
+    require_that(fits, "Raw samples of moments must be among those that were counted.")
+    n = int(lengths.sum())
+    require_shape("reserve_rows", arrays["reserve_rows"], n, d)
+    for name, length in (("reserve_priorities", n), ("reserve_limits", m)):
+        require_shape(name, arrays[name], length, kinds="u")
+    return Reservoir.from_arrays(arrays, moments.n_reserve, moments.seed)
+
+
+def _check_sums(moments: Moments) -> None:
+    """Refuse sums that no samples have: A0 is at least the scatter of the class means."""
+    S, n = moments._sums, moments.counts
+    require_that(not S[n == 0].any(), "The sum of a class without samples must be zero.")
+    least = np.sum(S * S / np.maximum(n, 1)[:, None], axis=0)
+    rule = "A0 must be the scatter of the samples, as large as their class sums imply."
+    # Products in single precision have few digits, and differences of moments lose some.
+    tolerance = 1e-3 if moments.precision == "single" else 1e-7
+    if not moments.scatter:
+        total = float(np.sum(least))
+        require_that(moments._squares >= total * (1 - tolerance), rule)
+        return
+    A0 = moments._A0
+    diagonal = np.diag(A0)
+    slack = tolerance * max(float(np.abs(diagonal).max()), float(least.max()))
+    require_that(bool((np.abs(A0 - A0.T) <= slack).all()), rule)
+    roots = S / np.sqrt(np.maximum(n, 1))[:, None]
+    within = A0 - roots.T @ roots
+    within.flat[:: len(within) + 1] += slack or 1.0
+    try:
+        np.linalg.cholesky(within)
+    except np.linalg.LinAlgError:
+        raise StorageError(f"{rule} Save the file again.") from None
+
+
+_FORMS = {form.name: form for form in (PROTOTYPES, Form(Moments, _take, _make))}

@@ -35,6 +35,7 @@ from ..linalg.arrays import (
 # The mean of n samples is itself uncertain: its ridge is larger by this number over n.
 _NOISE_OF_MEANS = 8.0
 _LARGEST_WORTH = 1e6  # of a prior without measurable error
+_LEAST_WORTH = 1e-6
 
 
 class KernelRidge:
@@ -120,7 +121,10 @@ def worth_of_prior(within: float, error: float) -> float:
     error : float
         Mean squared distance of the prior from the mean of its class.
     """
-    return min(_LARGEST_WORTH, within / error) if error > 0 else _LARGEST_WORTH
+    if error <= 0:
+        return _LARGEST_WORTH
+    # Above zero: without samples, the prior is all that a center has.
+    return min(_LARGEST_WORTH, max(_LEAST_WORTH, within / error))
 
 
 def posterior_centers(prior: Array, sums: Array, counts: Array, worth: Array | float) -> Array:

@@ -84,9 +84,10 @@ class Prototypes:
         if _is_polars_frame(prototypes):
             return cls(*_polars_parts(prototypes))
         if cls.is_labeled(prototypes):
-            names = [*prototypes.columns] if hasattr(prototypes, "columns") else None
-            names = names if names and all(isinstance(name, str) for name in names) else None
-            return cls(np.asarray(prototypes.index), _frame_matrix(prototypes), names)
+            names = [*getattr(prototypes, "columns", ())]
+            usable = len({*names}) == len(names) and all(isinstance(name, str) for name in names)
+            parts = np.asarray(prototypes.index), _frame_matrix(prototypes)
+            return cls(*parts, names if usable and names else None)
         package = type(prototypes).__module__.split(".")[0]
         kind = f"{package}.{type(prototypes).__name__}".removeprefix("builtins.")
         raise TypeError(
@@ -375,10 +376,15 @@ def _as_matrix(matrix: Any) -> np.ndarray:
 def _as_names(names: Any, n: int) -> tuple[str, ...] | None:
     if names is None:
         return None
-    names = tuple(map(str, names))
-    if len(names) != n:
-        raise ValueError(
-            f"`dimension_names` must have one name per dimension, {n}; got {len(names)}. Pass one "
-            "for each column, or None."
+    names = [names] if isinstance(names, str) or np.ndim(names) != 1 else [*names]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"`dimension_names` must be a list of strings; got {names!r:.60}. Pass one for each "
+            "column, or None."
         )
-    return names
+    if len({*names}) != n or len(names) != n:
+        raise ValueError(
+            f"`dimension_names` must have one name per dimension, {n}, all different; got "
+            f"{len(names)}, {len({*names})} of them different. Pass one for each column, or None."
+        )
+    return tuple(map(str, names))

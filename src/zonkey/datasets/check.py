@@ -20,6 +20,7 @@ from .dataset import PARTS, DataError, Dataset, noting
 from .imnet import holds_imnet, load_imnet
 from .own import Samples, examine_samples, missing_prototypes, plain_label
 from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, existing_file, read_text, stored_arrays
+from .streams import LINES
 from .tables import (
     FEATURE_KEYS,
     PROTOTYPE_KEYS,
@@ -122,6 +123,11 @@ def _examine(
             with noting(report.problems, ImportError):
                 X = samples.matrix.values()
                 _describe_features(X, samples.labels, files["features"].name, report)
+        if samples.unused:
+            names = listed(np.array(samples.unused), 8)
+            report.facts.append(
+                f"Columns of {files['features'].name} that are no features: {names}."
+            )
     elif "labels" in files:
         report.problems.append("Labels need features; there is no file of features. Add it.")
     if "prototypes" in files:
@@ -226,8 +232,9 @@ def _assign_roles(
 def _guess(path: Path, table_of: Callable[[], Any]) -> tuple[str | None, int]:
     """Return the likely role of a file, None if it is unclear, and its number of rows."""
     ending = path.suffix.lower()
-    if ending in (".txt", ".json"):
-        return ("labels" if ending == ".txt" else "prototypes"), 0
+    known = {".txt": "labels", ".json": "prototypes", LINES: "features"}
+    if ending in known:
+        return known[ending], 0
     try:
         existing_file(path, (*TABLE_ENDINGS, *ARRAY_ENDINGS))
         if ending in ARRAY_ENDINGS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from sklearn.utils import check_random_state
 
 from ..core.labels import as_labels, listed, shown
 from .dataset import DataError, Dataset, LazyMatrix, Split, noting, require_one_label_per_row
-from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, existing_file, stored_arrays
+from .readers import TABLE_ENDINGS, existing_file, position_of, stored_arrays
+from .streams import LINES, STREAM_ENDINGS, FeatureStream
 from .tables import (
     MOST_LISTED,
     as_features,
@@ -53,8 +55,9 @@ def load_features(
     Parameters
     ----------
     features : str or Path
-        A table (`.csv`, `.tsv`, `.parquet`) with a column of labels and columns of numbers, or
-        arrays (`.npz`, `.npy`, `.h5`, `.pt`); see `read_features`.
+        A table (`.csv`, `.tsv`, `.parquet`) with a column of labels and columns of numbers, lines
+        of JSON (`.jsonl`), or arrays (`.npz`, `.npy`, `.h5`, `.pt`); see `read_features`. Columns
+        of text, `id` and names that end in `_id` are no features.
     prototypes : str or Path
         File with a vector per class; see `read_prototypes`.
     labels : str or Path, default=None
@@ -134,11 +137,15 @@ def load_features(
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Features, labels and the column `split` of a file; None if absent or unusable."""
+    """Features, labels and the column `split` of a file; None if absent or unusable.
+
+    `unused` names the columns that are no features.
+    """
 
     matrix: LazyMatrix | None = None
     labels: np.ndarray | None = None
     marks: np.ndarray | None = None
+    unused: tuple[str, ...] = ()
 
 
 def examine_samples(
@@ -151,6 +158,8 @@ def examine_samples(
 ) -> tuple[Samples, list[str]]:
     """Read features and labels, as far as possible, and list all problems."""
     problems: list[str] = []
+    if path.suffix.lower() == LINES:
+        return _examine_lines(path, labels, label_column, features_key)
     if path.suffix.lower() not in TABLE_ENDINGS:
         return _examine_arrays(path, labels, features_key, labels_key, problems), problems
     if labels is not None:
@@ -170,10 +179,41 @@ def examine_samples(
         return Samples(), problems
     matrix = None if wrong else LazyMatrix.of(table.matrix, path.name)
     if table.split is None:
-        return Samples(matrix, table.labels), problems
+        return Samples(matrix, table.labels, unused=table.unused), problems
     wrong = _wrong_marks(table.labels, table.split, path.name, table.first_row)
     marks = None if wrong else table.split
-    return Samples(matrix, table.labels, marks), problems + wrong
+    return Samples(matrix, table.labels, marks, table.unused), problems + wrong
+
+
+def _examine_lines(
+    path: Path, labels: Path | None, label_column: str | None, features_key: str | None
+) -> tuple[Samples, list[str]]:
+    stream = FeatureStream(
+        path,
+        with_labels=True,
+        labels=labels,
+        label_column=label_column,
+        features_key=features_key,
+    )
+    try:
+        blocks = list(stream)
+    except DataError as error:
+        return Samples(), [str(error)]
+    y = np.concatenate([block.labels for block in blocks if block.labels is not None])
+    matrix = LazyMatrix.of(np.concatenate([block.X for block in blocks]), path.name)
+    split = position_of(("split",), list(blocks[0].carried))
+    if (y == "").any():
+        row = int(np.argmax(y == ""))
+        return Samples(matrix), [
+            f"Samples need labels; number {row + 1} of {path.name} has none. Add it, or remove the "
+            "line."
+        ]
+    if split is None:
+        return Samples(matrix, y), []
+    cells = chain.from_iterable([*block.carried.values()][split] for block in blocks)
+    marks = np.array([str(cell).strip().lower() for cell in cells])
+    wrong = _wrong_marks(y, marks, path.name, 1)
+    return Samples(matrix, y, None if wrong else marks), wrong
 
 
 def _examine_arrays(
@@ -185,7 +225,7 @@ def _examine_arrays(
 ) -> Samples:
     arrays, matrix, y = [], None, None
     with noting(problems):
-        existing_file(path, (*TABLE_ENDINGS, *ARRAY_ENDINGS))
+        existing_file(path, STREAM_ENDINGS)
         require_one_source(labels, labels_key)
         arrays = stored_arrays(path)
         matrix = as_features(pick_features(arrays, features_key))

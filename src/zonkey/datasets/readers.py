@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from .dataset import DataError
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
 _MOST_NAMED = 8  # arrays that an error message names
 _MOST_HEADER = 1 << 16  # bytes
@@ -113,7 +114,7 @@ def read_text(path: Path) -> str:
 
 def required_package(module: str, purpose: str) -> Any:
     """Import an optional package, or say how to install it."""
-    extra = "torch" if module == "torch" else "data"
+    extra = module if module in ("onnx", "torch") else "data"
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -195,11 +196,22 @@ class StoredArray:
     dtype: np.dtype[Any]
     load: Callable[[], np.ndarray]
     path: Path
+    stream: Callable[[int], Iterator[np.ndarray]] | None = None  # reads a few rows at a time
 
     def read(self) -> np.ndarray:
         """Return the values."""
         with reading(self.path):
             return self.load()
+
+    def blocks(self, rows: int) -> Iterator[np.ndarray]:
+        """Yield up to so many consecutive rows at a time; others are not kept in memory."""
+        with reading(self.path):
+            if self.stream is not None:
+                yield from self.stream(rows)
+                return
+            values = self.load()
+            for start in range(0, len(values), rows):
+                yield values[start : start + rows]
 
     @property
     def source(self) -> str:
@@ -251,7 +263,7 @@ def contents(arrays: Sequence[StoredArray]) -> str:
 
 def _npy_arrays(path: Path) -> Iterator[StoredArray]:
     with path.open("rb") as file:
-        shape, dtype = _npy_header(file, path.stat().st_size)
+        shape, _, dtype = _npy_header(file, path.stat().st_size)
     load = partial(np.load, path, mmap_mode="r", allow_pickle=False)
     yield StoredArray("", shape, dtype, load, path)
 
@@ -266,26 +278,46 @@ def _npz_arrays(path: Path) -> Iterator[StoredArray]:
         for member in archive.infolist():
             if member.filename.endswith(".npy"):
                 with archive.open(member) as file:
-                    shape, dtype = _npy_header(file, member.file_size)
+                    shape, by_column, dtype = _npy_header(file, member.file_size)
                 name = member.filename.removesuffix(".npy")
+                stream = None if by_column else partial(_npz_rows, path, member.filename)
                 sizes = math.prod(shape) * dtype.itemsize, member.compress_size
-                yield StoredArray(name, shape, dtype, partial(load, name, *sizes), path)
+                yield StoredArray(name, shape, dtype, partial(load, name, *sizes), path, stream)
 
 
-def _npy_header(file: Any, size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return shape and type of an array whose values must fit into `size` bytes."""
-    file = io.BytesIO(file.read(_MOST_HEADER))  # NumPy would read a header of any length
-    version = np.lib.format.read_magic(file)
+def _npz_rows(path: Path, member: str, rows: int) -> Iterator[np.ndarray]:
+    """Yield rows of an array in an archive, which are unpacked one after the other."""
+    with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+        shape, _, dtype = _npy_header(file, archive.getinfo(member).file_size)
+        for start in range(0, shape[0], rows):
+            part = (min(rows, shape[0] - start), *shape[1:])
+            yield np.frombuffer(file.read(math.prod(part) * dtype.itemsize), dtype).reshape(part)
+
+
+def _npy_header(file: Any, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type of an array whose values must fit into `size` bytes.
+
+    The order is True if the values are stored column by column.
+    """
+    start: Any = SimpleNamespace(read=partial(_read_short, file))
+    version = np.lib.format.read_magic(start)
     # Version 3 differs from 2 in the names of fields only, and arrays with fields are refused.
     first = version == (1, 0)
     read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)
+    shape, by_column, dtype = read(start)
     expected = file.tell() + math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0:
         raise ValueError(f"an array of shape {shape}")
     if size < expected and dtype.kind != "O":
         raise ValueError(f"{size} of {expected} bytes")
-    return shape, dtype
+    return shape, by_column, dtype
+
+
+def _read_short(file: Any, n: int) -> bytes:
+    """Read a part of a header; NumPy would read one of any length."""
+    if n > _MOST_HEADER:
+        raise ValueError(f"a header of {n} bytes")
+    return file.read(n)
 
 
 def _h5_arrays(path: Path) -> Iterator[StoredArray]:
@@ -297,6 +329,11 @@ def _h5_arrays(path: Path) -> Iterator[StoredArray]:
             require_room(f"`{name}` in {path.name}", file[name].nbytes, stored)
             return np.asarray(file[name].asstr()[()], dtype=str) if is_text else file[name][()]
 
+    def stream(name: str, rows: int) -> Iterator[np.ndarray]:
+        with h5py.File(path, "r") as file:
+            for start in range(0, len(file[name]), rows):
+                yield file[name][start : start + rows]
+
     nodes = {}
     with h5py.File(path, "r") as file:
         file.visititems(nodes.__setitem__)
@@ -304,7 +341,8 @@ def _h5_arrays(path: Path) -> Iterator[StoredArray]:
             if isinstance(node, h5py.Dataset) and node.shape is not None:
                 is_text = h5py.check_string_dtype(node.dtype) is not None
                 dtype = np.dtype(str) if is_text else node.dtype
-                yield StoredArray(name, node.shape, dtype, partial(load, name, is_text), path)
+                rows = None if is_text else partial(stream, name)
+                yield StoredArray(name, node.shape, dtype, partial(load, name, is_text), path, rows)
 
 
 def _torch_arrays(path: Path) -> Iterable[StoredArray]:
@@ -408,13 +446,11 @@ def position_of(wanted: Sequence[str], names: Sequence[str]) -> int | None:
 
 def _read_csv(pandas: Any, path: Path, label_names: Sequence[str], labels_first: bool) -> Sheet:
     text = read_text(path).rstrip("\n")
-    separator = _SEPARATORS[path.suffix.lower()]
+    separator = SEPARATORS[path.suffix.lower()]
     with reading(path):
         names = [name.strip() for name in next(csv.reader(io.StringIO(text), delimiter=separator))]
     names = names or [""]
-    _check_separator(names, path)
-    _check_names(names, path, label_names, labels_first)
-    _check_heading(names, path, label_names)
+    check_first_line(names, path, label_names, labels_first=labels_first)
     _check_widths(text, len(names), separator, path)
     # Labels such as "01" look like numbers. If no column has their name, they may be in the first.
     as_text = [position_of(label_names, names) or 0, position_of(("split",), names)]
@@ -435,6 +471,15 @@ def _read_csv(pandas: Any, path: Path, label_names: Sequence[str], labels_first:
             **exact,
         )
     return Sheet(frame, names, path.name, 2)
+
+
+def check_first_line(
+    names: list[str], path: Path, label_names: Sequence[str], *, labels_first: bool = False
+) -> None:
+    """Refuse a first line that does not name the columns of a csv or tsv file."""
+    _check_separator(names, path)
+    _check_names(names, path, label_names, labels_first)
+    _check_heading(names, path, label_names)
 
 
 def _check_separator(names: list[str], path: Path) -> None:

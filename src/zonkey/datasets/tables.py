@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -38,7 +38,7 @@ MOST_LISTED = 10  # problems of one kind that are listed; further ones are count
 _LABEL_KEYS = ("labels", "y", "targets", "target", "label")
 _CLASS_KEYS = ("classes", "class_names", "names", *_LABEL_KEYS)
 _HEADINGS = (*_LABEL_KEYS, "class")
-_LABEL_COLUMNS = {
+LABEL_COLUMNS = {
     "features": ("label", "class", "y", "target"),
     "prototypes": ("label", "class", "name"),
 }
@@ -46,6 +46,12 @@ _EMPTY = ("", "nan", "na", "n/a", "null", "none", "<na>")
 _LARGEST = float(np.finfo(np.float64).max)
 
 Role = Literal["features", "prototypes"]
+
+
+def is_no_feature(name: str) -> bool:
+    """Whether a column of numbers with this name identifies a row instead of describing it."""
+    name = name.casefold()
+    return name in ("id", "split") or name.endswith("_id") or name.startswith("__index_level_")
 
 
 def capped(lines: Sequence[str], kind: str, n: int | None = None) -> list[str]:
@@ -277,8 +283,8 @@ class Table:
     """A numeric table with one label per row.
 
     Labels are text as written in the file; "01" stays "01". `columns` names the columns of the
-    matrix, `split` holds the column of that name in lower case, and `first_row` is the number of
-    the first row of data in the file.
+    matrix, `unused` other ones; `split` holds the column of that name in lower case, and
+    `first_row` is the number of the first row of data in the file.
     """
 
     labels: np.ndarray
@@ -286,13 +292,14 @@ class Table:
     first_row: int
     columns: tuple[str, ...] = ()
     split: np.ndarray | None = None
+    unused: tuple[str, ...] = ()
 
 
 def examine_table(
     path: str | Path, role: Role, label_column: str | None = None
 ) -> tuple[Table | None, list[str]]:
     """Read a table and list all its problems; a cell that is not a number becomes NaN."""
-    label_names = _LABEL_COLUMNS[role]
+    label_names = LABEL_COLUMNS[role]
     if label_column is not None:
         # A label column of the features need not exist in the prototypes.
         label_names = (label_column, *(label_names if role == "prototypes" else ()))
@@ -306,6 +313,10 @@ def examine_table(
         return None, [str(error)]
     split = position_of(("split",), sheet.names) if role == "features" else None
     kept = [column for column in range(len(sheet.names)) if column not in (label, split)]
+    unused: list[int] = []
+    if role == "features":
+        unused = [n for n in kept if is_no_feature(sheet.names[n]) or _is_text(sheet.frame[n])]
+        kept = [column for column in kept if column not in unused]
     if not kept or not len(sheet.frame):
         what = "column of numbers next to its labels" if not kept else "row below its heading"
         return None, [f"{sheet.file} has no {what}. Check what was saved."]
@@ -317,14 +328,14 @@ def examine_table(
         marks, wrong = _text_of(sheet, split)
         marks = np.char.lower(np.char.strip(marks))
         problems += wrong
-    columns = tuple(sheet.names[column] for column in kept)
-    return Table(labels, matrix, sheet.first_row, columns, marks), problems
+    columns, others = (tuple(sheet.names[n] for n in part) for part in (kept, unused))
+    return Table(labels, matrix, sheet.first_row, columns, marks, others), problems
 
 
 def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
     """Return the position of the labels if no column has a name for them."""
-    split = position_of(("split",), sheet.names)
-    text = [n for n in range(len(sheet.names)) if n != split and _is_text(sheet.frame[n])]
+    candidates = [n for n, name in enumerate(sheet.names) if not is_no_feature(name)]
+    text = [n for n in candidates if _is_text(sheet.frame[n])]
     if role == "prototypes":
         # A column of text that repeats a value, such as yes or no, is an attribute.
         return text[0] if len(text) == 1 and sheet.frame[text[0]].is_unique else 0
@@ -338,7 +349,7 @@ def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
         return text[0]
     found = "no column of text" if not text else f"{len(text)} columns of text"
     raise DataError(
-        f"{sheet.file} must have a column of labels, named {' or '.join(_LABEL_COLUMNS[role])}; "
+        f"{sheet.file} must have a column of labels, named {' or '.join(LABEL_COLUMNS[role])}; "
         f"its columns are {columns}, with {found}. Rename one, or pass `label_column`."
     )
 
@@ -347,7 +358,15 @@ def _is_text(column: Any) -> bool:
     """Whether most cells are text; one misspelled number does not make a column text."""
     if column.dtype.kind in "iufb":
         return False
-    cells = [cell for cell in map(str, column.tolist()) if cell.strip().lower() not in _EMPTY]
+    cells = column.tolist()
+    if any(isinstance(cell, list | dict | np.ndarray) for cell in cells):  # nested, in parquet
+        return False
+    return is_text_column(map(str, cells))
+
+
+def is_text_column(cells: Iterable[str]) -> bool:
+    """Whether most of the cells that are not empty are no numbers."""
+    cells = [cell for cell in cells if cell.strip().lower() not in _EMPTY]
     return sum(not is_number(cell) for cell in cells) > len(cells) / 2
 
 
@@ -461,7 +480,8 @@ def examine_prototypes(
             f"Prototypes must be finite; row {row} of {path.name} holds NaN or infinity. Fill it "
             "in, or drop the class."
         ]
-    names = None if all(map(is_number, table.columns)) else table.columns
+    distinct = len({*table.columns}) == len(table.columns)
+    names = table.columns if distinct and not all(map(is_number, table.columns)) else None
     if not len(whole):
         return None, table.columns, problems
     try:

@@ -18,6 +18,7 @@ from ..core.posterior import (
     soft_shots,
 )
 from ..core.reservoir import lowest_priorities
+from ..core.storage import Stored
 from ..linalg.arrays import Array, namespace, placed_like, sums_by_code, to_numpy
 from ..metrics import best_temperature
 from ..validation import is_auto
@@ -45,14 +46,16 @@ _HELD_OUT = 4  # of a class that keeps its samples, every fourth joins the pile
 class Reserve:
     """Some preprocessed samples of each class, in float32, to simulate tasks with.
 
-    The samples of class j of `labels` are the rows from bounds[j] to bounds[j + 1]. `priors` are
-    those of validation classes; None if the samples are of classes that the model learned from.
+    The samples of class j of `labels` are those from bounds[j] to bounds[j + 1]. `rows` are their
+    positions in the X of `fit`. `priors` are those of validation classes, which have no `rows`;
+    None if the samples are of classes that the model learned from.
     """
 
-    X: Array
+    X: Any
     labels: np.ndarray
     bounds: np.ndarray
     weights: np.ndarray
+    rows: np.ndarray
     priors: Array | None
 
     @classmethod
@@ -73,10 +76,15 @@ class Reserve:
         bounds = np.searchsorted(codes[rows], np.arange(len(labels) + 1))
         xp = namespace(X)
         kept = xp.take(X, placed_like(rows, X), axis=0)
-        return cls(xp.astype(kept, xp.float32), labels, bounds, host[rows], priors)
+        origin = (rows if priors is None else rows[:0]).astype(np.int64)
+        return cls(xp.astype(kept, xp.float32), labels, bounds, host[rows], origin, priors)
 
-    def rows(self, label: Any) -> np.ndarray:
-        """Return the rows of a class; none if it came after `fit`."""
+    def read(self) -> Reserve:
+        """Return the reserve with its samples, which may still be in a file."""
+        return replace(self, X=self.X.read()) if isinstance(self.X, Stored) else self
+
+    def places(self, label: Any) -> np.ndarray:
+        """Return which of the samples are of a class; none if it came after `fit`."""
         j = min(int(np.searchsorted(self.labels, label)), len(self.labels) - 1)
         if self.labels[j] != label:
             return np.arange(0)
@@ -301,7 +309,7 @@ class _Simulation:
         shares = rng.dirichlet(np.full(self.n_new + self.n_old, 2.0)) * (self.n_new + self.n_old)
         picks, truth, shot_rows = [], [], []
         for place, j in enumerate([*new, *old]):
-            rows = rng.permutation(reserve.rows(self.anchors[j]))
+            rows = rng.permutation(reserve.places(self.anchors[j]))
             n_shots = min(self.shots, len(rows) // 2) if place < self.n_new else 0
             size = max(1, round(self.per_class * shares[place]))
             size = min(size, len(rows) - n_shots)

@@ -491,7 +491,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             penalties=self._penalties()[rows],
             inverse=self._inverse(),
             prior_worth=self.worth_,
-            reserve=self._reserve,
+            reserve=None if self._reserve is None else self._reserve.read(),
         )
         temperature, weight, seed = self._settings
         other = copy.copy(self)

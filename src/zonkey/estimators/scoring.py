@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -38,6 +38,9 @@ from ..linalg.arrays import (
 )
 from ..metrics import per_class_accuracy
 from ..validation import check_semantics, check_top, validate_samples
+
+if TYPE_CHECKING:
+    from .explanation import Explanation
 
 # Scores held in memory at a time while predicting; large enough for full-speed products.
 _BLOCK_SCORES = 2**24
@@ -219,6 +222,20 @@ class ScoresMixin(ClassifierMixin):
         self._check_scored(y)
         return per_class_accuracy(y, predicted, sample_weight=sample_weight)
 
+    def save(self, path: Any, **facts: Any) -> None:
+        """Write the fitted model to one file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; `zonkey.load` reads it.
+        **facts : dict
+            `notes`, `license`, `scores` and `training`: see `zonkey.save`.
+        """
+        from .model_file import save
+
+        save(self, path, **facts)
+
     def _check_scored(self, y: Any) -> None:
         """Refuse labels none of which is a candidate, and warn of some: they score 0."""
         labels, known = distinct(y, "y"), to_numpy(self._labels())
@@ -282,7 +299,30 @@ class ScoresMixin(ClassifierMixin):
         return validate_samples(self, X, reset=False)
 
 
-class NearestPrototypeMixin(ScoresMixin):
+class ExplainedMixin(ScoresMixin):
+    """Explanations of single answers."""
+
+    def explain(self, x: Any, k: int = 5) -> Explanation:
+        """Explain the answer for one sample.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or (1, n_features)
+            The sample.
+        k : int, default=5
+            Number of best classes to list; all of them if there are fewer.
+
+        Returns
+        -------
+        Explanation
+            Best classes, and what speaks for the winner and for the runner-up.
+        """
+        from .explain import explain
+
+        return explain(self, x, k)
+
+
+class NearestPrototypeMixin(ExplainedMixin):
     """Everything an estimator can do once `projection_`, W (d x k), is known.
 
     The estimator has the parameters `prototypes`, `candidates` and `seen_penalty`. Its `fit` sets
@@ -461,6 +501,14 @@ class NearestPrototypeMixin(ScoresMixin):
             form = self._scores_in(dtype)  # with all digits of X
         return form.blocks(X)
 
+    def _scores_of(self, prototypes: Prototypes, X: Array) -> Array:
+        """Return the scores of other classes, which have these prototypes and no penalty."""
+        other, labels = copy.copy(self), prototypes.labels
+        other._decision = replace(
+            self._decision, known=prototypes, labels=labels, seen=labels[:0], scores=None
+        )
+        return namespace(X).concat(list(other._score_blocks(X)))
+
     def _labels(self) -> Array:
         return self._decision.labels
 
@@ -502,7 +550,7 @@ class Rejection:
         return answer
 
 
-class ProbabilityMixin(ScoresMixin):
+class ProbabilityMixin(ExplainedMixin):
     """Probabilities, rejection and uncertainty; `fit` sets the attributes below."""
 
     temperature_: float

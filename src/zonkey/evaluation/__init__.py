@@ -1,6 +1,16 @@
-"""Evaluation protocols: zero-shot and generalized scores, few-shot trials that can be resumed."""
+"""Evaluate fitted models; protocols of zero-shot and generalized scores and few-shot trials."""
 
+from .evaluating import evaluate
 from .protocols import large_scale, n_way_k_shot, seen_unseen_scores, zero_shot_scores
+from .result import Evaluation
 from .trials import draw_trial
 
-__all__ = ["draw_trial", "large_scale", "n_way_k_shot", "seen_unseen_scores", "zero_shot_scores"]
+__all__ = [
+    "Evaluation",
+    "draw_trial",
+    "evaluate",
+    "large_scale",
+    "n_way_k_shot",
+    "seen_unseen_scores",
+    "zero_shot_scores",
+]

@@ -177,9 +177,14 @@ def expected_calibration_error(
         raise ValueError(f"n_bins must be a positive integer; got {n_bins!r}. Use 15.")
     confidence = np.clip(P.max(axis=1), 0.0, 1.0)
     right = columns[P.argmax(axis=1)] == true
-    inner_edges = np.linspace(0.0, 1.0, int(n_bins) + 1)[1:-1]
-    gaps = np.bincount(np.searchsorted(inner_edges, confidence), weights=right - confidence)
+    gaps = np.bincount(confidence_bins(confidence, int(n_bins)), weights=right - confidence)
     return float(np.abs(gaps).sum() / true.size)
+
+
+def confidence_bins(confidence: NDArray[np.float64], n_bins: int = 15) -> NDArray[np.intp]:
+    """Return the bin of each confidence: equal widths, open below and closed above."""
+    inner_edges = np.linspace(0.0, 1.0, n_bins + 1)[1:-1]
+    return np.searchsorted(inner_edges, confidence)
 
 
 @dataclass(frozen=True, eq=False)

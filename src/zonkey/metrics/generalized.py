@@ -96,7 +96,7 @@ class SeenUnseenCurve:
     @property
     def best_harmonic_mean(self) -> float:
         """Highest harmonic mean over all penalties."""
-        return float(np.max(_harmonic_mean(self.seen, self.unseen)))
+        return float(np.max(harmonic_mean(self.seen, self.unseen)))
 
     def at(self, penalty: float) -> GeneralizedScores:
         """Return the scores if `penalty` is subtracted from the scores of seen classes.
@@ -165,31 +165,44 @@ def seen_unseen_curve(
 
     best_seen, seen_pick = _best_of(S, np.flatnonzero(seen_column))
     best_unseen, unseen_pick = _best_of(S, np.flatnonzero(~seen_column))
-    thresholds, step = np.unique(best_seen - best_unseen, return_inverse=True)
 
     # A seen sample adds its share to acc_s until it moves to the unseen classes; an unseen sample
     # adds its share to acc_u from then on.
     seen_gain, unseen_gain = np.zeros(true.size), np.zeros(true.size)
-    seen_gain[is_seen] = _class_shares(true[is_seen])
-    unseen_gain[~is_seen] = _class_shares(true[~is_seen])
-    lost = np.bincount(step, weights=seen_gain * (columns[seen_pick] == true))
-    won = np.bincount(step, weights=unseen_gain * (columns[unseen_pick] == true))
+    seen_gain[is_seen] = class_shares(true[is_seen])
+    unseen_gain[~is_seen] = class_shares(true[~is_seen])
+    lost = seen_gain * (columns[seen_pick] == true)
+    won = unseen_gain * (columns[unseen_pick] == true)
+    return curve_of_margins(best_seen - best_unseen, lost, won)
 
-    kept = np.cumsum(lost[::-1])[::-1]  # seen samples with a difference of at least thresholds[i]
+
+def curve_of_margins(
+    margins: NDArray[np.float64], lost: NDArray[np.float64], won: NDArray[np.float64]
+) -> SeenUnseenCurve:
+    """Return the curve from the best seen score minus the best unseen score of each sample.
+
+    `lost` is what acc_s loses and `won` what acc_u wins if a penalty moves the sample from seen to
+    unseen classes.
+    """
+    thresholds, step = np.unique(margins, return_inverse=True)
+    lost_there, won_there = (np.bincount(step, weights=gain) for gain in (lost, won))
+    kept = np.cumsum(lost_there[::-1])[
+        ::-1
+    ]  # seen samples with a difference of at least thresholds[i]
     # The sums of 1 / count may exceed 1 by rounding.
     seen = np.minimum(np.concatenate([kept[:1], kept, [0.0]]), 1.0)
-    unseen = np.minimum(np.concatenate([[0.0, 0.0], np.cumsum(won)]), 1.0)
+    unseen = np.minimum(np.concatenate([[0.0, 0.0], np.cumsum(won_there)]), 1.0)
     return SeenUnseenCurve(np.concatenate([[-np.inf], thresholds, [np.inf]]), seen, unseen)
 
 
-def _harmonic_mean(seen: Any, unseen: Any) -> Any:
+def harmonic_mean(seen: Any, unseen: Any) -> Any:
     """Return 2 s u / (s + u) of numbers or of arrays, 0 if both are 0."""
     total = seen + unseen
     return 2.0 * seen * unseen / np.where(total > 0, total, 1.0)
 
 
 def _with_harmonic_mean(seen: float, unseen: float) -> GeneralizedScores:
-    return GeneralizedScores(seen, unseen, float(_harmonic_mean(seen, unseen)))
+    return GeneralizedScores(seen, unseen, float(harmonic_mean(seen, unseen)))
 
 
 def _seen_mask(true: NDArray[Any], seen_classes: NDArray[Any]) -> NDArray[np.bool_]:
@@ -232,7 +245,7 @@ def _best_of(
     return best.astype(np.float64), group[pick]
 
 
-def _class_shares(labels: NDArray[Any]) -> NDArray[np.float64]:
+def class_shares(labels: NDArray[Any]) -> NDArray[np.float64]:
     """Return the weight of each sample in the per-class accuracy; the weights sum to 1."""
     classes, class_of, counts = np.unique(labels, return_inverse=True, return_counts=True)
     return 1.0 / (counts[class_of] * classes.size)

@@ -1,5 +1,6 @@
-"""Confidence intervals: of a mean over trials, and of the difference of two models."""
+"""Confidence intervals: of a mean over trials, and by resampling classes and samples."""
 
+from collections.abc import Iterator
 from numbers import Integral
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from scipy.stats import t as student
 from ..core.labels import require_same_kind
 from ..linalg.arrays import require_values
 from .accuracy import check_same_length, filled_labels
+
+_DRAWN_AT_A_TIME = 1 << 21  # entries of a block of draws
 
 
 class MeanInterval(NamedTuple):
@@ -169,3 +172,42 @@ def _correct(true: np.ndarray, predicted: ArrayLike, name: str) -> np.ndarray:
     require_same_kind(**{"y_true": true, name: labels})
     check_same_length(true, labels.T, name)
     return (true == labels).astype(float)
+
+
+def class_bootstrap(
+    class_of: np.ndarray, group_of_class: np.ndarray, n_resamples: int, seed: int
+) -> Iterator[np.ndarray]:
+    """Yield how often each sample is drawn, one row per resample, in blocks of rows.
+
+    Within each group, such as the seen classes, as many classes are drawn with replacement as have
+    samples; of each drawn class as many samples as it has. A group of one class varies in its
+    samples only. `class_of` is the class of each sample from 0 to ``len(group_of_class) - 1``.
+    """
+    n, order = len(class_of), np.argsort(class_of, kind="stable")
+    sizes = np.bincount(class_of, minlength=len(group_of_class))
+    starts = np.cumsum(sizes) - sizes
+    used = np.flatnonzero(sizes)
+    groups = [used[group_of_class[used] == group] for group in np.unique(group_of_class[used])]
+    rng = np.random.default_rng(seed)
+    rows = max(1, _DRAWN_AT_A_TIME // n)
+    for start in range(0, n_resamples, rows):
+        counts = np.empty((min(rows, n_resamples - start), n))
+        for row in counts:
+            drawn = np.concatenate([rng.choice(members, len(members)) for members in groups])
+            size = np.repeat(sizes[drawn], sizes[drawn])
+            within = (rng.random(len(size)) * size).astype(np.intp)
+            picks = np.repeat(starts[drawn], sizes[drawn]) + within
+            row[order] = np.bincount(picks, minlength=n)
+        yield counts
+
+
+def interval_of(value: float, draws: np.ndarray, confidence: float) -> tuple[float, float]:
+    """Return the percentile interval of a share, moved so that the mean draw lies at the value.
+
+    Draws of curved figures, such as a calibration error, are biased; the spread is not. Draws
+    that are NaN do not count.
+    """
+    draws = draws[~np.isnan(draws)]
+    tails = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.clip(value + tails - draws.mean(), 0.0, 1.0)
+    return float(min(low, value)), float(max(high, value))

@@ -20,6 +20,8 @@ from ..core.storage import write_whole
 from ..core.synthesis import synthesize
 from ..datasets import EmojiDataset, load_emoji
 from ..datasets.emoji import THUMBNAIL
+from ..display.drawing import file_bytes, new_figure
+from ..display.pages import data_address, render, write_page
 from ..estimators import (
     AnyShotClassifier,
     FewShotClassifier,
@@ -32,8 +34,7 @@ from ..metrics import SeenUnseenCurve
 from ..model_selection import ZeroShotSearchCV
 from ..preprocessing import FeatureNormalizer
 from ..presets import paper, recommended
-from .drawing import draw_hits, draw_trade_off, file_bytes, new_figure
-from .pages import data_address, render, write_page
+from .drawing import draw_hits, draw_trade_off
 from .records import environment
 
 if TYPE_CHECKING:
@@ -240,6 +241,7 @@ def demo_page(result: DemoResult) -> str:
         "map": draw_map(data, result.model),
     }
     return render(
+        "zonkey.paper",
         "demo.html",
         record=record,
         side=_SIDE,

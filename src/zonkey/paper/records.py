@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..core.storage import write_whole
+if TYPE_CHECKING:
+    import numpy as np
 
 Record = dict[str, Any]
 _PACKAGES = ("zonkey", "numpy", "scipy", "scikit-learn")
@@ -87,6 +86,8 @@ class Records:
             **content,
             **environment(),
         }
+        from ..core.storage import write_whole  # with NumPy, which `zonkey --help` does without
+
         path = self.folder / key.path
         text = json.dumps(record, indent=1) + "\n"
         try:
@@ -127,6 +128,8 @@ def versions() -> dict[str, str]:
 
 def pack(array: np.ndarray) -> dict[str, Any]:
     """Return an array as compressed text for JSON."""
+    import numpy as np
+
     array = np.ascontiguousarray(array)
     data = base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
@@ -134,6 +137,8 @@ def pack(array: np.ndarray) -> dict[str, Any]:
 
 def unpack(packed: dict[str, Any]) -> np.ndarray:
     """Return the array that was packed."""
+    import numpy as np
+
     dtype = np.dtype(packed["dtype"])
     n_bytes = math.prod(packed["shape"]) * dtype.itemsize
     if not 0 <= n_bytes <= _MOST_BYTES:

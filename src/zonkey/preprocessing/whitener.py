@@ -97,7 +97,7 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         """
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False)
-        return X @ namespace(X).astype(placed_like(self.whitening_, X), X.dtype)
+        return X @ namespace(X).astype(placed_like(self.whitening_, X), X.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

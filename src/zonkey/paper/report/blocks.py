@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ...core.storage import write_whole
-from ..drawing import file_bytes
-from ..pages import data_address, render, write_page
+from ...display.drawing import file_bytes
+from ...display.pages import data_address, render, write_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -133,7 +133,8 @@ def html_text(report: Document, pictures: dict[str, bytes]) -> str:
     """Return the page, given its pictures (PNG) by name of the drawing."""
     addresses = {name: data_address("image/png", png) for name, png in pictures.items()}
     headings = [section.title for section in report.sections]
-    return render("report.html", report=report, headings=headings, pictures=addresses)
+    content = {"report": report, "headings": headings, "pictures": addresses}
+    return render("zonkey.paper", "report.html", **content)
 
 
 # Characters that would start an element of Markdown or HTML inside a cell or a paragraph.

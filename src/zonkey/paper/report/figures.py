@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..drawing import (
+from ...display.drawing import (
     COLORS,
     MARKERS,
     add_grid,
     bar_style,
-    draw_hits,
-    draw_trade_off,
     line_style,
     new_figure,
     plain,
+    shortened,
 )
+from ..drawing import draw_hits, draw_trade_off
 from ..records import Record
 from .blocks import Drawing
 from .collection import Study
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _PAPERS_STEPS = 5
 _MOST_IN_A_ROW = 3
-_LONGEST_NAME = 28
 
 
 def experiment_drawing(study: Study) -> Drawing | None:
@@ -269,7 +268,7 @@ def draw_maps(runs: Mapping[str, Record]) -> Figure:
     for axis in panels[len(runs) :]:
         axis.set_axis_off()
     handles = [
-        Line2D([], [], linestyle="", label=plain(f"{j + 1} {_short(name)}"), **_mark(j))
+        Line2D([], [], linestyle="", label=plain(f"{j + 1} {shortened(name)}"), **_mark(j))
         for j, name in enumerate(classes)
     ]
     cross = {"marker": "x", "color": "black", "markersize": 7, "markeredgewidth": 1.5}
@@ -315,7 +314,7 @@ def draw_confusions(names: list[str], matrix: np.ndarray, shown: np.ndarray) -> 
     axis = figure.subplots()
     image = axis.imshow(shares, cmap="Grays", vmin=0, vmax=100)
     size = 9 if len(names) <= 15 else 6
-    labels = [plain(_short(name)) for name in names]
+    labels = [plain(shortened(name)) for name in names]
     axis.set_xticks(range(len(names)), labels, rotation=90, fontsize=size)
     axis.set_yticks(range(len(names)), labels, fontsize=size)
     axis.set(xlabel="predicted class", ylabel="true class")
@@ -325,8 +324,3 @@ def draw_confusions(names: list[str], matrix: np.ndarray, shown: np.ndarray) -> 
             axis.text(j, i, f"{shares[i, j]:.0f}", ha="center", va="center", color=ink, fontsize=7)
     figure.colorbar(image, ax=axis, label="share of the class (%)", shrink=0.6)
     return figure
-
-
-def _short(name: str) -> str:
-    is_long = len(name) > _LONGEST_NAME
-    return f"{name[: _LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}" if is_long else name

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...core.kernels import kernel_matrix, median_squared_distance
+from ...core.kernels import PrototypeKernel
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
-from ...linalg.arrays import squared_norm
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
 from ...validation import check_option
@@ -90,7 +87,8 @@ class ExemplarRegression(ClosedFormPeer):
     _needs_scatter = False
     embed = not_offered("Samples have no point in the semantic space: c(y) is not linear in y.")
 
-    _kernel: Callable[[np.ndarray], np.ndarray]
+    _kernel: PrototypeKernel
+    _seen_matrix: np.ndarray
     _inverse: np.ndarray
 
     def __init__(
@@ -116,25 +114,17 @@ class ExemplarRegression(ClosedFormPeer):
         seen = moments.counts > 0
         Y = moments.prototypes.matrix[seen].astype(np.float64)
         means = moments.class_sums[seen] / moments.counts[seen, None]
-        gamma = float(self.gamma) / _unit_of_gamma(Y, self.kernel)
-        kernel = partial(kernel_matrix, self.kernel, Z=Y, gamma=gamma)
-        K = Factor.of(kernel(Y)).transformed(shift=self.ridge)
+        kernel = PrototypeKernel.of(Y, self.kernel, self.gamma)
+        K = Factor.of(kernel.between(Y, Y, np.arange(len(Y)))).transformed(shift=self.ridge)
         # The inverse is a Sylvester equation without its second term.
         solution = solve(K, Factor.zeros(len(Y), like=Y), np.eye(len(Y)))
         inverse = value_of(solution, "Increase `ridge`.")
-        return {"projection_": means.T.astype(dtype), "_kernel": kernel, "_inverse": inverse}
+        learned = {"_kernel": kernel, "_seen_matrix": Y, "_inverse": inverse}
+        return {"projection_": means.T.astype(dtype), **learned}
 
     def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
         """Return the weights w of the seen classes, one row per prototype (m x p)."""
         # In float64, then rounded: weights are moderate, but the inverse may be as large as
         # 1 / ridge, so that float32 would lose most digits to cancellation.
-        return self._kernel(prototypes.matrix.astype(np.float64)) @ self._inverse
-
-
-def _unit_of_gamma(Y: np.ndarray, kernel: str) -> float:
-    """Return the squared length u by which the relative gamma is divided."""
-    if kernel == "rbf":
-        return median_squared_distance(Y)
-    if kernel == "poly":
-        return squared_norm(Y) / len(Y) or 1.0
-    return 1.0
+        Y, Z = prototypes.matrix.astype(np.float64), self._seen_matrix
+        return self._kernel.between(Y, Z, np.arange(len(Z))) @ self._inverse

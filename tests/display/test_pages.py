@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from zonkey.paper.pages import data_address, render, write_page
+from zonkey.display.pages import data_address, render, write_page
 from zonkey.paper.report.blocks import (
     Code,
     Document,
@@ -158,7 +158,7 @@ def test_data_come_back_from_their_address():
 
 def test_a_template_without_its_content_is_refused():
     with pytest.raises(Exception, match="is undefined"):
-        render("base.html", title="x")
+        render("zonkey.display", "base.html", title="x")
 
 
 def test_a_page_is_written_whole_and_nothing_beside_it(tmp_path):

@@ -1,0 +1,203 @@
+"""`zonkey classes`: list, add and remove the classes of a model, without fitting again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import one_line_errors, require_file
+from .model_commands import JSON, LABEL_COLUMN, MODEL
+
+if TYPE_CHECKING:
+    from ..core.prototypes import Prototypes
+    from .loading import LoadedModel
+
+classes_app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Classes of a model: list, add, remove.",
+)
+
+_UNCHANGED = "the model is unchanged"
+_OUTPUT = typer.Option(
+    "--output", "-o", help="Model file to write; by default MODEL itself.", show_default=False
+)
+
+
+@classes_app.command("list")
+def list_classes(model: Annotated[Path, MODEL], as_json: Annotated[bool, JSON] = False) -> None:
+    """List the classes of a model.
+
+    Each is seen or unseen, and a candidate if the model chooses from it.
+    """
+    with one_line_errors(_UNCHANGED):
+        from .loading import LoadedModel
+
+        rows = _rows(LoadedModel.of(model))
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    for row in rows:
+        kind = f"{row['kind']}{'' if row['candidate'] else ', no candidate'}"
+        typer.echo(f"{row['label']}\t{kind}")
+
+
+@classes_app.command("add")
+def add_classes(
+    model: Annotated[Path, MODEL],
+    prototypes: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Prototypes of new classes. Known classes in it are skipped.",
+            metavar="PROTOTYPES",
+            show_default=False,
+        ),
+    ] = None,
+    shots: Annotated[
+        str | None,
+        typer.Option(help="Features with labels, of new or of known classes, to learn from."),
+    ] = None,
+    output: Annotated[Path | None, _OUTPUT] = None,
+    label_column: Annotated[str | None, LABEL_COLUMN] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Add classes by their prototypes, by labeled samples, or by both."""
+    target = output or model
+    with one_line_errors(_UNCHANGED):
+        require_file("--output", target)
+        if prototypes is None and shots is None:
+            raise ValueError("Classes come with PROTOTYPES or --shots; got none. Pass one of them.")
+        from .loading import LoadedModel
+
+        loaded = LoadedModel.of(model)
+        before = _rows(loaded)
+        if prototypes is not None:
+            loaded = loaded.with_last(_with_prototypes(loaded, prototypes, label_column))
+        if shots is not None:
+            loaded = loaded.with_last(_with_shots(loaded, shots, label_column))
+        _finish(before, loaded, target, as_json)
+
+
+@classes_app.command("remove")
+def remove_classes(
+    model: Annotated[Path, MODEL],
+    labels: Annotated[list[str], typer.Argument(help="Labels of classes.", metavar="LABEL")],
+    output: Annotated[Path | None, _OUTPUT] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Remove classes.
+
+    What their samples taught about other classes stays.
+    """
+    target = output or model
+    with one_line_errors(_UNCHANGED):
+        require_file("--output", target)
+        import numpy as np
+
+        from .loading import LoadedModel
+
+        loaded = LoadedModel.of(model)
+        gone = loaded.labels_like(np.array(labels)).tolist()
+        last = loaded.last
+        if hasattr(last, "without_classes"):
+            last = last.without_classes(gone)
+        else:
+            loaded.require("with_candidates", "Removing classes")
+            known = last.prototypes_.subset(gone).labels  # refuses unknown ones
+            last = last.with_candidates(np.setdiff1d(last.classes_, known).tolist())
+        _finish(_rows(loaded), loaded.with_last(last), target, as_json)
+
+
+def _with_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -> Any:
+    """Return the classifier with the new classes of a file of prototypes."""
+    import numpy as np
+
+    from ..core.prototypes import Prototypes
+    from ..datasets import read_prototypes
+
+    loaded.require("with_classes", "Adding classes")
+    read = read_prototypes(path, label_column=label_column)
+    given = Prototypes(loaded.labels_like(read.labels), read.matrix, read.dimension_names)
+    known = loaded.last.prototypes_
+    if known is not None and _are_scaled(loaded, known):
+        given = given.normalized()
+    old = np.array([]) if known is None else np.intersect1d(given.labels, known.labels)
+    for label in old:
+        if known is not None and not np.allclose(given[label], known[label], rtol=1e-4, atol=1e-6):
+            raise ValueError(
+                f"A known class keeps its prototype; that of {str(label)!r} in {path.name} differs "
+                "from that of the model. Leave it out, or fit again."
+            )
+    new = np.setdiff1d(given.labels, old)
+    if not new.size:
+        raise ValueError(
+            f"{path.name} must have a new class; the model knows all {len(given)}. Add one."
+        )
+    return loaded.last.with_classes(given.subset(new))
+
+
+def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:
+    """Whether the model was made with prototypes of unit length, as the paper's preset does it."""
+    import numpy as np
+
+    lengths = np.linalg.norm(known.matrix, axis=1)
+    return loaded.last is not loaded.model and bool(np.allclose(lengths[lengths > 0], 1, atol=1e-4))
+
+
+def _with_shots(loaded: LoadedModel, features: str, label_column: str | None) -> Any:
+    """Return the classifier after learning from further samples."""
+    from ..estimators.scoring import unwrapped
+    from .loading import read_rows
+
+    loaded.require("partial_fit", "Learning from --shots")
+    stream = loaded.stream(features, with_labels=True, label_column=label_column)
+    X, y, _ = read_rows(stream, "Reading", labeled=True)
+    if y is None or not len(y):
+        raise ValueError(f"{features} must have rows with a label; it has none. Add some.")
+    steps, last = unwrapped(loaded.model)
+    X = X if steps is None else steps.transform(X)
+    return last.partial_fit(X, loaded.labels_like(y))
+
+
+def _finish(before: list[dict[str, Any]], after: LoadedModel, target: Path, as_json: bool) -> None:
+    """Write the changed model, and say what changed."""
+    from ..estimators.model_file import save
+
+    was, now = ({row["label"]: row for row in rows} for rows in (before, _rows(after)))
+    save(after.model, target)
+    record = {
+        "output": str(target),
+        "added": [label for label in now if label not in was],
+        "removed": [label for label in was if label not in now],
+        "classes": len(now),
+        "candidates": sum(row["candidate"] for row in now.values()),
+    }
+    if as_json:
+        typer.echo(json.dumps(record))
+        return
+    for name in ("added", "removed"):
+        if record[name]:
+            typer.echo(f"{name.capitalize()}: {', '.join(map(str, record[name]))}")
+    typer.echo(f"{target}: {record['classes']} classes, {record['candidates']} candidates")
+
+
+def _rows(loaded: LoadedModel) -> list[dict[str, Any]]:
+    """Return label, kind and whether it is a candidate for each class of a model."""
+    import numpy as np
+
+    last = loaded.last
+    candidates = set(np.asarray(last.classes_).tolist())
+    seen = set(np.asarray(getattr(last, "seen_classes_", last.classes_)).tolist())
+    unseen = set(np.asarray(getattr(last, "unseen_classes_", [])).tolist())
+    return [
+        {
+            "label": label,
+            "kind": "seen" if label in seen else "unseen",
+            "candidate": label in candidates,
+        }
+        for label in sorted(seen | unseen | candidates)
+    ]

@@ -1,0 +1,1 @@
+"""Figures in one style and self-contained HTML pages."""

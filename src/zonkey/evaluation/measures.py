@@ -1,0 +1,261 @@
+"""Figures of a classifier from its answers, and their confidence intervals.
+
+Every figure is a function of how often each sample counts. The value counts each sample once; the
+interval comes from resampled counts, which are the same for all models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ..metrics import SeenUnseenCurve
+from ..metrics.calibration import confidence_bins
+from ..metrics.generalized import class_shares, curve_of_margins, harmonic_mean
+from ..metrics.intervals import class_bootstrap, interval_of
+from .answers import SETS, Answers
+
+N_BINS = 15
+N_DRAWS = 1000
+_AMONG = {"unseen": "among unseen", "seen": "among seen", "all": "among all"}
+_TITLES = {"acc_s": "acc_s", "acc_u": "acc_u", "hm": "HM", "ausuc": "AUSUC"}
+_WORDS = {
+    "accuracy": "accuracy",
+    "ece": "ECE",
+    "rejected": "rejected",
+    "selective_accuracy": "accuracy of answered",
+}
+_MEANINGS = {
+    "accuracy": "share of correct answers, mean over classes; candidates are the classes of the "
+    "same kind",
+    "acc_s": "accuracy on seen classes if all classes are candidates",
+    "acc_u": "accuracy on unseen classes if all classes are candidates",
+    "hm": "harmonic mean of the accuracies on seen (acc_s) and on unseen classes (acc_u) if all "
+    "classes are candidates: high only if both are",
+    "ausuc": "area under the seen-unseen accuracy curve: acc_s against acc_u for all penalties "
+    "of seen classes",
+    "hit": "hit@k: share of samples whose class is among the k best answers",
+    "ece": "expected calibration error: mean gap between the probability of an answer and how "
+    "often such answers are right; 0 is best",
+    "rejected": "share of samples without an answer, because their highest probability is too low",
+    "selective_accuracy": "share of correct answers among those given",
+}
+_ORDER = ("accuracy", "acc_s", "acc_u", "hm", "ausuc", "hit", "ece", "rejected", "selective")
+
+
+def title_of(measure: str) -> str:
+    """Return the name of a measure in tables, such as "hit@5 among unseen"."""
+    if measure in _TITLES:
+        return _TITLES[measure]
+    word, _, among = measure.rpartition("_")
+    return f"{_WORDS.get(word, word)} {_AMONG[among]}"
+
+
+def meaning_of(measure: str) -> str:
+    """Return what a measure says."""
+    word = measure if measure in _MEANINGS else measure.rpartition("_")[0].partition("@")[0]
+    return _MEANINGS[word]
+
+
+def place_of(measure: str) -> tuple[int, int, int]:
+    """Return the place of a measure in tables, as a key to sort by."""
+    among = measure.rpartition("_")[2]
+    number = measure.partition("@")[2].partition("_")[0]
+    first = next(i for i, start in enumerate(_ORDER) if measure.startswith(start))
+    return first, SETS.index(among) if among in SETS else 0, int(number or 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A model's answers and figures.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+    answers : mapping of str to Answers
+        By set of candidates.
+    curve : SeenUnseenCurve or None
+        Accuracies at all penalties; None without samples or candidates of both kinds.
+    scores : dict of str to float
+        Figures by name.
+    intervals : dict of str to tuple
+        Ends of their confidence intervals.
+    sizes : dict of str to int
+        Numbers of samples they are based on.
+    notes : tuple of str
+        What a reader of the figures should know.
+    """
+
+    name: str
+    answers: Mapping[str, Answers]
+    curve: SeenUnseenCurve | None
+    scores: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    sizes: dict[str, int]
+    notes: tuple[str, ...] = ()
+
+
+class Figures:
+    """The figures of one model as functions of the number of times that each sample counts.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+    answers : mapping of str to Answers
+        By set of candidates.
+    margins : ndarray of shape (n_samples,) or None
+        Best seen score less best unseen score.
+    y : ndarray of shape (n_samples,)
+        True labels.
+    is_seen : ndarray of shape (n_samples,)
+        Whether they are seen classes.
+    mixed : bool
+        Whether the model under evaluation knows classes of both kinds.
+    k : sequence of int
+        Values of k in hit@k.
+    notes : tuple of str
+        What a reader of the figures should know.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        answers: Mapping[str, Answers],
+        margins: np.ndarray | None,
+        y: np.ndarray,
+        is_seen: np.ndarray,
+        *,
+        mixed: bool,
+        k: Sequence[int],
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.name, self.answers, self.notes = name, answers, notes
+        self._n = len(y)
+        self._ratios: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._gaps: dict[str, tuple[csr_array, np.ndarray]] = {}
+        self.curve: SeenUnseenCurve | None = None
+        among_all = self._spread(answers["all"], answers["all"].right)
+        for kind, short, members in (("unseen", "acc_u", ~is_seen), ("seen", "acc_s", is_seen)):
+            share = np.zeros(self._n)
+            share[members] = class_shares(y[members])
+            if kind in answers:
+                right = self._spread(answers[kind], answers[kind].right)
+                self._ratios[f"accuracy_{kind}"] = right * share, share
+            if mixed and members.any():
+                self._ratios[short] = among_all * share, share
+        self._has_both = "acc_s" in self._ratios and "acc_u" in self._ratios
+        for among in answers:
+            if mixed or among != "all":  # else the same as for its only kind
+                self._add_shares(among, answers[among], k)
+        if self._has_both and margins is not None:
+            lost = self._ratios["accuracy_seen"][0]
+            won = self._ratios["accuracy_unseen"][0]
+            self.curve = curve_of_margins(margins, lost, won)
+            self._order = np.argsort(margins, kind="stable")
+            _, self._starts = np.unique(margins[self._order], return_index=True)
+            self._moved = lost[self._order], won[self._order]
+
+    def _add_shares(self, name: str, answers: Answers, k: Sequence[int]) -> None:
+        """Add the figures in which every sample has the same weight."""
+        inside = self._spread(answers, np.ones(len(answers.positions)))
+        for number in k:
+            hits = answers.right if number == 1 else None
+            if answers.rank is not None and number < answers.n_candidates:
+                hits = answers.rank < number
+            if hits is not None:
+                self._ratios[f"hit@{number}_{name}"] = self._spread(answers, hits), inside
+        if answers.confidence is not None:
+            gap = answers.right - answers.confidence
+            place = (answers.positions, confidence_bins(answers.confidence, N_BINS))
+            gaps = csr_array((gap, place), shape=(self._n, N_BINS))
+            self._gaps[f"ece_{name}"] = gaps, inside
+        if answers.rejected is not None:
+            answered = self._spread(answers, ~answers.rejected)
+            self._ratios[f"rejected_{name}"] = inside - answered, inside
+            right = self._spread(answers, answers.right & ~answers.rejected)
+            self._ratios[f"selective_accuracy_{name}"] = right, answered
+
+    def _spread(self, answers: Answers, values: np.ndarray) -> np.ndarray:
+        """Return values for all samples, 0 for those without an answer."""
+        spread = np.zeros(self._n)
+        spread[answers.positions] = values
+        return spread
+
+    def values(self, counts: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the figures for each row of counts; NaN where none of their samples counts."""
+        found = {
+            name: _divided(counts @ numerator, counts @ denominator)
+            for name, (numerator, denominator) in self._ratios.items()
+        }
+        if self._has_both:
+            found["hm"] = np.asarray(harmonic_mean(found["acc_s"], found["acc_u"]))
+        if self.curve is not None:
+            found["ausuc"] = self._areas(counts)
+        for name, (gaps, inside) in self._gaps.items():
+            sizes = np.abs(gaps.T @ counts.T).sum(axis=0)
+            found[name] = _divided(sizes, counts @ inside)
+        return {name: np.clip(found[name], 0.0, 1.0) for name in sorted(found, key=place_of)}
+
+    def sizes(self) -> dict[str, int]:
+        """Return the number of samples that each figure is based on."""
+        inside = {name: pair[1] for name, pair in (self._ratios | self._gaps).items()}
+        sizes = {name: int(np.count_nonzero(mask)) for name, mask in inside.items()}
+        return sizes | dict.fromkeys(("hm", "ausuc"), self._n)
+
+    def _areas(self, counts: np.ndarray) -> np.ndarray:
+        """Return the area under the curve by the trapezoid rule, for each row of counts."""
+        ordered = counts[:, self._order]
+        lost, won = (np.add.reduceat(ordered * part, self._starts, axis=1) for part in self._moved)
+        after = lost[:, ::-1].cumsum(axis=1)[:, ::-1] - lost  # left of acc_s beyond each threshold
+        return np.sum(won * (after + lost / 2), axis=1)
+
+
+def measured(
+    figures: Sequence[Figures],
+    class_of: np.ndarray,
+    is_seen_class: np.ndarray,
+    *,
+    confidence: float,
+    seed: int,
+) -> list[Measured]:
+    """Return figures with intervals of several models, all from the same resamples."""
+    draws: list[list[dict[str, np.ndarray]]] = [[] for _ in figures]
+    for counts in class_bootstrap(class_of, is_seen_class, N_DRAWS, seed):
+        for own, model in zip(draws, figures, strict=True):
+            own.append(model.values(counts))
+    once = np.ones((1, len(class_of)))
+    results = []
+    for own, model in zip(draws, figures, strict=True):
+        values = {name: float(value[0]) for name, value in model.values(once).items()}
+        scores = {name: value for name, value in values.items() if not np.isnan(value)}
+        intervals = {
+            name: interval_of(value, np.concatenate([block[name] for block in own]), confidence)
+            for name, value in scores.items()
+        }
+        sizes = model.sizes()
+        results.append(
+            Measured(
+                name=model.name,
+                answers=model.answers,
+                curve=model.curve,
+                scores=scores,
+                intervals=intervals,
+                sizes={name: sizes[name] for name in scores},
+                notes=model.notes,
+            )
+        )
+    return results
+
+
+def _divided(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
+    return np.divide(
+        numerators,
+        denominators,
+        out=np.full(len(numerators), np.nan),
+        where=denominators > 0,
+    )

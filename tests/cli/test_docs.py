@@ -1,0 +1,39 @@
+"""Every command and option has a help text, and docs/cli.md shows it."""
+
+import pytest
+
+import cli_docs
+
+COMMANDS = dict(cli_docs.commands())
+PAGE = cli_docs.PAGE.read_text("utf-8")
+
+
+def test_the_page_shows_every_command_once():
+    shown = [name for name, _ in cli_docs.BLOCK.findall(PAGE)]
+    assert sorted(shown) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_shows_what_help_prints(name):
+    assert cli_docs.block(name) in PAGE, "stale: run python tools/cli_docs.py"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_everything_is_described(name):
+    command = COMMANDS[name]
+    assert command.help, name
+    text = " ".join(cli_docs.help_text(name).split())
+    assert " ".join(command.help.split("\n")[0].split()) in text
+    for parameter in command.params:
+        if parameter.name == "help":
+            continue
+        assert parameter.help, f"{name}: {parameter.name}"
+        assert parameter.help.endswith((".", ")")), f"{name}: {parameter.name}"
+        assert " ".join(parameter.help.split()) in text
+        options = [option for option in parameter.opts if option.startswith("-")]
+        assert all(option in text for option in options), f"{name}: {options}"
+
+
+def test_a_stale_page_is_noticed():
+    stale = PAGE.replace("--proba ", "--probability ", 1)
+    assert cli_docs.renewed(stale) == PAGE != stale

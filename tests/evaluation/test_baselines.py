@@ -1,0 +1,166 @@
+"""Baselines of evaluate: each against scikit-learn, loops or a preset, and what they refuse."""
+
+import numpy as np
+import pytest
+from evaluated import (
+    IS_SEEN,
+    LABELS,
+    PROTOTYPES,
+    SEEN,
+    UNSEEN,
+    X_TRAIN,
+    Y_TRAIN,
+    X,
+    Y,
+    dataset,
+    expected_scores,
+    fitted,
+)
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+
+from zonkey import evaluate, presets
+from zonkey.evaluation.baselines import BASELINES
+from zonkey.metrics import generalized_scores, per_class_accuracy, seen_unseen_curve
+
+TRAINING = (X_TRAIN, Y_TRAIN)
+
+
+def beside(name, model=None, X=X, y=Y, **options):
+    """Return the figures of a baseline."""
+    model = fitted() if model is None else model
+    found = evaluate(model, X, y, baselines=name, training=TRAINING, **options)
+    assert [one.name for one in found.models] == [type(model).__name__, name]
+    return found.models[1]
+
+
+@pytest.mark.parametrize("name", ["nearest-mean", "logistic"])
+def test_baselines_of_seen_classes(name):
+    last = NearestCentroid() if name == "nearest-mean" else LogisticRegression()
+    steps = [] if name == "nearest-mean" else [StandardScaler()]
+    model = make_pipeline(Normalizer(), *steps, last).fit(*TRAINING)
+    predicted = model.predict(X)
+    found = beside(name).scores
+    assert_allclose(found["accuracy_seen"], per_class_accuracy(Y[IS_SEEN], predicted[IS_SEEN]))
+    assert found["acc_s"] == found["accuracy_seen"] > 0.3
+    assert found["acc_u"] == found["hm"] == 0
+    assert not {"accuracy_unseen", "ausuc", "hit@5_unseen"} & set(found)
+    assert_allclose(found["hit@1_all"], np.mean(predicted == Y))
+    assert ("ece_seen" in found) == (name == "logistic")
+    assert "0 by construction" in beside(name).notes[0]
+
+
+def ridge_by_hand(prototypes, alpha):
+    """Return predicted class means of all classes, and the squared error on classes left out."""
+    units = X_TRAIN / np.linalg.norm(X_TRAIN, axis=1, keepdims=True)
+    means = np.stack([units[label == Y_TRAIN].mean(axis=0) for label in SEEN])
+    vectors = {label: prototypes[label] / np.linalg.norm(prototypes[label]) for label in LABELS}
+    own = np.stack([vectors[label] for label in SEEN])
+    error = 0.0
+    for j in range(len(SEEN)):
+        others = np.arange(len(SEEN)) != j
+        model = Ridge(alpha=alpha).fit(own[others], means[others])
+        error += np.mean((model.predict(own[[j]]) - means[j]) ** 2)
+    return Ridge(alpha=alpha).fit(own, means).predict(np.stack(list(vectors.values()))), error
+
+
+def test_ridge():
+    tried = [ridge_by_hand(PROTOTYPES, 10.0**power) for power in range(-3, 4)]
+    centers, _ = min(tried, key=lambda pair: pair[1])
+    units = X / np.linalg.norm(X, axis=1, keepdims=True)
+    scores = -((units[:, None, :] - centers[None]) ** 2).sum(axis=2)
+    general = generalized_scores(Y, np.array(LABELS)[scores.argmax(axis=1)], SEEN)
+    found = beside("ridge").scores
+    assert_allclose([found["acc_s"], found["acc_u"], found["hm"]], general)
+    assert_allclose(found["ausuc"], seen_unseen_curve(Y, scores, LABELS, SEEN).area)
+    among = np.array(UNSEEN)[scores[~IS_SEEN][:, len(SEEN) :].argmax(axis=1)]
+    assert_allclose(found["accuracy_unseen"], per_class_accuracy(Y[~IS_SEEN], among))
+    assert 0 < found["accuracy_unseen"] < 1
+
+
+def test_ridge_of_one_or_two_classes():
+    for n in (1, 2):
+        train = np.isin(Y_TRAIN, SEEN[:n])
+        model = fitted(X=X_TRAIN[train], y=Y_TRAIN[train])
+        training = X_TRAIN[train], Y_TRAIN[train]
+        found = evaluate(model, X, Y, baselines="ridge", training=training)
+        assert 0 < found.models[1].scores["accuracy_unseen"] < 1
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_the_papers_model_as_printed(seed):
+    model = presets.paper(PROTOTYPES, candidates="all", random_state=seed).fit(*TRAINING)
+    expected = expected_scores(model[-1], model[:-1].transform(X), Y, SEEN, LABELS, (1, 5))
+    found = beside("paper", random_state=seed)
+    assert found.scores == pytest.approx(expected, abs=1e-9)
+    assert "as printed" in found.notes[0]
+
+
+def test_warnings_of_baselines_become_notes(monkeypatch):
+    from zonkey.evaluation import baselines
+
+    few = lambda: LogisticRegression(max_iter=1)  # noqa: E731
+    monkeypatch.setattr(baselines, "LogisticRegression", few)
+    found = beside("logistic")
+    assert any("failed to converge" in note for note in found.notes[1:])
+
+
+def test_several_baselines_on_the_same_resamples():
+    found = evaluate(fitted(), dataset(), baselines=[*BASELINES, "ridge"])
+    assert [one.name for one in found.models] == ["AnyShotClassifier", *BASELINES]
+    for one in found.models[1:]:
+        alone = evaluate(fitted(), dataset(), baselines=one.name).models[1]
+        assert one.scores == pytest.approx(alone.scores)
+        assert one.intervals == {
+            name: pytest.approx(ends) for name, ends in alone.intervals.items()
+        }
+    frame = found.to_frame()
+    assert frame["model"].drop_duplicates().tolist() == ["AnyShotClassifier", *BASELINES]
+    text = found.summary()
+    assert all(name in text.splitlines()[2] for name in BASELINES)
+    assert "logistic: scikit-learn's LogisticRegression" in text
+
+
+def test_baselines_choose_among_a_list_of_candidates():
+    listed = ["c01", "c02", "c08", "c09"]
+    rows = np.isin(Y, listed)
+    model = fitted().with_candidates(listed)
+    for name in BASELINES:
+        one = beside(name, model, X[rows], Y[rows])
+        assert one.answers["all"].n_candidates == (4 if name in ("ridge", "paper") else 2)
+
+
+def test_training_may_be_other_samples_than_those_of_the_data_set():
+    half = slice(None, None, 2)
+    found = evaluate(
+        fitted(), dataset(), baselines="nearest-mean", training=(X_TRAIN[half], Y_TRAIN[half])
+    )
+    units = X_TRAIN[half] / np.linalg.norm(X_TRAIN[half], axis=1, keepdims=True)
+    predicted = NearestCentroid().fit(units, Y_TRAIN[half]).predict(Normalizer().transform(X))
+    expected = per_class_accuracy(Y[IS_SEEN], predicted[IS_SEEN])
+    assert_allclose(found.models[1].scores["acc_s"], expected)
+
+
+def test_refused_training_data():
+    both = (np.concatenate([X_TRAIN, X]), np.concatenate([Y_TRAIN, Y]))
+    one = fitted(None, candidates="all", worth="auto")
+    foreign = (X_TRAIN, np.full(len(Y_TRAIN), "unicorn"))
+    for options, message in (
+        ({"training": both}, "must not have samples of classes that are unseen.*'c07'"),
+        ({"training": (X_TRAIN, Y_TRAIN[1:])}, "must have one label per sample"),
+        ({"training": (X_TRAIN, np.arange(len(Y_TRAIN)))}, "of one kind"),
+        ({"training": foreign}, "Baselines need training samples"),
+        ({"training": (X_TRAIN,)}, "got 1 parts"),
+        ({"training": (X_TRAIN[:, :2], Y_TRAIN)}, r"as many features.*got \(2,\) and \(6,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluate(fitted(), X, Y, baselines="ridge", **options)
+    with pytest.raises(ValueError, match="need prototypes; the model has none"):
+        evaluate(one, X[IS_SEEN], Y[IS_SEEN], baselines="ridge", training=TRAINING)
+    found = evaluate(
+        one, X[IS_SEEN], Y[IS_SEEN], baselines=["nearest-mean", "logistic"], training=TRAINING
+    )
+    assert "acc_u" not in found.models[2].scores
