@@ -81,6 +81,8 @@ def test_ridge():
     assert 0 < found["accuracy_unseen"] < 1
 
 
+@pytest.mark.filterwarnings("ignore:At least two classes with samples")
+@pytest.mark.filterwarnings("ignore:Classes should have different centers")
 def test_ridge_of_one_or_two_classes():
     for n in (1, 2):
         train = np.isin(Y_TRAIN, SEEN[:n])
