@@ -298,7 +298,7 @@ def test_predict_refuses_what_it_cannot_do(files, tmp_path):
         assert words in line
     for arguments, words in [
         (("-o", tmp_path / "out.xlsx"), "--output must end in .csv or"),
-        (("-o", test), "--output must not be FEATURES"),
+        (("-o", test), "--output must not be a file to read from"),
         (("-o", tmp_path / "no" / "out.csv"), "--output must be a file to write to"),
         (("--format", "parquet"), "--format of standard output must be csv, tsv or jsonl"),
     ]:

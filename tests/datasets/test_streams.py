@@ -103,11 +103,11 @@ def test_known_features_are_taken_by_name_and_in_their_order(tmp_path, name):
 def test_heading(tmp_path):
     save_csv(tmp_path / "x.csv")
     stream = FeatureStream(tmp_path / "x.csv", label_column="file")
-    stream.read_heading()
+    list(stream)
     assert (stream.columns, stream.unused) == (tuple(FEATURES), ("id", "label"))
     np.save(tmp_path / "x.npy", X)
     stream = FeatureStream(tmp_path / "x.npy")
-    stream.read_heading()
+    list(stream)
     assert (stream.columns, stream.unused) == (None, ())
 
 

@@ -68,7 +68,7 @@ def add_classes(
     """Add classes by their prototypes, by labeled samples, or by both."""
     target = output or model
     with one_line_errors(_UNCHANGED):
-        require_file("--output", target)
+        require_file("--output", target, prototypes, shots)
         if prototypes is None and shots is None:
             raise ValueError("Classes come with PROTOTYPES or --shots; got none. Pass one of them.")
         from .loading import LoadedModel

@@ -55,9 +55,24 @@ def writing_to(option: str, target: Path, kind: str = "a folder") -> Iterator[No
         refuse(f"{rule}; {target} is not ({error.strerror}). Choose another.")
 
 
-def require_file(option: str, target: Path) -> None:
-    """Exit with code 2 if a file cannot be written; fails before the work, not after it."""
-    if target.is_dir():
-        refuse(f"{option} must be a file to write to; {target} is a folder. Add a name.")
+def require_file(option: str, target: Path, *inputs: str | Path | None) -> None:
+    """Exit with code 2 if a file cannot or must not be written: before the work, not after it."""
+    require_plain(option, target)
+    for given in inputs:
+        # Standard input is no file, and one that does not exist is told by its reader.
+        if given is not None and target.exists() and Path(given).exists():
+            if target.samefile(given):
+                refuse(
+                    f"{option} must not be a file to read from; {target} is one. Choose another "
+                    "name."
+                )
     with writing_to(option, target, "a file"), TemporaryFile(dir=target.parent):
         pass
+
+
+def require_plain(option: str, target: Path) -> None:
+    """Exit with code 2 if a target is there and is no file: devices and folders must stay."""
+    if target.is_dir():
+        refuse(f"{option} must be a file to write to; {target} is a folder. Add a name.")
+    if target.exists() and not target.is_file():
+        refuse(f"{option} must be a file to write to; {target} is a device. Choose another name.")

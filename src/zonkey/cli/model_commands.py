@@ -104,7 +104,7 @@ def fit(
     """
     started = time.perf_counter()
     with one_line_errors(NOTHING):
-        require_file("--output", output)
+        require_file("--output", output, features, prototypes, unlabeled, labels)
         from ..estimators.model_file import model_info, save
         from .fitting import PRESETS, Training
         from .loading import working
@@ -116,9 +116,9 @@ def fit(
             "labels_key": labels_key,
         }
         training = Training(features, prototypes, unlabeled, keys)
-        with working("Reading") as say:
+        with working("Reading"):
             data = training.read()
-            names, unused = training.heading(data)
+        names = data.about.get("feature_names")
         extra = None if unlabeled is None else training.read_unlabeled(names, data.shape[1])
         with working("Fitting") as say:
             parameters = {"candidates": candidates.value, "random_state": seed}
@@ -133,8 +133,8 @@ def fit(
     n_left = len(data.y) - len(data.split.train)
     left = f"; {n_left} marked `test` are left out" if n_left else ""
     typer.echo(f"Samples:    {len(data.split.train)}{left}")
-    if unused:
-        typer.echo(f"Not used:   {', '.join(unused)}")
+    if data.about.get("unused_columns"):
+        typer.echo(f"Not used:   {', '.join(data.about['unused_columns'])}")
     _print_summary(record["summary"])
     typer.echo(f"Time:       {record['seconds']:.1f} s")
     typer.echo(f"Model:      {output} ({record['bytes']:,} bytes)")
@@ -190,7 +190,7 @@ def predict(
     started = time.perf_counter()
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else format.value
-        _require_output(output, to, features)
+        _require_output(output, to, model, features)
         from .answers import answer_names, answers_of, writing_answers
         from .loading import LoadedModel, watched
 
@@ -224,7 +224,7 @@ def predict(
         typer.echo(f"{n_rows} rows in {output} ({seconds:.1f} s)")
 
 
-def _require_output(output: str, format: str, features: str) -> None:
+def _require_output(output: str, format: str, *inputs: str | Path) -> None:
     """Refuse an output that could not be written, before the work."""
     if output == "-":
         if format not in ("csv", "tsv", "jsonl"):
@@ -239,9 +239,7 @@ def _require_output(output: str, format: str, features: str) -> None:
             f"--output must end in {' or '.join(endings)}; got {Path(output).name}. Choose one of "
             "these formats."
         )
-    if features != "-" and Path(output).resolve() == Path(features).resolve():
-        raise ValueError(f"--output must not be FEATURES; got {output} twice. Choose another name.")
-    require_file("--output", Path(output))
+    require_file("--output", Path(output), *inputs)
 
 
 def evaluate(
@@ -276,7 +274,7 @@ def evaluate(
     """
     with one_line_errors(NOTHING):
         if html is not None:
-            require_file("--html", html)
+            require_file("--html", html, model, features, training, labels)
         names = _baseline_names(baselines)
         import zonkey
 
@@ -360,7 +358,7 @@ def explain(
                 raise ValueError(
                     f"--plot must end in .png or .svg; got {plot.name}. Choose one of these."
                 )
-            require_file("--plot", plot)
+            require_file("--plot", plot, model, features)
         import zonkey
 
         from ..core.storage import write_whole
@@ -411,7 +409,7 @@ def info(
     """
     with one_line_errors(NOTHING):
         if card is not None:
-            require_file("--card", card)
+            require_file("--card", card, model)
         from ..core.storage import write_whole
         from ..estimators.model_file import model_card, model_info
 
@@ -446,7 +444,7 @@ def export(
     It leads from raw features to labels, the best classes and their probabilities.
     """
     with one_line_errors(NOTHING):
-        require_file("--onnx", onnx)
+        require_file("--onnx", onnx, model)
         import zonkey
 
         from ..core.storage import write_whole

@@ -15,7 +15,7 @@ import typer
 
 from ..paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
 from ..paper.records import Record, Records
-from .errors import one_line_errors, writing_to
+from .errors import one_line_errors, require_plain, writing_to
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -194,6 +194,7 @@ def report(
     else:
         from ..core.storage import write_whole
 
+        require_plain("--markdown", markdown)
         with writing_to("--markdown", markdown, "a file"):
             markdown.parent.mkdir(parents=True, exist_ok=True)
             write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))

@@ -13,7 +13,7 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -43,6 +43,7 @@ from .tables import (
     FEATURE_KEYS,
     LABEL_COLUMNS,
     as_features,
+    is_blank,
     is_no_feature,
     is_text_column,
     label_strings,
@@ -127,12 +128,6 @@ class FeatureStream:
                 shutil.copyfileobj(sys.stdin.buffer, file)
             yield from self._file_blocks(existing_file(path, STREAM_ENDINGS))
 
-    def read_heading(self) -> None:
-        """Set `columns` and `unused` without reading more than a few rows."""
-        before, self.block = self.block, 1
-        next(iter(self))
-        self.block = before
-
     def _file_blocks(self, path: Path) -> Iterator[Block]:
         ending = path.suffix.lower()
         if ending in ARRAY_ENDINGS:
@@ -180,7 +175,8 @@ class FeatureStream:
         whole = [row for row in first if len(row) == len(names)]
         place = {name: position for position, name in enumerate(names)}
         text_columns = {name for name in names if is_text_column(row[place[name]] for row in whole)}
-        layout = self._layout(names, text_columns.__contains__, path.name)
+        blank = {name for name in names if all(is_blank(row[place[name]]) for row in whole)}
+        layout = self._layout(names, text_columns.__contains__, path.name, blank if whole else ())
         return layout, _csv_rows(chain(first, lines), names, layout, path.name)
 
     def _json(self, text: io.TextIOBase, path: Path) -> tuple[Layout, Iterator[Row]]:
@@ -309,8 +305,17 @@ class FeatureStream:
     def _label_names(self) -> tuple[str, ...]:
         return LABEL_COLUMNS["features"] if self.label_column is None else (self.label_column,)
 
-    def _layout(self, names: list[str], is_text: Callable[[str], bool], file: str) -> Layout:
-        """Return what the columns are; those of text are no features."""
+    def _layout(
+        self,
+        names: list[str],
+        is_text: Callable[[str], bool],
+        file: str,
+        blank: Collection[str] = (),
+    ) -> Layout:
+        """Return what the columns are; those of text are no features.
+
+        A blank column is none either, unless the model has that many: a feature needs all cells.
+        """
         label = self._label_of(names, [name for name in names if is_text(name)], file)
         if self.feature_names is not None:
             features = list(self.feature_names)
@@ -323,6 +328,8 @@ class FeatureStream:
         else:
             others = [name for name in names if name != label and not is_no_feature(name)]
             features = [name for name in others if not is_text(name)]
+            if len(features) != self.n_features:
+                features = [name for name in features if name not in blank]
             self._require_width(len(features), file, features)
         used = set(features)
         carried = tuple(name for name in names if name not in used)

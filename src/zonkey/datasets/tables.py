@@ -358,9 +358,14 @@ def _is_text(column: Any) -> bool:
     return is_text_column(map(str, cells))
 
 
+def is_blank(cell: str) -> bool:
+    """Whether a cell holds nothing, or a word for it."""
+    return cell.strip().lower() in _EMPTY
+
+
 def is_text_column(cells: Iterable[str]) -> bool:
     """Whether most of the cells that are not empty are no numbers."""
-    cells = [cell for cell in cells if cell.strip().lower() not in _EMPTY]
+    cells = [cell for cell in cells if not is_blank(cell)]
     return sum(not is_number(cell) for cell in cells) > len(cells) / 2
 
 
