@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ from .readers import (
     Sheet,
     StoredArray,
     contents,
+    csv_rows,
     existing_file,
     is_number,
     largest_exact,
@@ -173,7 +173,7 @@ def read_labels(path: str | Path) -> np.ndarray:
     labels = read_text(path).rstrip("\n").split("\n")
     if path.suffix.lower() == ".csv":
         with reading(path):
-            rows = list(csv.reader(labels))
+            rows = list(csv_rows(labels))
         for number, row in enumerate(rows, start=1):
             if len(row) > 1:
                 raise DataError(
