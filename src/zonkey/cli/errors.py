@@ -120,9 +120,9 @@ def require_file(option: str, target: Path, *inputs: str | Path | None) -> None:
     """Exit with code 2 if a file cannot or must not be written: before the work, not after it."""
     require_plain(option, target)
     for given in inputs:
-        # Standard input is no file, and one that does not exist is told by its reader.
-        both = given is not None and target.exists() and Path(given).exists()
-        if both and target.samefile(given):
+        # A file that does not exist is told by its reader.
+        path = Path(given or "-")
+        if target.exists() and path.exists() and target.samefile(path):
             rule = f"{option} must not be a file to read from"
             refuse(f"{rule}; {target} is one. Choose another name.")
     with writing_to(option, target, "a file"), TemporaryFile(dir=target.parent):
@@ -134,4 +134,6 @@ def require_plain(option: str, target: Path) -> None:
     if target.is_dir():
         refuse(f"{option} must be a file to write to; {target} is a folder. Add a name.")
     if target.exists() and not target.is_file():
-        refuse(f"{option} must be a file to write to; {target} is a device. Choose another name.")
+        refuse(
+            f"{option} must be a file to write to; {target} is a device or a pipe. Choose another name."
+        )
