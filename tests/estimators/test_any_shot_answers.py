@@ -230,7 +230,7 @@ def test_prototypes_of_every_kind(kind):
     assert_array_equal(model.project(given), MODEL.project(PROTOTYPES))
     new = {
         "pandas": lambda: pd.DataFrame(np.ones((1, 4)), index=["owl"]),
-        "polars": lambda: pl.DataFrame({"n": ["owl"], "a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}),
+        "polars": lambda: pl.DataFrame({"n": ["owl"], **{f"x{j}": 1.0 for j in range(4)}}),
         "prototypes": lambda: Prototypes(["owl"], np.ones((1, 4))),
         "lists": lambda: {"owl": [1.0] * 4},
     }[kind]()

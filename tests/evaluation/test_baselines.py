@@ -82,6 +82,7 @@ def test_ridge():
     assert 0 < found["accuracy_unseen"] < 1
 
 
+@pytest.mark.filterwarnings("ignore:At least two classes with samples")
 def test_ridge_of_one_or_two_classes():
     for n in (1, 2):
         train = np.isin(Y_TRAIN, SEEN[:n])

@@ -135,5 +135,6 @@ def require_plain(option: str, target: Path) -> None:
         refuse(f"{option} must be a file to write to; {target} is a folder. Add a name.")
     if target.exists() and not target.is_file():
         refuse(
-            f"{option} must be a file to write to; {target} is a device or a pipe. Choose another name."
+            f"{option} must be a file to write to; {target} is a device or a pipe. Choose another "
+            "name."
         )

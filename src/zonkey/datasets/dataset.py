@@ -127,7 +127,7 @@ class LazyMatrix:
         with as_data_error():
             require_values(values, "Features")
             matrix = to_numpy(values) if is_device_array(values) else np.asanyarray(values)
-        if matrix.ndim != 2 or not matrix.shape[1]:
+        if matrix.ndim != 2:
             raise DataError(
                 f"Features must be a matrix, one sample per row; {source} has shape "
                 f"{matrix.shape}. Flatten each sample into a row."
