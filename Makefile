@@ -37,6 +37,7 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/own_files.py --data emoji
 	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/many_classes.py
 	$(BIN)/python benchmarks/alternatives.py
 	$(BIN)/python benchmarks/few_shot_alternatives.py
 	$(BIN)/python benchmarks/recommended.py

@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 
 import mini_imagenet
 from recording import save, show
-from zonkey.core.algorithm1 import DECAY, best, losses, second_best
+from zonkey.core.algorithm1 import DECAY
+from zonkey.core.assignment import best, losses, second_best
 from zonkey.core.projection import NormalEquations, bidirectional_projection
 from zonkey.core.synthesis import synthesize_from_support
 from zonkey.estimators import FewShotClassifier

@@ -49,10 +49,10 @@ def fit_with_scipy(X: np.ndarray, y: np.ndarray, prototypes: Prototypes) -> np.n
     game = Competition(_WithoutFactor(A0, B0, C0), X_g, Y_u, beta=BETA)
     for t in range(STEPS):
         alpha = DECAY**t * ALPHA
-        _, eta, xi = game.weights(game.start(W))
-        delta = eta - MU * xi
-        hats = (game.A_hat(delta, alpha), game.B_hat(delta, alpha), game.C_hat(delta, alpha))
-        W = solve_sylvester(*hats)
+        eta, xi = game.weights(game.start(W))
+        delta = eta.less(xi, MU)
+        B = game.B_hat(delta.of_classes, alpha)
+        W = solve_sylvester(game.A_hat(delta, alpha), B, game.C_hat(delta, alpha))
     return W
 
 

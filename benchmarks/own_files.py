@@ -127,7 +127,9 @@ def described(name: str, answer: Any) -> str:
         return f"{answer['rows']} rows"
     if name == "evaluate":
         figures = {key: answer["scores"].get(key) for key in ("accuracy_unseen", "hm")}
-        return ", ".join(f"{key} {value:.3f}" for key, value in figures.items() if value)
+        return ", ".join(
+            f"{key} {value:.3f}" for key, value in figures.items() if value is not None
+        )
     if name == "add a class":
         return f"{answer['classes']} classes"
     return ""

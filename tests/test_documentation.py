@@ -130,7 +130,9 @@ def run_commands(text):
     """Run every line of a document that calls `zonkey` on files; return what was called."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M)
     lines = [line for kind, block in blocks if kind in ("", "sh") for line in block.splitlines()]
-    called = [line for line in lines if line.startswith("zonkey ") and "csv" in line]
+    called = [
+        line for line in lines if line.startswith("zonkey ") and re.search(r"\.(csv|onnx)", line)
+    ]
     for line in called:
         done = CliRunner().invoke(app, shlex.split(line)[1:])
         assert done.exit_code == 0, f"{line}: {done.output}"
@@ -154,7 +156,7 @@ def test_examples_of_the_page_about_the_command_line():
     Path("more-prototypes.csv").write_text("class,stripes,mane\nquagga,0.6,0.9\n")
     called = run_commands((ROOT / "docs" / "cli.md").read_text("utf-8"))
     verbs = [line.split()[1] for line in called]
-    assert verbs == ["data", "fit", "predict", "evaluate", "explain", "classes"]
+    assert verbs == ["data", "fit", "predict", "evaluate", "explain", "classes", "export"]
 
 
 def test_links_between_documents_lead_somewhere():

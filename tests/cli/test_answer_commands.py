@@ -48,7 +48,8 @@ def test_evaluate_is_the_library(files, name):
         same.pop(changing, None)
     assert found == json.loads(json.dumps(same))
     text = done("evaluate", files / f"{name}.zonkey", files / "test.csv")
-    assert text == zonkey.evaluate(model, X, TEST).summary() + "\n"
+    assert text.startswith(zonkey.evaluate(model, X, TEST).summary() + "\n\nhit@k: ")
+    assert ("ECE: mean gap" in text) == (name == "model")
 
 
 def test_evaluate_writes_a_page(files, tmp_path):
@@ -128,9 +129,11 @@ def test_explain_is_the_library(files, tmp_path, name):
     )
     assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads(done(*arguments, "--json"))
-    assert found == {"row": 17, "id": "17", "label": TEST[17], "file": "b.jpg"} | json.loads(
-        json.dumps(same.to_dict())
-    )
+    assert found == {
+        "row": 17,
+        "columns": {"id": "17", "label": TEST[17], "file": "b.jpg"},
+        **json.loads(json.dumps(same.to_dict())),
+    }
 
 
 def test_explain_finds_a_row_in_a_later_block(files, monkeypatch):

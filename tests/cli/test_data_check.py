@@ -9,6 +9,7 @@ from mat_files import save_mat
 from typer.testing import CliRunner
 
 from zonkey.cli.data_commands import data_check
+from zonkey.cli.errors import with_options
 from zonkey.datasets import DataError, load_features
 
 FEATURES = "label,f1,f2\nass,1.5,2\nzebra,3,4\nass,5,6\nzebra,7,9\n"
@@ -174,7 +175,7 @@ def test_damage_is_one_line_and_exit_code_2(tmp_path, kind):
     assert [word for word in words if word not in line] == []
     done = checked("--features", paths[0], "--prototypes", paths[1])
     assert done.exit_code == 2
-    assert f"x {line}" in done.stderr.splitlines()
+    assert f"x {with_options(line)}" in done.stderr.splitlines()
     assert all(line.startswith("x ") for line in done.stderr.splitlines())
     unnamed = checked(*paths)
     assert unnamed.exit_code == 2

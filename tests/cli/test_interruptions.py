@@ -90,4 +90,4 @@ def test_a_closed_pipe(folder):
         assert process.stdout.readline() == "id,predicted\n"
         process.stdout.close()
         assert process.stderr.read() == ""
-        process.wait()
+        assert process.wait() == 141

@@ -291,14 +291,14 @@ def test_predict_refuses_what_it_cannot_do(files, tmp_path):
         ((tmp_path / "no.zonkey", test), "no.zonkey"),
         ((tmp_path / "m.zonkey", test), "m.zonkey"),
         ((tmp_path / "text.zonkey", test), "text.zonkey"),
-        ((files / "paper.zonkey", test, "--proba"), "--proba needs a model with `predict_proba`"),
+        ((files / "paper.zonkey", test, "--proba"), "--proba needs the recommended model; "),
         ((model, test, "--top", 4), "--top must be at most the 3 candidates; got 4"),
     ]:  # fmt: skip
         line = refused("predict", *arguments, "-o", output)
         assert words in line
     for arguments, words in [
         (("-o", tmp_path / "out.xlsx"), "--output must end in .csv or"),
-        (("-o", test), "--output must not be FEATURES"),
+        (("-o", test), "--output must not be a file to read from"),
         (("-o", tmp_path / "no" / "out.csv"), "--output must be a file to write to"),
         (("--format", "parquet"), "--format of standard output must be csv, tsv or jsonl"),
     ]:
@@ -373,18 +373,40 @@ def test_classes_are_added_by_samples(files, tmp_path):
     np.testing.assert_allclose(zonkey.load(output).predict_proba(X), same.predict_proba(X))
 
 
-@pytest.mark.parametrize("name", ["model", "paper"])
-def test_classes_are_removed(files, tmp_path, name):
+def test_classes_are_removed(files, tmp_path):
     output = tmp_path / "m.zonkey"
-    text = done("classes", "remove", files / f"{name}.zonkey", UNSEEN[1], "-o", output)
+    text = done("classes", "remove", files / "model.zonkey", UNSEEN[1], "-o", output)
     assert str(output) in text
     rows = listed(output)
-    if name == "model":
-        assert UNSEEN[1] not in rows
-        assert text.startswith(f"Removed: {UNSEEN[1]}\n")
-    else:  # known still, but no longer an answer
-        assert not rows[UNSEEN[1]]["candidate"]
+    assert UNSEEN[1] not in rows
+    assert text.startswith(f"Removed: {UNSEEN[1]}\n")
     assert rows[UNSEEN[0]]["candidate"]
+
+
+def test_further_samples_of_known_classes_are_told(files, tmp_path):
+    table([SEEN[0], *UNSEEN[:1] * 2], 6).to_csv(tmp_path / "shots.csv", index=False)
+    output = tmp_path / "m.zonkey"
+    arguments = "classes", "add", files / "model.zonkey", "--shots", tmp_path / "shots.csv"
+    text = done(*arguments, "-o", output)
+    assert text.startswith(f"Learned: 3 samples of {SEEN[0]}, {UNSEEN[0]}\n")
+    record = json.loads(done(*arguments, "-o", output, "--json"))
+    assert (record["learned"], record["added"]) == ({SEEN[0]: 1, UNSEEN[0]: 2}, [])
+
+
+def test_columns_of_new_prototypes_are_known_by_name(files, tmp_path):
+    columns = [f"attribute {i}" for i in range(K)]
+    new = pd.DataFrame([NEW["new 1"]], index=pd.Index(["new 1"], name="class"), columns=columns)
+    found = []
+    for names in (columns, columns[::-1]):
+        new[names].to_csv(tmp_path / "p.csv")
+        done("classes", "add", files / "model.zonkey", tmp_path / "p.csv", "-o", tmp_path / "m")
+        found.append(zonkey.load(tmp_path / "m").decision_function(samples(TEST, 2)))
+    np.testing.assert_array_equal(*found)
+    add = "classes", "add", files / "model.zonkey", tmp_path / "p.csv", "-o", tmp_path / "m"
+    new.rename(columns={"attribute 3": "mane"}).to_csv(tmp_path / "p.csv")
+    assert "p.csv must have the columns of the known prototypes; 'attribute 3' is" in refused(*add)
+    new.assign(mane=1).to_csv(tmp_path / "p.csv")
+    assert "it also has 'mane'" in refused(*add)
 
 
 def test_classes_that_cannot_be_changed(files, tmp_path):
@@ -403,9 +425,10 @@ def test_classes_that_cannot_be_changed(files, tmp_path):
         (("add", model, tmp_path / "short.json"), "must have the 5 dimensions"),
         (("add", model, "--shots", shots), "must have rows with a label"),
         (("add", files / "paper.zonkey", "--shots", files / "test.csv", "-o", tmp_path / "x"),
-         "needs a model with `partial_fit`; ZeroShotClassifier has none"),
-        (("remove", model, "nobody"), "the class 'nobody'"),
-        (("remove", files / "paper.zonkey", "nobody", "-o", tmp_path / "x"), "class 'nobody'"),
+         "needs the recommended model; ZeroShotClassifier has no `partial_fit`"),
+        (("remove", model, "nobody"), "LABEL must be a class of the model; got 'nobody', and it"),
+        (("remove", files / "paper.zonkey", UNSEEN[1], "-o", tmp_path / "x"),
+         "Removing classes needs the recommended model; ZeroShotClassifier has no"),
         (("remove", model, *SEEN, *UNSEEN), "At least one class must stay"),
     ]:  # fmt: skip
         assert words in refused("classes", *arguments)

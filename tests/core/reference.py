@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_sylvester
 
+from zonkey.core.assignment import Shares, compete, losses
 from zonkey.core.projection import NormalEquations
 from zonkey.core.synthesis import Synthesized
 from zonkey.linalg import Factor
@@ -214,14 +215,32 @@ def finite_differences(function, W, step=1e-4):
 
 
 def weights_at(competition, W):
-    """f, eta and xi at W."""
-    return competition.weights(competition.start(W))
+    """f, eta and xi at W as matrices, which a competition never forms."""
+    f = losses(W, competition.X, competition.Y_u)
+    return f, *compete(f, competition.targets, competition.rule, competition.tie_tol)
+
+
+def summed(competition, *weights):
+    """Matrices of weights as a competition takes them."""
+    sums = [Shares.of(M, competition.X) for M in weights]
+    return sums if len(sums) > 1 else sums[0]
+
+
+def assert_sums(shares, weights, X):
+    """Check sums of weights (N x q) of the samples X (N x d) against loops."""
+    (n, q), tolerance = weights.shape, 1e-10 * max(1.0, np.abs(X).sum())
+    np.testing.assert_allclose(shares.of_samples, [sum(row) for row in weights], atol=1e-12)
+    np.testing.assert_allclose(shares.of_classes, [sum(c) for c in weights.T], atol=1e-10)
+    for j in range(q):
+        expected = sum((weights[i, j] * X[i] for i in range(n)), np.zeros(X.shape[1]))
+        np.testing.assert_allclose(shares.features[j], expected, atol=tolerance)
 
 
 def solved(competition, eta, xi, alpha, mu, start=None):
     """The solution of Eq. 15 (erpllinear1), and the mu that the guard left."""
+    eta, xi = summed(competition, eta, xi)
     used = competition.safe_mu(eta, xi, alpha, mu)
-    return competition.solution(eta - used * xi, alpha, start), used
+    return competition.solution(eta.less(xi, used), alpha, start), used
 
 
 def alphas_of(competition):

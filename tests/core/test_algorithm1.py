@@ -7,12 +7,14 @@ import pytest
 import reference
 from reference import (
     alphas_of,
+    assert_sums,
     eta_and_xi,
     finite_differences,
     initial_projection,
     linearized,
     random_problem,
     solved,
+    summed,
     weights_at,
 )
 from scipy.linalg import solve_sylvester
@@ -48,12 +50,16 @@ def compete(problem, *, beta=0.01, tie_tol=1e-3, rule="second-best"):
 def test_weights_equal_the_printed_ones(rule, tie_tol):
     problem = random_problem(1)
     W = initial_projection(problem, 0.1)
-    f, eta, xi = weights_at(compete(problem, tie_tol=tie_tol, rule=rule), W)
+    competition = compete(problem, tie_tol=tie_tol, rule=rule)
+    f, eta, xi = weights_at(competition, W)
     np.testing.assert_allclose(f, reference.f(W, problem.X_g, problem.Y_u), rtol=1e-10)
     expected_eta, expected_xi = eta_and_xi(problem, W, tie_tol, rule)
     np.testing.assert_array_equal(eta, expected_eta)
     np.testing.assert_array_equal(xi, expected_xi)
     assert xi.any() == (rule == "second-best")
+    for shares, weights in zip(competition.weights(competition.start(W)), (eta, xi), strict=True):
+        assert_sums(shares, weights, problem.X_g)
+        assert shares.loss == pytest.approx(np.sum(weights * f), rel=1e-11)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -65,10 +71,12 @@ def test_matrices_equal_the_printed_sums(rule, alpha, mu, beta, tie_tol):
     _, eta, xi = weights_at(competition, W)
     delta = eta - mu * xi
     of_samples = [1 - mu if xi_i.any() else 1.0 for xi_i in xi]
+    sums = summed(competition, delta)
+    of_classes = sums.of_classes
     for got, expected in (
-        (competition.A_hat(delta, alpha), reference.erplAt(problem, of_samples, alpha, beta)),
-        (competition.B_hat(delta, alpha), reference.erplBt(problem, delta, alpha, beta)),
-        (competition.C_hat(delta, alpha), reference.erplCt(problem, delta, alpha)),
+        (competition.A_hat(sums, alpha), reference.erplAt(problem, of_samples, alpha, beta)),
+        (competition.B_hat(of_classes, alpha), reference.erplBt(problem, delta, alpha, beta)),
+        (competition.C_hat(sums, alpha), reference.erplCt(problem, delta, alpha)),
     ):
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
 
@@ -79,7 +87,8 @@ def test_printed_weight_of_a_sample_is_the_sum_of_delta_where_there_is_a_second_
     _, eta, xi = weights_at(competition, initial_projection(problem, 0.01))
     assert xi.any(axis=1).all()
     printed = reference.erplAt(problem, [1 - 0.3] * len(problem.X_g), 0.4, 0.01)
-    np.testing.assert_allclose(competition.A_hat(eta - 0.3 * xi, 0.4), printed, atol=1e-12)
+    A = competition.A_hat(summed(competition, eta - 0.3 * xi), 0.4)
+    np.testing.assert_allclose(A, printed, atol=1e-12)
 
 
 def test_without_a_second_best_only_the_sum_of_delta_makes_the_gradient_vanish():
@@ -94,7 +103,8 @@ def test_without_a_second_best_only_the_sum_of_delta_makes_the_gradient_vanish()
 
     W = solved(competition, eta, xi, alpha, mu)[0].value
     printed = reference.erplAt(problem, [1 - mu] * len(problem.X_g), alpha, beta)
-    B, C = competition.B_hat(eta, alpha), competition.C_hat(eta, alpha)
+    sums = summed(competition, eta)
+    B, C = competition.B_hat(sums.of_classes, alpha), competition.C_hat(sums, alpha)
     assert slope(W).max() < 1e-7
     assert slope(solve_sylvester(printed, B, C)).max() > 1e-2
 
@@ -112,8 +122,9 @@ def test_gradient_of_the_linearized_objective_vanishes(rule, n_g, alpha, mu, bet
     assert used == mu
     assert solution.status is Status.SOLVED
     assert (solution.stats.iterations > 0) == (n_g == 3)
-    A, B = competition.A_hat(delta, alpha), competition.B_hat(delta, alpha)
-    residual = A @ W + W @ B - competition.C_hat(delta, alpha)
+    sums = summed(competition, delta)
+    A, B = competition.A_hat(sums, alpha), competition.B_hat(sums.of_classes, alpha)
+    residual = A @ W + W @ B - competition.C_hat(sums, alpha)
     np.testing.assert_allclose(residual, 0.0, atol=1e-10 * np.abs(A).max())
     gradient = finite_differences(lambda V: linearized(problem, V, delta, alpha, beta), W)
     scale = np.abs(finite_differences(lambda V: linearized(problem, V, delta, alpha, beta), W0))
@@ -126,7 +137,8 @@ def test_objective_equals_the_printed_one(alpha, mu, beta, tie_tol):
     W = initial_projection(problem, beta)
     competition = compete(problem, beta=beta, tie_tol=tie_tol)
     f, eta, xi = weights_at(competition, W)
-    value = competition.objective(W, f, eta - mu * xi, alpha)
+    shares = competition.weights(competition.start(W))
+    value = competition.objective(W, shares[0].less(shares[1], mu), alpha)
     assert isinstance(value, float)
     relaxed = linearized(problem, W, eta - mu * xi, alpha, beta)
     assert value == pytest.approx(relaxed, rel=1e-11)

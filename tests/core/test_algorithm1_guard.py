@@ -12,6 +12,7 @@ from reference import (
     random_problem,
     smallest,
     solved,
+    summed,
     weights_at,
 )
 from scipy.linalg import solve_sylvester
@@ -103,8 +104,8 @@ def test_the_guard_first_looks_at_the_features_of_the_seen_classes(monkeypatch):
     _, eta, xi = weights_at(competition, initial_projection(problem, 0.01))
     asked = []
     monkeypatch.setattr(algorithm1, "lowered_mu", lambda *_, **options: asked.append(options))
-    competition.safe_mu(eta, xi, 0.9, 0.95)
-    least = smallest(competition.A_hat(0 * eta, 0.9))
+    competition.safe_mu(*summed(competition, eta, xi), 0.9, 0.95)
+    least = smallest(competition.A_hat(summed(competition, 0 * eta), 0.9))
     assert [options["least_of_A"] for options in asked] == [pytest.approx(least, rel=1e-9)]
 
 
@@ -120,12 +121,12 @@ def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes()
     path = learn(competition, W0, alpha=alpha, mu=mu, max_iter=1)
     (used,) = path.mu
     _, eta, xi = weights_at(competition, W0)
-    C = competition.C_hat(eta - used * xi, alpha)
+    C = competition.C_hat(summed(competition, eta - used * xi), alpha)
     assert used == mu / 2
     solution, again = solved(competition, eta, xi, alpha, mu, start=W0)
     assert again == used
     assert solution.stats.smallest >= beta
-    np.testing.assert_array_equal(solution.value, path.W)
+    np.testing.assert_allclose(solution.value, path.W, rtol=1e-10)
     assert np.linalg.norm(path.W) <= np.linalg.norm(C) / beta
     assert np.linalg.norm(path.W) < 10 * np.linalg.norm(W0)
 
@@ -161,8 +162,7 @@ def test_classes_that_keep_their_samples_need_no_look_at_eigenvalues(seed):
     share = rng.uniform(0.25, 1)
     contested = pulled * rng.uniform(share, 1, size=4)
     before, after = (
-        np.linalg.eigvalsh(competition.B_hat(counts[None, :], 0.7))
-        for counts in (pulled, contested)
+        np.linalg.eigvalsh(competition.B_hat(counts, 0.7)) for counts in (pulled, contested)
     )
     assert (after >= share * before - 1e-12 * before[-1]).all()
 
@@ -175,9 +175,10 @@ def test_a_step_whose_classes_keep_their_samples_takes_mu_as_it_is(monkeypatch):
     xi = np.roll(eta, 1, axis=1)
     solution, mu = solved(competition, eta, xi, 0.6, 0.7)
     assert mu == 0.7
+    delta = summed(competition, eta - 0.7 * xi)
     expected = solve_sylvester(
-        competition.A_hat(eta - 0.7 * xi, 0.6),
-        competition.B_hat(eta - 0.7 * xi, 0.6),
-        competition.C_hat(eta - 0.7 * xi, 0.6),
+        competition.A_hat(delta, 0.6),
+        competition.B_hat(delta.of_classes, 0.6),
+        competition.C_hat(delta, 0.6),
     )
     np.testing.assert_allclose(solution.value, expected, rtol=1e-9, atol=1e-12)

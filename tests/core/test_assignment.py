@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from reference import eta_and_xi, random_problem, subgrad0, subgrad01, subgrad1, subgrad11
 from reference import f as naive_losses
 
-from zonkey.core import algorithm1
+from zonkey.core import assignment
 from zonkey.linalg.arrays import one_hot
 
 # Few distinct values, zero among them: ties, near-ties and exact zeros are the rule.
@@ -21,8 +21,8 @@ TOLERANCES = st.sampled_from([0.0, 1e-3, 0.0011, 0.1, 3.0])
 
 
 def shares(f, tie_tol):
-    eta, taken = algorithm1.best(f, tie_tol)
-    return eta, taken, algorithm1.second_best(f, taken, tie_tol)
+    eta, taken = assignment.best(f, tie_tol)
+    return eta, taken, assignment.second_best(f, taken, tie_tol)
 
 
 @settings(deadline=None, max_examples=25)
@@ -36,7 +36,7 @@ def shares(f, tie_tol):
 def test_losses_equal_the_printed_sum_of_two_squared_norms(seed, d, k, q, n_g):
     problem = random_problem(seed, d=d, k=k, q=q, n_g=n_g)
     W = np.random.default_rng(seed + 1).normal(size=(d, k))
-    f = algorithm1.losses(W, problem.X_g, problem.Y_u)
+    f = assignment.losses(W, problem.X_g, problem.Y_u)
     expected = naive_losses(W, problem.X_g, problem.Y_u)
     assert f.shape == (n_g, q)
     np.testing.assert_allclose(f, expected, rtol=1e-9, atol=1e-12)
@@ -44,7 +44,7 @@ def test_losses_equal_the_printed_sum_of_two_squared_norms(seed, d, k, q, n_g):
 
 def test_losses_with_a_zero_projection_are_the_sizes_of_sample_and_prototype():
     problem = random_problem(1)
-    f = algorithm1.losses(np.zeros((7, 4)), problem.X_g, problem.Y_u)
+    f = assignment.losses(np.zeros((7, 4)), problem.X_g, problem.Y_u)
     for i, x in enumerate(problem.X_g):
         for j, y in enumerate(problem.Y_u):
             assert f[i, j] == pytest.approx(x @ x + y @ y)
@@ -54,7 +54,7 @@ def test_losses_are_never_negative_where_they_vanish():
     rng = np.random.default_rng(2)
     W = np.linalg.qr(rng.normal(size=(9, 4)))[0]  # W'W = I: f is zero for x = W y
     Y_u = rng.normal(size=(50, 4))
-    f = algorithm1.losses(W, Y_u @ W.T, Y_u)
+    f = assignment.losses(W, Y_u @ W.T, Y_u)
     assert (f >= 0).all()
     np.testing.assert_allclose(np.diag(f), 0.0, atol=1e-13)
     np.testing.assert_array_equal(f.argmin(axis=1), np.arange(50))
@@ -124,7 +124,7 @@ def test_a_loss_of_exactly_zero_takes_all():
 
 
 def test_an_exact_fit_is_a_zero_loss():
-    f = algorithm1.losses(np.eye(2), np.eye(2), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    f = assignment.losses(np.eye(2), np.eye(2), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
     np.testing.assert_array_equal(f, [[0.0, 4.0, 2.0], [4.0, 0.0, 2.0]])
     eta, _, xi = shares(f, 1e-3)
     np.testing.assert_array_equal(eta, [[1, 0, 0], [0, 1, 0]])
@@ -156,8 +156,8 @@ def test_identical_prototypes_share_the_weight():
     problem = random_problem(3, q=3)
     Y_u = problem.Y_u[[0, 1, 2, 0, 1]]
     W = np.random.default_rng(0).normal(size=(7, 4))
-    eta, _, xi = shares(algorithm1.losses(W, problem.X_g, Y_u), 1e-3)
-    alone, _, alone_second = shares(algorithm1.losses(W, problem.X_g, Y_u[:3]), 1e-3)
+    eta, _, xi = shares(assignment.losses(W, problem.X_g, Y_u), 1e-3)
+    alone, _, alone_second = shares(assignment.losses(W, problem.X_g, Y_u[:3]), 1e-3)
     for twins, single in ((eta, alone), (xi, alone_second)):
         np.testing.assert_array_equal(twins[:, 0], twins[:, 3])
         np.testing.assert_array_equal(twins[:, 1], twins[:, 4])
@@ -178,10 +178,10 @@ def test_float32_is_kept():
     problem = random_problem(4)
     W = np.random.default_rng(0).normal(size=(7, 4))
     single = (M.astype(np.float32) for M in (W, problem.X_g, problem.Y_u))
-    f = algorithm1.losses(*single)
+    f = assignment.losses(*single)
     eta, _, xi = shares(f, 1e-3)
     assert f.dtype == eta.dtype == xi.dtype == np.float32
-    exact = algorithm1.losses(W, problem.X_g, problem.Y_u)
+    exact = assignment.losses(W, problem.X_g, problem.Y_u)
     np.testing.assert_allclose(f, exact, rtol=1e-4)
     np.testing.assert_array_equal(eta, shares(exact, 1e-3)[0])
 
@@ -191,7 +191,7 @@ def test_inputs_are_left_untouched():
     kept = f.copy()
     _, taken, _ = shares(f, 1e-3)
     kept_mask = taken.copy()
-    algorithm1.second_best(f, taken, 1e-3)
+    assignment.second_best(f, taken, 1e-3)
     np.testing.assert_array_equal(f, kept)
     np.testing.assert_array_equal(taken, kept_mask)
 
@@ -204,7 +204,7 @@ def test_losses_of_a_batch_are_those_of_its_members(known):
     Y_u = rng.normal(size=(2, 1, 5, 4))
     of_X = None if known == "nothing" else np.sum(X_g**2, axis=-1)
     of_XW = np.sum((X_g @ W) ** 2, axis=-1) if known == "both" else None
-    f = algorithm1.losses(W, X_g, Y_u, of_X, of_XW)
+    f = assignment.losses(W, X_g, Y_u, of_X, of_XW)
     assert f.shape == (2, 3, 7, 5)
     for t, h in np.ndindex(2, 3):
         expected = naive_losses(W[t, h], X_g[t, h], Y_u[t, 0])
@@ -215,8 +215,8 @@ def test_known_sizes_of_projected_samples_are_taken_at_their_word():
     problem = random_problem(6)
     W = np.random.default_rng(0).normal(size=(7, 4))
     exact = np.sum((problem.X_g @ W) ** 2, axis=1)
-    plain = algorithm1.losses(W, problem.X_g, problem.Y_u)
-    moved = algorithm1.losses(W, problem.X_g, problem.Y_u, None, exact + 5)
+    plain = assignment.losses(W, problem.X_g, problem.Y_u)
+    moved = assignment.losses(W, problem.X_g, problem.Y_u, None, exact + 5)
     np.testing.assert_allclose(moved - plain, 5, rtol=1e-9)
     np.testing.assert_array_equal(np.argmin(moved, axis=1), np.argmin(plain, axis=1))
 
@@ -230,7 +230,7 @@ def test_competing_in_a_batch_is_competing_apart(rule, tie_tol):
     f = np.stack([f, f[:, ::-1]])  # two orders of the samples
     # Targets may be shared by a whole axis.
     for targets in (problems[0].targets, np.broadcast_to(problems[0].targets, f.shape[:-1])):
-        eta, xi = algorithm1.compete(f, targets, rule, tie_tol)
+        eta, xi = assignment.compete(f, targets, rule, tie_tol)
         assert eta.shape == xi.shape == f.shape
         for h, problem in enumerate(problems):
             expected = eta_and_xi(problem, W, tie_tol, rule)
@@ -243,7 +243,7 @@ def test_competing_in_a_batch_is_competing_apart(rule, tie_tol):
 
 def test_members_of_a_batch_have_classes_of_their_own():
     targets = np.array([[[2, 0]], [[1, 1]]])
-    eta, _ = algorithm1.compete(np.zeros((2, 3, 2, 3)), targets, "assigned", 0.0)
+    eta, _ = assignment.compete(np.zeros((2, 3, 2, 3)), targets, "assigned", 0.0)
     for h in range(3):
         np.testing.assert_array_equal(eta[0, h], [[0, 0, 1], [1, 0, 0]])
         np.testing.assert_array_equal(eta[1, h], [[0, 1, 0], [0, 1, 0]])

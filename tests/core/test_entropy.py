@@ -1,5 +1,6 @@
 """Eq. 23 (entropyobj) against loops, its gradient against differences, and descent along it."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from reference import (
 
 from zonkey.core.entropy import EntropyObjective, minimize_entropy
 from zonkey.core.projection import bidirectional_projection
+from zonkey.linalg import blocks
 
 WEIGHTS = [(0.1, 0.01), (0.6, 0.01), (0.95, 3.0), (0.3, 0.0)]
 
@@ -296,3 +298,31 @@ def test_degenerate_problems_have_finite_solutions(problem, alpha, beta):
     assert np.isfinite(path.W).all()
     assert np.isfinite(path.objective).all()
     assert (np.diff(path.objective) <= 0).all()
+
+
+@pytest.mark.parametrize("shape", [{"d": 3, "k": 6}, {"d": 6, "k": 3}, {"q": 1}])
+@pytest.mark.parametrize("size", [1, 9, 50])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_blocks_and_threads_change_nothing(monkeypatch, shape, size, n_threads):
+    problem = random_problem(22, **shape)
+    objective, W = objective_of(problem), random_projection(problem)
+    value, gradient = objective.value_and_gradient(W)
+    assert value == pytest.approx(entropyobj(problem, W, 0.4, 0.05), rel=1e-10)
+    monkeypatch.setattr(blocks, "_ON_HOST", size)
+    monkeypatch.setattr(blocks, "_MANY", 0)
+    monkeypatch.setattr(blocks, "_blas_threads", lambda: n_threads)
+    again, slope = objective.value_and_gradient(W)
+    assert again == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(slope, gradient, atol=1e-11 * np.abs(gradient).max())
+
+
+def test_memory_grows_with_samples_and_classes_not_with_their_product():
+    problem = random_problem(23, q=2000, n_g=6000)
+    objective, W = objective_of(problem), random_projection(problem)
+    tracemalloc.start()
+    try:
+        objective.value_and_gradient(W)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 24e6  # P alone has 96 MB

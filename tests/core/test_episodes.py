@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import finite_differences, weights_at
+from reference import assert_sums, finite_differences, weights_at
 from reference_few_shot import (
     algorithm_1,
     initial_projection,
@@ -22,9 +22,11 @@ from reference_few_shot import (
 )
 from turned import EXACT, Turned, several
 
+from zonkey.core import episodes as module
 from zonkey.core.algorithm1 import Competition, learn
 from zonkey.core.episodes import Episodes
 from zonkey.core.projection import bidirectional_projection
+from zonkey.linalg import blocks
 from zonkey.linalg.sylvester import Status
 
 RULES = ["second-best", None, "assigned"]
@@ -55,6 +57,12 @@ def single(problem, *, beta=0.01, rho=0.5, **options):
     return W, *turned.sets[0][0], turned
 
 
+def part(shares, t, h):
+    """Return the sums of one episode of one task."""
+    names = ("of_samples", "of_classes", "features")
+    return replace(shares, **{name: getattr(shares, name)[t, h] for name in names})
+
+
 def competition(turned, X, targets, **options):
     """Return the competition of unlabeled samples X, in the coordinates of the episodes."""
     made = replace(turned.synthesized, features=X, targets=targets)
@@ -77,19 +85,38 @@ def test_weights_equal_the_printed_ones_and_fix_the_support(rule, tie_tol, shape
                 q, n_g = len(problem.Y_u), len(X_g)
                 labels = [[float(code == j) for j in range(q)] for code in problem.codes]
                 expected = query_weights(problem, at, X_g, targets, tie_tol, rule)
-                np.testing.assert_array_equal(eta[t, h], np.vstack([expected[0], labels]))
-                np.testing.assert_array_equal(xi[t, h, :n_g], expected[1])
-                assert not xi[t, h, n_g:].any()
-                assert xi[t, h].any() == (rule == "second-best" and q > 1 and n_g > 0)
+                X = np.vstack([X_g, problem.X_u]) @ turned.U
+                assert_sums(part(eta, t, h), np.vstack([expected[0], labels]), X)
+                assert_sums(part(xi, t, h), np.vstack([expected[1], 0 * np.array(labels)]), X)
+                pushed = rule == "second-best" and q > 1 and n_g > 0
+                assert xi.of_samples[t, h].any() == pushed
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_large_episodes_are_learned_in_blocks_with_the_same_result(monkeypatch, rule, shape):
+    problems = several(4, 2, 3, **shape)
+    W = initial_projection(problems[0][0], 0.01)
+    learning = {"alpha": 0.5, "mu": 0.6, "max_iter": 3, "tol": 0.0}
+    turned = Turned(problems, W, rule=rule, tie_tol=0.1)
+    expected, course = turned.learn(W, **learning)
+    monkeypatch.setattr(module, "_LARGE", -1)
+    monkeypatch.setattr(module, "compete", None)
+    monkeypatch.setattr(blocks, "_ON_HOST", 9)
+    found, again = turned.learn(W, **learning)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_array_equal(again.mu, course.mu)
 
 
 def test_support_keeps_its_classes_where_it_would_lose_them():
     problem = random_few_shot(2, shots=4, noise=3.0)
-    W, X_g, _, turned = single(problem)
+    W, X_g, targets, turned = single(problem)
     eta, _ = turned.weights(W)
     lost, _ = query_weights(problem, W, problem.X_u, problem.codes, 1e-3, None)
     assert (np.argmax(lost, axis=1) != problem.codes).any()
-    np.testing.assert_array_equal(np.argmax(eta[0, 0, len(X_g) :], axis=1), problem.codes)
+    won, _ = query_weights(problem, W, X_g, targets, 1e-3, "second-best")
+    kept = np.vstack([won, np.eye(len(problem.Y_u))[problem.codes]])
+    assert_sums(part(eta, 0, 0), kept, np.vstack([X_g, problem.X_u]) @ turned.U)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -97,7 +124,9 @@ def test_support_leaves_the_competing_alone(rule):
     W, X_g, targets, turned = single(random_few_shot(3), rule=rule)
     without = weights_at(competition(turned, X_g @ turned.U, targets, rule=rule), turned.U.T @ W)
     for got, expected in zip(turned.weights(W), without[1:], strict=True):
-        np.testing.assert_array_equal(got[0, 0, : len(X_g)], expected)
+        of_samples = got.of_samples[0, 0, : len(X_g)]
+        np.testing.assert_allclose(of_samples, expected.sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(got.of_classes[0, 0], expected.sum(axis=0), atol=1e-12)
 
 
 @pytest.mark.parametrize(("alpha", "mu", "beta", "tie_tol"), SETTINGS)
@@ -301,8 +330,10 @@ class TestDegenerate:
     def test_one_novel_class_has_no_second_best(self, rule, m):
         W, _, _, turned = single(random_few_shot(20, q=1, m=m, shots=2), rule=rule)
         eta, xi = turned.weights(W)
-        np.testing.assert_array_equal(eta, np.ones((1, 1, 2 + 2 * m, 1)))
-        assert not xi.any()
+        np.testing.assert_array_equal(eta.of_samples, np.ones((1, 1, 2 + 2 * m)))
+        assert eta.of_classes == 2 + 2 * m
+        assert not xi.of_samples.any()
+        assert not xi.of_classes.any()
 
     @pytest.mark.parametrize("rule", RULES)
     def test_one_shot_everywhere(self, rule):
@@ -332,8 +363,9 @@ class TestDegenerate:
         W, X_g, _, turned = single(problem, rule=rule, tie_tol=1e-6)
         eta, xi = turned.weights(W)
         if rule != "assigned":
-            np.testing.assert_array_equal(eta[0, 0, : len(X_g)], 0.5)
-        assert not xi.any()
+            half = 0.5 * len(X_g) + np.bincount(problem.codes, minlength=2)
+            np.testing.assert_array_equal(eta.of_classes[0, 0], half)
+        assert not xi.of_classes.any()
         self.assert_naive(problem, rule=rule, tie_tol=1e-6)
 
     def test_no_steps_leave_the_initial_projection(self):

@@ -75,7 +75,7 @@ def test_episodes_with_the_same_counts_share_one_look(monkeypatch):
     W = initial_projection(problems[0][0], 0.05)
     turned = Turned(problems, W, beta=0.05, rho=0.8)
     eta, xi = turned.weights(W)
-    counts = np.concatenate([eta.sum(axis=2), xi.sum(axis=2)], axis=-1)[0]
+    counts = np.concatenate([eta.of_classes, xi.of_classes], axis=-1)[0]
     looks, lowered = [], module.lowered_mu
     monkeypatch.setattr(module, "lowered_mu", lambda *a, **b: looks.append(1) or lowered(*a, **b))
     _, course = turned.learn(W, alpha=0.7, mu=0.95, max_iter=1, tol=0.0)

@@ -7,7 +7,6 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import weights_at
 from reference_few_shot import (
     algorithm_1,
     episode,
@@ -200,10 +199,12 @@ def test_weights_and_norms_are_the_same(problem):
     assert_close(episodes.X_g[0, 0] @ frame.U.T, X_g, 1e-9)
     lifted = frame.lift(there)
     assert np.linalg.norm(lifted) == pytest.approx(np.linalg.norm(there), rel=1e-12)
-    _, *got = weights_at(episodes, there)
-    wanted = query_weights(problem, lifted, X_g, targets, 1e-3, "second-best")
-    for M, expected in zip(got, wanted, strict=True):
-        np.testing.assert_array_equal(M[0, 0, : len(X_g)], expected)
+    eta, xi = episodes.weights(episodes.start(there))
+    won, second = query_weights(problem, lifted, X_g, targets, 1e-3, "second-best")
+    own = np.bincount(problem.codes, minlength=len(problem.Y_u))
+    assert_close(eta.of_classes[0, 0], won.sum(axis=0) + own, 1e-12)
+    assert_close(xi.of_classes[0, 0], second.sum(axis=0), 1e-12)
+    assert_close(xi.features[0, 0] @ frame.U.T, second.T @ X_g, 1e-9)
 
 
 @pytest.mark.parametrize("forward", [0.0, 0.5])

@@ -16,6 +16,7 @@ from zonkey.core.synthesis import (
     samples_per_neighbor,
     synthesize,
 )
+from zonkey.linalg import blocks
 
 
 def material(seed=0, *, d=6, k=4, p=5, q=3, n=12):
@@ -80,6 +81,14 @@ def test_raw_material_serves_any_projection(per, scaling):
     at_once = run(parts, seed=4, scaling=scaling, **counts)
     for name in ("features", "targets", "sources"):
         np.testing.assert_array_equal(getattr(made, name), getattr(at_once, name))
+
+
+@pytest.mark.parametrize("size", [1, 10, 30])
+def test_samples_are_moved_in_blocks(monkeypatch, size):
+    parts = material(17)
+    expected = run(parts)
+    monkeypatch.setattr(blocks, "_ON_HOST", size)
+    np.testing.assert_allclose(run(parts).features, expected.features, rtol=0, atol=1e-14)
 
 
 def test_raw_material_is_no_view_of_the_samples_and_stays_as_it_is():

@@ -54,8 +54,7 @@ class Turned:
 
     def weights(self, W):
         """Return eta and xi at W, in the original coordinates, the same for all episodes."""
-        _, eta, xi = self.episodes.weights(self.episodes.start(self.U.T @ W))
-        return eta, xi
+        return self.episodes.weights(self.episodes.start(self.U.T @ W))
 
     def learn(self, W, **options):
         """Return the mean W (T x d x k), in the original coordinates, and the course."""

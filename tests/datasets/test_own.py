@@ -538,7 +538,9 @@ def test_columns_that_are_no_features(tmp_path):
     frame.to_csv(tmp_path / "x.csv", index=False)
     report = check_files([tmp_path / "x.csv"])
     assert "x.csv has 24 samples of 3 features (float64)." in report.facts
-    assert "Columns of x.csv that are no features: 'id', 'photo_id', 'file'." in report.facts
+    assert (
+        "Columns of x.csv that are not used as features: 'id', 'photo_id', 'file'." in report.facts
+    )
     assert not [line for line in report.warnings if "counts the rows" in line]
     (tmp_path / "p.json").write_text(json.dumps({label: [1, i] for i, label in enumerate(CLASSES)}))
     data = load_features(tmp_path / "x.csv", tmp_path / "p.json")

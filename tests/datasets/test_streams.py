@@ -96,18 +96,18 @@ def test_known_features_are_taken_by_name_and_in_their_order(tmp_path, name):
     np.testing.assert_allclose(block.X, X[:, [3, 0]], rtol=1e-6)
     assert [*block.carried] == ["id", "file", "f1", "f2", "f4", "label"]
     assert block.labels is None
-    with pytest.raises(DataError, match=r"must have the 2 columns .*; 'g' are missing"):
+    with pytest.raises(DataError, match=r"must have the 2 columns .*; 'g' is missing"):
         list(FeatureStream(tmp_path / name, feature_names=["f0", "g"]))
 
 
 def test_heading(tmp_path):
     save_csv(tmp_path / "x.csv")
     stream = FeatureStream(tmp_path / "x.csv", label_column="file")
-    stream.read_heading()
+    list(stream)
     assert (stream.columns, stream.unused) == (tuple(FEATURES), ("id", "label"))
     np.save(tmp_path / "x.npy", X)
     stream = FeatureStream(tmp_path / "x.npy")
-    stream.read_heading()
+    list(stream)
     assert (stream.columns, stream.unused) == (None, ())
 
 

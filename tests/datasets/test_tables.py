@@ -305,6 +305,7 @@ def test_labels_come_from_one_place(tmp_path):
     line = refusal(read_features, tmp_path / "x.npy", **arguments)
     assert "got 'who' and labels.npy" in line
     options = "--labels", arguments["labels"], "--labels-key", "who"
+    line = "--labels-key must be left out if the labels have a file of their own; got 'who' and"
     assert line in checked("--features", tmp_path / "x.npy", *options).stderr
 
 
@@ -312,7 +313,7 @@ def test_the_check_takes_the_keys_that_it_advises(tmp_path):
     path = tmp_path / "mine.npz"
     np.savez(path, a=X, b=X + 1, c=Y, d=Y)
     assert checked("--features", path).exit_code == 2
-    assert "labels_key" in checked("--features", path, "--features-key", "b").stderr
+    assert "--labels-key" in checked("--features", path, "--features-key", "b").stderr
     done = checked("--features", path, "--features-key", "b", "--labels-key", "d")
     assert done.exit_code == 0, done.output
     shortest = np.linalg.norm(X + 1, axis=1).min()

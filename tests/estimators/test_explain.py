@@ -768,3 +768,9 @@ def test_the_model_stays_as_it_is():
     model.explain(ROW).plot()
     assert_array_equal(model.decision_function(X_NEW), before[0])
     assert sorted(vars(model)) == before[1]
+
+
+def test_compatibilities_are_no_distances_however_small():
+    prototypes = {label: 1e-5 * np.array(vector) for label, vector in P.prototypes.items()}
+    rows = ESZSL(prototypes).fit(P.X, P.y).explain(P.X_new[0]).to_dict()["seen_classes"]
+    assert {row["distance"] for row in rows} == {None}

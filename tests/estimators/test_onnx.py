@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 
 import zonkey
 from libraries import LIBRARIES
@@ -47,6 +47,8 @@ PREPROCESSINGS = {
     "l1": Normalizer("l1"),
     "l2": Normalizer("l2"),
     "max": Normalizer("max"),
+    "components": PCA(4),
+    "white components": PCA(3, whiten=True),
     "usual": make_pipeline(
         FeatureNormalizer(power=0.5, center=True), WithinClassWhitener(2.0), FeatureNormalizer()
     ),
@@ -104,6 +106,15 @@ def test_preprocessing_is_inside(name, outside):
     else:
         model = cases.fitted(X=X, preprocessing=step, temperature=0.8)
     assert_agrees(model, X_NEW)
+
+
+def test_components_of_a_pipeline_take_raw_features():
+    steps = make_pipeline("passthrough", make_pipeline("passthrough", PCA(3, whiten=True)))
+    model = make_pipeline(steps, NearestSupport("mean")).fit(cases.X + 0.5, cases.Y)
+    assert_agrees(model, X_NEW)
+    (features,) = to_onnx(model).graph.input
+    assert features.type.tensor_type.shape.dim[1].dim_value == 6
+    assert {p.key: p.value for p in to_onnx(model).metadata_props}["n_features"] == "6"
 
 
 def test_frozen_preprocessing():
@@ -244,6 +255,17 @@ def test_other_models(model, dtype):
     # Squared distances are relative to the squared lengths that they are computed from.
     scale = 2 * np.sum(NEW * NEW, axis=1).max() if isinstance(model, NearestSupport) else None
     assert_agrees(model, NEW, k=3, scale=scale)
+
+
+@pytest.mark.parametrize("reference", ["sample", "mean"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_far_from_zero(reference, dtype):
+    model = NearestSupport(reference).fit((P.X + 1000).astype(dtype), P.y)
+    far = (P.X_new + 1000).astype(np.float32)
+    exact = -((far.astype(np.float64)[:, None] - model.references_[None]) ** 2).sum(axis=2)
+    expected = model.classes_[model.reference_codes_[exact.argmax(axis=1)]]
+    assert_array_equal(run(model, far)["label"], expected)
+    assert_array_equal(model.predict(far), expected)
 
 
 def test_few_shot_models():
@@ -391,10 +413,10 @@ def test_refusals():
         to_onnx(LogisticRegression().fit(cases.X, cases.Y))
     with refused(TypeError, "got SAE"):  # compares cosines
         to_onnx(SAE(P.prototypes).fit(P.X, P.y))
-    with refused(TypeError, "FeatureNormalizer, WithinClassWhitener", "got PCA", "before"):
-        to_onnx(cases.fitted(preprocessing=PCA(3)))
-    with refused(TypeError, "got PCA"):
-        to_onnx(make_pipeline(StandardScaler(), PCA(3), NearestSupport()).fit(cases.X, cases.Y))
+    with refused(TypeError, "FeatureNormalizer, WithinClassWhitener", "got MaxAbs", "before"):
+        to_onnx(cases.fitted(preprocessing=MaxAbsScaler()))
+    with refused(TypeError, "got MaxAbs"):
+        to_onnx(make_pipeline(PCA(3), MaxAbsScaler(), NearestSupport()).fit(cases.X, cases.Y))
     with pytest.raises(NotFittedError):
         to_onnx(AnyShotClassifier())
     huge = NearestSupport().fit(cases.X[:2], np.array([1, 2**63 + 5], np.uint64))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from zonkey import FewShotClassifier, Moments, Prototypes, ZeroShotClassifier
+from zonkey import AnyShotClassifier, FewShotClassifier, Moments, Prototypes, ZeroShotClassifier
 from zonkey.estimators import scoring
 from zonkey.metrics import per_class_accuracy
 from zonkey.testing import linear_problem
@@ -184,6 +184,18 @@ def test_project_and_embed_are_the_two_directions_of_the_projection():
     assert_allclose(model.project(rows[0]), expected[:1])
     assert model.project(rows.astype(int)).dtype == np.float64
     assert fitted().fit(P.X.astype(np.float32), P.y).project(rows).dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [ZeroShotClassifier, AnyShotClassifier])
+def test_prototypes_with_other_dimensions_are_not_projected(kind):
+    rows = np.stack(list(P.prototypes.values()))
+    names = [f"attribute {i}" for i in range(rows.shape[1])]
+    model = kind(Prototypes(ALL, rows, names)).fit(P.X, P.y)
+    expected = model.project(rows)
+    assert_allclose(model.project(pd.DataFrame(rows, ALL, names)), expected)
+    for other in (names[::-1], [*names[:-1], "mane"]):
+        with pytest.raises(ValueError, match=r"in the same order; number .*Reorder the columns"):
+            model.project(pd.DataFrame(rows, ALL, other))
 
 
 def test_added_classes_are_as_good_as_given_ones_where_nothing_is_synthesized():

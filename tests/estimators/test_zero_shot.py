@@ -1,5 +1,7 @@
 """ZeroShotClassifier: every parameter reaches the mathematics, and what a fit leaves behind."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,6 +18,7 @@ from zonkey.core.projection import (
     reverse_projection,
 )
 from zonkey.core.synthesis import synthesize
+from zonkey.linalg import blocks
 from zonkey.testing import linear_problem
 
 # Noise that makes classes compete, without which many parameters have nothing to decide.
@@ -148,6 +151,38 @@ def test_minimum_entropy_is_that_of_the_core(max_iter):
     assert_allclose(model.objective_[-1], path.objective[-1], rtol=1e-9)
     assert len(model.objective_) == model.n_iter_ + 1
     assert model.n_iter_ <= (max_iter or 100)
+
+
+@pytest.mark.parametrize("competition", ["second-best", None, "assigned", "entropy"])
+def test_blocks_and_threads_change_nothing(monkeypatch, competition):
+    options = {**ODD, "competition": competition, "max_iter": 4}
+    expected = fitted(**options)
+    monkeypatch.setattr(blocks, "_ON_HOST", 10)
+    monkeypatch.setattr(blocks, "_MANY", 0)
+    monkeypatch.setattr(blocks, "_blas_threads", lambda: 2)
+    model = fitted(**options)
+    assert_allclose(model.projection_, expected.projection_, rtol=1e-9, atol=1e-12)
+    assert_allclose(model.objective_, expected.objective_, rtol=1e-11)
+    assert_array_equal(model.mu_, expected.mu_)
+
+
+@pytest.mark.filterwarnings("ignore:`mu` was lowered")
+@pytest.mark.parametrize("k", [6, 40])  # with the latter the guard looks at every step
+@pytest.mark.parametrize("competition", ["second-best", "entropy"])
+def test_many_unseen_classes_fit_in_little_memory(k, competition):
+    rng = np.random.default_rng(0)
+    prototypes = rng.normal(size=(1008, k))
+    y = np.arange(240) % 8
+    X = prototypes[y] @ rng.normal(size=(k, 16)) / k**0.5 + rng.normal(size=(240, 16)) / 2
+    options = {"competition": competition, "max_iter": 1, "random_state": 0}
+    model = ZeroShotClassifier(dict(enumerate(prototypes)), **options)
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6  # the losses of 15,000 samples alone have 120 MB
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Baselines of evaluate: each against scikit-learn, loops or a preset, and what they refuse."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from evaluated import (
     IS_SEEN,
@@ -82,7 +83,6 @@ def test_ridge():
 
 
 @pytest.mark.filterwarnings("ignore:At least two classes with samples")
-@pytest.mark.filterwarnings("ignore:Classes should have different centers")
 def test_ridge_of_one_or_two_classes():
     for n in (1, 2):
         train = np.isin(Y_TRAIN, SEEN[:n])
@@ -166,3 +166,47 @@ def test_refused_training_data():
         one, X[IS_SEEN], Y[IS_SEEN], baselines=["nearest-mean", "logistic"], training=TRAINING
     )
     assert "acc_u" not in found.models[2].scores
+
+
+NAMES = [f"feature {i}" for i in range(6)]
+TABLE, TRAINING_TABLE = pd.DataFrame(X, columns=NAMES), pd.DataFrame(X_TRAIN, columns=NAMES)
+
+
+def test_tables_give_the_figures_of_arrays():
+    model = fitted(X=TRAINING_TABLE)
+    expected = evaluate(fitted(), X, Y, baselines=BASELINES, training=TRAINING)
+    for samples, known in ((TABLE, TRAINING_TABLE), (TABLE, X_TRAIN)):
+        found = evaluate(model, samples, Y, baselines=BASELINES, training=(known, Y_TRAIN))
+        assert [one.scores for one in found.models] == [one.scores for one in expected.models]
+
+
+def test_columns_of_another_order_or_name_are_refused():
+    for names in (NAMES[::-1], [*NAMES[:-1], "length"]):
+        training = pd.DataFrame(X_TRAIN, columns=names), Y_TRAIN
+        at = 0 if names[0] != NAMES[0] else 5
+        with pytest.raises(
+            ValueError, match=f"column {at} is '{names[at]}' instead of '{NAMES[at]}'.*Reorder"
+        ):
+            evaluate(fitted(), TABLE, Y, baselines="ridge", training=training)
+
+
+def test_seen_classes_without_training_samples_are_noted():
+    some = ~np.isin(Y_TRAIN, ["c02", "c05"])
+    training = X_TRAIN[some], Y_TRAIN[some]
+    found = evaluate(fitted(), X, Y, baselines=BASELINES, training=training)
+    for one in found.models[1:]:
+        assert "no samples of 2 of 7 seen classes, 'c02', 'c05'" in one.notes[1]
+    assert not found.models[0].notes
+    assert not any("no samples of" in note for note in beside("ridge").notes)
+
+
+def test_one_training_class_is_too_few_for_logistic_regression():
+    rows = Y_TRAIN == "c03"
+    training = X_TRAIN[rows], Y_TRAIN[rows]
+    for model in (fitted(), fitted(X=training[0], y=training[1])):
+        found = evaluate(model, X, Y, baselines=["logistic", "nearest-mean"], training=training)
+        assert [one.name for one in found.models] == ["AnyShotClassifier", "nearest-mean"]
+        (note,) = found.models[0].notes
+        assert '"logistic" is left out: it needs samples of two classes' in note
+        assert "'c03'" in note
+        assert note in found.summary()

@@ -390,6 +390,22 @@ def test_values_of_k():
         "hit@5_all",
         "hit@6_all",
     }
+    one = fitted().with_candidates(["c08"])
+    rows = Y == "c08"
+    found = evaluate(one, X[rows], Y[rows], k=(1, 2)).scores
+    assert [name for name in found if "hit" in name] == ["hit@1_unseen"]
+
+
+@pytest.mark.parametrize("kind", ["any-shot", "paper", "eszsl"])
+def test_candidates_set_after_a_fit_wait_for_the_next(kind):
+    listed = ["c01", "c02", "c08", "c09"]
+    rows = np.isin(Y, listed)
+    for chosen, later in (("all", listed), (listed, "all")):
+        model = ready(kind).with_candidates(chosen)
+        before = evaluate(model, X[rows], Y[rows])
+        after = evaluate(model.set_params(candidates=later), X[rows], Y[rows])
+        assert after.scores == before.scores
+        assert len(after.labels) == len(before.labels) == (12 if chosen == "all" else 4)
 
 
 def test_intervals():

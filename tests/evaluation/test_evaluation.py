@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
 import zonkey
-from zonkey import AnyShotClassifier, ZeroShotClassifier, evaluate
+from zonkey import AnyShotClassifier, Prototypes, ZeroShotClassifier, evaluate
 from zonkey.display.drawing import file_bytes
 
 NASTY = "<script>alert('1 & 2')</script> $x$ \"q\" " + "long " * 40
@@ -347,3 +347,11 @@ def test_a_page_of_a_classifier_of_scikit_learn(tmp_path):
     page = Page(evaluate(model, X[IS_SEEN], Y[IS_SEEN]).to_html(tmp_path / "page.html"))
     assert "Evaluation of LogisticRegression" in page.text
     assert "accuracy among seen" in page.text
+
+
+def test_a_page_of_labels_that_cannot_be_encoded(tmp_path):
+    odd = {label: f"{label} \udc80 \n" for label in LABELS}
+    prototypes = Prototypes([odd[label] for label in PROTOTYPES], PROTOTYPES.matrix)
+    model = fitted(prototypes, y=[odd[label] for label in Y_TRAIN])
+    page = Page(evaluate(model, X, [odd[label] for label in Y]).to_html(tmp_path / "page.html"))
+    assert r"c08 \udc80 \n" in page.text

@@ -1,5 +1,7 @@
 """Low-rank updates against a fresh solve of the dense matrix."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -336,6 +338,23 @@ def test_the_smallest_eigenvalue_is_compared_exactly(seed, d, weights, digits, s
         if abs(x - expected[0]) > 1e-12 * np.abs(expected).max():
             got = family.is_at_least(float(x), **terms)
             assert got is bool(expected[0] >= x), (x, expected[0])
+
+
+def test_a_wide_update_needs_no_matrix_of_its_rank():
+    rng = np.random.default_rng(0)
+    values, r = np.array([-1.0, 2.0, 3.0]), 20_000
+    family = UpdatedFactor(values, Factor(values, None), rng.standard_normal((3, r)))
+    terms = {"scale": 0.5, "shift": 0.1, "weights": rng.uniform(0, 1e-4, r)}
+    least = np.linalg.eigvalsh(family.dense(**terms))[0]
+    assert least > -0.4  # the update counts
+    tracemalloc.start()
+    try:
+        assert family.is_at_least(least - 1e-9, **terms)
+        assert not family.is_at_least(least + 1e-9, **terms)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8e6
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

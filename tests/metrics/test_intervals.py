@@ -206,10 +206,10 @@ def resamples(n=200, seed=0, class_of=CLASS_OF, group_of=GROUP_OF):
 def test_a_resample_draws_classes_of_each_group_and_samples_of_each_class():
     sizes = np.bincount(CLASS_OF, minlength=7)
     for counts in resamples():
-        drawn = np.bincount(CLASS_OF, weights=counts, minlength=7) / np.maximum(sizes, 1)
-        assert (drawn == drawn.round()).all()
-        assert drawn[:3].sum() == 3
-        assert drawn[3:].sum() == 3
+        # Two of three classes are drawn, and count one and a half times.
+        drawn = np.bincount(CLASS_OF, weights=counts, minlength=7) / np.maximum(sizes, 1) / 1.5
+        assert_allclose(drawn, drawn.round())
+        assert_allclose([drawn[:3].sum(), drawn[3:].sum()], 2)
     assert_allclose(resamples(20_000).mean(axis=0), 1, atol=0.06)
 
 
@@ -234,7 +234,7 @@ def test_the_spread_of_resamples_is_that_between_classes_and_within():
     sizes = np.bincount(class_of)
     means = np.bincount(class_of, weights=values) / sizes
     within = np.bincount(class_of, weights=(values - means[class_of]) ** 2) / sizes
-    expected = (means.var() + np.mean(within / sizes)) / 6
+    expected = means.var(ddof=1) / 6 + np.mean(within / sizes) / 5
     counts = resamples(20_000, class_of=class_of, group_of=np.ones(6, bool))
     found = (counts * (values / sizes[class_of])).sum(axis=1) / 6
     assert_allclose(found.var(), expected, rtol=0.05)
@@ -248,3 +248,18 @@ def test_the_interval_of_draws_is_centered_on_the_value():
     assert_allclose(interval_of(0.05, draws, 0.9), (0.0, 0.14))
     assert_allclose(interval_of(0.97, draws, 0.9), (0.88, 1.0))
     assert interval_of(1.0, np.ones(5), 0.9) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("n_classes", "least"), [(2, 0.9), (3, 0.92), (5, 0.92), (20, 0.92)])
+def test_intervals_of_few_classes_cover_the_mean_of_all(n_classes, least):
+    """Accuracies of classes have the mean 0.6 and the standard deviation 0.15."""
+    rng = np.random.default_rng(1)
+    n_tries, n_samples, covered = 300, 15, 0
+    class_of = np.repeat(np.arange(n_classes), n_samples)
+    for seed in range(n_tries):
+        right = rng.random(len(class_of)) < rng.beta(6, 4, n_classes)[class_of]
+        counts = resamples(200, seed, class_of, np.ones(n_classes, bool))
+        draws = counts @ right / len(class_of)
+        low, high = interval_of(right.mean(), draws, 0.95)
+        covered += low <= 0.6 <= high
+    assert covered / n_tries >= least

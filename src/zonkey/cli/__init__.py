@@ -1,40 +1,43 @@
-"""The command line `zonkey`: parsers around functions of the library and of `zonkey.paper`."""
+"""The command line `zonkey`.
 
-from typing import Annotated
+The commands are imported when they are called, so that Ctrl-C can end the program meanwhile.
+"""
 
-import typer
+from __future__ import annotations
 
-import zonkey
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from .class_commands import classes_app
-from .data_commands import data_app
-from .model_commands import evaluate, explain, export, fit, info, predict
-from .paper_commands import bench, demo, report
+if TYPE_CHECKING:
+    from .application import app
 
-__all__ = ["app"]
-
-# Plain help texts: they are part of the documentation, and rich takes long to import.
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-for command in (fit, predict, evaluate, explain, info):
-    app.command()(command)
-app.add_typer(classes_app, name="classes")
-app.command()(export)
-app.add_typer(data_app, name="data")
-for command in (demo, bench, report):
-    app.command()(command)
+__all__ = ["app", "main"]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"zonkey {zonkey.__version__}")
-        raise typer.Exit
+def main() -> NoReturn:
+    """Run the command that the arguments of the program name, and exit."""
+    try:
+        # A label that the terminal cannot show is no reason to fail.
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore
+        import typer
+
+        from .application import app
+        from .errors import output_errors
+
+        try:
+            with output_errors():
+                app(prog_name="zonkey")
+        except typer.Exit as end:
+            sys.exit(end.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0)
 
 
-@app.callback()
-def main(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
-    ] = False,
-) -> None:
-    """Recognize classes that have a description and no example."""
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from .application import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,6 +21,7 @@ from ..core.storage import whole_file
 from ..datasets.readers import SEPARATORS, required_package
 from ..datasets.streams import LINES, cells
 from ..estimators.scoring import unwrapped
+from .errors import STANDARD_OUTPUT_NAME, naming
 
 Columns = dict[str, Any]  # columns of equal length: lists, NumPy or Arrow arrays
 Write = Callable[[Columns], None]
@@ -63,18 +64,29 @@ def writing_answers(target: str, format: str) -> AbstractContextManager[Write]:
 
 @contextmanager
 def _written(target: str, writer: Callable[[IO[bytes]], Any]) -> Iterator[Write]:
-    if target == STANDARD_OUTPUT:
-        with writer(sys.stdout.buffer) as write:
-            yield write
-        sys.stdout.buffer.flush()
-    else:
+    if target != STANDARD_OUTPUT:
         with whole_file(target) as file, writer(file) as write:
-            yield write
+            yield _named(write, target)
+        return
+    if sys.stdout is None:
+        raise ValueError("Standard output must be open; it is closed. Name a file with --output.")
+    with writer(sys.stdout.buffer) as write:
+        yield _named(write, STANDARD_OUTPUT_NAME)
+
+
+def _named(write: Write, target: str) -> Write:
+    def write_or_tell(columns: Columns) -> None:
+        with naming(target):
+            write(columns)
+
+    return write_or_tell
 
 
 @contextmanager
 def _separated(file: IO[bytes], separator: str) -> Iterator[Write]:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    text = io.TextIOWrapper(
+        file, encoding="utf-8", errors="replace", newline="", write_through=True
+    )
     lines = csv.writer(text, delimiter=separator, lineterminator="\n")
     names: list[str] = []
 
@@ -94,7 +106,7 @@ def _separated(file: IO[bytes], separator: str) -> Iterator[Write]:
 def _lines_of_json(file: IO[bytes]) -> Iterator[Write]:
     def write(columns: Columns) -> None:
         rows = zip(*map(cells, columns.values()), strict=True)
-        records = (dict(zip(columns, map(_valid, row), strict=True)) for row in rows)
+        records = (dict(zip(columns, map(valid, row), strict=True)) for row in rows)
         text = "".join(f"{json.dumps(r, ensure_ascii=False, default=str)}\n" for r in records)
         file.write(text.encode("utf-8", "replace"))
 
@@ -149,12 +161,14 @@ def _plain_cells(column: Any) -> Any:
 
 
 def _text(cell: Any) -> str | None:
-    if cell is None or isinstance(cell, str):
-        return cell
+    if cell is None:
+        return None
+    if isinstance(cell, str):  # half a character cannot be written
+        return cell if cell.isascii() else cell.encode("utf-8", "replace").decode()
     return json.dumps(cell, ensure_ascii=False, default=str)
 
 
-def _valid(cell: Any) -> Any:
+def valid(cell: Any) -> Any:
     """Return a cell for JSON, which has no NaN."""
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 

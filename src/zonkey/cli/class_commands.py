@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .errors import one_line_errors, require_file
-from .model_commands import JSON, LABEL_COLUMN, MODEL
+from .options import JSON, LABEL_COLUMN, MODEL
 
 if TYPE_CHECKING:
     from ..core.prototypes import Prototypes
@@ -68,7 +68,7 @@ def add_classes(
     """Add classes by their prototypes, by labeled samples, or by both."""
     target = output or model
     with one_line_errors(_UNCHANGED):
-        require_file("--output", target)
+        require_file("--output", target, prototypes, shots)
         if prototypes is None and shots is None:
             raise ValueError("Classes come with PROTOTYPES or --shots; got none. Pass one of them.")
         from .loading import LoadedModel
@@ -77,9 +77,11 @@ def add_classes(
         before = _rows(loaded)
         if prototypes is not None:
             loaded = loaded.with_last(_with_prototypes(loaded, prototypes, label_column))
+        learned: dict[str, int] = {}
         if shots is not None:
-            loaded = loaded.with_last(_with_shots(loaded, shots, label_column))
-        _finish(before, loaded, target, as_json)
+            last, learned = _with_shots(loaded, shots, label_column)
+            loaded = loaded.with_last(last)
+        _finish(before, loaded, target, as_json, learned)
 
 
 @classes_app.command("remove")
@@ -98,18 +100,21 @@ def remove_classes(
         require_file("--output", target)
         import numpy as np
 
+        from ..core.labels import listed
         from .loading import LoadedModel
 
         loaded = LoadedModel.of(model)
+        loaded.require("without_classes", "Removing classes")
         gone = loaded.labels_like(np.array(labels)).tolist()
-        last = loaded.last
-        if hasattr(last, "without_classes"):
-            last = last.without_classes(gone)
-        else:
-            loaded.require("with_candidates", "Removing classes")
-            known = last.prototypes_.subset(gone).labels  # refuses unknown ones
-            last = last.with_candidates(np.setdiff1d(last.classes_, known).tolist())
-        _finish(_rows(loaded), loaded.with_last(last), target, as_json)
+        before = _rows(loaded)
+        known = [row["label"] for row in before]
+        unknown = [label for label in gone if label not in known]
+        if unknown:
+            raise ValueError(
+                f"LABEL must be a class of the model; got {unknown[0]!r}, and it has "
+                f"{listed(np.array(known))}. See zonkey classes list."
+            )
+        _finish(before, loaded.with_last(loaded.last.without_classes(gone)), target, as_json)
 
 
 def _with_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -> Any:
@@ -121,8 +126,9 @@ def _with_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) 
 
     loaded.require("with_classes", "Adding classes")
     read = read_prototypes(path, label_column=label_column)
-    given = Prototypes(loaded.labels_like(read.labels), read.matrix, read.dimension_names)
     known = loaded.last.prototypes_
+    read = read if known is None else _in_order(read, known, path.name)
+    given = Prototypes(loaded.labels_like(read.labels), read.matrix, read.dimension_names)
     if known is not None and _are_scaled(loaded, known):
         given = given.normalized()
     old = np.array([]) if known is None else np.intersect1d(given.labels, known.labels)
@@ -140,6 +146,33 @@ def _with_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) 
     return loaded.last.with_classes(given.subset(new))
 
 
+def _in_order(given: Prototypes, known: Prototypes, file: str) -> Prototypes:
+    """Return prototypes with their columns in the order of the known ones, if both have names."""
+    import numpy as np
+
+    from ..core.labels import listed
+    from ..core.prototypes import Prototypes
+
+    theirs, own = given.dimension_names, known.dimension_names
+    if theirs is None or own is None or theirs == own:
+        return given
+    missing = [name for name in own if name not in theirs]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise ValueError(
+            f"{file} must have the columns of the known prototypes; {listed(np.array(missing), 3)} "
+            f"{verb} missing. Name the columns as in training."
+        )
+    order = [theirs.index(name) for name in own]
+    if len(order) < len(theirs):
+        extra = [name for name in theirs if name not in own]
+        raise ValueError(
+            f"{file} must have the columns of the known prototypes only; it also has "
+            f"{listed(np.array(extra), 3)}. Remove them."
+        )
+    return Prototypes(given.labels, given.matrix[:, order], own)
+
+
 def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:
     """Whether the model was made with prototypes of unit length, as the paper's preset does it."""
     import numpy as np
@@ -148,8 +181,12 @@ def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:
     return loaded.last is not loaded.model and bool(np.allclose(lengths[lengths > 0], 1, atol=1e-4))
 
 
-def _with_shots(loaded: LoadedModel, features: str, label_column: str | None) -> Any:
-    """Return the classifier after learning from further samples."""
+def _with_shots(
+    loaded: LoadedModel, features: str, label_column: str | None
+) -> tuple[Any, dict[str, int]]:
+    """Return the classifier after learning from further samples, and their number per class."""
+    import numpy as np
+
     from ..estimators.scoring import unwrapped
     from .loading import read_rows
 
@@ -160,10 +197,18 @@ def _with_shots(loaded: LoadedModel, features: str, label_column: str | None) ->
         raise ValueError(f"{features} must have rows with a label; it has none. Add some.")
     steps, last = unwrapped(loaded.model)
     X = X if steps is None else steps.transform(X)
-    return last.partial_fit(X, loaded.labels_like(y))
+    labels, counts = np.unique(y, return_counts=True)
+    learned = dict(zip(labels.tolist(), counts.tolist(), strict=True))
+    return last.partial_fit(X, loaded.labels_like(y)), learned
 
 
-def _finish(before: list[dict[str, Any]], after: LoadedModel, target: Path, as_json: bool) -> None:
+def _finish(
+    before: list[dict[str, Any]],
+    after: LoadedModel,
+    target: Path,
+    as_json: bool,
+    learned: dict[str, int] | None = None,
+) -> None:
     """Write the changed model, and say what changed."""
     from ..estimators.model_file import save
 
@@ -173,6 +218,7 @@ def _finish(before: list[dict[str, Any]], after: LoadedModel, target: Path, as_j
         "output": str(target),
         "added": [label for label in now if label not in was],
         "removed": [label for label in was if label not in now],
+        "learned": learned or {},
         "classes": len(now),
         "candidates": sum(row["candidate"] for row in now.values()),
     }
@@ -182,6 +228,9 @@ def _finish(before: list[dict[str, Any]], after: LoadedModel, target: Path, as_j
     for name in ("added", "removed"):
         if record[name]:
             typer.echo(f"{name.capitalize()}: {', '.join(map(str, record[name]))}")
+    if learned:
+        n = sum(learned.values())
+        typer.echo(f"Learned: {n} sample{'s' * (n > 1)} of {', '.join(learned)}")
     typer.echo(f"{target}: {record['classes']} classes, {record['candidates']} candidates")
 
 

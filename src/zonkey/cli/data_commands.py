@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .errors import one_line_errors
+from .errors import one_line_errors, with_options
+from .options import FEATURES_KEY, JSON, LABEL_COLUMN, LABELS_KEY
 
 data_app = typer.Typer(
     no_args_is_help=True,
@@ -20,12 +21,11 @@ data_app = typer.Typer(
 
 _NAME = typer.Argument(metavar="NAME", help="A name listed by `zonkey data list`.")
 _AGAIN = "run the same command again to resume"
-_JSON = typer.Option("--json", help="Print JSON instead of text.")
 _MOST_FILES = 3
 
 
 @data_app.command("list")
-def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
+def list_data(as_json: Annotated[bool, JSON] = False) -> None:
     """List the data sets, and the folders of those that were fetched."""
     from rich.console import Console
     from rich.table import Table
@@ -44,7 +44,7 @@ def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
 
 
 @data_app.command("info")
-def describe(name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False) -> None:
+def describe(name: Annotated[str, _NAME], as_json: Annotated[bool, JSON] = False) -> None:
     """Describe a data set: size, source, license, citation."""
     from ..datasets.registry import unknown_name
 
@@ -70,7 +70,7 @@ def fetch(
         typer.Option(help="Folder of all data sets; by default $ZONKEY_DATA or the user's cache."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Hide the progress bar.")] = False,
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Fetch a data set, and print its folder.
 
@@ -95,16 +95,10 @@ def data_check(
     features: Annotated[Path | None, typer.Option(help="File of the features.")] = None,
     prototypes: Annotated[Path | None, typer.Option(help="File of the prototypes.")] = None,
     labels: Annotated[Path | None, typer.Option(help="File of the labels.")] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="Column of the labels in a table.")
-    ] = None,
-    features_key: Annotated[
-        str | None, typer.Option(help="Name of the features in a file of several arrays.")
-    ] = None,
-    labels_key: Annotated[
-        str | None, typer.Option(help="Name of the labels in a file of several arrays.")
-    ] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    label_column: Annotated[str | None, LABEL_COLUMN] = None,
+    features_key: Annotated[str | None, FEATURES_KEY] = None,
+    labels_key: Annotated[str | None, LABELS_KEY] = None,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Check your own files before you use them.
 
@@ -145,7 +139,7 @@ def _print_lines(mark: str, lines: list[str], style: str, *, stderr: bool = Fals
 
     console = Console(stderr=stderr)
     for line in lines:  # as Text: brackets in a label are not markup
-        console.print(Text(f"{mark} {line}".lstrip(), style=style), soft_wrap=True)
+        console.print(Text(f"{mark} {with_options(line)}".lstrip(), style=style), soft_wrap=True)
 
 
 def _names() -> dict[str, Any]:

@@ -29,14 +29,6 @@ class Training:
         """Read features and prototypes."""
         return load_features(self.features, self.prototypes, **self.keys)
 
-    def heading(self, data: Dataset) -> tuple[list[str] | None, list[str]]:
-        """Return the names of the features, and of the columns that are no features."""
-        stream = FeatureStream(self.features, with_labels=True, **self.keys)
-        stream.read_heading()
-        if stream.columns is None or len(stream.columns) != data.shape[1]:
-            return None, []
-        return list(stream.columns), list(stream.unused)
-
     def read_unlabeled(self, names: list[str] | None, n_features: int) -> np.ndarray:
         """Read the samples without labels."""
         assert self.unlabeled is not None

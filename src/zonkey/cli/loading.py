@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,8 +39,6 @@ class LoadedModel:
     @classmethod
     def of(cls, path: Path) -> LoadedModel:
         """Load a model file."""
-        # Features are found by their names here, and then passed as an array without any.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
         return cls(load(path), model_info(path))
 
     @property
@@ -72,8 +69,8 @@ class LoadedModel:
         """Refuse a model that cannot do something."""
         if not hasattr(self.last, method):
             raise ValueError(
-                f"{purpose} needs a model with `{method}`; {type(self.last).__name__} has none. "
-                "Use the recommended model: zonkey fit."
+                f"{purpose} needs the recommended model; {type(self.last).__name__} has no "
+                f"`{method}`. Fit one with zonkey fit, without --preset."
             )
 
     def stream(self, features: str, **options: Any) -> FeatureStream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .errors import one_line_errors, require_file
+from .options import FEATURES_KEY, JSON, LABEL_COLUMN, LABELS, LABELS_KEY, MODEL
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,12 +20,11 @@ if TYPE_CHECKING:
     from .loading import LoadedModel
 
 NOTHING = "nothing was written"
-MODEL = typer.Argument(help="Model file, as written by `zonkey fit`.", metavar="MODEL")
-JSON = typer.Option("--json", help="Print JSON instead of text.")
-LABEL_COLUMN = typer.Option(help="Column of the labels in a table.")
-LABELS = typer.Option(help="File of the labels, if FEATURES holds arrays without labels.")
-FEATURES_KEY = typer.Option(help="Name of the features in a file of several arrays.")
-LABELS_KEY = typer.Option(help="Name of the labels in a file of several arrays.")
+_LONGEST_VALUE = 40  # characters of a parameter that `zonkey fit` prints; `zonkey info` prints all
+_TERMS = {
+    "hit@": "hit@k: the class is among the k best.",
+    "ECE": "ECE: mean gap between probability and accuracy.",
+}
 _FEATURES = typer.Argument(
     help="Features, with or without labels; - is standard input.", metavar="FEATURES"
 )
@@ -35,7 +36,9 @@ _CANDIDATES = typer.Option(
     show_default=False,
 )
 _FORMAT = typer.Option("--format", help="Format of standard input.")
-_EVERY_BASELINE = ("nearest-mean", "ridge", "logistic", "paper")
+# The same lists of the library would take long to import.
+OUTPUT_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".npz")
+EVERY_BASELINE = ("nearest-mean", "ridge", "logistic", "paper")
 
 
 class Preset(StrEnum):
@@ -83,7 +86,7 @@ def fit(
     ] = Preset.recommended,
     unlabeled: Annotated[
         Path | None,
-        typer.Option(help="Features of further samples, of the candidates, to learn from as well."),
+        typer.Option(help="Unlabeled samples of the candidate classes to adapt to."),
     ] = None,
     label_column: Annotated[str | None, LABEL_COLUMN] = None,
     labels: Annotated[Path | None, LABELS] = None,
@@ -93,7 +96,7 @@ def fit(
         str | None, typer.Option(help="Free text for those who use the model.")
     ] = None,
     license: Annotated[str | None, typer.Option(help="License of the model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Learn from features and prototypes, and write a model file.
@@ -104,7 +107,7 @@ def fit(
     """
     started = time.perf_counter()
     with one_line_errors(NOTHING):
-        require_file("--output", output)
+        require_file("--output", output, features, prototypes, unlabeled, labels)
         from ..estimators.model_file import model_info, save
         from .fitting import PRESETS, Training
         from .loading import working
@@ -116,9 +119,9 @@ def fit(
             "labels_key": labels_key,
         }
         training = Training(features, prototypes, unlabeled, keys)
-        with working("Reading") as say:
+        with working("Reading"):
             data = training.read()
-            names, unused = training.heading(data)
+        names = data.about.get("feature_names")
         extra = None if unlabeled is None else training.read_unlabeled(names, data.shape[1])
         with working("Fitting") as say:
             parameters = {"candidates": candidates.value, "random_state": seed}
@@ -133,25 +136,35 @@ def fit(
     n_left = len(data.y) - len(data.split.train)
     left = f"; {n_left} marked `test` are left out" if n_left else ""
     typer.echo(f"Samples:    {len(data.split.train)}{left}")
-    if unused:
-        typer.echo(f"Not used:   {', '.join(unused)}")
-    _print_summary(record["summary"])
+    if data.about.get("unused_columns"):
+        typer.echo(f"Not used:   {', '.join(data.about['unused_columns'])}")
+    _print_summary(record["summary"], longest=_LONGEST_VALUE)
     typer.echo(f"Time:       {record['seconds']:.1f} s")
     typer.echo(f"Model:      {output} ({record['bytes']:,} bytes)")
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
-    """Print what a model is and what it has learned."""
+def _print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:
+    """Print what a model is and what it has learned; longer values are left out."""
     typer.echo(f"Estimator:  {summary['estimator']}")
     typer.echo(f"Features:   {summary['n_features']}")
     seen, unseen, n = (summary[name] for name in ("n_seen", "n_unseen", "n_candidates"))
     typer.echo(f"Classes:    {seen} seen, {unseen} unseen; {n} candidates")
     for name, value in summary["chosen"].items():
-        typer.echo(f"Parameter:  {name}: {' '.join(value.split())}")
+        shown = _rounded(" ".join(value.split()))
+        if len(shown) <= longest:
+            typer.echo(f"Parameter:  {name}: {shown}")
     for name, score in summary["scores"].items():
         typer.echo(f"Score:      {score:.3f} ({name})")
     if summary["is_transductive"]:
         typer.echo("Adapted:    to unlabeled samples")
+
+
+def _rounded(value: str) -> str:
+    """Return a number with the digits that people read; other text as it is."""
+    try:
+        return f"{float(value):.4g}"
+    except ValueError:
+        return value
 
 
 def predict(
@@ -183,14 +196,14 @@ def predict(
 ) -> None:
     """Write the predicted class of every row.
 
-    Columns that are no features come first, then `predicted`, `top_1`, `top_2`, ... and `proba_1`,
+    Non-feature columns come first, then `predicted`, `top_1`, `top_2`, ... and `proba_1`,
     `proba_2`, ... Rows need no labels. They are read and written in blocks: files may be larger
     than memory.
     """
     started = time.perf_counter()
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else format.value
-        _require_output(output, to, features)
+        _require_output(output, to, model, features)
         from .answers import answer_names, answers_of, writing_answers
         from .loading import LoadedModel, watched
 
@@ -224,7 +237,7 @@ def predict(
         typer.echo(f"{n_rows} rows in {output} ({seconds:.1f} s)")
 
 
-def _require_output(output: str, format: str, features: str) -> None:
+def _require_output(output: str, format: str, *inputs: str | Path) -> None:
     """Refuse an output that could not be written, before the work."""
     if output == "-":
         if format not in ("csv", "tsv", "jsonl"):
@@ -233,15 +246,12 @@ def _require_output(output: str, format: str, features: str) -> None:
                 "with --output."
             )
         return
-    endings = (".csv", ".tsv", ".jsonl", ".parquet", ".npz")
-    if Path(output).suffix.lower() not in endings:
+    if Path(output).suffix.lower() not in OUTPUT_ENDINGS:
         raise ValueError(
-            f"--output must end in {' or '.join(endings)}; got {Path(output).name}. Choose one of "
-            "these formats."
+            f"--output must end in {' or '.join(OUTPUT_ENDINGS)}; got {Path(output).name}. "
+            "Choose one of these formats."
         )
-    if features != "-" and Path(output).resolve() == Path(features).resolve():
-        raise ValueError(f"--output must not be FEATURES; got {output} twice. Choose another name.")
-    require_file("--output", Path(output))
+    require_file("--output", Path(output), *inputs)
 
 
 def evaluate(
@@ -251,7 +261,7 @@ def evaluate(
     baselines: Annotated[
         str | None,
         typer.Option(
-            help=f"Models to compare with: {', '.join(_EVERY_BASELINE)}, separated by commas; or "
+            help=f"Models to compare with: {', '.join(EVERY_BASELINE)}, separated by commas; or "
             "all."
         ),
     ] = None,
@@ -276,8 +286,13 @@ def evaluate(
     """
     with one_line_errors(NOTHING):
         if html is not None:
-            require_file("--html", html)
+            require_file("--html", html, model, features, training, labels)
         names = _baseline_names(baselines)
+        if training is not None and not names:
+            raise ValueError(
+                "--training is what baselines learn from; got it without --baselines. Name some, "
+                "or leave it out."
+            )
         import zonkey
 
         from .loading import LoadedModel, working
@@ -290,8 +305,8 @@ def evaluate(
             _, _, train = _test_and_training(loaded, training, keys, all_training=True)
         if names and train is None:
             raise ValueError(
-                "--baselines need training samples; FEATURES has no column `split`. Pass the file "
-                "that the model was fitted on with --training."
+                f"--baselines need training samples; {training or features} marks none in a column "
+                "`split`. Pass the file that the model was fitted on with --training."
             )
         with working("Evaluating"):
             options = {"baselines": names, "training": train} if names else {}
@@ -302,7 +317,11 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(result.to_dict()))
         return
-    typer.echo(result.summary())
+    text = result.summary()
+    typer.echo(text)
+    terms = [meaning for term, meaning in _TERMS.items() if term in text]
+    if terms:
+        typer.echo(f"\n{' '.join(terms)}")
     if html is not None:
         typer.echo(f"\nPage: {html}")
 
@@ -311,7 +330,15 @@ def _baseline_names(given: str | None) -> tuple[str, ...]:
     if given is None:
         return ()
     names = tuple(name.strip() for name in given.split(","))
-    return _EVERY_BASELINE if names == ("all",) else names
+    if names == ("all",):
+        return EVERY_BASELINE
+    unknown = [name for name in names if name not in EVERY_BASELINE]
+    if unknown:
+        raise ValueError(
+            f"--baselines must be among {', '.join(EVERY_BASELINE)}, or all; got {unknown[0]!r}. "
+            "Correct it."
+        )
+    return names
 
 
 def _test_and_training(
@@ -334,7 +361,7 @@ def _test_and_training(
             f"The column `split` of {features} must mark rows `test` to evaluate on; it marks "
             "none. Mark some, or remove the column."
         )
-    return X[test], y[test], (X[~test], y[~test])
+    return X[test], y[test], None if test.all() else (X[~test], y[~test])
 
 
 def explain(
@@ -360,12 +387,13 @@ def explain(
                 raise ValueError(
                     f"--plot must end in .png or .svg; got {plot.name}. Choose one of these."
                 )
-            require_file("--plot", plot)
+            require_file("--plot", plot, model, features)
         import zonkey
 
         from ..core.storage import write_whole
         from ..datasets.streams import cells
         from ..display.drawing import file_bytes
+        from .answers import valid
         from .loading import LoadedModel, watched
 
         loaded = LoadedModel.of(model).choosing_from(candidates)
@@ -388,7 +416,9 @@ def explain(
             ending = plot.suffix[1:].lower()
             write_whole(plot, file_bytes(explanation.plot(), (ending,))[ending])
     if as_json:
-        typer.echo(json.dumps({"row": row, **carried, **explanation.to_dict()}, default=str))
+        columns = {name: valid(cell) for name, cell in carried.items()}
+        record = {"row": row, "columns": columns, **explanation.to_dict()}
+        typer.echo(json.dumps(record, default=str))
         return
     for name, cell in carried.items():
         typer.echo(f"{name}: {cell}")
@@ -411,7 +441,7 @@ def info(
     """
     with one_line_errors(NOTHING):
         if card is not None:
-            require_file("--card", card)
+            require_file("--card", card, model)
         from ..core.storage import write_whole
         from ..estimators.model_file import model_card, model_info
 
@@ -446,7 +476,7 @@ def export(
     It leads from raw features to labels, the best classes and their probabilities.
     """
     with one_line_errors(NOTHING):
-        require_file("--onnx", onnx)
+        require_file("--onnx", onnx, model)
         import zonkey
 
         from ..core.storage import write_whole

@@ -15,7 +15,8 @@ import typer
 
 from ..paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
 from ..paper.records import Record, Records
-from .errors import one_line_errors, writing_to
+from .errors import one_line_errors, require_plain, writing_to
+from .options import JSON
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ..paper.bench.runner import Progress
 
 _ALL = "all"
-_JSON = typer.Option("--json", help="Print JSON instead of text.")
 _HEADLINES = ("zsl", "hm", "hit@1")  # the figure that a line of the table shows
 
 RunKey = tuple[str, str, str]
@@ -55,7 +55,7 @@ def bench(
     folder: Annotated[
         Path | None, typer.Option(help="Folder of data sets; by default $ZONKEY_DATA or the cache.")
     ] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Run an experiment of the paper.
 
@@ -179,7 +179,7 @@ def report(
         list[str] | None,
         typer.Option(help="Data set to report on; repeat it. All by default.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Turn records into a page with tables and figures.
 
@@ -199,6 +199,7 @@ def report(
     else:
         from ..core.storage import write_whole
 
+        require_plain("--markdown", markdown)
         with writing_to("--markdown", markdown, "a file"):
             markdown.parent.mkdir(parents=True, exist_ok=True)
             write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))

@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -30,12 +30,12 @@ from ..linalg.arrays import (
     full_single_precision,
     identity_like,
     namespace,
-    one_hot,
     squared_norm,
 )
 from ..linalg.lowrank import UpdatedFactor
 from ..linalg.sylvester import Solution, Status
 from ..linalg.symmetric import Factor
+from .assignment import Rule, Shares, competing_shares
 from .projection import NormalEquations
 from .synthesis import Synthesized
 
@@ -44,9 +44,6 @@ MAX_ITER = 5  # "converges very quickly (t <= 5)"
 _SMALLEST_MU = 1e-3  # share of mu below which the guard drops competition
 _SAFE_SHARE = 0.25  # share of the curvature without competition that the guard keeps
 
-# "second-best" is the paper's model; None drops the push from the second best (mu = 0);
-# "assigned" trusts the class that each sample was made for.
-Rule: TypeAlias = Literal["second-best", "assigned"] | None
 OnStep = Callable[[int, float, float], None]
 
 
@@ -104,9 +101,9 @@ def learn(
             done = len(changes) >= max_iter or not active.any()
             if done and not problem.has_objective:
                 break
-            f, eta, xi = problem.weights(state)
+            eta, xi = problem.weights(state)
             if problem.has_objective:
-                objective.append(problem.objective(state.W, f, eta - mu * xi, alpha))
+                objective.append(problem.objective(state.W, eta.less(xi, mu), alpha))
                 if changes and on_step is not None:
                     on_step(len(changes), objective[-1], float(changes[-1]))
             if done:
@@ -186,32 +183,31 @@ class Algorithm1(ABC):
         """Return the projection of a state."""
 
     @abstractmethod
-    def weights(self, state: Any) -> tuple[Array, Array, Array]:
-        """Return f, eta and xi at the current W."""
+    def weights(self, state: Any) -> tuple[Shares, Shares]:
+        """Return eta and xi at the current W."""
 
     @abstractmethod
-    def safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> Any:
+    def safe_mu(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> Any:
         """Return mu, or less if the equation would lose its curvature."""
 
     @abstractmethod
     def solve(
-        self, state: Any, eta: Array, xi: Array, alpha: float, mu: Any, active: np.ndarray
+        self, state: Any, eta: Shares, xi: Shares, alpha: float, mu: Any, active: np.ndarray
     ) -> tuple[Any, np.ndarray, set[Status]]:
         """Solve Eq. 15 (erpllinear1); return the next state, the relative change and statuses."""
 
-    def objective(self, W: Array, f: Array, delta: Array, alpha: float) -> float:
+    def objective(self, W: Array, delta: Shares, alpha: float) -> float:
         """Return F(W), if the problem records it (`has_objective`)."""
-        del W, f, delta, alpha
+        del W, delta, alpha
         return float("nan")
 
-    def A_terms(self, delta: Array, alpha: float) -> dict[str, Any]:
+    def A_terms(self, of_samples: Array, alpha: float) -> dict[str, Any]:
         """Return scale, shift and weights of A-hat = scale A0 + shift I + X' diag(weights) X.
 
         This is Eq. 12 (erplAt), and Eq. 20 (erplAt0) with support samples among X, with
-        sum_j delta_ij in place of the printed 1 - mu. They are equal if there is a second best.
-        If there is none, only the sum makes the gradient vanish.
+        `of_samples`, sum_j delta_ij, in place of the printed 1 - mu. They are equal if there is a
+        second best. If there is none, only the sum makes the gradient vanish.
         """
-        of_samples = namespace(delta).sum(delta, axis=-1)
         return {"scale": 1 - alpha, "shift": self.beta, "weights": alpha * of_samples}
 
 
@@ -228,10 +224,6 @@ class Competition(Algorithm1):
         return _Iterate(W)
 
     @cached_property
-    def _squared_norms(self) -> Array:
-        return _squared_rows(self.X)
-
-    @cached_property
     def _A(self) -> UpdatedFactor:
         F = namespace(self.X).matrix_transpose(self.X)
         return UpdatedFactor(self.equations.A0, self.equations.factor, F)
@@ -240,64 +232,59 @@ class Competition(Algorithm1):
         """Return W."""
         return state.W
 
-    def weights(self, state: _Iterate) -> tuple[Array, Array, Array]:
-        """Return f, eta and xi at W, each of shape (N_g, q)."""
-        f = losses(state.W, self.X, self.Y_u, self._squared_norms)
-        return f, *compete(f, self.targets, self.rule, self.tie_tol)
+    def weights(self, state: _Iterate) -> tuple[Shares, Shares]:
+        """Return eta and xi at W, as sums."""
+        rules: dict[str, Any] = {"rule": self.rule, "tie_tol": self.tie_tol}
+        return competing_shares(state.W, self.X, self.Y_u, self.targets, **rules)
 
-    def A_hat(self, delta: Array, alpha: float) -> Array:
+    def A_hat(self, delta: Shares, alpha: float) -> Array:
         """Eq. 12 (erplAt) as a matrix."""
-        return self._A.dense(**self.A_terms(delta, alpha))
+        return self._A.dense(**self.A_terms(delta.of_samples, alpha))
 
-    def B_hat(self, delta: Array, alpha: float) -> Array:
-        """Eq. 13 (erplBt)."""
-        return self._B_hat(namespace(delta).sum(delta, axis=0), alpha)
-
-    def _B_hat(self, of_classes: Array, alpha: float) -> Array:
+    def B_hat(self, of_classes: Array, alpha: float) -> Array:
+        """Eq. 13 (erplBt), given the sums of delta over the samples."""
         return B_hat_of(self.equations.B0, self.Y_u, of_classes, alpha, beta=self.beta)
 
-    def C_hat(self, delta: Array, alpha: float) -> Array:
+    def C_hat(self, delta: Shares, alpha: float) -> Array:
         """Eq. 14 (erplCt)."""
-        mT = namespace(delta).matrix_transpose
-        return mT(C_hat_rows(mT(self.equations.C0), self.Y_u, self.X, delta, alpha))
+        mT = namespace(self.Y_u).matrix_transpose
+        return mT(C_hat_rows(mT(self.equations.C0), self.Y_u, delta, alpha))
 
-    def objective(self, W: Array, f: Array, delta: Array, alpha: float) -> float:
-        """Return F(W), Eq. 2 (erplobj) over 1 + gamma, given f and delta = eta - mu xi at W.
+    def objective(self, W: Array, delta: Shares, alpha: float) -> float:
+        """Return F(W), Eq. 2 (erplobj) over 1 + gamma, given delta = eta - mu xi at W.
 
         The minima are relaxed as in Eqs. 16 (subgrad01) and 17 (subgrad11): the mean over tied
         classes, which is what the algorithm linearizes.
         """
-        competing = float(namespace(W).sum(delta * f))
         seen = self.equations.loss(W)
-        return (1 - alpha) * seen + 2 * self.beta * squared_norm(W) + alpha * competing
+        return (1 - alpha) * seen + 2 * self.beta * squared_norm(W) + alpha * delta.loss
 
     def solve(
-        self, state: _Iterate, eta: Array, xi: Array, alpha: float, mu: Any, active: np.ndarray
+        self, state: _Iterate, eta: Shares, xi: Shares, alpha: float, mu: Any, active: np.ndarray
     ) -> tuple[_Iterate, np.ndarray, set[Status]]:
         """Solve Eq. 15 (erpllinear1), starting where the last moves point to."""
         del active  # a single problem is active while the loop runs
         # Once samples keep their classes, W moves only by alpha_t: DECAY times the last move.
         start = state.W if state.move is None else state.W + DECAY * state.move
-        solution = self.solution(eta - mu * xi, alpha, start)
+        solution = self.solution(eta.less(xi, mu), alpha, start)
         W = solution.value
         following = _Iterate(W, False, None if state.is_initial else W - state.W)
         return following, np.asarray(relative_change(state.W, W)), {solution.status}
 
-    def solution(self, delta: Array, alpha: float, start: Array | None = None) -> Solution:
+    def solution(self, delta: Shares, alpha: float, start: Array | None = None) -> Solution:
         """Solve Eq. 15 (erpllinear1) for given weights; an iterative solver begins at `start`."""
-        B, C = Factor.of(self.B_hat(delta, alpha)), self.C_hat(delta, alpha)
-        return self._A.solve(B, C, **self.A_terms(delta, alpha), start=start)
+        B, C = Factor.of(self.B_hat(delta.of_classes, alpha)), self.C_hat(delta, alpha)
+        return self._A.solve(B, C, **self.A_terms(delta.of_samples, alpha), start=start)
 
-    def safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> float:
+    def safe_mu(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> float:
         """Return mu, or less if A-hat and B-hat would leave too little curvature."""
-        xp = namespace(eta)
-        terms = self.A_terms(eta - mu * xi, alpha)
+        terms = self.A_terms(eta.less(xi, mu).of_samples, alpha)
         least = terms["scale"] * float(self.equations.factor.values[0]) + terms["shift"]
         return lowered_mu(
-            xp.sum(eta, axis=0),
-            xp.sum(xi, axis=0),
+            eta.of_classes,
+            xi.of_classes,
             mu,
-            B_hat=lambda of_classes: self._B_hat(of_classes, alpha),
+            B_hat=lambda of_classes: self.B_hat(of_classes, alpha),
             least_of_A=least,
             A_is_at_least=lambda x: self._A.is_at_least(x, **terms),
         )
@@ -312,63 +299,10 @@ def B_hat_of(B0: Array, Y_u: Array, of_classes: Array, alpha: float, *, beta: fl
     return (1 - alpha) * B0 + alpha * weighted + beta * identity_like(B0)
 
 
-def C_hat_rows(C0_rows: Array, Y_u: Array, X: Array, delta: Array, alpha: float) -> Array:
-    """Eqs. 14 (erplCt) and 22 (erplCt0), transposed: one row per semantic dimension.
-
-    In this order the products are cheapest: there are fewer classes than dimensions.
-    """
-    mT = namespace(delta).matrix_transpose
-    return 2 * (1 - alpha) * C0_rows + 2 * alpha * (mT(Y_u) @ (mT(delta) @ X))
-
-
-def losses(
-    W: Array, X_g: Array, Y_u: Array, of_X: Array | None = None, of_XW: Array | None = None
-) -> Array:
-    """Return f_ij = ||W'x_i - y_j||^2 + ||x_i - W y_j||^2, shape (..., N_g, q).
-
-    In Gram form, ||W'x||^2 + ||y||^2 + ||x||^2 + ||W y||^2 - 4 x'W y, clipped at zero.
-    `of_X` and `of_XW` are ||x_i||^2 and ||W'x_i||^2, if known; with the latter nothing is clipped.
-    """
-    xp = namespace(W)
-    centers = Y_u @ xp.matrix_transpose(W)  # q x d
-    squares = _squared_rows(X_g) if of_X is None else of_X
-    projected = _squared_rows(X_g @ W) if of_XW is None else of_XW
-    of_samples = projected + squares
-    of_classes = _squared_rows(Y_u) + _squared_rows(centers)
-    products = X_g @ xp.matrix_transpose(centers)
-    f = of_samples[..., :, None] + of_classes[..., None, :] - 4 * products
-    if of_XW is not None:  # it may be rounded: clipping could make different classes equal
-        return f
-    # Not `f > 0`: NaN would become 0, the best loss.
-    return xp.where(f < 0, xp.zeros_like(f), f)
-
-
-def compete(f: Array, targets: Array, rule: Rule, tie_tol: float) -> tuple[Array, Array]:
-    """Return eta and xi of samples with losses f (..., N_g, q), made for the classes `targets`."""
-    xp = namespace(f)
-    if rule == "assigned":
-        eta = xp.broadcast_to(one_hot(targets, f.shape[-1], like=f), f.shape)
-        return eta, xp.zeros_like(f)
-    eta, taken = best(f, tie_tol)
-    return eta, xp.zeros_like(f) if rule is None else second_best(f, taken, tie_tol)
-
-
-def best(f: Array, tie_tol: float) -> tuple[Array, Array]:
-    """Return eta, the gradient of min_j f_ij, and the mask of j(i), the tied best classes.
-
-    Eq. 3 (subgrad0), relaxed to ties within `tie_tol`: Eq. 16 (subgrad01).
-    """
-    return _share(f, namespace(f).ones_like(f, dtype=namespace(f).bool), tie_tol)
-
-
-def second_best(f: Array, taken: Array, tie_tol: float) -> Array:
-    """Return xi, the gradient of the minimum over classes outside j(i).
-
-    Eq. 4 (subgrad1), relaxed to ties within `tie_tol`: Eq. 17 (subgrad11). If j(i) holds every
-    class there is no second best, and the row is zero.
-    """
-    xi, _ = _share(f, namespace(f).logical_not(taken), tie_tol)
-    return xi
+def C_hat_rows(C0_rows: Array, Y_u: Array, delta: Shares, alpha: float) -> Array:
+    """Eqs. 14 (erplCt) and 22 (erplCt0), transposed: one row per semantic dimension."""
+    mT = namespace(Y_u).matrix_transpose
+    return 2 * (1 - alpha) * C0_rows + 2 * alpha * (mT(Y_u) @ delta.features)
 
 
 def lowered_mu(
@@ -433,22 +367,3 @@ def _needed_of_A(least_of_B: float, uncontested: Array) -> float:
     rounding = uncontested.shape[0] * epsilon(uncontested) * float(uncontested[-1])
     share = (_SAFE_SHARE * without - least_of_B) / (1 - _SAFE_SHARE)
     return max(share, rounding - least_of_B)
-
-
-def _squared_rows(M: Array) -> Array:
-    """Return the squared length of each row."""
-    return namespace(M).sum(M * M, axis=-1)
-
-
-def _share(f: Array, allowed: Array, tie_tol: float) -> tuple[Array, Array]:
-    """Split a weight of one among the smallest allowed entries of each row."""
-    xp = namespace(f)
-    infinite = xp.full_like(f, float("inf"))
-    smallest = xp.min(xp.where(allowed, f, infinite), axis=-1, keepdims=True)
-    # The printed ratio (f - min) / min < eps, multiplied out, survives min = 0. The minimum
-    # always belongs to the set.
-    finite = xp.where(allowed, smallest, xp.zeros_like(f))
-    tied = allowed & ((f - finite < tie_tol * finite) | (f == finite))
-    share = xp.astype(tied, f.dtype)
-    number = xp.sum(share, axis=-1, keepdims=True)
-    return share / xp.where(number > 0, number, xp.ones_like(number)), tied

@@ -12,14 +12,20 @@ and the objective (over 1 + gamma) minimizes its entropy:
 F is not convex and its deep minima are useless: in directions that the seen data do not
 determine, W can grow without bound to make every sample certain of some class. As in the paper,
 descent follows the plain gradient, which moves along well-determined directions first.
+
+P (N_g x q) is computed and summed block by block; it is never stored.
 """
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 
 from ..linalg.arrays import Array, namespace, squared_norm
-from .algorithm1 import Course, OnStep, losses, relative_change
+from ..linalg.blocks import in_parts, row_blocks
+from .algorithm1 import Course, OnStep, relative_change
+from .assignment import RelativeLosses
 from .projection import NormalEquations
 
 GRADIENT_STEPS = 100
@@ -41,27 +47,56 @@ class EntropyObjective:
 
     def value(self, W: Array) -> float:
         """Return F(W)."""
-        log_P, P = self._distribution(W)
-        entropy = -float(namespace(W).sum(P * log_P))
-        seen = (1 - self.alpha) * self.equations.loss(W)
-        return seen + 2 * self.beta * squared_norm(W) + self.alpha * entropy
+        return self.value_and_gradient(W)[0]
 
     def gradient(self, W: Array) -> Array:
-        """Return the gradient of F at W.
+        """Return the gradient of F at W."""
+        return self.value_and_gradient(W)[1]
+
+    def value_and_gradient(self, W: Array) -> tuple[float, Array]:
+        """Return F(W) and its gradient.
 
         With H_i the entropy of sample i, dH_i / df_ij = P_ij (log P_ij + H_i) =: g_ij, and
         df_ij / dW = 2 x x'W + 2 W y y' - 4 x y'. Adding a constant to a row of f leaves P
         unchanged, so the g_ij of a sample sum to zero and the term in x x'W vanishes.
         """
-        xp = namespace(W)
-        log_P, P = self._distribution(W)
-        H = -xp.sum(P * log_P, axis=1, keepdims=True)
-        g = P * (log_P + H)
-        of_classes = xp.sum(g, axis=0)
-        pull = W @ ((self.Y_u.T * of_classes[None, :]) @ self.Y_u)
-        entropy = 2 * pull - 4 * (self.X_g.T @ (g @ self.Y_u))
-        seen = (1 - self.alpha) * self.equations.gradient(W)
-        return seen + 4 * self.beta * W + self.alpha * entropy
+        losses_of = RelativeLosses(W, self.Y_u)
+        n, d = self.X_g.shape
+
+        def part(start: int, stop: int) -> list[Any]:
+            sums: list[Any] = [0.0, 0.0, 0.0]
+            for rows in row_blocks(start, stop, losses_of.width, W):
+                for i, term in enumerate(self._sums(self.X_g[rows, :], losses_of)):
+                    sums[i] += term  # in place from the second block on
+            return sums
+
+        parts = in_parts(part, n, losses_of.width, W, kept=d * losses_of.width)
+        entropy, of_classes, XgY = cast(Any, [sum(own) for own in zip(*parts, strict=True)])
+        XgY = XgY if losses_of.in_semantics else XgY @ self.Y_u
+        pull = W @ ((self.Y_u.T * of_classes) @ self.Y_u)
+        ridge = 2 * self.beta * squared_norm(W)
+        value = (1 - self.alpha) * self.equations.loss(W) + ridge + self.alpha * float(entropy)
+        gradient = (1 - self.alpha) * self.equations.gradient(W) + 4 * self.beta * W
+        return value, gradient + self.alpha * (2 * pull - 4 * XgY)
+
+    def _sums(self, X: Array, losses_of: RelativeLosses) -> tuple[Array, Array, Array]:
+        """Return sum_i H_i, sum_i g_ij (1 x q) and X'g Y (d x k) of some samples.
+
+        If the features are the smaller space, the last one is X'g (d x q).
+        """
+        xp = namespace(X)
+        mT = xp.matrix_transpose
+        f = losses_of(X)
+        below = xp.min(f, axis=1, keepdims=True) - f
+        P = xp.exp(below)  # times `total`
+        total = xp.sum(P, axis=1, keepdims=True)
+        mean = xp.vecdot(P, below)[:, None] / total
+        entropy = xp.sum(xp.log(total) - mean)
+        below -= mean
+        below *= P
+        g = below  # times `total`
+        right = g @ self.Y_u if losses_of.in_semantics else g
+        return entropy, mT(1 / total) @ g, mT(X / total) @ right
 
     def safe_step(self) -> float:
         """Return the step 1/L that always descends on the quadratic part of F."""
@@ -69,14 +104,6 @@ class EntropyObjective:
         largest = float(self.equations.factor.values[-1]) + float(trace(self.equations.B0))
         L = 2 * (1 - self.alpha) * largest + 4 * self.beta
         return 1 / L if L > 0 else 1.0  # flat: no step is too long
-
-    def _distribution(self, W: Array) -> tuple[Array, Array]:
-        """Return log P and P, computed from differences to the smallest loss of each row."""
-        xp = namespace(W)
-        f = losses(W, self.X_g, self.Y_u)
-        below = xp.min(f, axis=1, keepdims=True) - f
-        log_P = below - xp.log(xp.sum(xp.exp(below), axis=1, keepdims=True))
-        return log_P, xp.exp(log_P)
 
 
 def minimize_entropy(
@@ -93,17 +120,17 @@ def minimize_entropy(
     by half of what the gradient predicts.
     """
     max_iter = GRADIENT_STEPS if max_iter is None else max_iter
-    values = [objective.value(W)]
-    gradient = objective.gradient(W)
+    value, gradient = objective.value_and_gradient(W)
+    values = [value]
     goal = tol**2 * squared_norm(gradient)
     length = objective.safe_step()
     changes: list[float] = []
     while len(changes) < max_iter and squared_norm(gradient) > goal:
-        candidate, value, length = _descend(objective, W, values[-1], gradient, length)
-        change = relative_change(W, candidate)
+        before = W
+        W, value, gradient, length = _descend(objective, W, value, gradient, length)
+        change = relative_change(before, W)
         if change == 0:  # no step descends any further, because of rounding
             break
-        W, gradient = candidate, objective.gradient(candidate)
         changes.append(change)
         values.append(value)
         length *= 2
@@ -115,13 +142,17 @@ def minimize_entropy(
 
 def _descend(
     objective: EntropyObjective, W: Array, value: float, gradient: Array, length: float
-) -> tuple[Array, float, float]:
-    """Return the first point, its value and the step that pass the Armijo test, or W itself."""
+) -> tuple[Array, float, Array, float]:
+    """Return the first point that passes the Armijo test, or W itself.
+
+    With it come value and gradient there, and the step.
+    """
     slope = squared_norm(gradient)
     for _ in range(_MAX_HALVINGS):
         candidate = W - length * gradient
-        reached = objective.value(candidate)
+        # Half of the trials pass. The gradient costs less with each than again for those.
+        reached, following = objective.value_and_gradient(candidate)
         if reached <= value - _ARMIJO * length * slope:
-            return candidate, reached, length
+            return candidate, reached, following, length
         length /= 2
-    return W, value, length
+    return W, value, gradient, length

@@ -15,7 +15,7 @@ Axes: T tasks, E episodes per task. W is stored transposed, as Z (T, E, k, d), o
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -40,15 +40,8 @@ from ..linalg.lowrank import (
     refine_in_single,
 )
 from ..linalg.sylvester import Status, solve
-from .algorithm1 import (
-    Algorithm1,
-    B_hat_of,
-    C_hat_rows,
-    compete,
-    keeps_its_share,
-    losses,
-    lowered_mu,
-)
+from .algorithm1 import Algorithm1, B_hat_of, C_hat_rows, keeps_its_share, lowered_mu
+from .assignment import Shares, compete, competing_shares, losses
 from .projection import NormalEquations
 from .synthesis import Synthesized
 
@@ -56,6 +49,7 @@ from .synthesis import Synthesized
 _SAVED_STEPS = 8
 # On a device, a basis serves while class weights differ by at most this share of the largest.
 _FAR = 0.1
+_LARGE = 2**22  # losses of an episode that are too many to store
 _MANY = 16  # decompositions for which several threads pay off
 
 
@@ -108,7 +102,8 @@ class Episodes(Algorithm1):
         self.X = xp.concat([X_g, self._for_all_episodes(X_u)], axis=2)
         # Devices are as fast in float64, and may compute float32 in TF32.
         self._narrow = X_g if is_device_array(X_g) else xp.astype(X_g, xp.float32)
-        self._labels = self._for_all_episodes(one_hot(codes, Y_u.shape[1], like=X_u))
+        labels = self._for_all_episodes(one_hot(codes, Y_u.shape[1], like=X_u))
+        self._of_support = Shares.of(labels, self._for_all_episodes(X_u))
         self._squared_norms = xp.vecdot(X_g, X_g)
         self._bases = SemanticBases(equations.B0, Y_u, beta=self.beta)
 
@@ -129,28 +124,55 @@ class Episodes(Algorithm1):
         mean = xp.matrix_transpose(xp.mean(state.Z, axis=1))
         return mean if state.basis is None else mean @ xp.matrix_transpose(state.basis.V)
 
-    def weights(self, state: _Iterates) -> tuple[Array, Array, Array]:
-        """Return f of synthesized samples, and eta and xi of all, shape (T, E, N, q)."""
+    def weights(self, state: _Iterates) -> tuple[Shares, Shares]:
+        """Return eta and xi of all samples, as sums; the support keeps its classes."""
+        xp = namespace(state.Z)
+        is_large = self.X_g.shape[2] * self.Y_u.shape[1] > _LARGE
+        eta, xi = self._won_in_blocks(state) if is_large else self._won(state)
+        support = self._of_support
+        of_samples = xp.concat([eta.of_samples, support.of_samples], axis=2)
+        of_classes = eta.of_classes + support.of_classes
+        eta = Shares(of_samples, of_classes, eta.features + support.features)
+        unmoved = xp.zeros_like(support.of_samples)
+        return eta, replace(xi, of_samples=xp.concat([xi.of_samples, unmoved], axis=2))
+
+    def _won(self, state: _Iterates) -> tuple[Shares, Shares]:
+        """Return eta and xi of the synthesized samples, of all episodes at a time."""
         xp = namespace(state.Z)
         W = xp.matrix_transpose(state.Z)
         # The same for all classes: rounding it does not change which class is best.
         XW = self._narrow @ xp.astype(W, self._narrow.dtype)
         of_XW = xp.astype(xp.vecdot(XW, XW), W.dtype)
-        Y = state.Y[:, None, :, :]
-        f = losses(W, self.X_g, Y, self._squared_norms, of_XW)
+        f = losses(W, self.X_g, state.Y[:, None, :, :], self._squared_norms, of_XW)
         eta, xi = compete(f, self.targets, self.rule, self.tie_tol)
-        eta = xp.concat([eta, self._labels], axis=2)
-        return f, eta, xp.concat([xi, xp.zeros_like(self._labels)], axis=2)
+        return Shares.of(eta, self.X_g), Shares.of(xi, self.X_g)
+
+    def _won_in_blocks(self, state: _Iterates) -> tuple[Shares, Shares]:
+        """Return the same, episode by episode and in bounded memory."""
+        xp = namespace(state.Z)
+        targets = xp.broadcast_to(self.targets, self.X_g.shape[:3])
+        found = [
+            competing_shares(
+                xp.matrix_transpose(state.Z[t, h, :, :]),
+                self.X_g[t, h, :, :],
+                state.Y[t, :, :],
+                targets[t, h, :],
+                rule=self.rule,
+                tie_tol=self.tie_tol,
+            )
+            for t, h in np.ndindex(*self.shape)
+        ]
+        eta, xi = (Shares.stacked(own, self.shape) for own in zip(*found, strict=True))
+        return eta, xi
 
     def solve(
-        self, state: _Iterates, eta: Array, xi: Array, alpha: float, mu: Any, active: np.ndarray
+        self, state: _Iterates, eta: Shares, xi: Shares, alpha: float, mu: Any, active: np.ndarray
     ) -> tuple[_Iterates, np.ndarray, set[Status]]:
         """Solve Eq. 15 (erpllinear1) of every episode; those that had ended keep their Z."""
-        xp = namespace(eta)
+        xp = namespace(self.X)
         mT = xp.matrix_transpose
-        mu = xp.asarray(mu, dtype=self.X.dtype, device=device(self.X))
-        delta = eta - mu[:, :, None, None] * xi
-        basis = self._bases.of(xp.sum(delta, axis=2), alpha, state.basis)
+        delta = eta.less(xi, xp.asarray(mu, dtype=self.X.dtype, device=device(self.X)))
+        basis = self._bases.of(delta.of_classes, alpha, state.basis)
         Z, Y = state.Z, state.Y
         if state.basis is None or basis.V is not state.basis.V:
             turn = mT(basis.V) if state.basis is None else mT(basis.V) @ state.basis.V
@@ -161,13 +183,13 @@ class Episodes(Algorithm1):
             found = xp.where(placed_like(active, Z)[:, :, None, None], found, Z)
         return _Iterates(found, Y, basis, state.span), change, statuses
 
-    def safe_mu(self, eta: Array, xi: Array, alpha: float, mu: float) -> np.ndarray:
+    def safe_mu(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> np.ndarray:
         """Return the mu of every episode; those of a task with the same counts share one."""
-        xp = namespace(eta)
         asked = np.full(self.shape, mu)
         if not mu:
             return asked
-        pulled, pushed = (to_numpy(xp.sum(M, axis=2)) for M in (eta, xi))
+        pulled, pushed = (to_numpy(M.of_classes) for M in (eta, xi))
+        of_samples = eta.less(xi, mu).of_samples
         for t in range(self.shape[0]):
             if keeps_its_share(pulled[t], pushed[t], mu):
                 continue
@@ -175,7 +197,7 @@ class Episodes(Algorithm1):
             distinct, which = np.unique(counts, axis=0, return_inverse=True)
             for i, pair in enumerate(distinct):
                 episodes = np.flatnonzero(which.reshape(-1) == i).tolist()
-                asked[t, episodes] = self._safe_mu_of(t, episodes, pair, eta, xi, alpha, mu)
+                asked[t, episodes] = self._safe_mu_of(t, episodes, pair, of_samples, alpha, mu)
         return asked
 
     def _safe_mu_of(
@@ -183,15 +205,14 @@ class Episodes(Algorithm1):
         t: int,
         episodes: list[int],
         counts: Any,
-        eta: Array,
-        xi: Array,
+        of_samples: Array,
         alpha: float,
         mu: float,
     ) -> float:
         """Return a mu that is safe for these episodes of a task, which share their counts."""
 
         def terms(h: int) -> dict[str, Any]:
-            return self.A_terms(eta[t, h, :, :] - mu * xi[t, h, :, :], alpha)
+            return self.A_terms(of_samples[t, h, :], alpha)
 
         def is_at_least(x: float) -> bool:
             return all(self._A_of(t, h).is_at_least(x, **terms(h)) for h in episodes)
@@ -213,12 +234,12 @@ class Episodes(Algorithm1):
         return UpdatedFactor(self.equations.A0, self.equations.factor, F)
 
     def _solve_together(
-        self, span: EpisodeSpan, basis: SemanticBasis, delta: Array, alpha: float, start: Array
+        self, span: EpisodeSpan, basis: SemanticBasis, delta: Shares, alpha: float, start: Array
     ) -> tuple[Array, set[Status]]:
         """Return Z of every episode in the basis of its task, by conjugate gradients."""
-        xp = namespace(delta)
+        xp = namespace(self.X)
         mT = xp.matrix_transpose
-        terms = self.A_terms(delta, alpha)
+        terms = self.A_terms(delta.of_samples, alpha)
         lam = terms["scale"] * self.equations.factor.values + terms["shift"]
         D = lam + basis.values[:, :, None]
         smallest = float(xp.min(D))
@@ -227,12 +248,11 @@ class Episodes(Algorithm1):
             return self._solve_one_by_one(basis, delta, alpha)
         Y = (self.Y_u @ basis.V)[:, None, :, :]
         C0 = (mT(basis.V) @ mT(self.equations.C0))[:, None, :, :]
-        R = C_hat_rows(C0, Y, self.X, delta, alpha)
-        of_samples = xp.sum(delta, axis=-1)
-        G, w = span.update(of_samples, alpha, 0.5 * self.solver_tol * smallest)
+        R = C_hat_rows(C0, Y, delta, alpha)
+        G, w = span.update(delta.of_samples, alpha, 0.5 * self.solver_tol * smallest)
         apart = () if basis.apart is None else (Y, basis.apart)
         operator = Operator(D[:, None, :, :], G, w, *apart)
-        common = span.common(of_samples)
+        common = span.common(delta.of_samples)
         inverse = None
         if common is not None:
             D, common = (xp.astype(M, xp.float32) for M in (D, alpha**0.5 * common))
@@ -249,20 +269,19 @@ class Episodes(Algorithm1):
         )
 
     def _solve_one_by_one(
-        self, basis: SemanticBasis, delta: Array, alpha: float
+        self, basis: SemanticBasis, delta: Shares, alpha: float
     ) -> tuple[Array, set[Status]]:
         """Return Z of every episode by dense factorizations."""
-        xp = namespace(delta)
+        xp = namespace(self.X)
         mT = xp.matrix_transpose
         rows, statuses = [], set()
+        C = C_hat_rows(mT(self.equations.C0), self.Y_u[:, None, :, :], delta, alpha)
         for t in range(self.shape[0]):
             for h in range(self.shape[1]):
-                own = delta[t, h, :, :]
-                A = self._A_of(t, h).dense(**self.A_terms(own, alpha))
-                of_classes = to_numpy(xp.sum(own, axis=0))
+                A = self._A_of(t, h).dense(**self.A_terms(delta.of_samples[t, h, :], alpha))
+                of_classes = to_numpy(delta.of_classes[t, h, :])
                 B = placed_like(self._bases.B_hat(t, of_classes, alpha), A)
-                C0, Y = mT(self.equations.C0), self.Y_u[t, :, :]
-                solution = solve(A, B, mT(C_hat_rows(C0, Y, self.X[t, h, :, :], own, alpha)))
+                solution = solve(A, B, mT(C[t, h, :, :]))
                 statuses.add(solution.status)
                 rows.append(mT(basis.V[t, :, :]) @ mT(solution.value))
         return xp.reshape(xp.stack(rows), (*self.shape, *rows[0].shape)), statuses

@@ -224,7 +224,29 @@ class Prototypes:
         return Prototypes(
             np.concatenate([self._labels, other.labels]),
             np.concatenate([self._matrix, other.matrix]),
-            self._common_names(other),
+            self.common_names(other),
+        )
+
+    def common_names(self, other: Prototypes) -> tuple[str, ...] | None:
+        """Return the names of the dimensions of both; different names are refused.
+
+        Parameters
+        ----------
+        other : Prototypes
+            Prototypes of as many dimensions.
+
+        Returns
+        -------
+        tuple of str or None
+            The names; None if neither has any.
+        """
+        own, theirs = self.dimension_names, other.dimension_names
+        if own is None or theirs is None or own == theirs:
+            return own or theirs
+        i = next(i for i, pair in enumerate(zip(own, theirs, strict=True)) if pair[0] != pair[1])
+        raise ValueError(
+            "New prototypes must have the dimensions of the known ones, in the same order; number "
+            f"{i} is {theirs[i]!r} instead of {own[i]!r}. Reorder the columns."
         )
 
     def normalized(self) -> Prototypes:
@@ -238,17 +260,6 @@ class Prototypes:
         norms = np.linalg.norm(self._matrix, axis=1, keepdims=True)
         matrix = self._matrix / np.where(norms == 0, 1, norms)
         return Prototypes(self._labels, matrix, self._dimension_names)
-
-    def _common_names(self, other: Prototypes) -> tuple[str, ...] | None:
-        """Return the names of the dimensions of both; different names are refused."""
-        own, theirs = self._dimension_names, other.dimension_names
-        if own is None or theirs is None or own == theirs:
-            return own or theirs
-        i = next(i for i, pair in enumerate(zip(own, theirs, strict=True)) if pair[0] != pair[1])
-        raise ValueError(
-            "New prototypes must have the dimensions of the known ones, in the same order; number "
-            f"{i} is {theirs[i]!r} instead of {own[i]!r}. Reorder the columns."
-        )
 
     def __getitem__(self, label: Label) -> np.ndarray:
         return self._matrix[self.positions([label])[0]]

@@ -22,6 +22,7 @@ from ..linalg.arrays import (
     squared_norm,
     to_numpy,
 )
+from ..linalg.blocks import row_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,19 +106,24 @@ def raw_material(
 
     They depend neither on W nor on `rho`, so one draw serves a whole grid of parameters.
     """
-    like = samples[0]
-    xp = namespace(like)
-    neighbors = nearest(Y_u, Y_s, min(n_neighbors, len(Y_s)))
+    xp = namespace(samples[0])
+    neighbors = to_numpy(nearest(Y_u, Y_s, min(n_neighbors, len(Y_s))))  # q x k_g
     counts = samples_per_neighbor(n_synthetic, neighbors.shape[1], per)
-    rows, targets, sources = [], [], []
-    for j, own in enumerate(to_numpy(neighbors).tolist()):
-        for source, count in zip(own, counts, strict=True):
-            drawn = draw(samples[source].shape[0], count, rng)
-            rows.append(xp.take(samples[source], placed_like(drawn, like), axis=0))
-            targets += [j] * count
-            sources += [source] * count
-    of_target, of_source = (placed_like(np.array(M, np.int64), like) for M in (targets, sources))
-    return Synthesized(xp.concat(rows, axis=0), of_target, of_source)
+    sizes = [own.shape[0] for own in samples]
+    firsts = np.cumsum([0, *sizes])
+    drawn = [
+        firsts[source] + draw(sizes[source], count, rng)
+        for own in neighbors.tolist()
+        for source, count in zip(own, counts, strict=True)
+    ]
+    # One take for all: on a device, thousands of small ones would take longer than all other work.
+    pool = xp.concat(list(samples), axis=0)
+    of_target = np.repeat(np.arange(len(neighbors)), sum(counts))
+    of_source = np.repeat(neighbors.reshape(-1), np.tile(counts, len(neighbors)))
+    rows, targets, sources = (
+        placed_like(M.astype(np.int64), pool) for M in (np.concatenate(drawn), of_target, of_source)
+    )
+    return Synthesized(xp.take(pool, rows, axis=0), targets, sources)
 
 
 def perturbed(
@@ -125,9 +131,13 @@ def perturbed(
 ) -> Synthesized:
     """Move raw samples toward their target classes, Eq. 1 (generate)."""
     xp = namespace(W)
-    direction = xp.take(Y_u, raw.targets, axis=0) - xp.take(Y_s, raw.sources, axis=0)
-    offsets = perturbation(W, direction, rho=rho, scaling=scaling)
-    return replace(raw, features=raw.features + offsets)
+    moved = [raw.features[:0, :]]
+    for rows in row_blocks(0, raw.features.shape[0], W.shape[1], W):
+        of_target = xp.take(Y_u, raw.targets[rows], axis=0)
+        direction = of_target - xp.take(Y_s, raw.sources[rows], axis=0)
+        offsets = perturbation(W, direction, rho=rho, scaling=scaling)
+        moved.append(raw.features[rows, :] + offsets)
+    return replace(raw, features=xp.concat(moved, axis=0))
 
 
 def synthesize_from_support(

@@ -126,7 +126,7 @@ def _examine(
         if samples.unused:
             names = listed(np.array(samples.unused), 8)
             report.facts.append(
-                f"Columns of {files['features'].name} that are no features: {names}."
+                f"Columns of {files['features'].name} that are not used as features: {names}."
             )
     elif "labels" in files:
         report.problems.append("Labels need features; there is no file of features. Add it.")

@@ -472,6 +472,7 @@ class Dataset:
         about = {
             key: value.tolist() if hasattr(value, "tolist") else value
             for key, value in self.about.items()
+            if key not in ("feature_names", "unused_columns")  # a wide table has thousands
         }
         return {
             **about,

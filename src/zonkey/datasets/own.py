@@ -119,7 +119,9 @@ def load_features(
         )
     else:
         split = _marked_split(y, samples.marks)
-    about = {"features_file": features.name, "prototypes_file": prototypes.name}
+    about: dict[str, Any] = {"features_file": features.name, "prototypes_file": prototypes.name}
+    if samples.columns:
+        about |= {"feature_names": list(samples.columns), "unused_columns": list(samples.unused)}
     if labels is not None:
         about["labels_file"] = labels.name
     return Dataset(
@@ -139,13 +141,14 @@ def load_features(
 class Samples:
     """Features, labels and the column `split` of a file; None if absent or unusable.
 
-    `unused` names the columns that are no features.
+    `columns` names the features of a table, `unused` its other columns.
     """
 
     matrix: LazyMatrix | None = None
     labels: np.ndarray | None = None
     marks: np.ndarray | None = None
     unused: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 def examine_samples(
@@ -179,10 +182,10 @@ def examine_samples(
         return Samples(), problems
     matrix = None if wrong else LazyMatrix.of(table.matrix, path.name)
     if table.split is None:
-        return Samples(matrix, table.labels, unused=table.unused), problems
+        return Samples(matrix, table.labels, None, table.unused, table.columns), problems
     wrong = _wrong_marks(table.labels, table.split, path.name, table.first_row)
     marks = None if wrong else table.split
-    return Samples(matrix, table.labels, marks, table.unused), problems + wrong
+    return Samples(matrix, table.labels, marks, table.unused, table.columns), problems + wrong
 
 
 def _examine_lines(
@@ -209,11 +212,12 @@ def _examine_lines(
             "line."
         ]
     if split is None:
-        return Samples(matrix, y), []
+        return Samples(matrix, y, None, stream.unused, stream.columns or ()), []
     cells = chain.from_iterable([*block.carried.values()][split] for block in blocks)
     marks = np.array([str(cell).strip().lower() for cell in cells])
     wrong = _wrong_marks(y, marks, path.name, 1)
-    return Samples(matrix, y, None if wrong else marks), wrong
+    marks = None if wrong else marks
+    return Samples(matrix, y, marks, stream.unused, stream.columns or ()), wrong
 
 
 def _examine_arrays(

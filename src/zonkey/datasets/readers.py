@@ -24,6 +24,7 @@ from .dataset import DataError
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
+_LONGEST_CELL = 2**31 - 1  # characters
 _MOST_NAMED = 8  # arrays that an error message names
 _MOST_HEADER = 1 << 16  # bytes
 # A compressed array may be this large, or this many times as large as in the file.
@@ -102,6 +103,10 @@ def read_text(path: Path) -> str:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
+        if is_utf16(content):
+            raise DataError(
+                f"{path.name} must be UTF-8 text; it is UTF-16. Save the file as UTF-8."
+            ) from None
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
             f"{path.name} must be UTF-8 text; byte 0x{content[error.start]:02x} at position "
@@ -110,6 +115,20 @@ def read_text(path: Path) -> str:
     if not text.strip("\ufeff \t\r\n"):
         raise DataError(f"{path.name} is empty. Check what was saved.")
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def is_utf16(content: bytes) -> bool:
+    """Whether text begins with the mark of UTF-16."""
+    return content[:2] in (b"\xff\xfe", b"\xfe\xff")
+
+
+def csv_rows(lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
+    """Yield the rows of a table; cells may be long."""
+    before = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        yield from csv.reader(lines, delimiter=separator)
+    finally:
+        csv.field_size_limit(before)
 
 
 def required_package(module: str, purpose: str) -> Any:
@@ -420,8 +439,10 @@ def read_sheet(path: Path, label_names: Sequence[str], *, labels_first: bool) ->
     required_package("pyarrow", "Reading .parquet")
     with reading(path):
         about = importlib.import_module("pyarrow.parquet").read_metadata(path)
-        n_bytes = 8 * about.num_rows * about.num_columns
-        require_room(path.name, n_bytes, path.stat().st_size)
+        names = about.schema.to_arrow_schema().names
+    check_names(names, path, label_names, labels_first)
+    require_room(path.name, 8 * about.num_rows * about.num_columns, path.stat().st_size)
+    with reading(path):
         frame = pandas.read_parquet(path, engine="pyarrow")
     if position_of(label_names, [str(name) for name in frame.columns]) is None:
         index = frame.index.name
@@ -429,7 +450,7 @@ def read_sheet(path: Path, label_names: Sequence[str], *, labels_first: bool) ->
         if named or frame.index.dtype.kind == "O":  # else it holds row numbers
             frame = frame.reset_index()
     names = [str(name) for name in frame.columns]
-    _check_names(names, path, label_names, labels_first)
+    check_names(names, path, label_names, labels_first)
     return Sheet(frame.set_axis(range(len(names)), axis=1), names, path.name, 1)
 
 
@@ -448,7 +469,7 @@ def _read_csv(pandas: Any, path: Path, label_names: Sequence[str], labels_first:
     text = read_text(path).rstrip("\n")
     separator = SEPARATORS[path.suffix.lower()]
     with reading(path):
-        names = [name.strip() for name in next(csv.reader(io.StringIO(text), delimiter=separator))]
+        names = [name.strip() for name in next(csv_rows(io.StringIO(text), separator))]
     names = names or [""]
     check_first_line(names, path, label_names, labels_first=labels_first)
     _check_widths(text, len(names), separator, path)
@@ -478,7 +499,7 @@ def check_first_line(
 ) -> None:
     """Refuse a first line that does not name the columns of a csv or tsv file."""
     _check_separator(names, path)
-    _check_names(names, path, label_names, labels_first)
+    check_names(names, path, label_names, labels_first)
     _check_heading(names, path, label_names)
 
 
@@ -496,9 +517,10 @@ def _check_separator(names: list[str], path: Path) -> None:
             )
 
 
-def _check_names(
-    names: list[str], path: Path, label_names: Sequence[str], labels_first: bool
+def check_names(
+    names: list[str], path: Path, label_names: Sequence[str], labels_first: bool = False
 ) -> None:
+    """Refuse columns without a name, and two of one name."""
     seen: dict[str, int] = {}
     # The column of labels may have no name, as pandas writes an index.
     unnamed = 1 if labels_first and position_of(label_names, names) is None else None
@@ -541,7 +563,7 @@ def _check_widths(text: str, width: int, separator: str, path: Path) -> None:
     lines = io.StringIO(text)
     if '"' in text:
         with reading(path):
-            widths = [len(row) for row in csv.reader(lines, delimiter=separator)]
+            widths = [len(row) for row in csv_rows(lines, separator)]
     else:
         widths = [line.count(separator) + 1 for line in lines]
     odd = [row for row, found in enumerate(widths, start=1) if found != width]

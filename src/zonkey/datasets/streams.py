@@ -7,13 +7,13 @@ carried along, so that answers can stand beside them.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -32,8 +32,11 @@ from .readers import (
     SEPARATORS,
     TABLE_ENDINGS,
     check_first_line,
+    check_names,
+    csv_rows,
     existing_file,
     is_number,
+    is_utf16,
     position_of,
     reading,
     required_package,
@@ -43,6 +46,7 @@ from .tables import (
     FEATURE_KEYS,
     LABEL_COLUMNS,
     as_features,
+    is_blank,
     is_no_feature,
     is_text_column,
     label_strings,
@@ -68,7 +72,7 @@ Row = tuple[int, np.ndarray, list[Any]]
 class Block:
     """Consecutive rows of a file.
 
-    `carried` holds the columns that are no features, the labels among them: lists, NumPy or Arrow
+    `carried` holds the non-feature columns, the labels among them: lists, NumPy or Arrow
     arrays. `labels` are text, "" if missing, and None if they were not asked for.
     """
 
@@ -117,21 +121,19 @@ class FeatureStream:
         if str(self.path) != STANDARD_INPUT:
             yield from self._file_blocks(existing_file(self.path, STREAM_ENDINGS))
             return
+        if sys.stdin is None:
+            raise DataError("Standard input must be open; it is closed. Pass a file.")
         path = Path(f"stdin.{self.format}")
         if path.suffix in _TEXT_ENDINGS:
-            yield from self._text_blocks(sys.stdin.buffer, path)
+            with _as_standard_input(path), reading(path):
+                yield from self._text_blocks(sys.stdin.buffer, path)
             return
         with TemporaryDirectory() as folder:  # other formats are not read from front to end
             path = Path(folder) / path
             with path.open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
-            yield from self._file_blocks(existing_file(path, STREAM_ENDINGS))
-
-    def read_heading(self) -> None:
-        """Set `columns` and `unused` without reading more than a few rows."""
-        before, self.block = self.block, 1
-        next(iter(self))
-        self.block = before
+            with _as_standard_input(path):
+                yield from self._file_blocks(existing_file(path, STREAM_ENDINGS))
 
     def _file_blocks(self, path: Path) -> Iterator[Block]:
         ending = path.suffix.lower()
@@ -171,7 +173,7 @@ class FeatureStream:
             raise DataError(f"{path.name} has no row below its heading. Check what was saved.")
 
     def _csv(self, text: io.TextIOBase, path: Path) -> tuple[Layout, Iterator[Row]]:
-        lines = csv.reader(text, delimiter=SEPARATORS[path.suffix.lower()])
+        lines = csv_rows(text, SEPARATORS[path.suffix.lower()])
         names = [name.strip() for name in next(lines, [])]
         if not names:
             raise DataError(f"{path.name} is empty. Check what was saved.")
@@ -180,7 +182,8 @@ class FeatureStream:
         whole = [row for row in first if len(row) == len(names)]
         place = {name: position for position, name in enumerate(names)}
         text_columns = {name for name in names if is_text_column(row[place[name]] for row in whole)}
-        layout = self._layout(names, text_columns.__contains__, path.name)
+        blank = {name for name in names if all(is_blank(row[place[name]]) for row in whole)}
+        layout = self._layout(names, text_columns.__contains__, path.name, blank if whole else ())
         return layout, _csv_rows(chain(first, lines), names, layout, path.name)
 
     def _json(self, text: io.TextIOBase, path: Path) -> tuple[Layout, Iterator[Row]]:
@@ -226,6 +229,7 @@ class FeatureStream:
         # Not buffered ahead, which would hold a whole group of rows, often the whole file.
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
             schema = file.schema_arrow
+            check_names(schema.names, path, self._label_names)
             kinds = dict(zip(schema.names, schema.types, strict=True))
             numeric = {name for name, kind in kinds.items() if _is_numeric(types, kind)}
             index = (schema.pandas_metadata or {}).get("index_columns", ())
@@ -245,10 +249,16 @@ class FeatureStream:
             for batch in file.iter_batches(batch_size=rows, columns=wanted):
                 X = np.empty((len(layout.features), len(batch)), np.float32 if single else float)
                 for values, name in zip(X, layout.features, strict=True):
-                    values[:] = batch.column(name).to_numpy(zero_copy_only=False)
+                    column = batch.column(name)
+                    values[:] = (
+                        column.to_numpy(zero_copy_only=False)
+                        if _is_numeric(types, kinds[name])
+                        else [_number(cell) for cell in column.to_pylist()]
+                    )
                     if not np.isfinite(values).all():
                         row = int(np.argmin(np.isfinite(values)))
-                        raise _bad_cell(self.done + row + 1, name, path.name, str(values[row]))
+                        cell = column[row].as_py()
+                        raise _bad_cell(self.done + row + 1, name, path.name, str(cell))
                 self.done += len(batch)
                 carried = {name: batch.column(name) for name in layout.carried}
                 yield self._labeled(np.ascontiguousarray(X.T), carried, layout)
@@ -309,8 +319,17 @@ class FeatureStream:
     def _label_names(self) -> tuple[str, ...]:
         return LABEL_COLUMNS["features"] if self.label_column is None else (self.label_column,)
 
-    def _layout(self, names: list[str], is_text: Callable[[str], bool], file: str) -> Layout:
-        """Return what the columns are; those of text are no features."""
+    def _layout(
+        self,
+        names: list[str],
+        is_text: Callable[[str], bool],
+        file: str,
+        blank: Collection[str] = (),
+    ) -> Layout:
+        """Return what the columns are; those of text are no features.
+
+        A blank column is none either, unless the model has that many: a feature needs all cells.
+        """
         label = self._label_of(names, [name for name in names if is_text(name)], file)
         if self.feature_names is not None:
             features = list(self.feature_names)
@@ -318,11 +337,14 @@ class FeatureStream:
             if missing:
                 raise DataError(
                     f"{file} must have the {len(features)} columns that the model was fitted on; "
-                    f"{listed(np.array(missing), 3)} are missing. Name the columns as in training."
+                    f"{listed(np.array(missing), 3)} {'are' if len(missing) > 1 else 'is'} "
+                    "missing. Name the columns as in training."
                 )
         else:
             others = [name for name in names if name != label and not is_no_feature(name)]
             features = [name for name in others if not is_text(name)]
+            if len(features) != self.n_features:
+                features = [name for name in features if name not in blank]
             self._require_width(len(features), file, features)
         used = set(features)
         carried = tuple(name for name in names if name not in used)
@@ -352,7 +374,7 @@ class FeatureStream:
         names = f" ({listed(np.array(columns), 4)})" if columns else ""
         remedy = "Use the encoder of the training samples."
         if columns and found > self.n_features:
-            remedy = "Remove columns that are no features, or name them `id` or `label`."
+            remedy = "Remove non-feature columns, or name them `id` or `label`."
         raise DataError(
             f"{source} must have the {self.n_features} features of the model; it has "
             f"{found}{names}. {remedy}"
@@ -455,10 +477,24 @@ def _json_rows(
 
 
 @contextmanager
+def _as_standard_input(path: Path) -> Iterator[None]:
+    """Name standard input in errors instead of the file that stands for it."""
+    try:
+        yield
+    except DataError as error:
+        text = str(error).replace(str(path), "standard input").replace(path.name, "standard input")
+        raise DataError(re.sub(r"Rename it to stdin\.(\w+)", r"Pass --format \1", text)) from None
+
+
+@contextmanager
 def _decoding(path: Path, n_rows: Callable[[], int]) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
+        if not n_rows() and is_utf16(error.object):
+            raise DataError(
+                f"{path.name} must be UTF-8 text; it is UTF-16. Save the file as UTF-8."
+            ) from None
         raise DataError(
             f"{path.name} must be UTF-8 text; byte 0x{error.object[error.start]:02x} after row "
             f"{n_rows()} or later is not. Save the file as UTF-8."
@@ -483,6 +519,11 @@ def _label(cell: Any) -> str:
 def _is_real(value: Any) -> bool:
     # No number of that many digits is finite in double precision.
     return type(value) is float or (type(value) is int and value.bit_length() < 1000)
+
+
+def _number(cell: Any) -> float:
+    """Return a cell that is no number by its type, such as text, as a number; else NaN."""
+    return float(cell) if is_number(str(cell)) else math.nan
 
 
 def _is_numeric(types: Any, kind: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ from .readers import (
     Sheet,
     StoredArray,
     contents,
+    csv_rows,
     existing_file,
     is_number,
     largest_exact,
@@ -173,7 +173,7 @@ def read_labels(path: str | Path) -> np.ndarray:
     labels = read_text(path).rstrip("\n").split("\n")
     if path.suffix.lower() == ".csv":
         with reading(path):
-            rows = list(csv.reader(labels))
+            rows = list(csv_rows(labels))
         for number, row in enumerate(rows, start=1):
             if len(row) > 1:
                 raise DataError(
@@ -364,9 +364,14 @@ def _is_text(column: Any) -> bool:
     return is_text_column(map(str, cells))
 
 
+def is_blank(cell: str) -> bool:
+    """Whether a cell holds nothing, or a word for it."""
+    return cell.strip().lower() in _EMPTY
+
+
 def is_text_column(cells: Iterable[str]) -> bool:
     """Whether most of the cells that are not empty are no numbers."""
-    cells = [cell for cell in cells if cell.strip().lower() not in _EMPTY]
+    cells = [cell for cell in cells if not is_blank(cell)]
     return sum(not is_number(cell) for cell in cells) > len(cells) / 2
 
 

@@ -58,9 +58,17 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+def escaped(text: str) -> str:
+    """Return text in which control characters and lone surrogates are escaped."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
 def shortened(name: str, longest: int = 28) -> str:
-    """Return the name of a class, cut if it is longer than `longest` characters."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+    """Return the name of a class, escaped, and cut if it is longer than `longest` characters."""
+    ending = "\N{HORIZONTAL ELLIPSIS}"
+    return escaped(name if len(name) <= longest else f"{name[: longest - 1]}{ending}")
 
 
 def file_bytes(figure: Figure, endings: Sequence[str] = ("png", "svg")) -> dict[str, bytes]:

@@ -396,10 +396,10 @@ class _Projection:
     def _distances(self, prototypes: Prototypes) -> np.ndarray | None:
         """Return the distance of the sample from some centers, None if none is compared."""
         model = self.question.model
+        if not model._compares_distances:
+            return None
         form = model._linear_scores(prototypes, dtype_like("float64", model.projection_))
         form = form.like(self.x)
-        if not np.allclose(form.constants, np.sum(form.centers**2, axis=1)):
-            return None
         z = self.x if form.M is None else self.x @ form.M
         return np.linalg.norm(z - form.centers, axis=1)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..display.drawing import COLORS, new_figure, plain
+from ..display.drawing import COLORS, escaped, new_figure, plain
 from ..validation import check_option
 
 if TYPE_CHECKING:
@@ -296,10 +296,7 @@ class Explanation:
 def shown(name: Any) -> str:
     """Return a name for a terminal: control characters escaped, long names cut."""
     text = str(name)
-    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
+    return escaped(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.algorithm1 import Course, Rule, learn
+from ..core.algorithm1 import Course, learn
+from ..core.assignment import Rule
 from ..core.episodes import Episodes
 from ..core.frame import BaseClasses, Frame, frame_without_base
 from ..core.projection import NormalEquations, bidirectional_projection
@@ -31,7 +32,7 @@ from ..linalg.sylvester import Status
 
 # Numbers in the arrays of all episodes learned at a time: 512 MB on the host, 16 GB on a device.
 _ON_HOST, _ON_DEVICE = 2**26, 2**31
-_COPIES = 8  # of W that a solver holds
+_COPIES = 8  # of W that a solver holds, and of the losses that a step holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,8 @@ class EpisodeSettings:
         """Return about how many numbers one episode holds: samples, losses and projections."""
         n_u, d = task.X_u.shape
         n = n_u * (1 + self.n_per_sample)
-        return d * (3 * n + _COPIES * task.Y_u.shape[1])
+        q, k = task.Y_u.shape
+        return d * (3 * n + _COPIES * k) + _COPIES * n * q
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ translate the content of older files before it is unpacked.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -185,7 +186,8 @@ def _check_any_shot(model: Any) -> None:
 
 def _try(model: Any, step: Callable[[], Any]) -> None:
     """Refuse a model of which a step fails, or returns NaN."""
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
         fits = bool(np.isfinite(step()).all())
     require_that(fits, f"The arrays of {type(model).__name__} give NaN or infinity.")
 

@@ -89,8 +89,21 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         references = namespace(X).astype(placed_like(self.references_, X), X.dtype, copy=False)
         codes = placed_like(self.reference_codes_, X)
-        distances = squared_distances(X, references)
+        origin = central(references)
+        distances = squared_distances(X - origin, references - origin)
         yield -_nearest_of_class(distances, codes, self.classes_.shape[0])
+
+
+def central(references: Array) -> Array:
+    """Return the reference nearest to their mean, to measure from.
+
+    Far from the origin, the squared lengths of samples and references would swallow the digits of
+    the distances between them. Other than the mean, a reference keeps whole numbers whole, and so
+    equal distances equal.
+    """
+    xp = namespace(references)
+    apart = references - xp.mean(references, axis=0)
+    return references[int(xp.argmin(xp.sum(apart * apart, axis=1))), :]
 
 
 def _class_means(X: Array, codes: Array, n_classes: int) -> Array:

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
@@ -24,7 +25,7 @@ from ..linalg.arrays import dtype_like, to_numpy
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..validation import check_count
 from .any_shot import AnyShotClassifier
-from .nearest_support import NearestSupport
+from .nearest_support import NearestSupport, central
 from .scoring import LinearScores, NearestPrototypeMixin, ProbabilityMixin, unwrapped
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def to_onnx(model: Any, *, k: int = 5) -> onnx.ModelProto:
     model : estimator or Pipeline
         Fitted classifier of this library, or a pipeline that ends with one. Preprocessing, inside
         or in front of it, consists of `FeatureNormalizer`, `WithinClassWhitener`, scikit-learn's
-        `StandardScaler` and `Normalizer`, and pipelines of these.
+        `StandardScaler`, `Normalizer` and `PCA`, and pipelines of these.
     k : int, default=5
         Number of best candidates. All of them if there are fewer.
 
@@ -100,7 +101,8 @@ def to_onnx(model: Any, *, k: int = 5) -> onnx.ModelProto:
     scores = build(graph, X, classifier)
     labels = _label_values(classifier)
     _add_answers(graph, scores, classifier, labels, k)
-    return graph.finished(classifier, labels, _described_outputs(classifier, labels, k))
+    outputs = _described_outputs(classifier, labels, k)
+    return graph.finished(classifier, _n_features(model), labels, outputs)
 
 
 class _Graph:
@@ -138,10 +140,11 @@ class _Graph:
             self._constants[key] = self._onnx.numpy_helper.from_array(stored, name)
         return self._constants[key].name
 
-    def finished(self, model: Any, labels: np.ndarray, outputs: dict[str, Any]) -> onnx.ModelProto:
-        """Return the checked graph of a model, with these outputs."""
-        helper = self._onnx.helper
-        name, n_features = type(model).__name__, int(model.n_features_in_)
+    def finished(
+        self, model: Any, n_features: int, labels: np.ndarray, outputs: dict[str, Any]
+    ) -> onnx.ModelProto:
+        """Return the checked graph of a model of so many raw features, with these outputs."""
+        helper, name = self._onnx.helper, type(model).__name__
         features = _described("float", [_ROWS, n_features], "Raw features, one sample per row.")
         graph = helper.make_graph(
             self._nodes,
@@ -181,6 +184,14 @@ def _value_info(helper: Any, name: str, value: dict[str, Any]) -> Any:
 
 
 # Preprocessing.
+
+
+def _n_features(step: Any) -> Any:
+    """Return the number of features of the first step that knows it, None if none does."""
+    if not isinstance(step, Pipeline):
+        return getattr(step, "n_features_in_", None)
+    known = (_n_features(inner) for _, inner in step.steps)
+    return next((n for n in known if n is not None), None)
 
 
 def _transformed(graph: _Graph, X: str, transformer: Any) -> str:
@@ -229,6 +240,15 @@ def _standardized(graph: _Graph, X: str, step: StandardScaler) -> str:
     if step.with_std:
         X = graph.apply("Div", X, graph.constant(step.scale_))
     return X
+
+
+def _principal_components(graph: _Graph, X: str, step: PCA) -> str:
+    X = graph.apply("Sub", X, graph.constant(step.mean_))
+    axes = to_numpy(step.components_).T
+    if step.whiten:
+        deviations = np.sqrt(step.explained_variance_)
+        axes = axes / np.maximum(deviations, np.finfo(deviations.dtype).eps)
+    return graph.apply("MatMul", X, graph.constant(axes))
 
 
 def _scaled_rows(graph: _Graph, X: str, step: Normalizer) -> str:
@@ -280,6 +300,8 @@ def _compared_with_centers(graph: _Graph, X: str, model: Any) -> str:
 
 def _compared_with_references(graph: _Graph, X: str, model: NearestSupport) -> str:
     references = to_numpy(model.references_).astype(np.float32)
+    origin = central(references)
+    X, references = graph.apply("Sub", X, graph.constant(origin)), references - origin
     lengths = graph.constant(np.sum(references * references, axis=1))
     others = graph.apply("Gemm", X, graph.constant(-2 * references), lengths, transB=1)
     own = graph.apply("ReduceSumSquare", X, graph.constant([1], np.int64))
@@ -371,6 +393,7 @@ _STEPS: dict[type, Callable[[_Graph, str, Any], str]] = {
     WithinClassWhitener: _whitened,
     StandardScaler: _standardized,
     Normalizer: _scaled_rows,
+    PCA: _principal_components,
 }
 _SCORES: dict[Any, Callable[[_Graph, str, Any], str]] = {
     AnyShotClassifier: _compared_with_centers,

@@ -328,8 +328,11 @@ class NearestPrototypeMixin(ExplainedMixin):
     The estimator has the parameters `prototypes`, `candidates` and `seen_penalty`. Its `fit` sets
     `projection_` and `seen_penalty_` and then calls `_set_known`. It may override `_linear_scores`,
     which by default compares with the nearest W y; `_linear_scores` must not read parameters,
-    because copies with other candidates call it after `fit`.
+    because copies with other candidates call it after `fit`. If its scores are not
+    `LinearScores.of_distances`, `_compares_distances` is False.
     """
+
+    _compares_distances = True
 
     prototypes: Any
     candidates: Any
@@ -663,6 +666,7 @@ def require_dimensions(prototypes: Prototypes, known: Prototypes) -> None:
             f"Prototypes must have the {known.n_dimensions} dimensions of the training "
             f"prototypes; got {prototypes.n_dimensions}. Use vectors of the same semantic space."
         )
+    known.common_names(prototypes)
 
 
 def _is_finite(scores: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any, Self, cast
 import numpy as np
 from array_api_compat import device
 
-from ..core.algorithm1 import Competition, Course, Rule, learn
+from ..core.algorithm1 import Competition, Course, learn
+from ..core.assignment import Rule
 from ..core.entropy import EntropyObjective, minimize_entropy
 from ..core.frame import BaseClasses, Frame
 from ..core.labels import as_labels, distinct

@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.labels import as_labels
+from ..estimators import AnyShotClassifier
 from ..estimators.scoring import ScoresMixin, unwrapped
 from ..linalg.arrays import is_device_array, namespace, placed_like, softmax, to_numpy
 
@@ -71,7 +72,10 @@ class Subject:
             return cls(last, preprocessing, labels, labels, {})
         seen = to_numpy(last.seen_classes_)
         labels = candidates
-        if isinstance(last.candidates, str):
+        # As fitted: parameters may have been set since.
+        is_any_shot = isinstance(last, AnyShotClassifier)
+        targets = last._targets if is_any_shot else last._decision.candidates
+        if isinstance(targets, str):
             new = getattr(last, "novel_classes_", last.unseen_classes_)
             labels = np.union1d(seen, to_numpy(new))
         seen = np.intersect1d(seen, labels)
@@ -86,7 +90,6 @@ class Subject:
             for name, copy in copies.items()
             if hasattr(copy, "temperature_")
         }
-        # As fitted: the parameter may have been set since.
         below = getattr(getattr(last, "_rejection", None), "below", None)
         model = copies["all"]
         return cls(model, preprocessing, to_numpy(model.classes_), seen, temperatures, below)

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import _get_feature_names
 
 from ..core.labels import as_labels, listed, require_same_kind
 from ..core.prototypes import Prototypes
@@ -57,6 +58,8 @@ class Training:
         Prototypes of known classes.
     candidates : ndarray
         Classes to choose from.
+    seen : ndarray
+        Those of them that the model under evaluation has samples of.
     seed : int
         Seed of models that draw random numbers.
     """
@@ -65,6 +68,7 @@ class Training:
     y: np.ndarray
     prototypes: Prototypes | None
     candidates: np.ndarray
+    seen: np.ndarray
     seed: int
 
     def of(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,6 +80,16 @@ class Training:
                 f"{listed(np.unique(self.y))}. Pass the samples that the model was fitted on."
             )
         return self.X[kept], self.y[kept]
+
+    def gaps(self) -> tuple[str, ...]:
+        """Return a note if seen classes have no samples."""
+        missing = np.setdiff1d(self.seen, self.y)
+        if not missing.size:
+            return ()
+        return (
+            f"`training` has no samples of {len(missing)} of {len(self.seen)} seen classes, "
+            f"{listed(missing)}: the baseline is weaker than one that learned from all of them.",
+        )
 
 
 class PrototypeRidge(NearestPrototypeMixin, BaseEstimator):
@@ -106,16 +120,22 @@ class PrototypeRidge(NearestPrototypeMixin, BaseEstimator):
 
 def fitted_baselines(
     names: Sequence[str], training: Training
-) -> list[tuple[str, Any, tuple[str, ...]]]:
-    """Return name, fitted model and notes of each baseline."""
-    found = []
+) -> tuple[list[tuple[str, Any, tuple[str, ...]]], tuple[str, ...]]:
+    """Return name, fitted model and notes of each baseline, and why others are left out."""
+    found, left_out = [], []
     for name in names:
+        if name == "logistic" and len(labels := np.unique(training.of(training.candidates)[1])) < 2:
+            left_out.append(
+                'the baseline "logistic" is left out: it needs samples of two classes; `training` '
+                f"has samples of {listed(labels)}."
+            )
+            continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = _FITTED[name](training)
         heard = dict.fromkeys(str(warning.message) for warning in caught)
-        found.append((name, model, (NOTES[name], *heard)))
-    return found
+        found.append((name, model, (NOTES[name], *training.gaps(), *heard)))
+    return found, tuple(left_out)
 
 
 def training_of(
@@ -147,13 +167,27 @@ def training_of(
             f"`training` must have as many features as the test samples; got {shapes[0]} and "
             f"{shapes[1]}. Prepare both in the same way."
         )
+    _require_same_columns(training[0], X_test)
     leaked = np.setdiff1d(np.intersect1d(y, labels), seen)
     if leaked.size:
         raise ValueError(
             "`training` must not have samples of classes that are unseen to the model; got "
             f"{listed(leaked)}. Pass the samples that the model was fitted on."
         )
-    return Training(X, y, prototypes, labels, seed)
+    return Training(X, y, prototypes, labels, seen, seed)
+
+
+def _require_same_columns(X: Any, X_test: Any) -> None:
+    """Refuse tables whose columns have other names, or another order."""
+    names = [_get_feature_names(table) for table in (X, X_test)]
+    if names[0] is None or names[1] is None:
+        return
+    other = next((i for i, pair in enumerate(zip(*names, strict=True)) if pair[0] != pair[1]), None)
+    if other is not None:
+        raise ValueError(
+            "`training` must have the columns of the test samples, in the same order; column "
+            f"{other} is {names[0][other]!r} instead of {names[1][other]!r}. Reorder the columns."
+        )
 
 
 def _nearest_mean(training: Training) -> Any:

@@ -103,14 +103,18 @@ class UpdatedFactor:
 
         By the inertia of a bordered matrix, the number of eigenvalues of the sum below x is the
         number of v_i = s lam_i + c below x, minus the number of negative eigenvalues of
-        I + H' diag(v - x)^-1 H (r x r), with H = G diag(w)^(1/2).
+        I + H' diag(v - x)^-1 H (r x r), with H = G diag(w)^(1/2). If r is at least d, the sum
+        itself is the smaller matrix.
         """
         xp = namespace(self.F)
+        d, r = self.F.shape
         distance = float(scale) * self.factor.values + (float(shift) - float(x))
         below = int(xp.sum(xp.astype(distance < 0, xp.int64)))
         if below == 0:
             return True
-        if below > self.F.shape[1]:  # an update of rank r lifts at most r eigenvalues
+        if r >= d:
+            return self._least(scale, shift, weights) >= x
+        if below > r:  # an update of rank r lifts at most r eigenvalues
             return False
         H = self._G * xp.sqrt(weights)[None, :]
         lifted, apart = xp.sum(H * H, axis=1), xp.abs(distance)
@@ -118,11 +122,14 @@ class UpdatedFactor:
             return False  # the smallest eigenvalue is at most the smallest diagonal entry
         if float(xp.min(apart)) < _ROUNDING * epsilon(apart) * float(xp.max(apart + lifted)):
             # Dividing by almost zero would lose all other directions to rounding.
-            A = self.dense(scale=scale, shift=shift, weights=weights)
-            return float(xp.linalg.eigvalsh(A)[0]) >= x
+            return self._least(scale, shift, weights) >= x
         border = xp.matrix_transpose(H) @ (H / distance[:, None])
         values = xp.linalg.eigvalsh(border + identity_like(border))
         return int(xp.sum(xp.astype(values < 0, xp.int64))) >= below
+
+    def _least(self, scale: float, shift: float, weights: Array) -> float:
+        A = self.dense(scale=scale, shift=shift, weights=weights)
+        return float(namespace(A).linalg.eigvalsh(A)[0])
 
     @cached_property
     def _G(self) -> Array:

@@ -186,9 +186,8 @@ def curve_of_margins(
     """
     thresholds, step = np.unique(margins, return_inverse=True)
     lost_there, won_there = (np.bincount(step, weights=gain) for gain in (lost, won))
-    kept = np.cumsum(lost_there[::-1])[
-        ::-1
-    ]  # seen samples with a difference of at least thresholds[i]
+    # Seen samples with a difference of at least thresholds[i].
+    kept = np.cumsum(lost_there[::-1])[::-1]
     # The sums of 1 / count may exceed 1 by rounding.
     seen = np.minimum(np.concatenate([kept[:1], kept, [0.0]]), 1.0)
     unseen = np.minimum(np.concatenate([[0.0, 0.0], np.cumsum(won_there)]), 1.0)

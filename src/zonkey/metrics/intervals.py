@@ -177,32 +177,47 @@ def _correct(true: np.ndarray, predicted: ArrayLike, name: str) -> np.ndarray:
 def class_bootstrap(
     class_of: np.ndarray, group_of_class: np.ndarray, n_resamples: int, seed: int
 ) -> Iterator[np.ndarray]:
-    """Yield how often each sample is drawn, one row per resample, in blocks of rows.
+    """Yield how much each sample counts, one row per resample, in blocks of rows.
 
-    Within each group, such as the seen classes, as many classes are drawn with replacement as have
-    samples; of each drawn class as many samples as it has. A group of one class varies in its
-    samples only. `class_of` is the class of each sample from 0 to ``len(group_of_class) - 1``.
+    Of the m classes of a group, such as the seen classes, that have samples, m - 1 are drawn with
+    replacement; of each drawn class as many samples as it has. They count m / (m - 1) times, so
+    that a group keeps its size. Drawing m classes would lose 1 / m of the variance between classes,
+    as in `_deviations`; here, counts stay positive. A group of one class varies in its samples
+    only. `class_of` is the class of each sample from 0 to ``len(group_of_class) - 1``.
+
+    Variance within classes counts twice: the accuracies of classes vary by it already. Intervals
+    are thus wide if classes are much alike. They stay narrow for few classes that differ. Simulated
+    coverage of 95 % intervals of the mean accuracy of m classes, 50 samples each, of accuracies
+    drawn from a beta distribution of mean 0.6 and standard deviation s:
+
+        m          2    3    5   10   30
+        s = 0.20  79   85   90   93   95
+        s = 0.15  86   90   93   94   95
+        s = 0.07  98   98   96   98   98
     """
     n, order = len(class_of), np.argsort(class_of, kind="stable")
     sizes = np.bincount(class_of, minlength=len(group_of_class))
     starts = np.cumsum(sizes) - sizes
     used = np.flatnonzero(sizes)
     groups = [used[group_of_class[used] == group] for group in np.unique(group_of_class[used])]
+    worth = np.ones(len(group_of_class))
+    for one in groups:
+        worth[one] = len(one) / max(1, len(one) - 1)
     rng = np.random.default_rng(seed)
     rows = max(1, _DRAWN_AT_A_TIME // n)
     for start in range(0, n_resamples, rows):
         counts = np.empty((min(rows, n_resamples - start), n))
         for row in counts:
-            drawn = np.concatenate([rng.choice(members, len(members)) for members in groups])
+            drawn = np.concatenate([rng.choice(one, max(1, len(one) - 1)) for one in groups])
             size = np.repeat(sizes[drawn], sizes[drawn])
             within = (rng.random(len(size)) * size).astype(np.intp)
             picks = np.repeat(starts[drawn], sizes[drawn]) + within
             row[order] = np.bincount(picks, minlength=n)
-        yield counts
+        yield counts * worth[class_of]
 
 
 def interval_of(value: float, draws: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Return the percentile interval of a share, moved so that the mean draw lies at the value.
+    """Return percentiles of the draws of a share, moved so that the mean draw lies at the value.
 
     Draws of curved figures, such as a calibration error, are biased; the spread is not. Draws
     that are NaN do not count.

@@ -31,7 +31,8 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
 
     A subclass adds its parameters in `__init__`, lists those that must be numbers >= 0 in
     `_non_negative`, and returns its fitted attributes from `_solve`. It predicts the class with
-    the nearest W y; override `_linear_scores` to compare differently. Set `project` or `embed` to
+    the nearest W y; override `_linear_scores` to compare differently, and set
+    `_compares_distances` to False if it compares no distances. Set `project` or `embed` to
     `not_offered(reason)` if the method is meaningless for the peer, and `_needs_scatter` to False
     if `_solve` does not use A0, the most expensive moment.
     """

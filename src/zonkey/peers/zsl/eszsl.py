@@ -80,6 +80,7 @@ class ESZSL(ClosedFormPeer):
     """
 
     _non_negative = ("gamma", "lam")
+    _compares_distances = False
     project = not_offered("V s is not a point in the feature space; ESZSL compares by x'V s.")
 
     def __init__(

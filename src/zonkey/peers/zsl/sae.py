@@ -80,6 +80,7 @@ class SAE(ClosedFormPeer):
     """
 
     _non_negative = ("lam",)
+    _compares_distances = False
     _in_semantic_space: bool
 
     def __init__(

@@ -1,0 +1,202 @@
+"""What commands print may fail, hold any character, or not be read to the end."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import zonkey
+from model_files import FEATURES, TEST, TRAIN, done, files, refused, table
+from zonkey.cli.answers import WRITERS
+from zonkey.cli.model_commands import EVERY_BASELINE, OUTPUT_ENDINGS
+from zonkey.evaluation.baselines import BASELINES
+
+__all__ = ["files"]
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs devices and signals of POSIX")
+HALF = "\ud800"
+
+
+def ran(*arguments, encoding="utf-8", **options):
+    command = [sys.executable, "-m", "zonkey", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run(command, env=environment, check=False, **options)
+
+
+@posix
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [("--help",), ("info", "{m}"), ("predict", "{m}", "{t}")])
+def test_a_full_disk_is_one_line(files, arguments):
+    names = {"m": files / "model.zonkey", "t": files / "test.csv"}
+    with Path("/dev/full").open("w") as full:
+        found = ran(*(word.format(**names) for word in arguments), stdout=full)
+    (line,) = found.stderr.decode().splitlines()
+    assert (found.returncode, line.endswith("the free space.")) == (2, True), line
+    assert "No space left on device" in line
+    if arguments[0] == "predict":
+        assert line.startswith("standard output: ")
+
+
+@posix
+def test_closed_output(files, tmp_path):
+    model, test = files / "model.zonkey", files / "test.csv"
+    closed = {"preexec_fn": lambda: os.close(1), "stdout": None}
+    assert (found := ran("info", model, **closed)).returncode == 0, found.stderr
+    found = ran("predict", model, test, **closed)
+    assert found.stderr.decode() == (
+        "Standard output must be open; it is closed. Name a file with --output.\n"
+    )
+    assert found.returncode == 2
+
+
+def test_characters_that_the_terminal_does_not_have(tmp_path):
+    model = tmp_path / "m.zonkey"
+    prototypes = zonkey.Prototypes(["日本語", "b", "c"], np.eye(3))
+    zonkey.presets.recommended(prototypes, candidates="all").fit(
+        np.eye(3)[:2], ["日本語", "b"]
+    ).save(model)
+    found = ran("classes", "list", model, encoding="latin-1")
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert found.stdout.startswith(b"b\tseen\n")
+    label = zonkey.load(model).predict([[1, 0, 0]])[0]
+    record = json.dumps({"note": HALF, "features": [1, 0, 0]})
+    (tmp_path / "x.jsonl").write_text(record + "\n")
+    for ending in ("csv", "jsonl", "parquet"):
+        done("predict", model, tmp_path / "x.jsonl", "-o", tmp_path / f"out.{ending}")
+    assert (tmp_path / "out.csv").read_text("utf-8") == f"note,predicted\n?,{label}\n"
+    assert pd.read_parquet(tmp_path / "out.parquet")["note"].tolist() == ["?"]
+    found = ran("explain", model, tmp_path / "x.jsonl", "--row", 0)
+    assert (found.returncode, found.stderr) == (0, b"")
+    text = done("explain", model, tmp_path / "x.jsonl", "--row", 0, "--json",
+                "--plot", tmp_path / "why.png")  # fmt: skip
+    assert json.loads(text)["columns"] == {"note": HALF}
+
+
+@posix
+def test_an_early_interrupt_shows_no_traceback(tmp_path):
+    # Slow imports: the interrupt comes while the commands are loaded.
+    (tmp_path / "typer.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "zonkey", "--help"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, **pipes) as process:
+        assert process.stdout.readline() == b"begun\n"
+        time.sleep(0.1)
+        process.send_signal(2)
+        assert process.stderr.read() == b""
+        assert process.wait() == 130
+
+
+def test_carried_columns_do_not_hide_the_explanation(files, tmp_path):
+    frame = table(TEST[:2], 2, row=7, score=[np.nan, 1.0])
+    frame.to_parquet(tmp_path / "x.parquet")
+    found = json.loads(
+        done("explain", files / "model.zonkey", tmp_path / "x.parquet", "--row", 0, "--json")
+    )
+    assert found["row"] == 0
+    assert found["columns"] == {"id": 0, "label": TEST[0], "row": 7, "score": None}
+
+
+def test_long_cells(files, tmp_path):
+    frame = table(TEST[:2], 2, note="x" * 200_000)
+    text = frame.to_csv(index=False)
+    before = csv.field_size_limit()
+    answers = done("predict", files / "model.zonkey", "-", input=text)
+    assert len(answers) > 400_000
+    frame = table(TRAIN, 1, note="x" * 200_000)
+    frame.iloc[::6].to_csv(tmp_path / "f.csv", index=False)
+    done("fit", tmp_path / "f.csv", files / "prototypes.csv", "-o", tmp_path / "m.zonkey")
+    assert csv.field_size_limit() == before
+
+
+def test_standard_input_is_named(files, tmp_path):
+    model = files / "model.zonkey"
+    predict = "predict", model, "-", "-o", tmp_path / "out.csv"
+    buffer = io.BytesIO()
+    np.savez(buffer, features=np.eye(7))
+    line = refused(*predict, "--format", "npz", input=buffer.getvalue())
+    assert line.startswith("`features` in standard input must have the 8 features of the model")
+    line = refused(*predict, "--format", "npz", input=buffer.getvalue()[:90])
+    assert line.startswith("standard input must be a whole .npz file")
+    line = refused(*predict, "--format", "npy", input=buffer.getvalue())
+    assert "Pass --format npz." in line
+    text = table(TEST[:2], 2).to_csv(index=False)
+    line = refused(*predict, input=text.encode("utf-16"))
+    assert line == "standard input must be UTF-8 text; it is UTF-16. Save the file as UTF-8."
+
+
+def test_utf16_files(files, tmp_path):
+    (tmp_path / "f.csv").write_bytes(table(TRAIN, 1).to_csv(index=False).encode("utf-16"))
+    expected = "f.csv must be UTF-8 text; it is UTF-16. Save the file as UTF-8."
+    arguments = "fit", tmp_path / "f.csv", files / "prototypes.csv", "-o", tmp_path / "m.zonkey"
+    assert refused(*arguments) == expected
+    assert refused("predict", files / "model.zonkey", tmp_path / "f.csv") == expected
+
+
+def test_parquet_that_cannot_hold_features(files, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    frame, path = table(TRAIN, 1), tmp_path / "x.parquet"
+    fit = "fit", path, files / "prototypes.csv", "-o", tmp_path / "m.zonkey"
+    predict = "predict", files / "model.zonkey", path
+    whole = pa.Table.from_pandas(frame, preserve_index=False)
+    parquet.write_table(whole.append_column("f3", whole["f3"]), path)
+    for arguments in (fit, predict):
+        assert "Columns must have different names; 'f3' is column 6 and 11" in refused(*arguments)
+    for cells, shown in ((frame["f3"] > 0, "True|False"), ("hello", "hello")):
+        frame.assign(f3=cells).to_parquet(path)
+        line = refused(*predict)
+        assert "Row 1, column 'f3' of x.parquet must be a finite number; got" in line
+        assert any(word in line for word in shown.split("|"))
+    frame.assign(f3=frame["f3"].map(repr).str.extract(r"([-\d.e]+)", expand=False)).to_parquet(path)
+    done("fit", *fit[1:])  # text that is a number is one in both
+    assert done(*predict).startswith("id,label,predicted\n")
+
+
+def test_messages_name_options_and_are_short(files, tmp_path):
+    many = ["x" * 50 + str(i) for i in range(60)]
+    frame = table(TRAIN, 1).rename(columns={"label": "who"}).assign(**{many[0]: "a"})
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    fit = "fit", tmp_path / "f.csv", files / "prototypes.csv", "-o", tmp_path / "m.zonkey"
+    assert "or pass --label-column." in refused(*fit)
+    line = refused(*fit, "--label-column", "who", "--features-key", "X")
+    assert "--features-key must be left out for a table" in line
+    line = refused("predict", files / "model.zonkey", tmp_path / f"{'y/' * 900}f.csv")
+    assert len(line) <= 1004
+    assert line.endswith(" ...")
+
+
+def test_options_of_evaluate_are_checked_before_files_are_read(files, tmp_path):
+    gone, test = tmp_path / "gone.zonkey", files / "test.csv"
+    line = refused("evaluate", gone, test, "--baselines", "ridge,rigde")
+    assert line.startswith("--baselines must be among nearest-mean, ridge, logistic, paper, or all")
+    line = refused("evaluate", gone, test, "--training", test)
+    assert "got it without --baselines" in line
+    table(TEST, 1, split="test").to_csv(tmp_path / "t.csv", index=False)
+    model, options = files / "model.zonkey", ("--baselines", "ridge")
+    for training in ((), ("--training", tmp_path / "t.csv")):
+        line = refused("evaluate", model, tmp_path / "t.csv", *options, *training)
+        assert "--baselines need training samples" in line
+
+
+def test_lists_of_the_library():
+    assert EVERY_BASELINE == BASELINES
+    assert set(OUTPUT_ENDINGS) == set(WRITERS)
+
+
+def test_fit_prints_short_numbers(files, tmp_path):
+    text = done("fit", files / "features.parquet", files / "prototypes.csv", "-o", tmp_path / "m")
+    values = [line.split(": ", 2)[-1] for line in text.splitlines() if "Parameter: " in line]
+    assert values
+    assert all(len(value) <= 40 for value in values)
+    assert all(len(value) <= 9 for value in values if value[0].isdigit())
+    assert FEATURES[0] not in text

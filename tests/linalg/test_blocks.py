@@ -1,0 +1,92 @@
+"""Blocks cover all rows once, and threads change nothing but the time."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from libraries import TORCH
+from zonkey.linalg import blocks
+from zonkey.linalg.blocks import in_parts, row_blocks
+
+HOST = np.zeros(0)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "width", "sizes"),
+    [
+        (0, 10, 4, [3, 3, 3, 1]),
+        (2, 10, 4, [3, 3, 2]),
+        (0, 3, 12, [1, 1, 1]),
+        (0, 2, 1000, [1, 1]),  # a row never fits: one at a time
+        (0, 5, 0, [5]),
+        (4, 4, 3, []),
+    ],
+)
+def test_blocks_cover_every_row_once(monkeypatch, start, stop, width, sizes):
+    monkeypatch.setattr(blocks, "_ON_HOST", 12)
+    found = list(row_blocks(start, stop, width, HOST))
+    assert [block.stop - block.start for block in found] == sizes
+    rows = [i for block in found for i in range(block.start, block.stop)]
+    assert rows == list(range(start, stop))
+
+
+def test_a_device_has_blocks_of_its_own(monkeypatch):
+    monkeypatch.setattr(blocks, "_ON_HOST", 2)
+    monkeypatch.setattr(blocks, "_ON_DEVICE", 6)
+    assert len(list(row_blocks(0, 12, 1, TORCH(HOST)))) == 2
+    assert len(list(row_blocks(0, 12, 1, HOST))) == 6
+
+
+def threads(monkeypatch, n):
+    """Let every problem be large enough for n threads."""
+    monkeypatch.setattr(blocks, "_MANY", 0)
+    monkeypatch.setattr(blocks, "_blas_threads", lambda: n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 10])
+def test_parts_cover_every_row_once_in_order(monkeypatch, n):
+    threads(monkeypatch, 3)
+    parts = in_parts(lambda *part: list(range(*part)), n, 5, HOST)
+    assert len(parts) == 3
+    assert [row for part in parts for row in part] == list(range(n))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_small_problems_large_results_and_devices_are_one_part(monkeypatch):
+    monkeypatch.setattr(blocks, "_blas_threads", lambda: 3)
+    monkeypatch.setattr(blocks, "_MANY", 50)
+    monkeypatch.setattr(blocks, "_KEPT", 20)
+    assert in_parts(lambda *part: part, 10, 4, HOST) == [(0, 10)]
+    assert len(in_parts(lambda *part: part, 10, 5, HOST)) == 3
+    assert len(in_parts(lambda *part: part, 10, 5, HOST, kept=10)) == 2
+    assert in_parts(lambda *part: part, 10, 5, HOST, kept=100) == [(0, 10)]
+    assert in_parts(lambda *part: part, 10, 5, TORCH(HOST)) == [(0, 10)]
+
+
+def blas_limits():
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+
+def test_blas_has_one_thread_inside_parts_and_its_own_afterwards(monkeypatch):
+    threads(monkeypatch, 2)
+    with threadpool_limits(2, "blas"):
+        before = blas_limits()
+        inside = in_parts(lambda *_: blas_limits(), 10, 5, HOST)
+        assert inside == [[1] * len(before)] * 2
+        assert blas_limits() == before
+
+
+def test_a_limit_of_the_caller_limits_the_parts(monkeypatch):
+    monkeypatch.setattr(blocks, "_MANY", 0)
+    with threadpool_limits(1, "blas"):
+        assert in_parts(lambda *part: part, 10, 5, HOST) == [(0, 10)]
+
+
+def test_errors_inside_parts_are_raised(monkeypatch):
+    threads(monkeypatch, 2)
+
+    def work(start, stop):
+        raise ValueError(f"{start} to {stop}")
+
+    with pytest.raises(ValueError, match="0 to 5"):
+        in_parts(work, 10, 5, HOST)
