@@ -83,6 +83,7 @@ def test_ridge():
 
 
 @pytest.mark.filterwarnings("ignore:At least two classes with samples")
+@pytest.mark.filterwarnings("ignore:Classes should have different centers")
 def test_ridge_of_one_or_two_classes():
     for n in (1, 2):
         train = np.isin(Y_TRAIN, SEEN[:n])
@@ -200,6 +201,8 @@ def test_seen_classes_without_training_samples_are_noted():
     assert not any("no samples of" in note for note in beside("ridge").notes)
 
 
+@pytest.mark.filterwarnings("ignore:At least two classes with samples")
+@pytest.mark.filterwarnings("ignore:Classes should have different centers")
 def test_one_training_class_is_too_few_for_logistic_regression():
     rows = Y_TRAIN == "c03"
     training = X_TRAIN[rows], Y_TRAIN[rows]
