@@ -128,7 +128,14 @@ def test_centers_lie_between_prior_and_samples():
 
 @pytest.mark.parametrize(
     ("within", "error", "worth"),
-    [(6.0, 2.0, 3.0), (0.0, 2.0, 0.0), (1.0, 0.0, 1e6), (1.0, -0.5, 1e6), (1.0, 1e-9, 1e6)],
+    [
+        (6.0, 2.0, 3.0),
+        (0.0, 2.0, 1e-6),
+        (-1e-17, 2.0, 1e-6),
+        (1.0, 0.0, 1e6),
+        (1.0, -0.5, 1e6),
+        (1.0, 1e-9, 1e6),
+    ],
 )
 def test_a_prior_is_worth_the_variance_of_samples_over_its_error(within, error, worth):
     assert worth_of_prior(within, error) == pytest.approx(worth)
