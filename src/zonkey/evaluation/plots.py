@@ -145,7 +145,7 @@ def draw_classes(rows: Sequence[Mapping[str, Any]], column: str, label: str) -> 
         axis = figure.subplots()
         _draw_bars(axis, rows, column)
         axis.set(xlabel=f"{label} (%)")
-        _kind_legend(axis, rows)
+        _kind_legend(figure, rows)
         return figure
     worst = sorted(rows, key=lambda row: (row[column], -row["n"], row["name"]))
     figure = new_figure(9.5, 7)
@@ -194,13 +194,15 @@ def _draw_bars(axis: Axes, rows: Sequence[Mapping[str, Any]], column: str) -> No
     axis.tick_params(axis="y", length=0)
 
 
-def _kind_legend(axis: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+def _kind_legend(figure: Figure, rows: Sequence[Mapping[str, Any]]) -> None:
     from matplotlib.patches import Patch
 
     kinds = [kind for kind in ("unseen", "seen") if any(row["kind"] == kind for row in rows)]
     if len(kinds) > 1:
         patches = [Patch(color=KIND_COLORS[kind], alpha=0.75, label=kind) for kind in kinds]
-        axis.legend(handles=patches, fontsize=8, loc="lower right")
+        figure.legend(
+            handles=patches, fontsize=8, loc="outside lower center", ncols=2, frameon=False
+        )
 
 
 def draw_confusions(pairs: Sequence[Mapping[str, Any]]) -> Figure:
