@@ -2,18 +2,19 @@
 
 A block of an n x m product stays in the cache of a core while it is computed, searched and summed.
 On the host the rows are divided among as many threads as BLAS may use; each computes its blocks
-alone, which is faster than many threads at one small product.
+alone. Several threads at one small product would spend most of their time waiting for each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .arrays import Array, is_device_array
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 # Numbers in a block: 2 MB on the host, 256 MB on a device.
 _ON_HOST, _ON_DEVICE = 2**18, 2**25
-_MANY = 2**24  # numbers in all blocks for which several threads pay off
+_MANY = 2**20  # numbers in all blocks for which several threads pay off
 _KEPT = 2**25  # numbers in the results of all threads: 256 MB
 
 
@@ -52,11 +53,17 @@ def in_parts(
     if n_threads <= 1:
         return [work(0, n)]
     bounds = [n * i // n_threads for i in range(n_threads + 1)]
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
+    with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(lambda part: work(*part), pairwise(bounds)))
 
 
 def _blas_threads() -> int:
     """Return the number of threads that BLAS may use: a limit set by the caller holds here too."""
-    limits = [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
-    return max(1, min(limits, default=1))
+    blas = _libraries().select(user_api="blas").info()
+    return min((library["num_threads"] for library in blas), default=1)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    # Finding the loaded libraries takes as long as a small problem.
+    return ThreadpoolController()
