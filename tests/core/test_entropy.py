@@ -302,15 +302,16 @@ def test_degenerate_problems_have_finite_solutions(problem, alpha, beta):
 
 @pytest.mark.parametrize("shape", [{"d": 3, "k": 6}, {"d": 6, "k": 3}, {"q": 1}])
 @pytest.mark.parametrize("size", [1, 9, 50])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_blocks_and_threads_change_nothing(monkeypatch, shape, size, n_threads):
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_blocks_and_threads_change_nothing(monkeypatch, shape, size, n_parts):
     problem = random_problem(22, **shape)
     objective, W = objective_of(problem), random_projection(problem)
     value, gradient = objective.value_and_gradient(W)
     assert value == pytest.approx(entropyobj(problem, W, 0.4, 0.05), rel=1e-10)
     monkeypatch.setattr(blocks, "_ON_HOST", size)
     monkeypatch.setattr(blocks, "_MANY", 0)
-    monkeypatch.setattr(blocks, "_blas_threads", lambda: n_threads)
+    monkeypatch.setattr(blocks, "_blas_threads", lambda: 2)
+    monkeypatch.setattr(blocks, "_PARTS", n_parts)
     again, slope = objective.value_and_gradient(W)
     assert again == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(slope, gradient, atol=1e-11 * np.abs(gradient).max())

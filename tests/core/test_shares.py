@@ -17,12 +17,13 @@ from zonkey.linalg import blocks
 RULES = ["second-best", None, "assigned"]
 
 
-def in_small_blocks(monkeypatch, *, size=9, n_threads=3):
+def in_small_blocks(monkeypatch, *, size=9, n_parts=3):
     """Let blocks be a few rows, parts a few blocks, and hold few weights at a time."""
     monkeypatch.setattr(blocks, "_ON_HOST", size)
     monkeypatch.setattr(blocks, "_ON_DEVICE", size)
     monkeypatch.setattr(blocks, "_MANY", 0)
-    monkeypatch.setattr(blocks, "_blas_threads", lambda: n_threads)
+    monkeypatch.setattr(blocks, "_blas_threads", lambda: 2)
+    monkeypatch.setattr(blocks, "_PARTS", n_parts)
     monkeypatch.setattr(assignment, "_WEIGHTS", 4)
 
 
@@ -57,13 +58,13 @@ def test_sums_equal_those_of_the_printed_weights(monkeypatch, rule, tie_tol, sha
     q=st.integers(1, 7),
     n_g=st.integers(1, 12),
     tie_tol=st.sampled_from([0.0, 1e-3, 0.5]),
-    n_threads=st.integers(1, 4),
+    n_parts=st.integers(1, 4),
 )
-def test_sums_of_any_shape_in_any_number_of_threads(seed, d, k, q, n_g, tie_tol, n_threads):
+def test_sums_of_any_shape_in_any_number_of_parts(seed, d, k, q, n_g, tie_tol, n_parts):
     problem = random_problem(seed, d=d, k=k, q=q, n_g=n_g)
     W = np.random.default_rng(seed).normal(size=(d, k))
     with pytest.MonkeyPatch.context() as monkeypatch:
-        in_small_blocks(monkeypatch, n_threads=n_threads)
+        in_small_blocks(monkeypatch, n_parts=n_parts)
         assert_naive(problem, W, tie_tol, "second-best")
 
 

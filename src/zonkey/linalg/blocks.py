@@ -2,18 +2,20 @@
 
 A block of an n x m product stays in the cache of a core while it is computed, searched and summed.
 On the host the rows are divided among as many threads as BLAS may use; each computes its blocks
-alone, which is faster than many threads at one small product.
+alone. Several threads at one small product would spend most of their time waiting for each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .arrays import Array, is_device_array
 
@@ -21,8 +23,10 @@ T = TypeVar("T")
 
 # Numbers in a block: 2 MB on the host, 256 MB on a device.
 _ON_HOST, _ON_DEVICE = 2**18, 2**25
-_MANY = 2**24  # numbers in all blocks for which several threads pay off
-_KEPT = 2**25  # numbers in the results of all threads: 256 MB
+_MANY = 2**20  # numbers in all blocks for which several threads pay off
+_PARTS = 16  # enough for the threads of most machines
+_KEPT = 2**24  # numbers in the results of all parts: 128 MB
+_threads_are_free = Lock()
 
 
 def row_blocks(start: int, stop: int, width: int, like: Array) -> Iterator[slice]:
@@ -40,23 +44,34 @@ def in_parts(
 ) -> list[T]:
     """Return `work(start, stop)` for consecutive ranges that cover n rows of `width` numbers.
 
-    There is one range per thread, so the results are few. Small problems and arrays on a device
-    are one range, and so are those whose results, of `kept` numbers each, take too much memory.
+    A result has `kept` numbers. The ranges do not depend on the number of threads, so neither does
+    the order of sums over them. Small problems and arrays on a device are one range.
     """
     if is_device_array(like):
         return [work(0, n)]
     # The C library of Linux hands freed blocks back to the system, and new pages for each block
     # would take longer than the work on it, unless it has freed something larger before.
     np.empty(8 * _ON_HOST)
-    n_threads = 1 if n * width < _MANY else min(_blas_threads(), _KEPT // max(1, kept))
-    if n_threads <= 1:
-        return [work(0, n)]
-    bounds = [n * i // n_threads for i in range(n_threads + 1)]
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(lambda part: work(*part), pairwise(bounds)))
+    n_parts = 1 if n * width < _MANY else max(1, min(_PARTS, _KEPT // max(1, kept)))
+    parts = list(pairwise(n * i // n_parts for i in range(n_parts + 1)))
+    # One caller at a time: otherwise the last one to end could restore the limit of another.
+    if n_parts == 1 or not _threads_are_free.acquire(blocking=False):
+        return [work(*part) for part in parts]
+    try:
+        n_threads = min(_blas_threads(), n_parts)
+        with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(lambda part: work(*part), parts))
+    finally:
+        _threads_are_free.release()
 
 
 def _blas_threads() -> int:
     """Return the number of threads that BLAS may use: a limit set by the caller holds here too."""
-    limits = [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
-    return max(1, min(limits, default=1))
+    blas = _libraries().select(user_api="blas").info()
+    return min((library["num_threads"] for library in blas), default=1)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    # Finding the loaded libraries takes as long as a small problem.
+    return ThreadpoolController()
