@@ -332,11 +332,15 @@ def _labels_by_folder(names: list[str]) -> tuple[np.ndarray | None, np.ndarray |
 
 
 def _natural(name: str) -> tuple[Any, ...]:
-    """Return a key that sorts numbers in names by value."""
-    parts = re.split(r"([0-9]+)", name.casefold().replace("/", "\0"))
-    numbers = [part.lstrip("0") for part in parts[1::2]]
-    parts[1::2] = [(len(number), number) for number in numbers]  # int refuses thousands of digits
-    return (*parts, name)
+    """Return a key that sorts by folder, and numbers in names by value."""
+    return [_natural_part(part) for part in name.casefold().split("/")], name
+
+
+def _natural_part(part: str) -> list[Any]:
+    pieces: list[Any] = re.split(r"([0-9]+)", part)
+    digits = [piece.lstrip("0") for piece in pieces[1::2]]
+    pieces[1::2] = [(len(number), number) for number in digits]  # int refuses thousands of digits
+    return pieces
 
 
 def _comparable(name: str) -> str:

@@ -6,6 +6,7 @@ import io
 import os
 import struct
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -156,18 +157,30 @@ def _decoded(file: BinaryIO, name: str, at_least: int | None) -> Image:
         # Only JPEG can be decoded at 1/2, 1/4 or 1/8 of its size. A square is safe to ask for
         # before the orientation is known.
         image.draft(None, (2 * at_least, 2 * at_least))
-    # Threads that each decode a large picture would need a multiple of its memory.
     is_large = image.width * image.height > _MANY_PIXELS
-    with _one_large_picture if is_large else nullcontext():
+    with _alone() if is_large else nullcontext():
         image.load()
         return _upright_rgb(image, name, at_least)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Decode no other large picture meanwhile: each thread would need the memory of one.
+
+    Pillow's reader of TIFF warns of large pictures when it decodes them. The filter is not safe in
+    threads, which is why only the one that decodes a large picture sets it.
+    """
+    category = required_package("PIL.Image", "Reading pictures").DecompressionBombWarning
+    with _one_large_picture, warnings.catch_warnings():
+        warnings.simplefilter("ignore", category)
+        yield
 
 
 def _identified(file: BinaryIO, name: str) -> Any:
     """Open a file by its content, and read no pixel.
 
-    The same as `PIL.Image.open` without its warning of large pictures: a filter of warnings is
-    not safe in threads, and the limit of Pillow belongs to the user.
+    The same as `PIL.Image.open` without its limit and warning of large pictures: that limit belongs
+    to the user, and a filter of warnings is not safe in threads.
     """
     pillow = required_package("PIL.Image", "Reading pictures")
     start = file.read(16)
