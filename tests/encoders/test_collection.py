@@ -173,7 +173,7 @@ def test_hidden_files_are_ignored_and_others_are_counted(packed):
 
 
 def test_numbers_in_names_are_sorted_by_value(packed):
-    names = ["a/1.png", "a/2.png", "a/10.png", "A10/1.png", "a b/1.png", "b/x.png"]
+    names = ["a/1.png", "a/2.png", "a/10.png", "a b/1.png", "A10/1.png", "b/x.png"]
     names.insert(0, "9" * 100 + ".png")
     names.insert(0, "007.png")
     assert Pictures.of(packed(dict.fromkeys(reversed(names), picture()))).names == names
@@ -271,8 +271,10 @@ def test_a_name_that_is_no_utf8_can_be_written_and_read(tmp_path):
     root.mkdir()
     (Path(os.fsdecode(os.fsencode(root) + b"/caf\xe9.png"))).write_bytes(picture(5))
     pictures = Pictures.of(root)
-    assert pictures.names == ["caf\ufffd.png"]
-    assert values(pictures) == [5]
+    path = root / pictures.keys[0]
+    for source in (pictures, Pictures.of(path), Pictures.of([str(path)])):
+        assert source.names[0].endswith("caf?.png")
+        assert values(source) == [5]
 
 
 def test_a_file_that_vanished_is_named(tmp_path):

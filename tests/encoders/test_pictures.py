@@ -2,6 +2,7 @@
 
 import io
 import struct
+import sys
 import threading
 import warnings
 import zlib
@@ -268,9 +269,14 @@ def test_other_color_spaces(mode):
     assert np.abs(pixels_of(image).astype(int) - RED).max() < 3
 
 
-@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF", "AVIF"])
+def test_lab():
+    stored = content(Image.new("LAB", (2, 2), (255, 128, 128)), "TIFF")
+    assert np.abs(pixels_of(stored).astype(int) - WHITE).max() < 3
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF", "AVIF", "MPO"])
 def test_the_first_frame_of_several(kind):
-    frames = [Image.new("RGB", (16, 16), color) for color in (RED, GREEN, BLUE)]
+    frames = [Image.new("RGB", (48, 48), color) for color in (RED, GREEN, BLUE)]
     options = {"lossless": True} if kind == "WEBP" else {}
     stored = content(frames[0], kind, save_all=True, append_images=frames[1:], **options)
     with Image.open(io.BytesIO(stored)) as image:
@@ -316,6 +322,17 @@ def test_every_orientation(kind, orientation, at_least):
         assert np.abs(np.subtract(found.getpixel(place), corner)).max() < 8
     # A second reading must not turn it again.
     assert open_picture(found, at_least=at_least).size == found.size
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+def test_an_image_that_is_not_loaded_yet_is_turned_once(kind):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    stored = content(quadrants(), kind, exif=exif)
+    with Image.open(io.BytesIO(stored)) as image:
+        found = open_picture(image)
+    np.testing.assert_array_equal(np.asarray(found), pixels_of(stored))
+    assert found.size == (32, 48)
 
 
 def test_an_image_of_the_user_is_turned_and_left_unchanged():
@@ -544,3 +561,9 @@ def test_the_result_agrees_with_pillow_on_a_plain_photo():
     stored = content(Image.fromarray(colors(80, 60)), "JPEG", quality=80)
     with Image.open(io.BytesIO(stored)) as image:
         np.testing.assert_array_equal(pixels_of(stored), np.asarray(ImageOps.exif_transpose(image)))
+
+
+def test_a_missing_pillow_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ImportError, match=r'needs pillow; .* pip install "zonkey\[images\]"'):
+        open_picture(b"x")

@@ -25,7 +25,7 @@ from ..datasets.readers import reading
 ZIP_ENDINGS = (".zip",)
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _HIDDEN = ("__macosx", "thumbs.db", "desktop.ini")  # of macOS and Windows
-_MOST_BYTES = 1 << 31  # of a file
+_MOST_BYTES = 1 << 30  # of a file
 _SPARE_BYTES = 1 << 29  # that stay free on the disk of temporary files
 _COPIED_AT_A_TIME = 1 << 22
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _TABLES = ("metadata.csv", "metadata.tsv")
+_NUMBER = re.compile("[0-9]+")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,7 +128,7 @@ class Pictures(Sequence["Image"]):
                 f"or a file such as .jpg or .png; got {path.name}. Pass one of these."
             )
         wanted.require_table(None, path.name)
-        return cls([path.name], _Items(), [str(_existing(path).absolute())], str(path))
+        return cls([_shown(path.name)], _Items(), [str(_existing(path).absolute())], str(path))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -273,7 +274,7 @@ def _of_items(source: Any) -> Pictures:
     if not items:
         raise DataError("Pictures must be at least one; got an empty list. Pass a picture.")
     names = [
-        os.fspath(item) if isinstance(item, str | os.PathLike) else f"picture {number}"
+        _shown(os.fspath(item)) if isinstance(item, str | os.PathLike) else f"picture {number}"
         for number, item in enumerate(items, start=1)
     ]
     source = f"{len(items)} pictures" if len(items) > 1 else names[0]
@@ -331,16 +332,14 @@ def _labels_by_folder(names: list[str]) -> tuple[np.ndarray | None, np.ndarray |
     return np.asarray(labels) if any(labels) else None, split
 
 
-def _natural(name: str) -> tuple[Any, ...]:
+def _natural(name: str) -> tuple[str, str]:
     """Return a key that sorts by folder, and numbers in names by value."""
-    return [_natural_part(part) for part in name.casefold().split("/")], name
+    return _NUMBER.sub(_with_length, name.casefold().replace("/", "\0")), name
 
 
-def _natural_part(part: str) -> list[Any]:
-    pieces: list[Any] = re.split(r"([0-9]+)", part)
-    digits = [piece.lstrip("0") for piece in pieces[1::2]]
-    pieces[1::2] = [(len(number), number) for number in digits]  # int refuses thousands of digits
-    return pieces
+def _with_length(number: re.Match[str]) -> str:
+    digits = number[0].lstrip("0")
+    return f"{len(digits):05}{digits}"
 
 
 def _comparable(name: str) -> str:
@@ -349,8 +348,8 @@ def _comparable(name: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return a file name that can be written as UTF-8, which those on Unix need not be."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """Return a file name that can be written as UTF-8, which not all can."""
+    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 # Tables

@@ -72,9 +72,9 @@ def open_picture(source: Any, name: str | None = None, *, at_least: int | None =
     name : str, default=None
         Name of the picture in errors. By default the path.
     at_least : int, default=None
-        Number of pixels to which the shorter side is going to be resized. Pictures with a shorter
-        side of more than four times that are decoded at a fraction of their size, never at less
-        than twice that. If None, at full size.
+        Number of pixels to which the shorter side is going to be resized. A picture whose shorter
+        side is at least four times that is decoded at a fraction of its size, and stays at least
+        twice that. If None, at full size.
 
     Returns
     -------
@@ -159,7 +159,6 @@ def _decoded(file: BinaryIO, name: str, at_least: int | None) -> Image:
         image.draft(None, (2 * at_least, 2 * at_least))
     is_large = image.width * image.height > _MANY_PIXELS
     with _alone() if is_large else nullcontext():
-        image.load()
         return _upright_rgb(image, name, at_least)
 
 
@@ -209,7 +208,8 @@ def _identified(file: BinaryIO, name: str) -> Any:
 
 def _upright_rgb(image: Any, name: str, at_least: int | None) -> Any:
     """Return an image in RGB, smaller if it may be, and turned as its EXIF data say."""
-    orientation = _orientation(image)  # known after loading only: PNG may have it at its end
+    image.load()  # first: PNG may have EXIF data at its end, and TIFF is turned by Pillow
+    orientation = _orientation(image)
     image = _rgb(image, name)
     factor = 1 if at_least is None else min(image.size) // (2 * at_least)
     if factor > 1:
