@@ -25,6 +25,16 @@ TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
 _LONGEST_CELL = 2**31 - 1  # characters
+# Extras of packages that are not in the extra "data".
+_EXTRAS = {
+    "onnx": "onnx",
+    "torch": "torch",
+    "onnxruntime": "images",
+    "PIL": "images",
+    "tokenizers": "images",
+    "transformers": "transformers",
+    "sentence_transformers": "sentence-transformers",
+}
 _MOST_NAMED = 8  # arrays that an error message names
 _MOST_HEADER = 1 << 16  # bytes
 # A compressed array may be this large, or this many times as large as in the file.
@@ -133,12 +143,14 @@ def csv_rows(lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
 
 def required_package(module: str, purpose: str) -> Any:
     """Import an optional package, or say how to install it."""
-    extra = module if module in ("onnx", "torch") else "data"
+    top = module.partition(".")[0]
+    extra = _EXTRAS.get(top, "data")
+    package = {"PIL": "pillow"}.get(top, top.replace("_", "-"))
     try:
         return importlib.import_module(module)
     except ImportError:
         raise ImportError(
-            f"{purpose} needs {module}; install {module}, or the extra: "
+            f"{purpose} needs {package}; install {package}, or the extra: "
             f'pip install "zonkey[{extra}]" (from a clone: pip install ".[{extra}]").'
         ) from None
 
