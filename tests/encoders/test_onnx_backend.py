@@ -147,7 +147,9 @@ def test_the_filter_is_that_of_the_json(tmp_path, resample):
 def test_a_fraction_of_the_shorter_side_is_kept(tmp_path):
     path = image_graph(tmp_path / "m.onnx", shape=("n", 24, 24, 3), nhwc=True)
     write_json(path, crop=0.5, resample="nearest")
-    sample = image_backend(f"onnx:{path}").prepare(PICTURE)
+    backend = image_backend(f"onnx:{path}")
+    sample = backend.prepare(PICTURE)
+    assert backend.size == 48
     np.testing.assert_allclose(sample * 255, np.asarray(PICTURE)[12:36, 28:52], atol=1e-3)
 
 

@@ -94,6 +94,7 @@ class OnnxImages:
             raise _bad_setting(path, "crop", '1 unless `resize` is "crop"', self._crop)
         if self._dtype == "uint8" and settings.keys() & {"scale", "mean", "std"}:
             raise _bad_setting(path, "scale, mean and std", "left out with uint8 input", "them")
+        self.size = math.ceil(self._side / self._crop)
         pillow = required_package("PIL.Image", "Reading pictures")
         self._new = pillow.new
         self._resample = pillow.Resampling[settings.get("resample", "bicubic").upper()]
@@ -101,7 +102,7 @@ class OnnxImages:
         self._factor = (settings.get("scale", 1 / 255) / std).astype(np.float32)
         self._shift = (np.array(settings.get("mean", [0, 0, 0])) / std).astype(np.float32)
         self.revision = self._graph.revision
-        blank = self.prepare(self._new("RGB", (self._size, self._size)))
+        blank = self.prepare(self._new("RGB", (self._side, self._side)))
         self.n_features = self._graph.n_features(self.encode, np.stack([blank]))
 
     def _read_layout(self, settings: Mapping[str, Any]) -> None:
@@ -114,12 +115,12 @@ class OnnxImages:
         self._nchw = settings.get("layout", "nchw" if shape[1] == 3 else "nhwc") == "nchw"
         sides, channels = (shape[2:], shape[1]) if self._nchw else (shape[1:3], shape[3])
         fixed = {side for side in sides if isinstance(side, int)}
-        self._size = settings.get("size", max(fixed, default=_DEFAULT_SIZE))
+        self._side = settings.get("size", max(fixed, default=_DEFAULT_SIZE))
         self._dtype = _DTYPES.get(node.type)
         if (
             self._dtype is None
             or settings.get("dtype", self._dtype) != self._dtype
-            or fixed - {self._size}
+            or fixed - {self._side}
             or (isinstance(channels, int) and channels != 3)
         ):
             raise self._graph.wrong("square RGB input in uint8 or float32, as its JSON says")
@@ -133,18 +134,18 @@ class OnnxImages:
 
     def _resized(self, image: Any) -> Any:
         width, height = image.size
-        size = self._size
+        side = self._side
         if self._resize == "pad":
-            ratio = size / max(width, height)
+            ratio = side / max(width, height)
             inner = (max(1, round(width * ratio)), max(1, round(height * ratio)))
-            square = self._new("RGB", (size, size))
+            square = self._new("RGB", (side, side))
             content = image.resize(inner, self._resample, reducing_gap=_REDUCING_GAP)
-            square.paste(content, ((size - inner[0]) // 2, (size - inner[1]) // 2))
+            square.paste(content, ((side - inner[0]) // 2, (side - inner[1]) // 2))
             return square
         kept = (width, height) if self._resize == "squash" else (self._crop * min(image.size),) * 2
         left, top = (width - kept[0]) / 2, (height - kept[1]) / 2
         box = (left, top, left + kept[0], top + kept[1])
-        return image.resize((size, size), self._resample, box, reducing_gap=_REDUCING_GAP)
+        return image.resize((side, side), self._resample, box, reducing_gap=_REDUCING_GAP)
 
     def encode(self, batch: np.ndarray) -> np.ndarray:
         """Return the features of a batch in float32."""
@@ -275,6 +276,8 @@ def _session(path: Path, device: str) -> Any:
     options.log_severity_level = 3  # errors
     # The default is the number of cores of the machine, which a container may not have.
     options.intra_op_num_threads = cpu_count()
+    # Threads that wait must not keep a core busy: pictures are decoded at the same time.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return runtime.InferenceSession(str(path), options, providers=providers)
     except Exception as error:  # the runtime raises errors of any type

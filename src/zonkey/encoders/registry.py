@@ -25,6 +25,7 @@ class ImageBackend(Protocol):
     name: str
     revision: str  # 16 hex digits: hash of weights and preprocessing
     n_features: int
+    size: int  # pixels to which the shorter side of a picture is resized, at most
     joint: bool  # texts have vectors in the same space
 
     def prepare(self, image: Any) -> np.ndarray:

@@ -14,6 +14,8 @@ from .weights import folder_revision, loading, model_folder, torch_device
 _FIRST_TOKEN = ("vit", "deit", "dinov2", "dinov2_with_registers", "dinov3_vit")
 _UNUSED = ("pooler", "mask_token")  # weights that a checkpoint may lack
 _DEFAULT_TOKENS = 512
+_PROBES = ((0, (64, 48)), (1, (48, 64)))  # height and width
+_ROUNDING = 1e-5
 
 
 class TransformersImages:
@@ -34,33 +36,55 @@ class TransformersImages:
             self._processor = self._transformers.AutoImageProcessor.from_pretrained(
                 str(folder), use_fast=False
             )
+            samples = self._choose_preparation()
             self._model, missing = _model(self._transformers, folder, self.name)
             self.joint = _is_joint(self._model)
             self._pooled = not missing
             if self.joint:
                 _drop(self._model, "text_model")
             self._model.to(self._device)
-            self.n_features = self.encode(self._samples()).shape[1]
+            self.n_features = self.encode(samples).shape[1]
 
-    def _samples(self) -> np.ndarray:
-        image = required_package("PIL.Image", "Reading pictures")
-        samples = [self.prepare(image.new("RGB", size)) for size in ((64, 48), (48, 80))]
-        if samples[0].shape != samples[1].shape:
+    def _choose_preparation(self) -> np.ndarray:
+        """Choose whether pixels are normalized on the device; return two samples."""
+        pillow = required_package("PIL.Image", "Reading pictures")
+        noise = np.random.default_rng(0).integers(0, 256, (2, 64 * 48 * 3), dtype=np.uint8)
+        images = [pillow.fromarray(noise[i].reshape(*shape, 3)) for i, shape in _PROBES]
+        self._options: dict[str, Any] = {}
+        expected = [self.prepare(image) for image in images]
+        if expected[0].shape != expected[1].shape:
             raise DataError(
                 f"{self.name} must give pictures of any shape one size; its image processor keeps "
                 "their shape. Set `do_center_crop` in preprocessor_config.json."
             )
-        return np.stack(samples)
+        sides = dict(getattr(self._processor, "size", None) or {}).values()
+        self.size = max(*expected[0].shape[-2:], *(side for side in sides if side))
+        # Pixels in uint8 are a quarter of the memory to stack and to copy to the device.
+        self._factor, self._shift = _normalization(self._torch, self._processor, self._device)
+        self._options = {"do_rescale": False, "do_normalize": False}
+        samples = np.stack([self.prepare(image) for image in images])
+        is_same = samples.dtype == np.uint8 and np.allclose(
+            self._normalized(samples).cpu(), np.stack(expected), atol=_ROUNDING
+        )
+        if is_same:
+            return samples
+        self._options = {}
+        return np.stack(expected)
 
     def prepare(self, image: Any) -> np.ndarray:
-        """Return an RGB image as the processor of the model prepares it."""
-        return self._processor(images=image, return_tensors="np")["pixel_values"][0]
+        """Return an RGB image as the processor of the model prepares it, in uint8 if possible."""
+        arrays = self._processor(images=image, return_tensors="np", **self._options)
+        return arrays["pixel_values"][0]
+
+    def _normalized(self, batch: np.ndarray) -> Any:
+        pixels = self._torch.from_numpy(np.require(batch, requirements=["C", "W"]))
+        pixels = pixels.to(self._device).float()
+        return pixels * self._factor - self._shift if self._options else pixels
 
     def encode(self, batch: np.ndarray) -> np.ndarray:
         """Return the features of a batch in float32."""
-        pixels = self._torch.from_numpy(np.require(batch, np.float32, ["C", "W"]))
         with self._torch.inference_mode():
-            return self._features(pixels.to(self._device)).float().cpu().numpy()
+            return self._features(self._normalized(batch)).float().cpu().numpy()
 
     def _features(self, pixels: Any) -> Any:
         if self.joint:
@@ -139,6 +163,17 @@ def _model(transformers: Any, folder: Any, name: str) -> tuple[Any, set[str]]:
             "Download or save it again."
         )
     return model.float().eval(), missing
+
+
+def _normalization(torch: Any, processor: Any, device: str) -> tuple[Any, Any]:
+    """Return a and b: pixels * a - b is what the processor gives."""
+    scale = processor.rescale_factor if getattr(processor, "do_rescale", False) else 1.0
+    mean, std = 0.0, 1.0
+    if getattr(processor, "do_normalize", False):
+        mean, std = np.array(processor.image_mean), np.array(processor.image_std)
+    values = np.stack([np.broadcast_to(scale / std, 3), np.broadcast_to(mean / std, 3)])
+    factor, shift = torch.tensor(values, dtype=torch.float32, device=device).reshape(2, 3, 1, 1)
+    return factor, shift
 
 
 def _is_joint(model: Any) -> bool:
