@@ -33,6 +33,15 @@ def test_the_size_of_embedded_files_is_read_from_disk(tmp_path, monkeypatch):
     assert sizes["minilm-l6"] == 2.002
 
 
+def test_embedded_encoders_are_as_listed():
+    image, text = (info for info in list_encoders() if info.embedded)
+    pictures, texts = image_backend(image.name), text_backend(text.name)
+    assert (pictures.name, pictures.n_features) == (image.name, image.dimension)
+    assert (texts.name, texts.n_features) == (text.name, text.dimension)
+    assert 5 < image.megabytes < 10
+    assert 15 < text.megabytes < 25
+
+
 @pytest.mark.parametrize(
     ("load", "model", "said"),
     [

@@ -25,20 +25,21 @@ TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
 _LONGEST_CELL = 2**31 - 1  # characters
-# Extras of packages that are not in the extra "data".
-_EXTRAS = {
-    "onnx": "onnx",
-    "torch": "torch",
-    "onnxruntime": "images",
-    "PIL": "images",
-    "tokenizers": "images",
-    "transformers": "transformers",
-    "sentence_transformers": "sentence-transformers",
-}
 _MOST_NAMED = 8  # arrays that an error message names
 _MOST_HEADER = 1 << 16  # bytes
 # A compressed array may be this large, or this many times as large as in the file.
 _LARGE, _EXPANSION = 1 << 28, 500
+
+# Distribution and extra of the optional modules; those of all others are in the extra `data`.
+_EXTRAS = {
+    "PIL": ("pillow", "images"),
+    "onnx": ("onnx", "onnx"),
+    "onnxruntime": ("onnxruntime", "images"),
+    "sentence_transformers": ("sentence-transformers", "sentence-transformers"),
+    "tokenizers": ("tokenizers", "images"),
+    "torch": ("torch", "torch"),
+    "transformers": ("transformers", "transformers"),
+}
 
 # First bytes of a file, and the endings that such a file may have. Long enough that no heading of
 # a table starts like this.
@@ -143,9 +144,7 @@ def csv_rows(lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
 
 def required_package(module: str, purpose: str) -> Any:
     """Import an optional package, or say how to install it."""
-    top = module.partition(".")[0]
-    extra = _EXTRAS.get(top, "data")
-    package = {"PIL": "pillow"}.get(top, top.replace("_", "-"))
+    package, extra = _EXTRAS.get(module.partition(".")[0], (module, "data"))
     try:
         return importlib.import_module(module)
     except ImportError:
