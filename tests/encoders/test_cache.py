@@ -221,10 +221,9 @@ def test_a_failing_write_warns_once_and_reading_goes_on(tmp_path, monkeypatch, c
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(module, "whole_file", fail)
-    with pytest.warns(UserWarning, match=os.strerror(code)) as told:
+    with pytest.warns(UserWarning, match=os.strerror(code)):
         put(cache, range(2, 4))
-        put(cache, range(4, 6))
-    assert len(told) == 1
+    put(cache, range(4, 6))  # no further warning
     assert_holds(cache, range(2))
     assert not cache.get_many([key(2)])[0][0]
 
@@ -257,14 +256,11 @@ def test_a_full_disk_leaves_no_part_of_a_file(tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_made_is_told_once(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="should be readable; it is not"):
         cache = opened(tmp_path / "file")
+    with pytest.warns(UserWarning, match="should be writable; it is not"):
         put(cache, range(2))
-        put(cache, range(2))
-    assert [("readable" in str(w.message), "writable" in str(w.message)) for w in told] == [
-        (True, False),
-        (False, True),
-    ]
+    put(cache, range(2))  # no further warning
     assert not cache.get_many([key(0)])[0].any()
 
 

@@ -338,7 +338,7 @@ class FeatureCache:
             warn_user(message)
 
 
-def content_key(content: bytes, *form: object) -> bytes:
+def content_key(content: bytes | bytearray | memoryview, *form: object) -> bytes:
     """Return the key of a picture: a hash of its bytes and, for pixels, of their form."""
     return _digest(repr(form).encode(), b"\0", content)
 
