@@ -37,6 +37,8 @@ _loading = threading.Lock()
 class PictureBlock:
     """Features of some pictures of a collection.
 
+    Blocks are made while pictures are read, so that memory need not hold all features.
+
     Parameters
     ----------
     rows : ndarray of shape (n,)
@@ -226,10 +228,11 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         from .collection import Pictures
 
-        pictures = Pictures.of(X)
-        features = np.full((len(pictures), self._n_features_out), np.nan, np.float32)
+        self._check_parameters()
+        pictures, backend = Pictures.of(X), self._backend()
+        features = np.full((len(pictures), backend.n_features), np.nan, np.float32)
         errors: list[PictureError] = []
-        for block in self.blocks(pictures):
+        for block in self._blocks(pictures, backend):
             features[block.rows] = block.X
             errors += block.errors
         if errors:
@@ -256,7 +259,9 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             that cannot be read, which have no row.
         """
         self._check_parameters()
-        backend = self._backend()
+        yield from self._blocks(pictures, self._backend())
+
+    def _blocks(self, pictures: Pictures, backend: Any) -> Iterator[PictureBlock]:
         source = _Source(pictures, backend, self._feature_cache(backend))
         positions, size = range(len(pictures)), int(self.batch_size)
         ahead: deque[_Pending] = deque()
