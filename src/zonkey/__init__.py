@@ -7,7 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, evaluation, metrics, model_selection, peers, preprocessing, presets
+    from . import (
+        datasets,
+        encoders,
+        evaluation,
+        metrics,
+        model_selection,
+        peers,
+        preprocessing,
+        presets,
+    )
     from .core.frame import BaseClasses
     from .core.moments import Moments
     from .core.prototypes import Prototypes
@@ -52,6 +61,7 @@ __all__ = [
     "StorageError",
     "ZeroShotClassifier",
     "datasets",
+    "encoders",
     "evaluate",
     "evaluation",
     "explain",

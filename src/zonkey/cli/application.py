@@ -9,6 +9,7 @@ import zonkey
 
 from .class_commands import classes_app
 from .data_commands import data_app
+from .encoder_commands import encoders
 from .errors import output_errors
 from .model_commands import evaluate, explain, export, fit, info, predict
 from .paper_commands import bench, demo, report
@@ -29,6 +30,7 @@ for command in (fit, predict, evaluate, explain, info):
 app.add_typer(classes_app, name="classes")
 app.command()(export)
 app.add_typer(data_app, name="data")
+app.command()(encoders)
 for command in (demo, bench, report):
     app.command()(command)
 

@@ -30,6 +30,17 @@ _MOST_HEADER = 1 << 16  # bytes
 # A compressed array may be this large, or this many times as large as in the file.
 _LARGE, _EXPANSION = 1 << 28, 500
 
+# Distribution and extra of the optional modules; those of all others are in the extra `data`.
+_EXTRAS = {
+    "PIL": ("pillow", "images"),
+    "onnx": ("onnx", "onnx"),
+    "onnxruntime": ("onnxruntime", "images"),
+    "sentence_transformers": ("sentence-transformers", "sentence-transformers"),
+    "tokenizers": ("tokenizers", "images"),
+    "torch": ("torch", "torch"),
+    "transformers": ("transformers", "transformers"),
+}
+
 # First bytes of a file, and the endings that such a file may have. Long enough that no heading of
 # a table starts like this.
 _SIGNATURES: dict[bytes, tuple[str, ...]] = {
@@ -100,6 +111,11 @@ def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file, with Unix line ends."""
     with reading(path):
         content = path.read_bytes()
+    return decoded_text(content, path)
+
+
+def decoded_text(content: bytes, path: Path) -> str:
+    """Return the content of a UTF-8 file as text, with Unix line ends."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -133,12 +149,12 @@ def csv_rows(lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
 
 def required_package(module: str, purpose: str) -> Any:
     """Import an optional package, or say how to install it."""
-    extra = module if module in ("onnx", "torch") else "data"
+    package, extra = _EXTRAS.get(module.partition(".")[0], (module, "data"))
     try:
         return importlib.import_module(module)
     except ImportError:
         raise ImportError(
-            f"{purpose} needs {module}; install {module}, or the extra: "
+            f"{purpose} needs {package}; install {package}, or the extra: "
             f'pip install "zonkey[{extra}]" (from a clone: pip install ".[{extra}]").'
         ) from None
 
@@ -472,7 +488,7 @@ def _read_csv(pandas: Any, path: Path, label_names: Sequence[str], labels_first:
         names = [name.strip() for name in next(csv_rows(io.StringIO(text), separator))]
     names = names or [""]
     check_first_line(names, path, label_names, labels_first=labels_first)
-    _check_widths(text, len(names), separator, path)
+    check_widths(text, len(names), separator, path)
     # Labels such as "01" look like numbers. If no column has their name, they may be in the first.
     as_text = [position_of(label_names, names) or 0, position_of(("split",), names)]
     # Since pandas 3.1 numbers are always read exactly.
@@ -558,7 +574,7 @@ def _check_heading(names: list[str], path: Path, label_names: Sequence[str]) -> 
     )
 
 
-def _check_widths(text: str, width: int, separator: str, path: Path) -> None:
+def check_widths(text: str, width: int, separator: str, path: Path) -> None:
     """Refuse rows of another length than the first, which pandas would fill or cut."""
     lines = io.StringIO(text)
     if '"' in text:

@@ -1,0 +1,201 @@
+"""TextEncoder: order, batches, templates, prototypes and errors."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from zonkey import Prototypes
+from zonkey.encoders import text_encoder
+from zonkey.encoders.text_encoder import TextEncoder
+
+TEXTS = ["zebra", "a very long text about a horse", "cat", "{} {0} {x} braces"]
+
+
+class Letters:
+    """Count letters; not of unit length."""
+
+    name, revision, n_features = "letters", "0123456789abcdef", 26
+
+    def __init__(self):
+        self.batches = []
+
+    def encode(self, texts):
+        self.batches.append(list(texts))
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        return np.array([[text.lower().count(one) for one in letters] for text in texts])
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def test_order_is_kept_and_batches_have_similar_lengths():
+    model = Letters()
+    found = TextEncoder(model, batch_size=2).transform(TEXTS)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, unit(Letters().encode(TEXTS)), atol=1e-6)
+    assert model.batches == [["cat", "zebra"], [TEXTS[3], TEXTS[1]]]
+
+
+def test_templates_are_averaged_at_unit_length():
+    templates = ["a photo of a {}", "{} zzzzzzzzzzzzzzzz"]
+    found = TextEncoder(Letters(), templates=templates).fit_transform(TEXTS)
+    parts = [
+        unit(Letters().encode([template.replace("{}", text) for text in TEXTS]))
+        for template in templates
+    ]
+    np.testing.assert_allclose(found, unit(parts[0] + parts[1]), atol=1e-6)
+    one = TextEncoder(Letters(), templates=templates[0]).transform(TEXTS)
+    np.testing.assert_allclose(one, parts[0], atol=1e-6)
+
+
+def test_braces_in_a_text_stay():
+    model = Letters()
+    TextEncoder(model, templates="a {}").transform(["{} {0} {x}"])
+    assert model.batches == [["a {} {0} {x}"]]
+
+
+@pytest.mark.parametrize(
+    "templates", ["a photo", "{} and {}", ["{}", "x"], [], ["{}", 3], "a photo of a {name}"]
+)
+def test_wrong_templates_are_refused(templates):
+    encoder = TextEncoder(Letters(), templates=templates)
+    for method in (encoder.fit, encoder.transform):
+        with pytest.raises(ValueError, match="`templates` must hold"):
+            method(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        np.array(["a", "b"]),
+        np.array([["a"], ["b"]], dtype=object),
+        pd.Series(["a", "b"], index=[7, 8]),
+        pd.DataFrame({"text": ["a", "b"]}),
+        ("a", "b"),
+    ],
+    ids=["array", "column", "series", "frame", "tuple"],
+)
+def test_texts_of_any_kind(texts):
+    np.testing.assert_array_equal(TextEncoder(Letters()).transform(texts)[:, :2], np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("texts", "error", "message"),
+    [
+        (["a", " "], ValueError, "blank; row 1 is ' '"),
+        (["a", ""], ValueError, "blank; row 1"),
+        (["a", None], TypeError, "row 1 is None"),
+        (["a", "b", float("nan")], TypeError, "row 2 is nan"),
+        (pd.Series(["a", pd.NA], dtype="string"), TypeError, "row 1 is"),
+        ([b"a"], TypeError, "row 0 is b'a'"),
+        (["a", 3], TypeError, "row 1 is 3"),
+        ([], ValueError, "at least one"),
+        ("zebra", TypeError, "list of str; got 'zebra'"),
+        (np.array([["a", "b"]]), ValueError, r"one column; got shape \(1, 2\)"),
+    ],
+)
+def test_unusable_texts_are_named(texts, error, message):
+    with pytest.raises(error, match=message):
+        TextEncoder(Letters()).fit(texts)
+    with pytest.raises(error, match=message):
+        TextEncoder(Letters()).transform(texts)
+
+
+def test_prototypes_average_the_texts_of_a_class():
+    encoder = TextEncoder(Letters(), templates="{}")
+    found = encoder.prototypes({"zebra": ["a striped horse", "zebra"], "cat": "a small pet"})
+    assert isinstance(found, Prototypes)
+    assert found.labels.tolist() == ["cat", "zebra"]
+    vectors = encoder.transform(["a striped horse", "zebra", "a small pet"])
+    np.testing.assert_allclose(found["zebra"], unit(vectors[0] + vectors[1]), atol=1e-6)
+    np.testing.assert_allclose(found["cat"], vectors[2], atol=1e-6)
+
+
+def test_prototypes_from_names_and_files(tmp_path):
+    path = tmp_path / "classes.txt"
+    path.write_text("dog\nblack_cat\n", encoding="utf-8")
+    encoder = TextEncoder(Letters())
+    assert encoder.prototypes(path) == encoder.prototypes("dog, black_cat")
+    expected = encoder.transform(["black cat"])[0]
+    np.testing.assert_allclose(encoder.prototypes(path)["black_cat"], expected, rtol=1e-6)
+
+
+def test_spec():
+    assert TextEncoder(Letters(), templates="a {}").spec_ == {
+        "name": "letters",
+        "revision": "0123456789abcdef",
+        "dimension": 26,
+        "templates": ["a {}"],
+    }
+    assert TextEncoder(StandardScalerOfTexts()).spec_ == {
+        "name": "StandardScalerOfTexts",
+        "revision": "",
+        "dimension": 2,
+        "templates": None,
+    }
+
+
+class StandardScalerOfTexts:
+    def transform(self, texts):
+        return [[len(text), 1] for text in texts]
+
+
+def test_weights_load_once_and_are_never_pickled(monkeypatch):
+    loaded = []
+
+    def load(model, device):
+        loaded.append((model, device))
+        return Letters()
+
+    monkeypatch.setattr("zonkey.encoders.registry.text_backend", load, raising=False)
+    text_encoder._loaded.cache_clear()
+    encoder = TextEncoder(device="cpu")
+    assert not loaded
+    first = encoder.transform(TEXTS)
+    copy = pickle.loads(pickle.dumps(encoder))
+    np.testing.assert_array_equal(copy.transform(TEXTS), first)
+    clone(encoder).transform(TEXTS)
+    assert loaded == [("minilm-l6", "cpu")]
+    assert len(pickle.dumps(encoder)) < 1000
+    text_encoder._loaded.cache_clear()
+
+
+def test_scikit_learn_composes_it():
+    frame = pd.DataFrame({"text": TEXTS, "size": [1.0, 2.0, 3.0, 4.0]})
+    encoder = TextEncoder(Letters())
+    columns = make_column_transformer((encoder, "text"), (StandardScaler(), ["size"]))
+    assert columns.fit_transform(frame).shape == (4, 27)
+    assert columns.get_feature_names_out()[0] == "textencoder__textencoder0"
+    assert make_pipeline(encoder, StandardScaler()).fit_transform(TEXTS).shape == (4, 26)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (np.zeros(3), "one vector per text; got shape"),
+        (np.zeros((1, 3)), "one vector per text; got shape"),
+        (np.array([[1.0], [np.nan]]), "must be finite; that of 'bb' is not"),
+    ],
+)
+def test_wrong_vectors_are_refused(found, message):
+    class Wrong:
+        def encode(self, texts):
+            assert texts == ["a", "bb"]
+            return found
+
+    with pytest.raises(ValueError, match=message):
+        TextEncoder(Wrong()).transform(["a", "bb"])
+
+
+def test_wrong_parameters_are_refused():
+    with pytest.raises(ValueError, match="`batch_size`"):
+        TextEncoder(Letters(), batch_size=0).fit(TEXTS)
+    with pytest.raises(TypeError, match="`model` must be the name of an encoder"):
+        TextEncoder(3).transform(TEXTS)
