@@ -1,6 +1,6 @@
 """Rebuild the embedded base of `presets.pretrained`: what 1,000 classes of ImageNet look like.
 
-    pip install --group emoji onnx onnxruntime     # see pyproject.toml
+    pip install --group emoji     # see pyproject.toml
     python tools/build_base.py
 
 The rows of the last layer of EfficientNet-Lite0 point to where pictures of a class are. Names,
@@ -91,14 +91,16 @@ def inner_nodes(ids: list[str], words: dict) -> dict[str, list[int]]:
     return {node: sorted(below[node]) for node in sorted(below)}
 
 
-def unique_names(ids: list[str], words: dict) -> list[str]:
-    """Return one name per class; where two would be equal, what they are follows in brackets."""
-    names = [words[leaf][0][0] for leaf in ids]
-    lower = [name.casefold() for name in names]
-    for i, leaf in enumerate(ids):
-        if lower.count(lower[i]) > 1:
-            names[i] = f"{names[i]} ({words[words[leaf][2][0]][0][0]})"
-    assert len({name.casefold() for name in names}) == len(names)
+def unique_names(keys: list[str], words: dict) -> list[str]:
+    """Return one name per node; where two would be equal, what they are follows in brackets."""
+    names = [words[key][0][0] for key in keys]
+    for name in (lambda key: words[words[key][2][0]][0][0], lambda key: key):
+        lower = [text.casefold() for text in names]
+        names = [
+            f"{words[key][0][0]} ({name(key)})" if lower.count(text) > 1 and words[key][2] else own
+            for key, text, own in zip(keys, lower, names, strict=True)
+        ]
+    assert len({text.casefold() for text in names}) == len(names)
     return names
 
 
@@ -139,8 +141,7 @@ def build(cache: Path) -> dict[str, np.ndarray]:
         "vector_scales": vector_scales,
         "members": np.concatenate([*inner.values()]).astype(np.int16),
         "bounds": np.cumsum([0, *map(len, inner.values())]).astype(np.int32),
-        "ids": np.array([int(key[1:]) for key in [*ids, *inner]], np.int32),
-        "names": np.frombuffer("\n".join(unique_names(ids, words)).encode(), np.uint8),
+        "names": np.frombuffer("\n".join(unique_names([*ids, *inner], words)).encode(), np.uint8),
     }
 
 

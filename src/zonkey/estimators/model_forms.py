@@ -103,6 +103,7 @@ def _check_evidence(evidence: Any) -> None:
         require_shape(f"evidence/{name}", getattr(evidence, name), m)
     for name in ("is_described", "is_hidden"):
         require_shape(f"evidence/{name}", getattr(evidence, name), m, kinds="b")
+    require_that(type(evidence.is_transferred) is bool, "`is_transferred` must be true or false.")
     n = evidence.counts
     lengths = np.einsum("ij,ij->i", evidence.sums, evidence.sums)
     fits = (n >= 0).all() and not lengths[n == 0].any()
@@ -170,7 +171,6 @@ def _check_any_shot(model: Any) -> None:
     require_that(np.array_equal(described, known), "Described classes must have a prototype each.")
     require_number("worth_", model.worth_, 0)
     require_number("_n_shots", model._n_shots, 0)
-    require_that(len(model._settings) == 4, "Settings of `adapt` must be four.")
     for setting in model._settings:
         require_that(is_auto(setting) or setting >= 0, "Settings of `adapt` must be numbers.")
     model._centered = evidence
