@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from joblib import cpu_count
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.pipeline import Pipeline
 
 from ..core.labels import shown, warn_user
 from ..validation import check_count, check_option
@@ -193,6 +194,45 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def _n_features_out(self) -> int:
         return self._backend().n_features
+
+    @classmethod
+    def from_spec(cls, spec: Any, **parameters: Any) -> ImageEncoder:
+        """Return the encoder that a `spec_` is of, and load its model.
+
+        Parameters
+        ----------
+        spec : dict
+            Name, revision and dimension, such as a model file keeps.
+        **parameters : dict
+            Parameters of the encoder except `model`.
+
+        Returns
+        -------
+        ImageEncoder
+            An encoder whose features are those of the given one.
+
+        Raises
+        ------
+        ValueError
+            If the model is another revision now, or the name is unknown.
+        """
+        keys = ("name", "revision", "dimension")
+        if not isinstance(spec, dict) or any(key not in spec for key in keys):
+            raise ValueError(
+                f"The facts about an encoder must be its name, revision and dimension; got "
+                f"{shown(spec)}. Pass `ImageEncoder.spec_`."
+            )
+        encoder = cls(spec["name"], **parameters)
+        encoder._check_parameters()
+        found = encoder.spec_
+        changed = next((key for key in keys if found[key] != spec[key]), None)
+        if changed is not None:
+            raise ValueError(
+                f"The encoder {spec['name']} must have the {changed} {shown(spec[changed])} of the "
+                f"training; it has {shown(found[changed])}. Restore its files, or encode and fit "
+                "again."
+            )
+        return encoder
 
     def fit(self, X: Any = None, y: Any = None) -> ImageEncoder:  # noqa: ARG002
         """Check the parameters.
@@ -383,6 +423,13 @@ class _ObjectBackend:
                 f"{len(batch)} images. Flatten the features of each image."
             )
         return X
+
+
+def split_encoder(model: Any) -> tuple[ImageEncoder | None, Any]:
+    """Return the encoder that a pipeline starts with, None if it does not, and the rest."""
+    if isinstance(model, Pipeline) and isinstance(model.steps[0][1], ImageEncoder):
+        return model.steps[0][1], model[1:]
+    return None, model
 
 
 def _submit(
