@@ -47,8 +47,8 @@ class LoadedModel:
         spec = self.info.get("training", {}).get("encoder")
         if spec is None:
             raise ValueError(
-                f"{self.info['file']} must know its encoder of pictures; it was fitted on features. "
-                "Fit it on pictures, or leave the encoder out."
+                f"{self.info['file']} must know its encoder of pictures; it was fitted on "
+                "features. Fit it on pictures, or leave the encoder out."
             )
         return ImageEncoder.from_spec(spec, **parameters)
 

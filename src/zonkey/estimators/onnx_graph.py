@@ -1,4 +1,4 @@
-"""Export a fitted model as an ONNX graph: features or pixels to labels, probabilities, best classes.
+"""Export a fitted model as an ONNX graph: features or pixels to labels and probabilities.
 
 The graph repeats the arithmetic of `predict` on float32 samples, in float32. The two differ by the
 order of sums: on the emoji and on CUB, by up to 2e-6 in scores and 6e-6 in probabilities, as much
