@@ -184,6 +184,9 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
+        tags.no_validation = True
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = []
         return tags
 
 
