@@ -21,6 +21,7 @@ from ..core.labels import shown, warn_user
 from ..validation import check_count, check_option
 from .cache import FeatureCache, content_key, file_place, user_folder
 from .registry import DEFAULT_IMAGE, ImageBackend
+from .weights import file_state
 
 if TYPE_CHECKING:
     from .collection import Pictures
@@ -30,7 +31,7 @@ _MOST_THREADS = 8  # by default; more than a model of pictures can use
 _BATCHES_AHEAD = 2  # decoded while another one is encoded
 _PROBE = 224  # pixels of the picture that tells the number of features
 
-_backends: dict[tuple[str, str], ImageBackend] = {}
+_backends: dict[tuple[str, str], tuple[Any, ImageBackend]] = {}  # with the state of their files
 _loading = threading.Lock()
 
 
@@ -350,7 +351,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return PictureBlock(rows[order], X[order], errors, len(known))
 
     def _check_parameters(self) -> None:
-        if not (isinstance(self.model, str) or hasattr(self.model, "transform")):
+        is_object = hasattr(self.model, "transform") and not isinstance(self.model, type)
+        if not (isinstance(self.model, str) or is_object):
             raise TypeError(
                 "`model` must be the name of an encoder, or an object with `transform`; got "
                 f"{shown(self.model)}. Choose a name from list_encoders()."
@@ -359,7 +361,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if self.n_jobs not in (None, -1):
             check_count("n_jobs", self.n_jobs, 1)
         check_option("on_error", self.on_error, ("raise", "nan"))
-        if not isinstance(self.cache, bool | str | Path | None):
+        if not isinstance(self.cache, bool | str | Path | None) or self.cache == "":
             raise TypeError(
                 f"`cache` must be True, a folder or None; got {shown(self.cache)}. Pass True for "
                 "the user's cache folder."
@@ -375,11 +377,11 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return _ObjectBackend(self.model)
         from .registry import image_backend
 
-        name = (self.model, self.device)
+        name, state = (self.model, self.device), file_state(self.model)
         with _loading:  # two threads must not load the same weights
-            if name not in _backends:
-                _backends[name] = image_backend(*name)
-            return _backends[name]
+            if name not in _backends or _backends[name][0] != state:
+                _backends[name] = state, image_backend(*name)
+            return _backends[name][1]
 
     def _feature_cache(self, backend: ImageBackend | _ObjectBackend) -> FeatureCache | None:
         if self.cache is None or self.cache is False:
