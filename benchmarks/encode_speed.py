@@ -177,7 +177,8 @@ def main() -> None:
         show(title, rows)
     save("encode_speed", {name.lower(): rows for name, rows in tables.items()})
     title = f"Encoding pictures with {DEFAULT_IMAGE}, batches of {BATCH}, best of {REPEATS}"
-    save_page("encode_speed", title, "python benchmarks/encode_speed.py", tables)
+    command = f"python benchmarks/encode_speed.py --pictures {options.pictures}"
+    save_page("encode_speed", title, command, tables)
 
 
 if __name__ == "__main__":

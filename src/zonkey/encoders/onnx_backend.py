@@ -296,7 +296,8 @@ def _session(path: Path, device: str) -> Any:
     options.log_severity_level = 3  # errors
     # The default is the number of cores of the machine, which a container may not have.
     options.intra_op_num_threads = cpu_count()
-    # Threads that wait must not keep a core busy: pictures are decoded at the same time.
+    # Threads that wait must not keep a core busy: pictures are decoded at the same time. Without
+    # spinning, a picture takes a fifth less CPU time; see benchmarks/results/encode_speed.md.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return runtime.InferenceSession(str(path), options, providers=providers)
