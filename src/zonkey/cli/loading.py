@@ -23,7 +23,8 @@ from rich.progress import (
 
 from ..core.labels import listed
 from ..datasets.streams import Block, FeatureStream, cells
-from ..estimators.model_file import load, model_info
+from ..encoders.image_encoder import ImageEncoder
+from ..estimators.model_file import load_for_features, model_info
 from ..estimators.scoring import unwrapped
 
 FEATURE_NAMES = "feature_names"  # entry of the training facts of a model file
@@ -39,7 +40,17 @@ class LoadedModel:
     @classmethod
     def of(cls, path: Path) -> LoadedModel:
         """Load a model file."""
-        return cls(load(path), model_info(path))
+        return cls(load_for_features(path), model_info(path))
+
+    def image_encoder(self, **parameters: Any) -> ImageEncoder:
+        """Return the encoder of the pictures that the model was fitted on."""
+        spec = self.info.get("training", {}).get("encoder")
+        if spec is None:
+            raise ValueError(
+                f"{self.info['file']} must know its encoder of pictures; it was fitted on "
+                "features. Fit it on pictures, or leave the encoder out."
+            )
+        return ImageEncoder.from_spec(spec, **parameters)
 
     @property
     def last(self) -> Any:
