@@ -254,6 +254,26 @@ def test_pictures_have_no_arrays(made, tmp_path, option):
     assert line.startswith(f"{option} must be left out for pictures; got 'x'.")
 
 
+@pytest.mark.parametrize(
+    ("classes", "options", "words"),
+    [
+        ("classes.csv", ["--encoder", "minilm-l6"], "--encoder must encode pictures; 'minilm-l6'"),
+        ("classes.csv", ["--text-encoder", "bert"], "--text-encoder must be one of"),
+        ("classes.csv", ["--template", "a photo"], "--template must hold {} exactly once"),
+        (
+            "vectors.csv",
+            ["--template", "{}"],
+            "--template must be left out for prototypes;",
+        ),
+        ("vectors.csv", ["--text-encoder", "minilm-l6"], "--text-encoder must be left out for"),
+    ],
+)
+def test_errors_name_options(made, tmp_path, classes, options, words):
+    encoder = () if options[0] == "--encoder" else by(made)
+    arguments = "fit", made / "photos", made / classes, *encoder, *options, "-o", tmp_path / "m"
+    assert refused(*arguments).startswith(words)
+
+
 def test_the_text_side_of_a_joint_encoder_is_the_default(made, tmp_path, monkeypatch):
     class Joint:
         name, revision, n_features, joint = "transformers:clip", "0123456789abcdef", 3, True
@@ -419,6 +439,10 @@ def test_classes_come_by_texts_and_pictures(made, tmp_path):
     facts = zonkey.model_info(model)["training"]
     said = done("classes", "add", model, made / "classes.csv")
     assert said.startswith("Added: orange_square\n")
+    other = pd.read_csv(made / "classes.csv").replace("a red colored square", "a cat")
+    other.to_csv(tmp_path / "other.csv", index=False)
+    line = refused("classes", "add", model, tmp_path / "other.csv")
+    assert line.startswith("A known class keeps its prototype; that of 'red_square' in other.csv")
     expected = TextEncoder().prototypes(made / "classes.csv")["orange_square"]
     np.testing.assert_allclose(zonkey.load(model).prototypes_["orange_square"], expected, atol=1e-6)
     shots = tmp_path / "shots"
