@@ -394,11 +394,16 @@ def test_another_revision_is_refused(made, tmp_path):
     for command in ("evaluate", "explain"):
         assert refused(command, model, made / "new") == line
     assert refused("classes", "add", model, "--shots", made / "new") == line
+    (tmp_path / "colors.onnx").unlink()
+    image_module._backends.clear()
+    line = refused("predict", model, made / "new")
+    assert "does not exist" in line
+    assert line.endswith(" If it is in another place now, pass --encoder.")
     # The files of the training in another place
     moved = "--encoder", f"onnx:{made / 'colors.onnx'}"
     assert done("predict", model, made / "new", *moved).startswith("file,label,predicted\n")
     # Features by another encoder, which the file names
-    spec = np.array(json.dumps(ImageEncoder(encoder).spec_))
+    spec = np.array(json.dumps({"name": encoder, "revision": other, "dimension": 12}))
     X, _ = arrays(made / "new-plain.npz")
     np.savez(tmp_path / "other.npz", features=X, encoder=spec)
     line = refused("predict", model, tmp_path / "other.npz")

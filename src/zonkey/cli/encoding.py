@@ -115,7 +115,7 @@ class Encoders:
             )
         name = self.encoder or (known or {}).get("name", DEFAULT_IMAGE)
         encoder = ImageEncoder(name, cache=self.cache)
-        with _naming("--encoder"):
+        with _naming("--encoder", given=self.encoder is not None or known is None):
             spec = encoder.spec_
         self._agree(ENCODER, spec, "--encoder" if self.encoder else "the one here")
         return encoder
@@ -131,11 +131,12 @@ class Encoders:
         if known is not None:
             name, templates = name or known["name"], templates or known.get("templates")
         elif of_pictures:
-            name = name or (self._images().model if self._images().is_joint else None)
+            images = self._images()
+            name = name or (images.model if images.is_joint else None)
             if templates is None and _are_names(texts):
                 templates = [*_NAME_TEMPLATES]
         encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
-        with _naming("--text-encoder"):
+        with _naming("--text-encoder", given=self.text_encoder is not None or known is None):
             spec = encoder.spec_
         self._agree(TEXT_ENCODER, spec, "--text-encoder" if self.text_encoder else "the one here")
         return encoder
@@ -174,12 +175,13 @@ def _remedy(known: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _naming(option: str) -> Iterator[None]:
-    """Name the option in errors that are about a parameter of an encoder."""
+def _naming(option: str, *, given: bool) -> Iterator[None]:
+    """Name the option in errors of an encoder: it may be wrong, or tell where the encoder is."""
     try:
         yield
     except ValueError as error:
-        raise ValueError(str(error).replace("`model`", option)) from None
+        hint = "" if given else f" If it is in another place now, pass {option}."
+        raise ValueError(f"{str(error).replace('`model`', option)}{hint}") from None
 
 
 def embedded_spec(path: str | Path) -> dict[str, Any] | None:
