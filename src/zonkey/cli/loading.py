@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -25,6 +25,9 @@ from ..core.labels import listed
 from ..datasets.streams import Block, FeatureStream, cells
 from ..estimators.model_file import load, model_info
 from ..estimators.scoring import unwrapped
+
+if TYPE_CHECKING:
+    from ..encoders.stream import PictureStream
 
 FEATURE_NAMES = "feature_names"  # entry of the training facts of a model file
 
@@ -101,7 +104,7 @@ class LoadedModel:
 
 
 def read_rows(
-    stream: FeatureStream, doing: str, *, labeled: bool = False
+    stream: FeatureStream | PictureStream, doing: str, *, labeled: bool = False
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Return all features of a file, their labels and the column `split`, None if absent.
 
@@ -123,7 +126,7 @@ def read_rows(
     return X, y, split
 
 
-def watched(stream: FeatureStream, doing: str) -> Iterator[Block]:
+def watched(stream: FeatureStream | PictureStream, doing: str) -> Iterator[Block]:
     """Yield the blocks of a file; a bar on stderr shows the progress and the time left."""
     console = Console(stderr=True)
     columns = (
