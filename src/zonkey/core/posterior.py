@@ -162,6 +162,7 @@ def soft_shots(
     weight: float,
     smoothing: float,
     n_steps: int,
+    shift: bool = False,
 ) -> SoftShots:
     """Let unlabeled samples move the centers, by steps of expectation maximization.
 
@@ -186,9 +187,13 @@ def soft_shots(
         Samples added to the count of each class before proportions are taken.
     n_steps : int
         Number of steps.
+    shift : bool, default=False
+        Whether the centers that anchor others first move together, so that their mean under the
+        responsibilities is that of the samples: what sets these samples apart from those of
+        the training is mostly the same in all classes.
     """
     xp = namespace(X)
-    anchor = worth[:, None] * centers
+    start, mean = centers, xp.mean(X, axis=0)
     shares = xp.full_like(worth, 1 / worth.shape[0])
     for _ in range(n_steps):
         scores = class_scores(X, centers, offsets)
@@ -197,7 +202,8 @@ def soft_shots(
         r = softmax(scores)
         found = xp.sum(r, axis=0)
         gained = weight * found
-        centers = (anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
+        anchor = start + (mean - found @ start / X.shape[0])[None, :] if shift else start
+        centers = (worth[:, None] * anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
         shares = (found + smoothing) / (X.shape[0] + smoothing * worth.shape[0])
     return SoftShots(centers, shares)
 

@@ -112,6 +112,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         and the next on tasks that are simulated with training classes.
     adapt_weight : float or "auto", default="auto"
         Weight in [0, 1] of an unlabeled sample in `adapt`; 0 ignores them.
+    adapt_shift : bool, default=False
+        Whether `adapt` also moves all centers together, to where the unlabeled samples are. Use it
+        if they come from another source than the training samples.
     random_state : int, RandomState or None, default=0
         Seed of the folds that hold out classes.
 
@@ -200,6 +203,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         reject_label: Any = None,
         adapt_temperature: Any = "auto",
         adapt_weight: Any = "auto",
+        adapt_shift: bool = False,
         random_state: Any = 0,
     ) -> None:
         self.prototypes = prototypes
@@ -217,6 +221,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self.reject_label = reject_label
         self.adapt_temperature = adapt_temperature
         self.adapt_weight = adapt_weight
+        self.adapt_shift = adapt_shift
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: Any = None) -> Self:
@@ -272,7 +277,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._reserve = None
         if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
             self._reserve = self._reserved(prepared, codes, labels, weights, others, seed)
-        self._settings = (self.adapt_temperature, self.adapt_weight, seed)
+        self._settings = (self.adapt_temperature, self.adapt_weight, seed, bool(self.adapt_shift))
         self._rejection = Rejection(self.reject_below, self.reject_label)
         self._n_shots = self.n_shots
         self._fixed_temperature = None if is_auto(self.temperature) else float(self.temperature)
@@ -484,6 +489,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         X = self._prepared(X)
         X = placed_like(X, self._evidence.sums)
         rows = np.searchsorted(self._evidence.labels, to_numpy(self.classes_))
+        temperature, weight, seed, shift = self._settings
         adapting = Adapting(
             evidence=self._evidence,
             candidates=rows,
@@ -492,8 +498,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             inverse=self._inverse(),
             prior_worth=self.worth_,
             reserve=None if self._reserve is None else self._reserve.read(),
+            shift=shift,
         )
-        temperature, weight, seed = self._settings
         other = copy.copy(self)
         other._adapted = adapting.run(X, temperature=temperature, weight=weight, seed=seed)
         other._settle(like=self.classes_)
