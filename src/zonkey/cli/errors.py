@@ -38,8 +38,8 @@ def one_line_errors(interrupted: str) -> Iterator[None]:
         refuse(str(error))
     except OSError as error:
         _fail(error)
-    except KeyboardInterrupt:
-        typer.echo(f"Interrupted; {interrupted}.", err=True)
+    except KeyboardInterrupt as error:
+        typer.echo(f"Interrupted; {'; '.join([interrupted, *map(str, error.args)])}.", err=True)
         raise typer.Exit(130) from None
 
 

@@ -7,15 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .errors import one_line_errors, require_file
-from .model_commands import NOTHING, require_output
-from .options import JSON
+from .fit_command import NOTHING
+from .model_commands import require_output
+from .options import JSON, NO_CACHE, ON_ERROR, OnError
 
 if TYPE_CHECKING:
     from ..datasets.streams import Block
@@ -28,21 +28,6 @@ _TEXT_ENDINGS = (".csv", ".tsv", ".parquet", ".npz")
 _MOST_KEPT = 1 << 16  # pictures whose features are held in memory for --adapt
 _MOST_SHOWN = 20  # classes whose number of pictures is printed
 _PICTURES = "a folder, a zip or tar archive, a csv with a column of paths, or one picture"
-_NO_CACHE = typer.Option(
-    "--no-cache", help="Neither use nor keep features of pictures in the user's cache folder."
-)
-
-
-class OnError(StrEnum):
-    """What happens to a picture that cannot be read."""
-
-    stop = "raise"
-    skip = "skip"
-
-
-_ON_ERROR = typer.Option(
-    help="What happens if a picture cannot be read: raise stops, skip goes on without it."
-)
 
 
 def embed(
@@ -81,8 +66,8 @@ def embed(
     label_column: Annotated[
         str | None, typer.Option(help="Column of the labels in a table.", show_default=False)
     ] = None,
-    on_error: Annotated[OnError, _ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, _NO_CACHE] = False,
+    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
+    no_cache: Annotated[bool, NO_CACHE] = False,
     device: Annotated[
         str, typer.Option(help="cpu, cuda, cuda:1, or auto: CUDA if available.")
     ] = "auto",
@@ -91,7 +76,7 @@ def embed(
     ] = 32,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Turn pictures into features, or descriptions of classes into prototypes.
+    """Turn pictures into features, or texts of classes into prototypes.
 
     `zonkey fit` and `zonkey predict` read the files. Those of pictures hold the features, the name
     of each file, labels and other columns of SOURCE; in npy there are features only.
@@ -129,15 +114,12 @@ def embed(
     what = "pictures" if are_pictures else "classes"
     typer.echo(f"{record['rows']} {what} in {output}: {record['encoder']['dimension']} dimensions")
     typer.echo(f"Encoder: {record['encoder']['name']} ({record['seconds']:.1f} s)")
-    if are_pictures:
-        _tell_skipped(record["skipped"])
-        if record["left_out"]:
-            left_out = ", ".join(record["left_out"])
-            typer.echo(
-                f"Left out: {left_out}. Numbers beside features would be read as features. Write "
-                "npz, parquet or jsonl to keep them.",
-                err=True,
-            )
+    if record.get("left_out"):
+        typer.echo(
+            f"Left out: {', '.join(record['left_out'])}. Numbers beside features would be read as "
+            "features. Write npz, parquet or jsonl to keep them.",
+            err=True,
+        )
 
 
 def _require_ending(output: Path, endings: tuple[str, ...]) -> None:
@@ -210,13 +192,6 @@ def _embed_texts(texts: ClassTexts, encoder: Any, output: Path) -> dict[str, Any
     return {"output": str(output), "rows": len(prototypes), "encoder": spec}
 
 
-def _tell_skipped(skipped: list[str]) -> None:
-    if skipped:
-        typer.echo(
-            f"Skipped: {len(skipped)} that cannot be read. The first: {skipped[0]}", err=True
-        )
-
-
 def classify(
     source: Annotated[str, typer.Argument(help=f"Pictures: {_PICTURES}.", metavar="SOURCE")],
     classes: Annotated[
@@ -258,8 +233,8 @@ def classify(
         Path | None,
         typer.Option(help="Model file to write, for `zonkey predict`.", show_default=False),
     ] = None,
-    on_error: Annotated[OnError, _ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, _NO_CACHE] = False,
+    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
+    no_cache: Annotated[bool, NO_CACHE] = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -313,7 +288,6 @@ def classify(
         record = {"output": output, **tally.record(), "skipped": skipped, "seconds": seconds}
         typer.echo(json.dumps({**record, "model": None if save is None else str(save)}))
         return
-    _tell_skipped(skipped)
     tally.tell_agreement()
     if output != "-":
         tally.print_counts()

@@ -195,6 +195,11 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         }
 
     @property
+    def is_joint(self) -> bool:
+        """Whether the same model gives texts vectors in the space of the features."""
+        return getattr(self._backend(), "joint", False)
+
+    @property
     def _n_features_out(self) -> int:
         return self._backend().n_features
 
