@@ -50,7 +50,7 @@ def naive_adapt(naive, labels, pile, *, temperature, weight, shift=False):
 @pytest.mark.parametrize(("temperature", "weight"), [(0.9, 0.4), (3.0, 1.0), (0.2, 0.05)], ids=str)
 def test_the_model_is_that_of_the_loops(candidates, temperature, weight, shift):
     given = {"adapt_temperature": temperature, "adapt_weight": weight, "candidates": candidates}
-    model = fitted(**given, adapt_shift=shift)
+    model = fitted(**given, shift=shift)
     adapted = model.adapt(PILE)
     labels = model.classes_.tolist()
     naive = NaiveModel(X, Y, PROTOTYPES, **GIVEN)

@@ -36,6 +36,7 @@ from ..linalg.arrays import (
 _NOISE_OF_MEANS = 8.0
 _LARGEST_WORTH = 1e6  # of a prior without measurable error
 _LEAST_WORTH = 1e-6
+_TEMPERATURES = tuple(2.0**i for i in range(-6, 3))
 
 
 class KernelRidge:
@@ -134,6 +135,46 @@ def posterior_centers(prior: Array, sums: Array, counts: Array, worth: Array | f
     """
     n0 = worth if isinstance(worth, float | int) else worth[:, None]
     return (n0 * prior + sums) / (n0 + counts[:, None])
+
+
+def left_out_worth(
+    X: Array, codes: Array, prior: Array, sums: Array, counts: Array, worths: tuple[float, ...]
+) -> float:
+    """Return the n0 under which samples, each left out of its class in turn, are most likely.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Some of the samples behind `sums`.
+    codes : array of int of shape (n,)
+        Their classes, as rows of the next arguments.
+    prior, sums : arrays of shape (k, d)
+        Priors of the classes, and sums of their samples.
+    counts : array of shape (k,)
+        Numbers of samples.
+    worths : tuple of float
+        Values of n0 to choose from. Each is tried at several temperatures.
+    """
+    xp = namespace(X)
+    n, nothing = counts[codes], xp.zeros_like(counts)
+    own_sums = xp.take(sums, codes, axis=0) - X
+    is_own = one_hot(codes, counts.shape[0], like=X)
+    best, found = -np.inf, worths[0]
+    for n0 in worths:
+        scores = class_scores(X, posterior_centers(prior, sums, counts, n0), nothing)
+        own = posterior_centers(xp.take(prior, codes, axis=0), own_sums, n - 1, n0)
+        left_out = 2 * xp.vecdot(X, own) - xp.vecdot(own, own)
+        scores = scores + is_own * (left_out - xp.sum(scores * is_own, axis=1))[:, None]
+        away = scores - left_out[:, None]  # of the true class
+        scale = float(xp.mean(xp.abs(away))) or 1.0
+        for temperature in _TEMPERATURES:
+            away_t = away / (temperature * scale)
+            top = xp.max(away_t, axis=1)
+            odds = top + xp.log(xp.sum(xp.exp(away_t - top[:, None]), axis=1))
+            likelihood = -float(xp.mean(odds))
+            if likelihood > best:
+                best, found = likelihood, n0
+    return found
 
 
 @dataclass(frozen=True, eq=False)
