@@ -8,7 +8,6 @@ any other name looks like. Inner nodes of WordNet take part: "bird" is the mean 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -216,20 +215,3 @@ def _described(classes: Any, base: Base, encoder: TextEncoder) -> Prototypes:
         if place is not None:
             vectors[row] = base.vectors[place]
     return Prototypes(found.labels, vectors)
-
-
-def held_out_accuracy(path: Path, n_folds: int = 5) -> Iterator[tuple[float, float, float]]:
-    """Yield gamma, ridge and how often the row of a held-out class is nearest to its prediction."""
-    base = Base.of(path)
-    folds = np.array_split(np.random.default_rng(0).permutation(base.n_leaves), n_folds)
-    for gamma, ridge in ((1.0, 0.3), (2.0, 0.3), (4.0, 0.1), (4.0, 0.3), (4.0, 1.0), (8.0, 0.3)):
-        hits = []
-        for fold in folds:
-            held = np.sort(fold)
-            shown = Prototypes(base.names[held], base.vectors[held])
-            model = on_base(base.without(held), shown, gamma=gamma, ridge=ridge)
-            rows = base.rows[held] / np.linalg.norm(base.rows[held], axis=1, keepdims=True)
-            centers = model.centers_ / np.linalg.norm(model.centers_, axis=1, keepdims=True)
-            best = model.classes_[(rows @ centers.T).argmax(axis=1)]
-            hits.append(np.mean(best == base.names[held]))
-        yield gamma, ridge, float(np.mean(hits))
