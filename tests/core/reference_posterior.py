@@ -54,7 +54,7 @@ def score(x, center, offset):
 
 
 def expectation_maximization(
-    X, centers, worth, *, offsets, temperature, weight, smoothing, n_steps
+    X, centers, worth, *, offsets, temperature, weight, smoothing, n_steps, shift=False
 ):
     """Return centers and proportions after some steps, sample by sample and class by class."""
     n, k = len(X), len(centers)
@@ -67,9 +67,12 @@ def expectation_maximization(
                 for j in range(k)
             ]
             R[i] = np.array(odds) / sum(odds)
-        moved = np.empty_like(start)
+        moved, common = np.empty_like(start), np.zeros_like(start[0])
+        if shift:
+            for i in range(n):
+                common = common + (X[i] - sum(R[i, j] * start[j] for j in range(k))) / n
         for j in range(k):
-            total = worth[j] * start[j]
+            total = worth[j] * (start[j] + common)
             for i in range(n):
                 total = total + weight * R[i, j] * X[i]
             moved[j] = total / (worth[j] + weight * sum(R[:, j]))

@@ -158,6 +158,7 @@ SETTINGS = [
     {"temperature": 0.7, "weight": 1.0, "smoothing": 2.0, "n_steps": 1},
     {"temperature": 0.3, "weight": 0.4, "smoothing": 0.5, "n_steps": 5},
     {"temperature": 2.0, "weight": 1.0, "smoothing": 20.0, "n_steps": 12},
+    {"temperature": 0.5, "weight": 0.3, "smoothing": 3.0, "n_steps": 4, "shift": True},
 ]
 
 
@@ -182,6 +183,15 @@ def test_a_weight_of_zero_and_an_endless_worth_move_nothing():
     firm = soft_shots(X, centers, 1e12 * worth, weight=1.0, **options)
     assert_allclose(firm.centers, centers, rtol=1e-8)
     assert np.ptp(firm.shares) > 0.01  # proportions are learned all the same
+
+
+def test_centers_that_all_miss_by_the_same_vector_are_moved_back():
+    rng = np.random.default_rng(12)
+    centers, away = np.eye(3) * 4, np.array([1.0, -2.0, 1.5])
+    X = np.repeat(centers, 30, axis=0) + away + 0.1 * rng.normal(size=(90, 3))
+    options = {"offsets": np.zeros(3), "temperature": 1.0, "weight": 0.01, "smoothing": 1.0}
+    found = soft_shots(X, centers, np.full(3, 50.0), n_steps=6, shift=True, **options)
+    assert_allclose(found.centers, centers + away, atol=0.05)
 
 
 def test_proportions_are_estimated_and_smoothed():

@@ -78,6 +78,7 @@ def backend(monkeypatch):
     found.loaded = []
 
     def load(model, device="cpu"):
+        time.sleep(0.01)  # threads that load the same model meet here
         found.loaded.append((model, device))
         return found
 
@@ -355,13 +356,20 @@ def test_decoding_goes_on_during_inference(backend, folder, monkeypatch):
     ImageEncoder("colors", batch_size=4, n_jobs=1).transform(folder)
 
 
-def test_a_caller_that_stops_early_stops_the_threads(backend, folder):
-    blocks = ImageEncoder("colors", batch_size=2, n_jobs=2).blocks(Pictures.of(folder))
+def test_a_caller_that_stops_early_stops_the_threads(backend, folder, monkeypatch):
+    read = Pictures.read
+
+    def delayed(self, i):
+        time.sleep(0.02)
+        return read(self, i)
+
+    monkeypatch.setattr(Pictures, "read", delayed)
+    blocks = ImageEncoder("colors", batch_size=5, n_jobs=1).blocks(Pictures.of(folder))
     next(blocks)
     assert live_threads()
     blocks.close()
     assert not live_threads()
-    assert backend.n_prepared < N
+    assert backend.n_prepared < 10  # of 15 that were waiting
 
 
 def test_ctrl_c_stops_the_threads_and_loses_one_batch(backend, folder, tmp_path):
@@ -431,6 +439,15 @@ def test_only_new_pictures_are_encoded_in_full_batches(backend, tmp_path):
     backend.batches.clear()
     np.testing.assert_array_equal(encoder.transform(folder), EXPECTED)
     assert backend.batches == [4, 4, 3]
+
+
+def test_rows_of_a_block_are_in_order(backend, tmp_path):
+    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+    encoder.transform(drawn(tmp_path / "some", range(1, N, 2)))
+    blocks = list(encoder.blocks(Pictures.of(drawn(tmp_path / "all"))))
+    assert {block.n_cached for block in blocks[:-1]} == {2}  # by content
+    np.testing.assert_array_equal(np.concatenate([block.rows for block in blocks]), range(N))
+    np.testing.assert_array_equal(np.concatenate([block.X for block in blocks]), EXPECTED)
 
 
 def test_pixels_are_found_by_their_values_and_shape(backend, tmp_path):

@@ -71,6 +71,7 @@ MODELS = {
         temperature=0.7,
         adapt_temperature=0.1,
         adapt_weight=0.5,
+        shift=True,
         random_state=np.random.RandomState(0),
         candidates=["pig", "yak", "ass"],
     ).fit(X, Y),

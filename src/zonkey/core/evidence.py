@@ -203,11 +203,29 @@ class Regression:
 _LEAST_RIDGE = 1e-6
 
 
-def class_centers(evidence: Evidence, regression: Regression | None, worth: float) -> Array:
-    """Return the posterior center of each class."""
+def class_centers(
+    evidence: Evidence, regression: Regression | None, worth: float, shift: bool = False
+) -> Array:
+    """Return the posterior center of each class.
+
+    With `shift`, what samples of known classes differ by from their priors, on average, moves all
+    priors. This common vector has a prior of its own: zero, worth as many samples.
+    """
     prior = namespace(evidence.sums).zeros_like(evidence.sums)
     if regression is not None and evidence.is_anchor.any():
         prior = regression.priors(evidence)
+        if shift:
+            prior = prior + common_shift(evidence, prior, worth)[None, :]
     counts = placed_like(evidence.counts, evidence.sums)
     of_prior = placed_like(evidence.totals(worth) - evidence.counts, evidence.sums)
     return posterior_centers(prior, evidence.sums, counts, of_prior)
+
+
+def common_shift(evidence: Evidence, prior: Array, worth: float) -> Array:
+    """Return by how much samples of known classes differ from their priors, shrunk to zero."""
+    used = evidence.is_anchor & ~evidence.is_hidden
+    counts = placed_like(np.where(used, evidence.counts, 0.0), prior)
+    gaps = evidence.sums * placed_like(used.astype(np.float64), prior)[:, None]
+    gaps = gaps - counts[:, None] * prior
+    xp = namespace(prior)
+    return xp.sum(gaps, axis=0) / (xp.sum(counts) + worth)

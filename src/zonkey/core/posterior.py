@@ -36,6 +36,7 @@ from ..linalg.arrays import (
 _NOISE_OF_MEANS = 8.0
 _LARGEST_WORTH = 1e6  # of a prior without measurable error
 _LEAST_WORTH = 1e-6
+_TEMPERATURES = tuple(2.0**i for i in range(-6, 3))
 
 
 class KernelRidge:
@@ -136,6 +137,46 @@ def posterior_centers(prior: Array, sums: Array, counts: Array, worth: Array | f
     return (n0 * prior + sums) / (n0 + counts[:, None])
 
 
+def left_out_worth(
+    X: Array, codes: Array, prior: Array, sums: Array, counts: Array, worths: tuple[float, ...]
+) -> float:
+    """Return the n0 under which samples, each left out of its class in turn, are most likely.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Some of the samples behind `sums`.
+    codes : array of int of shape (n,)
+        Their classes, as rows of the next arguments.
+    prior, sums : arrays of shape (k, d)
+        Priors of the classes, and sums of their samples.
+    counts : array of shape (k,)
+        Numbers of samples.
+    worths : tuple of float
+        Values of n0 to choose from. Each is tried at several temperatures.
+    """
+    xp = namespace(X)
+    n, nothing = counts[codes], xp.zeros_like(counts)
+    own_sums = xp.take(sums, codes, axis=0) - X
+    is_own = one_hot(codes, counts.shape[0], like=X)
+    best, found = -np.inf, worths[0]
+    for n0 in worths:
+        scores = class_scores(X, posterior_centers(prior, sums, counts, n0), nothing)
+        own = posterior_centers(xp.take(prior, codes, axis=0), own_sums, n - 1, n0)
+        left_out = 2 * xp.vecdot(X, own) - xp.vecdot(own, own)
+        scores = scores + is_own * (left_out - xp.sum(scores * is_own, axis=1))[:, None]
+        away = scores - left_out[:, None]  # of the true class
+        scale = float(xp.mean(xp.abs(away))) or 1.0
+        for temperature in _TEMPERATURES:
+            away_t = away / (temperature * scale)
+            top = xp.max(away_t, axis=1)
+            odds = top + xp.log(xp.sum(xp.exp(away_t - top[:, None]), axis=1))
+            likelihood = -float(xp.mean(odds))
+            if likelihood > best:
+                best, found = likelihood, n0
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class SoftShots:
     """What unlabeled samples say about each class.
@@ -162,6 +203,7 @@ def soft_shots(
     weight: float,
     smoothing: float,
     n_steps: int,
+    shift: bool = False,
 ) -> SoftShots:
     """Let unlabeled samples move the centers, by steps of expectation maximization.
 
@@ -186,9 +228,13 @@ def soft_shots(
         Samples added to the count of each class before proportions are taken.
     n_steps : int
         Number of steps.
+    shift : bool, default=False
+        Whether the centers that anchor others first move together, so that their mean under the
+        responsibilities is that of the samples: what sets these samples apart from those of
+        the training is mostly the same in all classes.
     """
     xp = namespace(X)
-    anchor = worth[:, None] * centers
+    start, mean = centers, xp.mean(X, axis=0)
     shares = xp.full_like(worth, 1 / worth.shape[0])
     for _ in range(n_steps):
         scores = class_scores(X, centers, offsets)
@@ -197,7 +243,8 @@ def soft_shots(
         r = softmax(scores)
         found = xp.sum(r, axis=0)
         gained = weight * found
-        centers = (anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
+        anchor = start + (mean - found @ start / X.shape[0])[None, :] if shift else start
+        centers = (worth[:, None] * anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
         shares = (found + smoothing) / (X.shape[0] + smoothing * worth.shape[0])
     return SoftShots(centers, shares)
 

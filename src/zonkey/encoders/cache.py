@@ -21,7 +21,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import compress, count, repeat
 from pathlib import Path
@@ -38,6 +38,7 @@ _START = struct.Struct("<8sIII16s")
 _ENDING = ".features"
 _KEY, _CHECK = 16, 8  # bytes
 _MOST_SMALL, _SMALL = 64, 1 << 20  # so many files of fewer bytes become one
+_TRIES = 3  # at rows whose file is gone; then they are computed again
 _ABANDONED = 86_400  # seconds after which an unfinished file has no writer
 _RECENT = 50_000_000  # nanoseconds in which a file may change twice with one time of change
 _RECENT_COARSE = 2_000_000_000  # the same where times are whole seconds
@@ -142,10 +143,12 @@ class FeatureCache:
             Features of the keys that have some, in their order, float32.
         """
         found, rows, gone = self._read(keys)
-        if gone:  # another process has joined files
-            with self._lock:
+        for _ in range(_TRIES):
+            if not gone:
+                break
+            with self._lock:  # another process has joined files, or another thread
                 self._load()
-            found, rows, _ = self._read(keys)
+                found, rows, gone = self._read(keys)
         return found, rows
 
     def put_many(
@@ -224,17 +227,25 @@ class FeatureCache:
 
     def _load(self) -> None:
         """Build the index from the files in the folder; the newest entry of a key counts."""
-        self._rows, self._places, self._n_small = {}, {}, 0
+        rows: dict[bytes, tuple[Path, int]] = {}
+        places: dict[bytes, bytes] = {}
+        n_small = 0
         for path, size in self._listed():
             file = self._opened_or_dropped(path)
             if file is not None:
-                self._n_small += size < _SMALL
-                self._register(file)
+                n_small += size < _SMALL
+                rows.update(self._entries(file))
+                places |= file.places
+        # At once: other threads look up keys meanwhile.
+        self._rows, self._places, self._n_small = rows, places, n_small
 
     def _register(self, file: _File) -> None:
-        offsets = count(file.offset, self._n_bytes)
-        self._rows.update(zip(file.keys, zip(repeat(file.path), offsets), strict=False))
+        self._rows.update(self._entries(file))
         self._places.update(file.places)
+
+    def _entries(self, file: _File) -> Iterator[tuple[bytes, tuple[Path, int]]]:
+        offsets = count(file.offset, self._n_bytes)
+        return zip(file.keys, zip(repeat(file.path), offsets), strict=False)
 
     def _opened_or_dropped(self, path: Path) -> _File | None:
         """Return what a file holds; delete it if it is damaged."""

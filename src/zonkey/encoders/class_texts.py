@@ -184,12 +184,9 @@ def has_texts(path: str | Path) -> bool:
     bool
         Whether `class_texts` is to read it, and not `datasets.read_prototypes`.
     """
-    path = Path(path)
-    ending = path.suffix.lower()
     try:
-        if ending not in TEXT_ENDINGS:
-            return False
-        existing_file(path, TEXT_ENDINGS)
+        path = existing_file(path, TEXT_ENDINGS)
+        ending = path.suffix.lower()
         if ending == ".txt":
             return True
         if ending == ".json":
@@ -381,11 +378,11 @@ def _json_pairs(path: Path) -> Iterable[tuple[Any, Any]]:
 
 
 def _label_position(table: _Columns, label_column: str | None) -> int:
-    if label_column is not None:
-        return table.find(label_column, "label_column")
     if not table.names:
         raise DataError(f"{table.source} has no column. Check what was saved.")
-    found = position_of((*_LABELS, *_HEADINGS), table.names)
+    if label_column is not None:
+        return table.find(label_column, "label_column")
+    found = position_of(_HEADINGS, table.names)
     if found is not None:
         return found
     text = _text_columns(table, None)

@@ -146,6 +146,7 @@ class Task:
     penalties: Array
     truth: np.ndarray | None = None
     is_old: np.ndarray | None = None
+    shift: bool = False
 
     def scores(self, settings: Settings) -> tuple[Array, SoftShots | None]:
         """Return the scores after adaptation, and what was learned."""
@@ -161,6 +162,7 @@ class Task:
             weight=settings.weight,
             smoothing=_SMOOTHING,
             n_steps=_STEPS,
+            shift=self.shift,
         )
         offsets = offsets - self.bonus(shots, settings)
         return class_scores(self.X, shots.centers, offsets), shots
@@ -208,6 +210,7 @@ class Adapting:
     inverse: Array | None
     prior_worth: float
     reserve: Reserve | None
+    shift: bool = False
 
     def run(self, X: Array, *, temperature: Any, weight: Any, seed: int) -> Adapted:
         """Choose settings that are "auto", and learn from the rows of X."""
@@ -220,6 +223,7 @@ class Adapting:
             _like(counts, X),
             _like(np.where(described, self.prior_worth, 0.0), X),
             _like(self.penalties, X),
+            shift=self.shift,
         )
         settings, tasks = Settings(1.0, weight=0.0), []
         if not is_auto(temperature) and not is_auto(weight):
@@ -335,6 +339,7 @@ class _Simulation:
             _like(penalties, X),
             truth,
             is_old,
+            source.shift,
         )
 
     def _centers(

@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.evidence import Evidence, Regression, class_centers
+from ..core.evidence import Evidence, Regression, class_centers, common_shift
 from ..core.kernels import KERNELS
 from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
 from ..core.moments import class_sums, require_scale
+from ..core.posterior import left_out_worth
 from ..core.prototypes import Prototypes
 from ..linalg.arrays import (
     Array,
@@ -50,6 +51,8 @@ from .scoring import (
     require_dimensions,
 )
 
+_BY_SHOTS = "shots"
+_USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype, in shots
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
 
 
@@ -91,9 +94,12 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     ridge : float or "auto", default="auto"
         Nonnegative ridge penalty, in units of the mean diagonal of the kernel. It is multiplied by
         1 + 8 / n for a class with n samples, whose mean is uncertain.
-    worth : float or "auto", default="auto"
+    worth : float, "auto" or "shots", default="auto"
         Number of samples that a prototype is worth, above 0. "auto": the variance of samples
-        within classes divided by the squared error of priors of held-out classes.
+        within classes divided by the squared error of priors of held-out classes. "shots": 10
+        until `partial_fit` gets two samples of a class; then the number under which these samples,
+        each left out in turn, are most likely. Use it if samples of `fit` say nothing about
+        those to come.
     n_shots : int, default=0
         Number of labeled samples per new class that parameters are chosen for. 0 is zero-shot.
     seen_penalty : float or "auto", default="auto"
@@ -112,6 +118,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         and the next on tasks that are simulated with training classes.
     adapt_weight : float or "auto", default="auto"
         Weight in [0, 1] of an unlabeled sample in `adapt`; 0 ignores them.
+    shift : bool, default=False
+        Whether priors of all classes may move together, to where samples of `partial_fit` and
+        `adapt` are. Use it if these come from another source than the samples of `fit`, whose
+        classes are then hidden (`without_classes`).
     random_state : int, RandomState or None, default=0
         Seed of the folds that hold out classes.
 
@@ -200,6 +210,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         reject_label: Any = None,
         adapt_temperature: Any = "auto",
         adapt_weight: Any = "auto",
+        shift: bool = False,
         random_state: Any = 0,
     ) -> None:
         self.prototypes = prototypes
@@ -217,6 +228,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self.reject_label = reject_label
         self.adapt_temperature = adapt_temperature
         self.adapt_weight = adapt_weight
+        self.shift = shift
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: Any = None) -> Self:
@@ -272,7 +284,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._reserve = None
         if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
             self._reserve = self._reserved(prepared, codes, labels, weights, others, seed)
-        self._settings = (self.adapt_temperature, self.adapt_weight, seed)
+        self._settings = (self.adapt_temperature, self.adapt_weight, seed, bool(self.shift))
         self._rejection = Rejection(self.reject_below, self.reject_label)
         self._n_shots = self.n_shots
         self._fixed_temperature = None if is_auto(self.temperature) else float(self.temperature)
@@ -329,12 +341,15 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 "Use the model from before, or another label."
             )
         weights = checked_weights(sample_weight, X)
-        labels, sums, *rest = _gathered(self._prepared(X), codes, labels, weights)
+        X, given = self._prepared(X), labels
+        labels, sums, *rest = _gathered(X, codes, labels, weights)
         sums = placed_like(sums, self._evidence.sums)
         candidates = to_numpy(self.classes_)
         new = np.setdiff1d(labels, self._evidence.known())
         self._evidence = self._evidence.plus(labels, sums, *rest)
         self._adapted = None
+        if self.worth == _BY_SHOTS:
+            self._choice = replace(self._choice, worth=self._worth_of_shots(X, codes, given))
         if not (isinstance(self._targets, str) and self._targets == "all"):
             self._targets = np.union1d(candidates, new)
         self._settle(like=self.classes_)
@@ -484,6 +499,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         X = self._prepared(X)
         X = placed_like(X, self._evidence.sums)
         rows = np.searchsorted(self._evidence.labels, to_numpy(self.classes_))
+        temperature, weight, seed, shift = self._settings
         adapting = Adapting(
             evidence=self._evidence,
             candidates=rows,
@@ -492,8 +508,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             inverse=self._inverse(),
             prior_worth=self.worth_,
             reserve=None if self._reserve is None else self._reserve.read(),
+            shift=shift,
         )
-        temperature, weight, seed = self._settings
         other = copy.copy(self)
         other._adapted = adapting.run(X, temperature=temperature, weight=weight, seed=seed)
         other._settle(like=self.classes_)
@@ -590,6 +606,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     ) -> tuple[Choice, dict[str, Any]]:
         """Return what is chosen, and the parameters of the steps of `fit`."""
         fixed = {name: getattr(self, name) for name in _CHOSEN if not is_auto(getattr(self, name))}
+        if self.worth == _BY_SHOTS:
+            fixed["worth"] = _USUAL_WORTH
         if given is None:
             given = Prototypes.one_hot(labels)
             fixed |= {"prototype_transformer": None, "kernel": "linear", "gamma": 1.0, "ridge": 1.0}
@@ -709,7 +727,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         evidence, choice = self._evidence, self._choice
         if getattr(self, "_centered", None) is not evidence:
             self.worth_ = choice.worth
-            self._class_centers = class_centers(evidence, self._regression, self.worth_)
+            self._class_centers = class_centers(
+                evidence, self._regression, self.worth_, self._settings[-1]
+            )
             self._centered = evidence
         unseen = None if self._regression is None else evidence.known(evidence.counts == 0)
         labels = _candidate_labels(self._targets, evidence.known(), unseen)
@@ -744,6 +764,30 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             del self.best_params_["worth"]
         if adapted is not None:
             self.best_params_ |= adapted.chosen
+
+    def _worth_of_shots(self, X: Array, codes: Array, labels: np.ndarray) -> float:
+        """Return the worth under which samples of classes with several are most likely."""
+        evidence = self._evidence
+        rows = np.searchsorted(evidence.labels, labels)
+        several = evidence.is_anchor[rows] & (evidence.counts[rows] >= 2)
+        if self._regression is None or several.sum() < 2:
+            return self._choice.worth
+        prior = self._regression.priors(evidence)
+        if self._settings[-1]:
+            prior = prior + common_shift(evidence, prior, _USUAL_WORTH)[None, :]
+        places = placed_like(rows[several], prior)
+        xp = namespace(prior)
+        host = to_numpy(codes)
+        used = np.flatnonzero(several[host])
+        X = xp.astype(xp.take(placed_like(X, prior), placed_like(used, prior), axis=0), prior.dtype)
+        return left_out_worth(
+            X,
+            placed_like((np.cumsum(several) - 1)[host[used]], prior),
+            xp.take(prior, places, axis=0),
+            xp.take(evidence.sums, places, axis=0),
+            placed_like(evidence.counts[rows[several]], prior),
+            _WORTHS,
+        )
 
     def _inverse(self) -> Array | None:
         """Return G of the classes that the regression learns from, None if there are none."""
@@ -820,7 +864,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         check_option("kernel", self.kernel, (*KERNELS, "auto"))
         for name in ("gamma", "ridge"):
             check_interval(name, getattr(self, name), 0, or_auto=True)
-        for name in ("worth", "temperature", "adapt_temperature"):
+        names = ("temperature", "adapt_temperature")
+        for name in names if self.worth == _BY_SHOTS else ("worth", *names):
             check_interval(name, getattr(self, name), 0, open_below=True, or_auto=True)
         check_interval("seen_penalty", self.seen_penalty, -math.inf, or_auto=True)
         check_interval("adapt_weight", self.adapt_weight, 0, 1, or_auto=True)

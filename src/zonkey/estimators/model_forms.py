@@ -170,6 +170,7 @@ def _check_any_shot(model: Any) -> None:
     require_that(np.array_equal(described, known), "Described classes must have a prototype each.")
     require_number("worth_", model.worth_, 0)
     require_number("_n_shots", model._n_shots, 0)
+    require_that(len(model._settings) == 4, "Settings of `adapt` must be four.")
     for setting in model._settings:
         require_that(is_auto(setting) or setting >= 0, "Settings of `adapt` must be numbers.")
     model._centered = evidence
