@@ -11,7 +11,8 @@ from .class_commands import classes_app
 from .data_commands import data_app
 from .encoder_commands import encoders
 from .errors import output_errors
-from .model_commands import evaluate, explain, export, fit, info, predict
+from .fit_command import fit
+from .model_commands import evaluate, explain, export, info, predict
 from .paper_commands import bench, demo, report
 
 

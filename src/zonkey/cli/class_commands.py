@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .errors import one_line_errors, require_file
-from .options import JSON, LABEL_COLUMN, MODEL
+from .options import ENCODER, JSON, LABEL_COLUMN, MODEL, NO_CACHE, ON_ERROR, TEXT, OnError
 
 if TYPE_CHECKING:
     from ..core.prototypes import Prototypes
@@ -49,34 +49,56 @@ def list_classes(model: Annotated[Path, MODEL], as_json: Annotated[bool, JSON] =
 @classes_app.command("add")
 def add_classes(
     model: Annotated[Path, MODEL],
-    prototypes: Annotated[
+    classes: Annotated[
         Path | None,
         typer.Argument(
-            help="Prototypes of new classes. Known classes in it are skipped.",
-            metavar="PROTOTYPES",
+            help="Names, descriptions or prototypes of new classes, as in training. Known classes "
+            "in it are skipped.",
+            metavar="CLASSES",
             show_default=False,
         ),
     ] = None,
     shots: Annotated[
         str | None,
-        typer.Option(help="Features with labels, of new or of known classes, to learn from."),
+        typer.Option(
+            help="Labeled pictures or features, of new or of known classes, to learn from."
+        ),
     ] = None,
     output: Annotated[Path | None, _OUTPUT] = None,
+    encoder: Annotated[str | None, ENCODER] = None,
+    text_encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoder of the texts; by default that of the model. Needed if its files are in "
+            "another place now.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[list[str] | None, TEXT] = None,
+    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
+    no_cache: Annotated[bool, NO_CACHE] = False,
     label_column: Annotated[str | None, LABEL_COLUMN] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Add classes by their prototypes, by labeled samples, or by both."""
+    """Add classes by their descriptions or prototypes, by labeled samples, or by both."""
     target = output or model
     with one_line_errors(_UNCHANGED):
-        require_file("--output", target, prototypes, shots)
-        if prototypes is None and shots is None:
-            raise ValueError("Classes come with PROTOTYPES or --shots; got none. Pass one of them.")
+        require_file("--output", target, classes, shots)
+        if classes is None and shots is None:
+            raise ValueError("Classes come with CLASSES or --shots; got none. Pass one of them.")
         from .loading import LoadedModel
 
-        loaded = LoadedModel.of(model)
+        loaded = LoadedModel.of(
+            model,
+            encoder=encoder,
+            text_encoder=text_encoder,
+            text_columns=text,
+            on_error=on_error.value,
+            cache=not no_cache,
+        )
         before = _rows(loaded)
-        if prototypes is not None:
-            loaded = loaded.with_last(_with_prototypes(loaded, prototypes, label_column))
+        if classes is not None:
+            loaded = loaded.with_last(_with_prototypes(loaded, classes, label_column))
         learned: dict[str, int] = {}
         if shots is not None:
             last, learned = _with_shots(loaded, shots, label_column)
@@ -122,10 +144,9 @@ def _with_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) 
     import numpy as np
 
     from ..core.prototypes import Prototypes
-    from ..datasets import read_prototypes
 
     loaded.require("with_classes", "Adding classes")
-    read = read_prototypes(path, label_column=label_column)
+    read, _ = loaded.encoders.prototypes(path, label_column)
     known = loaded.last.prototypes_
     read = read if known is None else _in_order(read, known, path.name)
     given = Prototypes(loaded.labels_like(read.labels), read.matrix, read.dimension_names)
@@ -182,7 +203,7 @@ def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:
 
 
 def _with_shots(
-    loaded: LoadedModel, features: str, label_column: str | None
+    loaded: LoadedModel, source: str, label_column: str | None
 ) -> tuple[Any, dict[str, int]]:
     """Return the classifier after learning from further samples, and their number per class."""
     import numpy as np
@@ -191,10 +212,10 @@ def _with_shots(
     from .loading import read_rows
 
     loaded.require("partial_fit", "Learning from --shots")
-    stream = loaded.stream(features, with_labels=True, label_column=label_column)
+    stream = loaded.stream(source, with_labels=True, label_column=label_column)
     X, y, _ = read_rows(stream, "Reading", labeled=True)
     if y is None or not len(y):
-        raise ValueError(f"{features} must have rows with a label; it has none. Add some.")
+        raise ValueError(f"{source} must have rows with a label; it has none. Add some.")
     steps, last = unwrapped(loaded.model)
     X = X if steps is None else steps.transform(X)
     labels, counts = np.unique(y, return_counts=True)
@@ -213,7 +234,8 @@ def _finish(
     from ..estimators.model_file import save
 
     was, now = ({row["label"]: row for row in rows} for rows in (before, _rows(after)))
-    save(after.model, target)
+    # The encoders stay the same, whatever was learned.
+    save(after.model, target, training=after.encoders.facts or None)
     record = {
         "output": str(target),
         "added": [label for label in now if label not in was],

@@ -18,7 +18,8 @@ import typer
 STANDARD_OUTPUT_NAME = "standard output"
 _PIPE_CLOSED = 128 + 13  # as shells say it of a program that was ended by SIGPIPE
 _LONGEST = 1000  # characters of a message
-_PARAMETERS = re.compile("`(label_column|features_key|labels_key)`")
+_OPTIONS = {"text_columns": "text", "templates": "template"}  # with names of their own
+_PARAMETERS = re.compile("`(label_column|features_key|labels_key|text_columns|templates)`")
 
 
 @contextmanager
@@ -37,8 +38,8 @@ def one_line_errors(interrupted: str) -> Iterator[None]:
         refuse(str(error))
     except OSError as error:
         _fail(error)
-    except KeyboardInterrupt:
-        typer.echo(f"Interrupted; {interrupted}.", err=True)
+    except KeyboardInterrupt as error:
+        typer.echo(f"Interrupted; {'; '.join([interrupted, *map(str, error.args)])}.", err=True)
         raise typer.Exit(130) from None
 
 
@@ -98,7 +99,9 @@ def with_options(message: str) -> str:
 
     Names of one word may be names of arrays in a file as well: they stay.
     """
-    message = _PARAMETERS.sub(lambda found: f"--{found[1].replace('_', '-')}", message)
+    message = _PARAMETERS.sub(
+        lambda found: f"--{_OPTIONS.get(found[1], found[1]).replace('_', '-')}", message
+    )
     return message.replace(" must be None ", " must be left out ")
 
 

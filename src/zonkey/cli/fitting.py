@@ -1,4 +1,4 @@
-"""Fit a model to files of features and prototypes."""
+"""Fit a model to samples and classes: features or pictures, prototypes or texts."""
 
 from __future__ import annotations
 
@@ -9,39 +9,93 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset, load_features
-from ..datasets.streams import FeatureStream
+from ..datasets import DataError, Dataset, LazyMatrix
+from ..datasets.own import Samples, dataset_of, examine_samples, missing_prototypes, wrong_marks
+from ..encoders.collection import Pictures
+from ..encoders.stream import PictureStream
 from ..estimators.scoring import unwrapped
 from ..presets import paper, recommended
-from .loading import FEATURE_NAMES, read_rows
+from .encoding import ENCODER, TEXT_COLUMNS, TEXT_ENCODER, Encoders
+from .loading import FEATURE_NAMES, read_rows, working
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Training:
-    """Files to learn from, and what is in them."""
+    """What to learn from: samples and classes."""
 
-    features: Path
-    prototypes: Path
+    source: Path
+    classes: Path
+    encoders: Encoders
     unlabeled: Path | None = None
-    keys: dict[str, Any] = field(default_factory=dict)  # where labels and features are in the files
+    label_column: str | None = None
+    keys: dict[str, Any] = field(default_factory=dict)  # where labels and features of arrays are
 
     def read(self) -> Dataset:
-        """Read features and prototypes."""
-        return load_features(self.features, self.prototypes, **self.keys)
+        """Read samples and classes; the entry `skipped` of `about` lists errors of pictures."""
+        names = _name(self.source), self.classes.name
+        stream = self.encoders.stream(
+            self.source, with_labels=True, label_column=self.label_column, **self.keys
+        )
+        pictures = stream if isinstance(stream, PictureStream) else None
+        with working("Reading"):
+            samples = self._features() if pictures is None else Samples()
+            known, columns = self.encoders.prototypes(
+                self.classes, self.label_column, of_pictures=pictures is not None
+            )
+        about = {}
+        if pictures is not None:
+            # All that can be wrong is told before the pictures are encoded, which takes long.
+            _check_pictures(pictures.pictures, known.labels, names)
+            X, y, marks = read_rows(pictures, "Encoding pictures", labeled=True)
+            samples = Samples(LazyMatrix.of(X, names[0]), y, marks)
+            about = {"skipped": [str(error) for error in pictures.skipped]}
+        return dataset_of(samples, known, names, columns=columns, name=names[0], about=about)
+
+    def _features(self) -> Samples:
+        labels = self.keys.get("labels")
+        keys = (self.keys.get(name) for name in ("features_key", "labels_key"))
+        samples, problems = examine_samples(self.source, labels, self.label_column, *keys)
+        if problems:
+            raise DataError(problems[0])
+        return samples
 
     def read_unlabeled(self, names: list[str] | None, n_features: int) -> np.ndarray:
         """Read the samples without labels."""
         assert self.unlabeled is not None
-        stream = FeatureStream(self.unlabeled, n_features=n_features, feature_names=names)
+        stream = self.encoders.stream(self.unlabeled, n_features=n_features, feature_names=names)
         return read_rows(stream, "Reading unlabeled samples")[0]
 
     def facts(self, names: list[str] | None) -> dict[str, Any]:
         """Return what a model file says about the training."""
-        files = {"features": self.features, "prototypes": self.prototypes}
-        if self.unlabeled is not None:
-            files["unlabeled"] = self.unlabeled
-        facts: dict[str, Any] = {name: path.name for name, path in files.items()}
-        return facts if names is None else {**facts, FEATURE_NAMES: names}
+        files = {"features": self.source, "prototypes": self.classes, "unlabeled": self.unlabeled}
+        facts: dict[str, Any] = {
+            name: _name(path) for name, path in files.items() if path is not None
+        }
+        used = {name: self.encoders.facts.get(name) for name in (ENCODER, TEXT_ENCODER)}
+        used |= {TEXT_COLUMNS: self.encoders.facts.get(TEXT_COLUMNS), FEATURE_NAMES: names}
+        return facts | {name: value for name, value in used.items() if value is not None}
+
+
+def _name(path: Path) -> str:
+    return path.name or path.resolve().name  # of "."
+
+
+def _check_pictures(pictures: Pictures, known: np.ndarray, names: tuple[str, str]) -> None:
+    """Refuse labels and marks that cannot be used."""
+    assert pictures.labels is not None
+    if (pictures.labels == "").any():
+        missing = pictures.names[int(np.argmax(pictures.labels == ""))]
+        raise DataError(
+            f"Pictures need labels; {missing} of {names[0]} has none. Move it into the folder of "
+            "its class, or fill in its label."
+        )
+    problems = missing_prototypes(
+        np.unique(pictures.labels), known, *names, needed="name or description"
+    )
+    if pictures.split is not None:
+        problems += wrong_marks(pictures.labels, pictures.split, names[0], 2)
+    if problems:
+        raise DataError(problems[0])
 
 
 def fit_recommended(

@@ -1,11 +1,11 @@
-"""What the commands of models share: a loaded model, its features in a file, progress."""
+"""What the commands of models share: a loaded model, its samples in a source, progress."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ..core.labels import listed
-from ..datasets.streams import Block, FeatureStream, cells
+from ..core.labels import listed, warn_user
+from ..datasets.streams import Block, cells
+from ..encoders.pictures import PictureError
+from ..encoders.stream import PictureStream
 from ..estimators.model_file import load, model_info
 from ..estimators.scoring import unwrapped
+from .encoding import Encoders, Stream
 
 FEATURE_NAMES = "feature_names"  # entry of the training facts of a model file
 
@@ -35,11 +38,14 @@ class LoadedModel:
 
     model: Any  # a classifier, or a pipeline that ends with one
     info: dict[str, Any]
+    encoders: Encoders
 
     @classmethod
-    def of(cls, path: Path) -> LoadedModel:
-        """Load a model file."""
-        return cls(load(path), model_info(path))
+    def of(cls, path: Path, **options: Any) -> LoadedModel:
+        """Load a model file; the options are those of `Encoders`."""
+        model, info = load(path), model_info(path)
+        facts = dict(info.get("training", {}))
+        return cls(model, info, Encoders(path.name, facts, **options))
 
     @property
     def last(self) -> Any:
@@ -51,10 +57,10 @@ class LoadedModel:
         if last is self.last:
             return self
         if self.last is self.model:
-            return LoadedModel(last, self.info)
+            return replace(self, model=last)
         other = copy.copy(self.model)
         other.steps = [*self.model.steps[:-1], (self.model.steps[-1][0], last)]
-        return LoadedModel(other, self.info)
+        return replace(self, model=other)
 
     def choosing_from(self, candidates: list[str] | None) -> LoadedModel:
         """Return the same with other candidates: "unseen", "all" or labels."""
@@ -73,14 +79,14 @@ class LoadedModel:
                 f"`{method}`. Fit one with zonkey fit, without --preset."
             )
 
-    def stream(self, features: str, **options: Any) -> FeatureStream:
-        """Return the features of the model in a file."""
+    def stream(self, source: str, **options: Any) -> Stream:
+        """Return the samples of a source, with the features of the model."""
         # The first of a model that was fitted on a DataFrame, the second of `zonkey fit`.
         names = getattr(self.model, "feature_names_in_", None)
         if names is None:
             names = self.info.get("training", {}).get(FEATURE_NAMES)
-        return FeatureStream(
-            features,
+        return self.encoders.stream(
+            source,
             n_features=self.info["summary"]["n_features"],
             feature_names=None if names is None else list(names),
             **options,
@@ -101,9 +107,9 @@ class LoadedModel:
 
 
 def read_rows(
-    stream: FeatureStream, doing: str, *, labeled: bool = False
+    stream: Stream, doing: str, *, labeled: bool = False
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Return all features of a file, their labels and the column `split`, None if absent.
+    """Return all features of a source, their labels and the column `split`, None if absent.
 
     With `labeled`, rows without a label are left out.
     """
@@ -123,8 +129,23 @@ def read_rows(
     return X, y, split
 
 
-def watched(stream: FeatureStream, doing: str) -> Iterator[Block]:
-    """Yield the blocks of a file; a bar on stderr shows the progress and the time left."""
+def row_of(stream: Stream, row: int, source: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the features of one row, and its other cells."""
+    n, first = stream.total or 0, 0
+    if isinstance(stream, PictureStream) and row < n:  # others need not be encoded
+        stream, first = replace(stream, source=stream.pictures.subset([row])), row
+    for block in watched(stream, "Reading"):
+        if row < first + len(block.X):
+            carried = {name: cells(c)[row - first] for name, c in block.carried.items()}
+            return block.X[row - first], carried
+        first += len(block.X)
+    raise ValueError(
+        f"--row must be below the {first} rows of {source}; got {row}. Rows are counted from 0."
+    )
+
+
+def watched(stream: Stream, doing: str) -> Iterator[Block]:
+    """Yield the blocks of a source; a bar on stderr shows the progress and the time left."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -135,13 +156,40 @@ def watched(stream: FeatureStream, doing: str) -> Iterator[Block]:
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task(doing, total=None, rows=0)
+    with (
+        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
+        _encoding(stream),
+    ):
+        task = progress.add_task(doing, total=stream.total, rows=0)
         rows = 0
         for block in stream:
             yield block  # first used, then done
             rows += len(block.X)
             progress.update(task, total=stream.total, completed=stream.done, rows=rows)
+
+
+@contextmanager
+def _encoding(stream: Stream) -> Iterator[None]:
+    """Tell what happened to pictures that cannot be read, and to features if interrupted."""
+    if not isinstance(stream, PictureStream):
+        yield
+        return
+    try:
+        yield
+    except PictureError as error:
+        raise PictureError(f"{error} Or pass --on-error skip.") from None
+    except KeyboardInterrupt:
+        if not stream.encoder.cache:
+            raise
+        raise KeyboardInterrupt(
+            "features so far are kept in the cache; run the same command again"
+        ) from None
+    if stream.skipped:
+        n = len(stream.skipped)
+        warn_user(
+            f"Pictures should be readable; {n} of {stream.total} {'is' if n == 1 else 'are'} not "
+            f"and {'was' if n == 1 else 'were'} skipped. The first: {stream.skipped[0]}"
+        )
 
 
 @contextmanager

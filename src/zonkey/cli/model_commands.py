@@ -1,9 +1,8 @@
-"""`zonkey fit`, `predict`, `evaluate`, `explain`, `info` and `export`: from files to answers."""
+"""`zonkey predict`, `evaluate`, `explain`, `info` and `export`: from files to answers."""
 
 from __future__ import annotations
 
 import json
-import math
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -12,23 +11,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .errors import one_line_errors, require_file
-from .options import FEATURES_KEY, JSON, LABEL_COLUMN, LABELS, LABELS_KEY, MODEL
+from .fit_command import NOTHING, print_encoders, print_summary
+from .options import (
+    ENCODER,
+    FEATURES_KEY,
+    JSON,
+    LABEL_COLUMN,
+    LABELS,
+    LABELS_KEY,
+    MODEL,
+    NO_CACHE,
+    ON_ERROR,
+    OnError,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .loading import LoadedModel
 
-NOTHING = "nothing was written"
-_LONGEST_VALUE = 40  # characters of a parameter that `zonkey fit` prints; `zonkey info` prints all
 _TERMS = {
     "hit@": "hit@k: the class is among the k best.",
     "ECE": "ECE: mean gap between probability and accuracy.",
 }
-_FEATURES = typer.Argument(
-    help="Features, with or without labels; - is standard input.", metavar="FEATURES"
+_SOURCE = typer.Argument(
+    help="Pictures (a folder, an archive, a csv with paths, one picture) or features, with or "
+    "without labels; - is standard input.",
+    metavar="SOURCE",
 )
-_LABELED = typer.Argument(help="Features with labels; - is standard input.", metavar="FEATURES")
+_LABELED = typer.Argument(
+    help="Pictures in one folder per class, or features with labels; - is standard input.",
+    metavar="SOURCE",
+)
 _CANDIDATES = typer.Option(
     "--candidates",
     help="Classes to choose from instead of those of the model: unseen, all, or a label. Repeat it "
@@ -39,20 +53,6 @@ _FORMAT = typer.Option("--format", help="Format of standard input.")
 # The same lists of the library would take long to import.
 OUTPUT_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".npz")
 EVERY_BASELINE = ("nearest-mean", "ridge", "logistic", "paper")
-
-
-class Preset(StrEnum):
-    """Recipes of models."""
-
-    recommended = "recommended"
-    paper = "paper"
-
-
-class Candidates(StrEnum):
-    """Classes that a model chooses from."""
-
-    unseen = "unseen"
-    all = "all"
 
 
 class Format(StrEnum):
@@ -66,110 +66,9 @@ class Format(StrEnum):
     npy = "npy"
 
 
-def fit(
-    features: Annotated[
-        Path,
-        typer.Argument(help="Features with a label per sample.", metavar="FEATURES"),
-    ],
-    prototypes: Annotated[
-        Path,
-        typer.Argument(
-            help="Prototypes: one vector per class, with or without samples.", metavar="PROTOTYPES"
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
-    candidates: Annotated[
-        Candidates, typer.Option(help="Classes to choose from: those without samples, or all.")
-    ] = Candidates.unseen,
-    preset: Annotated[
-        Preset, typer.Option(help="Recommended model, or the paper's with its default parameters.")
-    ] = Preset.recommended,
-    unlabeled: Annotated[
-        Path | None,
-        typer.Option(help="Unlabeled samples of the candidate classes to adapt to."),
-    ] = None,
-    label_column: Annotated[str | None, LABEL_COLUMN] = None,
-    labels: Annotated[Path | None, LABELS] = None,
-    features_key: Annotated[str | None, FEATURES_KEY] = None,
-    labels_key: Annotated[str | None, LABELS_KEY] = None,
-    notes: Annotated[
-        str | None, typer.Option(help="Free text for those who use the model.")
-    ] = None,
-    license: Annotated[str | None, typer.Option(help="License of the model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
-    as_json: Annotated[bool, JSON] = False,
-) -> None:
-    """Learn from features and prototypes, and write a model file.
-
-    Classes with a prototype and no samples are unseen: the model recognizes them by their
-    prototypes. A column `split` of FEATURES may mark rows: those marked `test` are left out, and
-    parameters are chosen on the classes marked `val`.
-    """
-    started = time.perf_counter()
-    with one_line_errors(NOTHING):
-        require_file("--output", output, features, prototypes, unlabeled, labels)
-        from ..estimators.model_file import model_info, save
-        from .fitting import PRESETS, Training
-        from .loading import working
-
-        keys = {
-            "label_column": label_column,
-            "labels": labels,
-            "features_key": features_key,
-            "labels_key": labels_key,
-        }
-        training = Training(features, prototypes, unlabeled, keys)
-        with working("Reading"):
-            data = training.read()
-        names = data.about.get("feature_names")
-        extra = None if unlabeled is None else training.read_unlabeled(names, data.shape[1])
-        with working("Fitting") as say:
-            parameters = {"candidates": candidates.value, "random_state": seed}
-            model = PRESETS[preset.value](data, extra, say, **parameters)
-            say("Writing")
-            facts = training.facts(names)
-            save(model, output, notes=notes, license=license, training=facts)
-        record = {"seconds": round(time.perf_counter() - started, 2), **model_info(output)}
-    if as_json:
-        typer.echo(json.dumps(record))
-        return
-    n_left = len(data.y) - len(data.split.train)
-    left = f"; {n_left} marked `test` are left out" if n_left else ""
-    typer.echo(f"Samples:    {len(data.split.train)}{left}")
-    if data.about.get("unused_columns"):
-        typer.echo(f"Not used:   {', '.join(data.about['unused_columns'])}")
-    _print_summary(record["summary"], longest=_LONGEST_VALUE)
-    typer.echo(f"Time:       {record['seconds']:.1f} s")
-    typer.echo(f"Model:      {output} ({record['bytes']:,} bytes)")
-
-
-def _print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:
-    """Print what a model is and what it has learned; longer values are left out."""
-    typer.echo(f"Estimator:  {summary['estimator']}")
-    typer.echo(f"Features:   {summary['n_features']}")
-    seen, unseen, n = (summary[name] for name in ("n_seen", "n_unseen", "n_candidates"))
-    typer.echo(f"Classes:    {seen} seen, {unseen} unseen; {n} candidates")
-    for name, value in summary["chosen"].items():
-        shown = _rounded(" ".join(value.split()))
-        if len(shown) <= longest:
-            typer.echo(f"Parameter:  {name}: {shown}")
-    for name, score in summary["scores"].items():
-        typer.echo(f"Score:      {score:.3f} ({name})")
-    if summary["is_transductive"]:
-        typer.echo("Adapted:    to unlabeled samples")
-
-
-def _rounded(value: str) -> str:
-    """Return a number with the digits that people read; other text as it is."""
-    try:
-        return f"{float(value):.4g}"
-    except ValueError:
-        return value
-
-
 def predict(
     model: Annotated[Path, MODEL],
-    features: Annotated[str, _FEATURES],
+    source: Annotated[str, _SOURCE],
     output: Annotated[
         str,
         typer.Option(
@@ -183,6 +82,9 @@ def predict(
         bool, typer.Option("--proba", help="Write the probabilities of these classes too.")
     ] = False,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
+    encoder: Annotated[str | None, ENCODER] = None,
+    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
+    no_cache: Annotated[bool, NO_CACHE] = False,
     features_key: Annotated[str | None, FEATURES_KEY] = None,
     format: Annotated[
         Format, typer.Option("--format", help="Format of standard input and standard output.")
@@ -194,34 +96,35 @@ def predict(
         ),
     ] = False,
 ) -> None:
-    """Write the predicted class of every row.
+    """Write the predicted class of every picture or row.
 
-    Non-feature columns come first, then `predicted`, `top_1`, `top_2`, ... and `proba_1`,
-    `proba_2`, ... Rows need no labels. They are read and written in blocks: files may be larger
-    than memory.
+    The name of the file, or the columns that are no features, come first, then `predicted`,
+    `top_1`, `top_2`, ... and `proba_1`, `proba_2`, ... No labels are needed. Rows are read and
+    written in blocks: there may be more of them than fit into memory.
     """
     started = time.perf_counter()
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else format.value
-        _require_output(output, to, model, features)
+        _require_output(output, to, model, source)
         from .answers import answer_names, answers_of, writing_answers
         from .loading import LoadedModel, watched
 
-        loaded = LoadedModel.of(model).choosing_from(candidates)
+        options = {"encoder": encoder, "on_error": on_error.value, "cache": not no_cache}
+        loaded = LoadedModel.of(model, **options).choosing_from(candidates)
         n = len(loaded.last.classes_)
         if top > n:
             raise ValueError(f"--top must be at most the {n} candidates; got {top}. Ask for fewer.")
         if proba:
             loaded.require("predict_proba", "--proba")
         names = answer_names(top, with_top=top > 1, with_proba=proba)
-        stream = loaded.stream(features, format=format.value, features_key=features_key)
+        stream = loaded.stream(source, format=format.value, features_key=features_key)
         n_rows, columns = 0, names
         with writing_answers(output, to) as write:
             for block in watched(stream, "Predicting"):
                 taken = [name for name in block.carried if name in names]
                 if taken:
                     raise ValueError(
-                        f"Columns of the output must differ; {features} has {taken[0]!r} already. "
+                        f"Columns of the output must differ; {source} has {taken[0]!r} already. "
                         "Rename that column."
                     )
                 answers = {**block.carried, **answers_of(loaded.model, block.X, names, top)}
@@ -232,6 +135,7 @@ def predict(
         return
     if as_json:
         record = {"output": output, "rows": n_rows, "columns": columns, "seconds": seconds}
+        record["skipped"] = [str(error) for error in getattr(stream, "skipped", ())]
         typer.echo(json.dumps(record))
     else:
         typer.echo(f"{n_rows} rows in {output} ({seconds:.1f} s)")
@@ -256,7 +160,7 @@ def _require_output(output: str, format: str, *inputs: str | Path) -> None:
 
 def evaluate(
     model: Annotated[Path, MODEL],
-    features: Annotated[str, _LABELED],
+    source: Annotated[str, _LABELED],
     html: Annotated[Path | None, typer.Option(help="Page to write, with tables and plots.")] = None,
     baselines: Annotated[
         str | None,
@@ -268,10 +172,13 @@ def evaluate(
     training: Annotated[
         str | None,
         typer.Option(
-            help="Features with labels that baselines learn from; by default the rows of FEATURES "
-            "that are not marked `test`."
+            help="Labeled samples that baselines learn from; by default those of SOURCE that are "
+            "not marked `test`."
         ),
     ] = None,
+    encoder: Annotated[str | None, ENCODER] = None,
+    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
+    no_cache: Annotated[bool, NO_CACHE] = False,
     label_column: Annotated[str | None, LABEL_COLUMN] = None,
     labels: Annotated[Path | None, LABELS] = None,
     features_key: Annotated[str | None, FEATURES_KEY] = None,
@@ -281,12 +188,12 @@ def evaluate(
 ) -> None:
     """Measure how well a model does on labeled samples.
 
-    Accuracies of unseen and seen classes, each with a confidence interval. If FEATURES has a column
-    `split`, only rows marked `test` are used. Rows without a label are left out.
+    Accuracies of unseen and seen classes, each with a confidence interval. If SOURCE has a column
+    `split`, only rows marked `test` are used. Samples without a label are left out.
     """
     with one_line_errors(NOTHING):
         if html is not None:
-            require_file("--html", html, model, features, training, labels)
+            require_file("--html", html, model, source, training, labels)
         names = _baseline_names(baselines)
         if training is not None and not names:
             raise ValueError(
@@ -297,20 +204,21 @@ def evaluate(
 
         from .loading import LoadedModel, working
 
-        loaded = LoadedModel.of(model)
+        options = {"encoder": encoder, "on_error": on_error.value, "cache": not no_cache}
+        loaded = LoadedModel.of(model, **options)
         keys = {"label_column": label_column, "features_key": features_key}
         keys |= {"labels_key": labels_key, "format": format.value}
-        X, y, train = _test_and_training(loaded, features, {**keys, "labels": labels})
+        X, y, train = _test_and_training(loaded, source, {**keys, "labels": labels})
         if names and training is not None:
             _, _, train = _test_and_training(loaded, training, keys, all_training=True)
         if names and train is None:
             raise ValueError(
-                f"--baselines need training samples; {training or features} marks none in a column "
-                "`split`. Pass the file that the model was fitted on with --training."
+                f"--baselines need training samples; {training or source} marks none in a column "
+                "`split`. Pass the samples that the model was fitted on with --training."
             )
         with working("Evaluating"):
-            options = {"baselines": names, "training": train} if names else {}
-            result = zonkey.evaluate(loaded.model, X, y, **options)
+            compared = {"baselines": names, "training": train} if names else {}
+            result = zonkey.evaluate(loaded.model, X, y, **compared)
         if html is not None:
             with working("Drawing the page"):
                 result.to_html(html)
@@ -342,23 +250,23 @@ def _baseline_names(given: str | None) -> tuple[str, ...]:
 
 
 def _test_and_training(
-    loaded: LoadedModel, features: str, keys: dict[str, Any], *, all_training: bool = False
+    loaded: LoadedModel, source: str, keys: dict[str, Any], *, all_training: bool = False
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
     """Return test samples, their labels, and training samples if a column `split` marks both."""
     from .loading import read_rows
 
-    stream = loaded.stream(features, with_labels=True, **keys)
+    stream = loaded.stream(source, with_labels=True, **keys)
     X, y, marks = read_rows(stream, "Reading", labeled=True)
     assert y is not None
     if not len(y):
-        raise ValueError(f"{features} must have rows with a label; it has none. Add some.")
+        raise ValueError(f"{source} must have rows with a label; it has none. Add some.")
     y = loaded.labels_like(y)
     if marks is None:
         return X, y, (X, y) if all_training else None
     test = marks == "test"
     if not all_training and not test.any():
         raise ValueError(
-            f"The column `split` of {features} must mark rows `test` to evaluate on; it marks "
+            f"The column `split` of {source} must mark rows `test` to evaluate on; it marks "
             "none. Mark some, or remove the column."
         )
     return X[test], y[test], None if test.all() else (X[~test], y[~test])
@@ -366,18 +274,20 @@ def _test_and_training(
 
 def explain(
     model: Annotated[Path, MODEL],
-    features: Annotated[str, _FEATURES],
-    row: Annotated[int, typer.Option(min=0, help="Position of the sample, counted from 0.")],
+    source: Annotated[str, _SOURCE],
+    row: Annotated[int, typer.Option(min=0, help="Position of the sample, counted from 0.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="Number of best classes to show.")] = 5,
     plot: Annotated[
         Path | None, typer.Option(help="Picture to write: png or svg.", show_default=False)
     ] = None,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
+    encoder: Annotated[str | None, ENCODER] = None,
+    no_cache: Annotated[bool, NO_CACHE] = False,
     features_key: Annotated[str | None, FEATURES_KEY] = None,
     format: Annotated[Format, _FORMAT] = Format.csv,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Explain the answer for one row.
+    """Explain the answer for one picture or row.
 
     Which classes, labeled samples and attributes speak for it and against it.
     """
@@ -387,29 +297,18 @@ def explain(
                 raise ValueError(
                     f"--plot must end in .png or .svg; got {plot.name}. Choose one of these."
                 )
-            require_file("--plot", plot, model, features)
+            require_file("--plot", plot, model, source)
         import zonkey
 
         from ..core.storage import write_whole
-        from ..datasets.streams import cells
         from ..display.drawing import file_bytes
         from .answers import valid
-        from .loading import LoadedModel, watched
+        from .loading import LoadedModel, row_of
 
-        loaded = LoadedModel.of(model).choosing_from(candidates)
-        stream = loaded.stream(features, format=format.value, features_key=features_key)
-        first, sample, carried = 0, None, {}
-        for block in watched(stream, "Reading"):
-            if row < first + len(block.X):
-                sample = block.X[row - first]
-                carried = {name: cells(c)[row - first] for name, c in block.carried.items()}
-                break
-            first += len(block.X)
-        if sample is None:
-            raise ValueError(
-                f"--row must be below the {first} rows of {features}; got {row}. Rows are counted "
-                "from 0."
-            )
+        loaded = LoadedModel.of(model, encoder=encoder, cache=not no_cache)
+        loaded = loaded.choosing_from(candidates)
+        stream = loaded.stream(source, format=format.value, features_key=features_key)
+        sample, carried = row_of(stream, row, source)
         k = min(top, len(loaded.last.classes_))
         explanation = zonkey.explain(loaded.model, sample, k=k)
         if plot is not None:
@@ -452,8 +351,11 @@ def info(
         typer.echo(json.dumps(found))
         return
     typer.echo(f"Model:      {model} ({found['bytes']:,} bytes, schema {found['schema']})")
-    _print_summary(found["summary"])
+    print_summary(found["summary"])
+    print_encoders(found.get("training", {}))
     for name, value in found.get("training", {}).items():
+        if isinstance(value, dict):
+            continue
         shown = f"{len(value)} names" if isinstance(value, list) else value
         typer.echo(f"Training:   {name.replace('_', ' ')}: {shown}")
     for name in ("notes", "license", "created"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import typer
 
 MODEL = typer.Argument(help="Model file, as written by `zonkey fit`.", metavar="MODEL")
@@ -9,6 +11,29 @@ JSON = typer.Option("--json", help="Print JSON instead of text.")
 LABEL_COLUMN = typer.Option(
     help="Column of the labels in a table; by default label, class, y or target."
 )
-LABELS = typer.Option(help="File of the labels, if FEATURES holds arrays without labels.")
+LABELS = typer.Option(help="File of the labels, if SOURCE holds arrays without labels.")
 FEATURES_KEY = typer.Option(help="Name of the features in a file of several arrays.")
 LABELS_KEY = typer.Option(help="Name of the labels in a file of several arrays.")
+ENCODER = typer.Option(
+    help="Encoder of the pictures, see `zonkey encoders`; by default that of the model. Needed if "
+    "its files are in another place now.",
+    show_default=False,
+)
+NO_CACHE = typer.Option(
+    "--no-cache", help="Neither use nor keep features of pictures in the user's cache folder."
+)
+ON_ERROR = typer.Option(
+    help="What happens if a picture cannot be read: raise stops, skip goes on without it."
+)
+TEXT = typer.Option(
+    help="Column of CLASSES that describes the class; by default all columns of text. Repeat it "
+    "for several.",
+    show_default=False,
+)
+
+
+class OnError(StrEnum):
+    """What happens to a picture that cannot be read."""
+
+    stop = "raise"
+    skip = "skip"

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..core.labels import as_labels, listed, shown
+from ..core.prototypes import Prototypes
 from .dataset import DataError, Dataset, LazyMatrix, Split, noting, require_one_label_per_row
 from .readers import TABLE_ENDINGS, existing_file, position_of, stored_arrays
 from .streams import LINES, STREAM_ENDINGS, FeatureStream
@@ -104,36 +105,22 @@ def load_features(
     known, columns = None, ()
     if not problems:
         known, columns, problems = examine_prototypes(prototypes, label_column)
-    y = samples.labels
-    if y is not None and known is not None and not problems:
-        names = features.name, prototypes.name
-        problems = missing_prototypes(np.unique(y), known.labels, *names, columns)
-    if problems or y is None:
+    if problems or known is None:
         raise DataError(problems[0])
-    if samples.marks is None:
-        split = _held_out_split(y, unseen, test_size, random_state)
-    elif unseen is not None:
-        raise DataError(
-            f"`unseen` must be None if the table has a column `split`; {features.name} has one and "
-            f"`unseen` is {shown(unseen)}. Use only one of them."
-        )
-    else:
-        split = _marked_split(y, samples.marks)
-    about: dict[str, Any] = {"features_file": features.name, "prototypes_file": prototypes.name}
-    if samples.columns:
-        about |= {"feature_names": list(samples.columns), "unused_columns": list(samples.unused)}
-    if labels is not None:
-        about["labels_file"] = labels.name
-    return Dataset(
-        name or features.stem,
-        samples.matrix,
-        y,
+    about = {} if labels is None else {"labels_file": labels.name}
+    return dataset_of(
+        samples,
         known,
-        split,
+        (features.name, prototypes.name),
+        columns=columns,
+        unseen=unseen,
+        test_size=test_size,
+        random_state=random_state,
+        about=about,
+        name=name or features.stem,
         class_names={str(label): text for label, text in (class_names or {}).items()},
         license=license,
         citation=citation,
-        about=about,
     )
 
 
@@ -149,6 +136,43 @@ class Samples:
     marks: np.ndarray | None = None
     unused: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+
+
+def dataset_of(
+    samples: Samples,
+    known: Prototypes,
+    files: tuple[str, str],
+    *,
+    name: str,
+    columns: Sequence[str] = (),
+    unseen: Any = None,
+    test_size: float = 0.2,
+    random_state: Any = 0,
+    about: Mapping[str, Any] | None = None,
+    **texts: Any,
+) -> Dataset:
+    """Make a Dataset of samples and prototypes; `files` are their names.
+
+    Labels must match. The samples are split by their marks, or as `load_features` is told.
+    """
+    y = samples.labels
+    assert y is not None
+    problems = missing_prototypes(np.unique(y), known.labels, *files, columns)
+    if problems:
+        raise DataError(problems[0])
+    if samples.marks is None:
+        split = _held_out_split(y, unseen, test_size, random_state)
+    elif unseen is not None:
+        raise DataError(
+            f"`unseen` must be None if the table has a column `split`; {files[0]} has one and "
+            f"`unseen` is {shown(unseen)}. Use only one of them."
+        )
+    else:
+        split = _marked_split(y, samples.marks)
+    facts: dict[str, Any] = {"features_file": files[0], "prototypes_file": files[1]}
+    if samples.columns:
+        facts |= {"feature_names": list(samples.columns), "unused_columns": list(samples.unused)}
+    return Dataset(name, samples.matrix, y, known, split, about={**facts, **(about or {})}, **texts)
 
 
 def examine_samples(
@@ -183,7 +207,7 @@ def examine_samples(
     matrix = None if wrong else LazyMatrix.of(table.matrix, path.name)
     if table.split is None:
         return Samples(matrix, table.labels, None, table.unused, table.columns), problems
-    wrong = _wrong_marks(table.labels, table.split, path.name, table.first_row)
+    wrong = wrong_marks(table.labels, table.split, path.name, table.first_row)
     marks = None if wrong else table.split
     return Samples(matrix, table.labels, marks, table.unused, table.columns), problems + wrong
 
@@ -215,7 +239,7 @@ def _examine_lines(
         return Samples(matrix, y, None, stream.unused, stream.columns or ()), []
     cells = chain.from_iterable([*block.carried.values()][split] for block in blocks)
     marks = np.array([str(cell).strip().lower() for cell in cells])
-    wrong = _wrong_marks(y, marks, path.name, 1)
+    wrong = wrong_marks(y, marks, path.name, 1)
     marks = None if wrong else marks
     return Samples(matrix, y, marks, stream.unused, stream.columns or ()), wrong
 
@@ -257,6 +281,7 @@ def missing_prototypes(
     features: str,
     prototypes: str,
     columns: Sequence[str] = (),
+    needed: str = "prototype",
 ) -> list[str]:
     """Return one line per class with samples and no prototype, with the nearest known label."""
     missing = np.setdiff1d(classes, known)
@@ -280,7 +305,7 @@ def missing_prototypes(
             f"Did you mean {shown(plain[near[0]])}?" if near else "Add it, or drop its samples."
         )
         lines.append(
-            f"Every class needs a prototype; {shown(label)} of {features} has none in "
+            f"Every class needs a {needed}; {shown(label)} of {features} has none in "
             f"{prototypes}. {remedy}"
         )
     return capped(lines, "classes without a prototype", len(missing))
@@ -345,7 +370,7 @@ def _chosen_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState
     return wanted
 
 
-def _wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -> list[str]:
+def wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -> list[str]:
     """Return what is wrong with a column `split`, if anything."""
     bad = ~np.isin(marks, ("train", "val", "test"))
     if bad.any():

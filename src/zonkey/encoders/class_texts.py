@@ -197,6 +197,29 @@ def has_texts(path: str | Path) -> bool:
         return False
 
 
+def has_column(path: str | Path, name: str) -> bool:
+    """Return whether a file of classes is a table with this column.
+
+    Parameters
+    ----------
+    path : str or Path
+        File of any format.
+    name : str
+        Name of the column.
+
+    Returns
+    -------
+    bool
+        False also for files that cannot be read.
+    """
+    path = Path(path)
+    try:
+        is_table = path.suffix.lower() in (*TABLE_ENDINGS, ".jsonl")
+        return is_table and position_of([name], _file_table(path, name, _LOOK).names) is not None
+    except (DataError, ImportError):
+        return False
+
+
 # Sources
 
 

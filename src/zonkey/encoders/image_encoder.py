@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_THREADS = 8  # by default; more than a model of pictures can use
 _BATCHES_AHEAD = 2  # decoded while another one is encoded
+_MOST_LATE = 32  # batches from the cache after which a picture that is not in it is encoded
 _PROBE = 224  # pixels of the picture that tells the number of features
 
 _backends: dict[tuple[str, str], ImageBackend] = {}
@@ -49,6 +50,8 @@ class PictureBlock:
         One for each picture of the block that could not be read. It has no row.
     n_cached : int
         Number of features that came from the cache.
+    failed : ndarray of shape (n_errors,)
+        Positions of the pictures that could not be read.
 
     See Also
     --------
@@ -67,6 +70,7 @@ class PictureBlock:
     X: np.ndarray
     errors: list[PictureError]
     n_cached: int
+    failed: np.ndarray = field(default_factory=lambda: np.empty(0, np.intp))
 
 
 class _Source(NamedTuple):
@@ -191,6 +195,11 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         }
 
     @property
+    def is_joint(self) -> bool:
+        """Whether the same model gives texts vectors in the space of the features."""
+        return getattr(self._backend(), "joint", False)
+
+    @property
     def _n_features_out(self) -> int:
         return self._backend().n_features
 
@@ -245,7 +254,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def blocks(self, pictures: Pictures) -> Iterator[PictureBlock]:
         """Yield features in parts; each picture is in one of them.
 
-        Features from the cache may come before those of earlier pictures.
+        Features from the cache may come before those of earlier pictures, but not before more
+        than 34 batches of them.
 
         Parameters
         ----------
@@ -272,11 +282,12 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 ahead += missing
                 if stored is not None:
                     yield stored
-                while len(ahead) > _BATCHES_AHEAD * size:
-                    yield self._encoded(source, [ahead.popleft() for _ in range(size)])
+                while len(ahead) > _BATCHES_AHEAD * size or (
+                    ahead and start - ahead[0].position >= _MOST_LATE * size
+                ):
+                    yield self._encoded(source, _first(ahead, size))
             while ahead:
-                last = [ahead.popleft() for _ in range(min(size, len(ahead)))]
-                yield self._encoded(source, last)
+                yield self._encoded(source, _first(ahead, size))
         finally:  # also after an error, on Ctrl-C, and if the caller stops early
             pool.shutdown(cancel_futures=True)
 
@@ -284,6 +295,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Wait for pictures, encode those whose features were not stored, and store them."""
         backend, cache = source.backend, source.cache
         errors: list[PictureError] = []
+        failed: list[int] = []
         known: list[tuple[_Pending, _Ready]] = []
         new: list[tuple[_Pending, _Ready]] = []
         for pending in batch:
@@ -292,6 +304,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 if self.on_error == "raise":
                     raise ready.error
                 errors.append(ready.error)
+                failed.append(pending.position)
             else:
                 (new if ready.row is None else known).append((pending, ready))
         X = np.empty((len(known) + len(new), backend.n_features), np.float32)
@@ -307,7 +320,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             cache.put_many([ready.key for _, ready in new], X[len(known) :], places)
         rows = np.array([pending.position for pending, _ in done], dtype=np.intp)
         order = np.argsort(rows)
-        return PictureBlock(rows[order], X[order], errors, len(known))
+        return PictureBlock(rows[order], X[order], errors, len(known), np.array(failed, np.intp))
 
     def _check_parameters(self) -> None:
         if not (isinstance(self.model, str) or hasattr(self.model, "transform")):
@@ -383,6 +396,10 @@ class _ObjectBackend:
                 f"{len(batch)} images. Flatten the features of each image."
             )
         return X
+
+
+def _first(ahead: deque[_Pending], size: int) -> list[_Pending]:
+    return [ahead.popleft() for _ in range(min(size, len(ahead)))]
 
 
 def _submit(

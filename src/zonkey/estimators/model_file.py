@@ -268,6 +268,8 @@ def _entries(facts: Mapping[str, Any]) -> list[str]:
 
 def _plain(value: Any) -> str:
     """Return one line without Markdown."""
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{key} {part}" for key, part in value.items() if part is not None)
     if isinstance(value, list) and len(value) > _MOST_SHOWN:
         value = f"{len(value)}, from {value[0]} to {value[-1]}"
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
