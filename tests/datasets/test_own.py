@@ -199,6 +199,18 @@ def test_a_column_split_is_obeyed(files):
     assert f"{told} only: 'zebra'." in check_files(files).facts
 
 
+def test_an_array_split_is_obeyed(files, tmp_path):
+    path, marks = tmp_path / "x.npz", np.where(Y == "ass", "test", "Train")
+    np.savez(path, features=X, labels=Y, split=marks)
+    data = load_features(path, files[1])
+    assert data.unseen_classes.tolist() == ["ass"]
+    assert data.split.train.tolist() == np.flatnonzero(Y != "ass").tolist()
+    np.savez(path, features=X, labels=Y, split=np.where(Y == "ass", "tset", "train"))
+    assert "of x.npz says 'tset'" in refusal(load_features, path, files[1])
+    np.savez(path, features=X, labels=Y, split=np.arange(24) % 5)  # folds are something else
+    assert len(load_features(path, files[1]).split.train) == 24
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -1,4 +1,4 @@
-"""Answers of a model beside the rows they belong to: csv, tsv, jsonl, parquet and npz files."""
+"""Columns that commands write: csv, tsv, jsonl, parquet, npz and npy files, in blocks of rows."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ import csv
 import io
 import json
 import math
+import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 import numpy as np
 
 from ..core.storage import whole_file
 from ..datasets.readers import SEPARATORS, required_package
-from ..datasets.streams import LINES, cells
+from ..datasets.streams import LINES, Block, cells
 from ..estimators.scoring import unwrapped
 from .errors import STANDARD_OUTPUT_NAME, naming
 
-Columns = dict[str, Any]  # columns of equal length: lists, NumPy or Arrow arrays
+# Columns of equal length: lists, NumPy or Arrow arrays. Arrays may be matrices in jsonl, npz and
+# npy files, and single values in npz files.
+Columns = dict[str, Any]
 Write = Callable[[Columns], None]
 
 STANDARD_OUTPUT = "-"
 _DIGITS = 6  # of probabilities
+_ROW_GROUP = 1 << 22  # cells of a parquet file that are written at a time
 
 
 def answer_names(k: int, *, with_top: bool, with_proba: bool) -> list[str]:
@@ -51,6 +56,37 @@ def answers_of(model: Any, X: np.ndarray, names: Sequence[str], k: int) -> Colum
         P = np.take_along_axis(last.predict_proba(X), columns, axis=1).astype(np.float64)
         found |= {f"proba_{i + 1}": P[:, i].round(_DIGITS) for i in range(k)}
     return {name: found[name] for name in names}
+
+
+def answered(
+    blocks: Iterable[Block], model: Any, names: Sequence[str], k: int, source: str
+) -> Iterator[Columns]:
+    """Yield these columns of answers beside the other columns of each block."""
+    for block in blocks:
+        require_free(block.carried, names, source)
+        yield {**block.carried, **answers_of(model, block.X, names, k)}
+
+
+def require_free(carried: Iterable[str], names: Iterable[str], source: str) -> None:
+    """Refuse columns of a source that have the name of a column to write."""
+    taken = sorted({*carried} & {*names})
+    if taken:
+        raise ValueError(
+            f"Columns of the output must differ; {source} has {taken[0]!r} already. Rename that "
+            "column."
+        )
+
+
+def vector_columns(X: np.ndarray, ending: str, name: str, letter: str) -> Columns:
+    """Return vectors as columns of a file with this ending: one column, or one per dimension.
+
+    Text has the digits that tell numbers of float32 apart.
+    """
+    if ending in (*SEPARATORS, LINES):
+        X = X.astype(str).astype(np.float64)
+    if ending in (LINES, ".npz", ".npy"):
+        return {name: X}
+    return {f"{letter}{i + 1}": column for i, column in enumerate(X.T)}
 
 
 def writing_answers(target: str, format: str) -> AbstractContextManager[Write]:
@@ -118,6 +154,13 @@ def _parquet(file: IO[bytes]) -> Iterator[Write]:
     arrow = required_package("pyarrow", "Writing .parquet")
     parquet = import_module("pyarrow.parquet")
     opened: list[Any] = []
+    kept: list[Any] = []
+
+    def write_group() -> None:
+        if not opened:
+            opened.append(parquet.ParquetWriter(file, kept[0].schema))
+        opened[0].write_table(arrow.concat_tables(kept))
+        kept.clear()
 
     def write(columns: Columns) -> None:
         # Lists may hold anything, and something else in the next block: text fits everything.
@@ -129,30 +172,81 @@ def _parquet(file: IO[bytes]) -> Iterator[Write]:
                 for name, column in columns.items()
             }
         )
-        if not opened:
-            opened.append(parquet.ParquetWriter(file, table.schema))
-        opened[0].write_table(table)
+        kept.append(table)
+        if sum(map(len, kept)) * len(columns) >= _ROW_GROUP:  # small groups are slow to read
+            write_group()
 
     yield write
+    if kept:
+        write_group()
     opened[0].close()
 
 
 @contextmanager
 def _arrays(file: IO[bytes]) -> Iterator[Write]:
-    """Write one array per column at the end; meanwhile the answers are kept in memory."""
+    """Write one array per column at the end; meanwhile memory keeps all but matrices."""
     kept: dict[str, list[np.ndarray]] = {}
+    matrices: dict[str, _Spool] = {}
 
     def write(columns: Columns) -> None:
         for name, column in columns.items():
+            if np.ndim(column) == 2:
+                if name not in matrices:
+                    matrices[name] = spools.enter_context(_Spool(file))
+                matrices[name].add(column)
+                continue
             is_array = isinstance(column, np.ndarray)
             values = column if is_array else np.array([_text(c) or "" for c in cells(column)])
             kept.setdefault(name, []).append(values)
 
-    yield write
-    with zipfile.ZipFile(file, "w") as archive:  # not np.savez, where no array is named "file"
-        for name, parts in kept.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.concatenate(parts), allow_pickle=False)
+    with ExitStack() as spools:
+        yield write
+        with zipfile.ZipFile(file, "w") as archive:  # not np.savez, where no array is named "file"
+            for name, matrix in matrices.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    matrix.copy_to(member)
+            for name, parts in kept.items():
+                values = np.concatenate(parts) if parts[0].ndim else parts[0]
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, values, allow_pickle=False)
+
+
+@contextmanager
+def _matrix(file: IO[bytes]) -> Iterator[Write]:
+    """Write the only column that is a matrix."""
+
+    def write(columns: Columns) -> None:
+        matrix.add(next(column for column in columns.values() if np.ndim(column) == 2))
+
+    with _Spool(file) as matrix:
+        yield write
+        matrix.copy_to(file)
+
+
+class _Spool:
+    """Rows of a matrix in an unnamed file beside another, until their number is known."""
+
+    def __init__(self, beside: IO[bytes]) -> None:
+        self._file = TemporaryFile(dir=Path(beside.name).parent)  # noqa: SIM115
+        self._n_rows, self._empty = 0, np.empty((0, 0))
+
+    def __enter__(self) -> _Spool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, rows: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(rows).data)
+        self._n_rows, self._empty = self._n_rows + len(rows), np.empty_like(rows[:0])
+
+    def copy_to(self, target: Any) -> None:
+        header = np.lib.format.header_data_from_array_1_0(self._empty)
+        shape = (self._n_rows, self._empty.shape[1])
+        header |= {"shape": shape, "fortran_order": False}
+        np.lib.format.write_array_header_1_0(target, header)
+        self._file.seek(0)
+        shutil.copyfileobj(self._file, target, 1 << 20)
 
 
 def _plain_cells(column: Any) -> Any:
@@ -178,4 +272,5 @@ WRITERS: dict[str, Callable[[IO[bytes]], Any]] = {
     LINES: _lines_of_json,
     ".parquet": _parquet,
     ".npz": _arrays,
+    ".npy": _matrix,
 }

@@ -14,6 +14,7 @@ from .errors import output_errors
 from .fit_command import fit
 from .model_commands import evaluate, explain, export, info, predict
 from .paper_commands import bench, demo, report
+from .picture_commands import classify, embed
 
 
 class _Commands(TyperGroup):
@@ -26,7 +27,7 @@ class _Commands(TyperGroup):
 
 # Plain help texts: they are part of the documentation, and rich takes long to import.
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-for command in (fit, predict, evaluate, explain, info):
+for command in (classify, embed, fit, predict, evaluate, explain, info):
     app.command()(command)
 app.add_typer(classes_app, name="classes")
 app.command()(export)

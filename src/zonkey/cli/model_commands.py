@@ -105,8 +105,8 @@ def predict(
     started = time.perf_counter()
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else format.value
-        _require_output(output, to, model, source)
-        from .answers import answer_names, answers_of, writing_answers
+        require_output(output, to, model, source)
+        from .answers import answer_names, answered, writing_answers
         from .loading import LoadedModel, watched
 
         options = {"encoder": encoder, "on_error": on_error.value, "cache": not no_cache}
@@ -120,16 +120,10 @@ def predict(
         stream = loaded.stream(source, format=format.value, features_key=features_key)
         n_rows, columns = 0, names
         with writing_answers(output, to) as write:
-            for block in watched(stream, "Predicting"):
-                taken = [name for name in block.carried if name in names]
-                if taken:
-                    raise ValueError(
-                        f"Columns of the output must differ; {source} has {taken[0]!r} already. "
-                        "Rename that column."
-                    )
-                answers = {**block.carried, **answers_of(loaded.model, block.X, names, top)}
+            blocks = watched(stream, "Predicting")
+            for answers in answered(blocks, loaded.model, names, top, source):
                 write(answers)
-                n_rows, columns = n_rows + len(block.X), [*answers]
+                n_rows, columns = n_rows + len(answers["predicted"]), [*answers]
     seconds = time.perf_counter() - started
     if output == "-":
         return
@@ -141,7 +135,7 @@ def predict(
         typer.echo(f"{n_rows} rows in {output} ({seconds:.1f} s)")
 
 
-def _require_output(output: str, format: str, *inputs: str | Path) -> None:
+def require_output(output: str, format: str, *inputs: str | Path) -> None:
     """Refuse an output that could not be written, before the work."""
     if output == "-":
         if format not in ("csv", "tsv", "jsonl"):

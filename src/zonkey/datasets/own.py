@@ -72,9 +72,9 @@ def load_features(
         Name of the labels in a file of several arrays.
     unseen : list of labels, int or float, default=None
         Classes to hold out as unseen, or how many, or which fraction, to draw at random. If None,
-        all samples are training samples, unless a table has a column `split` with `train`, `val`
-        or `test` in each row: classes with only `test` are unseen; `val` marks whole seen classes
-        as validation classes.
+        all samples are training samples, unless the features have a column `split` (in `.npz`, an
+        array of text) with `train`, `val` or `test` for each sample: classes with only `test` are
+        unseen; `val` marks whole seen classes as validation classes.
     test_size : float, default=0.2
         Fraction of the samples of each seen class to hold out if `unseen` is given. Every class
         keeps at least one training sample.
@@ -164,7 +164,7 @@ def dataset_of(
         split = _held_out_split(y, unseen, test_size, random_state)
     elif unseen is not None:
         raise DataError(
-            f"`unseen` must be None if the table has a column `split`; {files[0]} has one and "
+            f"`unseen` must be None if the features have a column `split`; {files[0]} has one and "
             f"`unseen` is {shown(unseen)}. Use only one of them."
         )
     else:
@@ -272,7 +272,12 @@ def _examine_arrays(
             y = label_strings(found, source)
             if matrix is not None:
                 require_one_label_per_row(matrix, y, source)
-    return Samples(matrix, y)
+    marks = None
+    found = next((a for a in arrays if a.name == "split" and a.dtype.kind == "U"), None)
+    if found is not None and y is not None and found.shape == y.shape:
+        marks = np.char.lower(np.char.strip(found.read()))
+        problems += wrong_marks(y, marks, path.name, 0)
+    return Samples(matrix, y, marks)
 
 
 def missing_prototypes(

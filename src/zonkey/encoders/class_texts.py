@@ -474,7 +474,10 @@ def _composed(name: str, descriptions: Iterable[str]) -> list[str]:
     found = [text for text in descriptions if text]
     if _is_code(name):
         return found or [name]
-    return [name, *(text if _same(name) in _same(text) else f"{name}: {text}" for text in found)]
+    return [
+        name,
+        *(text if comparable(name) in comparable(text) else f"{name}: {text}" for text in found),
+    ]
 
 
 def _is_code(label: str) -> bool:
@@ -483,7 +486,7 @@ def _is_code(label: str) -> bool:
     return not letters or (max(map(len, letters)) == 1 and bool(re.search(r"\d", label)))
 
 
-def _same(label: str) -> str:
+def comparable(label: str) -> str:
     """Return what is equal for names that only spelling tells apart."""
     return _SPACES.sub(" ", normalize("NFKC", label).casefold()).strip()
 
@@ -496,7 +499,7 @@ def _checked(pairs: Pairs, source: str) -> ClassTexts:
     texts: dict[str, dict[str, None]] = {}
     first: dict[str, str] = {}
     for label, (_, found) in zip(labels, pairs, strict=True):
-        other = first.setdefault(_same(label), label)
+        other = first.setdefault(comparable(label), label)
         if other != label:
             raise DataError(
                 f"Classes must have different names; {shown(other)} and {shown(label)} are the "
@@ -512,7 +515,7 @@ def _checked(pairs: Pairs, source: str) -> ClassTexts:
 def _warn_of_equal_texts(texts: Mapping[str, Iterable[str]]) -> None:
     first: dict[tuple[str, ...], str] = {}
     for label, found in texts.items():
-        other = first.setdefault(tuple(sorted(map(_same, found))), label)
+        other = first.setdefault(tuple(sorted(map(comparable, found))), label)
         if other != label:
             warn_user(
                 f"Texts of different classes should differ; those of {shown(other)} and "
