@@ -67,7 +67,7 @@ def run_picture_demo(
     draw_pictures(data, classes, folder / "emoji")
     pictures = Pictures.of(folder / "emoji")
     # A folder of an earlier version may hold more.
-    pictures = pictures.subset(np.flatnonzero(np.isin(pictures.labels, classes)))
+    pictures = pictures.subset(np.flatnonzero(np.isin(np.asarray(pictures.labels), classes)))
     encoder = ImageEncoder(cache=folder / "features")
     X = _encoded(pictures, encoder, say)
     y = np.asarray(pictures.labels)
@@ -141,6 +141,7 @@ def picture_scores(model: AnyShotClassifier, test: _TestPictures) -> list[dict[s
     scores = []
     for pictures, among, rows in tasks:
         chosen = model.with_candidates(among)
+        n_classes = len(np.asarray(chosen.classes_))
         best = np.asarray(chosen.predict_top(test.X[rows], _TOP))
         is_right = best == test.y[rows][:, None]
         scores.append(
@@ -148,10 +149,10 @@ def picture_scores(model: AnyShotClassifier, test: _TestPictures) -> list[dict[s
                 "pictures": pictures,
                 "among": among,
                 "n_pictures": int(rows.sum()),
-                "n_classes": len(chosen.classes_),
+                "n_classes": n_classes,
                 "accuracy": float(is_right[:, 0].mean()),
                 f"hit@{_TOP}": float(is_right.any(axis=1).mean()),
-                "chance": 1 / len(chosen.classes_),
+                "chance": 1 / n_classes,
             }
         )
     return scores
