@@ -151,14 +151,32 @@ def test_examples_of_the_data_page(own_files):
     assert Path("predictions.csv").read_text().startswith("label,predicted\nhorse,")
 
 
+def draw(folder, labels):
+    """Draw two pictures per label to the current folder."""
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(len(folder))
+    for label in labels:
+        (Path(folder) / label).mkdir(parents=True)
+        for i in range(2):
+            pixels = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+            image.fromarray(pixels).save(Path(folder) / label / f"{i}.png")
+
+
 @pytest.mark.usefixtures("own_files")
-def test_examples_of_the_page_about_the_command_line():
+def test_examples_of_the_page_about_the_command_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
+    draw("photos", ["horse", "tiger", "cow"])
+    draw("new-photos", ["zebra"])
+    draw("more-photos", ["quagga", "zebra"])
+    Path("classes.csv").write_text("label,text\nhorse,rides\ntiger,hunts\ncow,grazes\nzebra,\n")
+    Path("more-classes.csv").write_text("label,text\nquagga,half a zebra\n")
     Path("new.csv").write_text("id,f3,f1,f2\n7,0.4,0.8,0.5\n")
     Path("test.csv").write_text("label,f1,f2,f3\nzebra,0.8,0.5,0.4\nokapi,0.5,0.3,0.2\n")
     Path("more-prototypes.csv").write_text("class,stripes,mane\nquagga,0.6,0.9\n")
     called = run_commands((ROOT / "docs" / "cli.md").read_text("utf-8"))
     verbs = [line.split()[1] for line in called]
-    assert verbs == ["data", "fit", "predict", "evaluate", "explain", "classes", "export"]
+    road = ["fit", "predict", "evaluate", "explain", "classes", "export"]
+    assert verbs == ["data", *road, "fit", "predict", "classes"]
 
 
 # Classes of the guide to pictures -> the emoji that stand for them.

@@ -419,7 +419,7 @@ def test_classes_that_cannot_be_changed(files, tmp_path):
     table(UNSEEN, 6).assign(label=None).to_csv(tmp_path / "shots.csv", index=False)
     shots = tmp_path / "shots.csv"
     for arguments, words in [
-        (("add", model), "PROTOTYPES or --shots; got none"),
+        (("add", model), "CLASSES or --shots; got none"),
         (("add", model, tmp_path / "same.json"), "same.json must have a new class"),
         (("add", model, tmp_path / "other.json"), "that of 'seen 1' in other.json differs"),
         (("add", model, tmp_path / "short.json"), "must have the 5 dimensions"),

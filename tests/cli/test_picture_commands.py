@@ -1,6 +1,7 @@
 """`zonkey embed` and `zonkey classify`: pictures and texts to files that other commands read."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -387,6 +388,19 @@ def test_the_second_classification_reads_no_picture(photos, monkeypatch):
     first = zonkey_does("classify", photos, "--classes", NAMES).stdout
     no_picture_is_read(monkeypatch)
     assert zonkey_does("classify", photos, "--classes", NAMES).stdout == first
+
+
+@pytest.mark.parametrize("command", ["embed", "classify"])
+def test_what_is_read_is_not_written_to(photos, tmp_path, command):
+    (tmp_path / "classes.csv").write_text("label\nbus\nzebra\n")
+    shutil.copy(photos / "bus" / "0.png", tmp_path)
+    (tmp_path / "metadata.csv").write_text("file_name,label\n0.png,bus\n")
+    line = refused(command, tmp_path, "-o", tmp_path / "metadata.csv")
+    assert line.startswith("--output must not be a file to read from;")
+    if command == "classify":
+        classes = tmp_path / "classes.csv"
+        line = refused(command, tmp_path, "--classes", classes, "-o", classes)
+        assert line.startswith("--output must not be a file to read from;")
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,26 @@ def test_pictures_have_no_arrays(made, tmp_path, option):
     assert line.startswith(f"{option} must be left out for pictures; got 'x'.")
 
 
+@pytest.mark.parametrize(
+    ("classes", "options", "words"),
+    [
+        ("classes.csv", ["--encoder", "minilm-l6"], "--encoder must encode pictures; 'minilm-l6'"),
+        ("classes.csv", ["--text-encoder", "bert"], "--text-encoder must be one of"),
+        ("classes.csv", ["--template", "a photo"], "--template must hold {} exactly once"),
+        (
+            "vectors.csv",
+            ["--template", "{}"],
+            "--template must be left out for prototypes;",
+        ),
+        ("vectors.csv", ["--text-encoder", "minilm-l6"], "--text-encoder must be left out for"),
+    ],
+)
+def test_errors_name_options(made, tmp_path, classes, options, words):
+    encoder = () if options[0] == "--encoder" else by(made)
+    arguments = "fit", made / "photos", made / classes, *encoder, *options, "-o", tmp_path / "m"
+    assert refused(*arguments).startswith(words)
+
+
 def test_the_text_side_of_a_joint_encoder_is_the_default(made, tmp_path, monkeypatch):
     class Joint:
         name, revision, n_features, joint = "transformers:clip", "0123456789abcdef", 3, True
@@ -374,11 +394,16 @@ def test_another_revision_is_refused(made, tmp_path):
     for command in ("evaluate", "explain"):
         assert refused(command, model, made / "new") == line
     assert refused("classes", "add", model, "--shots", made / "new") == line
+    (tmp_path / "colors.onnx").unlink()
+    image_module._backends.clear()
+    line = refused("predict", model, made / "new")
+    assert "does not exist" in line
+    assert line.endswith(" If it is in another place now, pass --encoder.")
     # The files of the training in another place
     moved = "--encoder", f"onnx:{made / 'colors.onnx'}"
     assert done("predict", model, made / "new", *moved).startswith("file,label,predicted\n")
     # Features by another encoder, which the file names
-    spec = np.array(json.dumps(ImageEncoder(encoder).spec_))
+    spec = np.array(json.dumps({"name": encoder, "revision": other, "dimension": 12}))
     X, _ = arrays(made / "new-plain.npz")
     np.savez(tmp_path / "other.npz", features=X, encoder=spec)
     line = refused("predict", model, tmp_path / "other.npz")
@@ -419,6 +444,10 @@ def test_classes_come_by_texts_and_pictures(made, tmp_path):
     facts = zonkey.model_info(model)["training"]
     said = done("classes", "add", model, made / "classes.csv")
     assert said.startswith("Added: orange_square\n")
+    other = pd.read_csv(made / "classes.csv").replace("a red colored square", "a cat")
+    other.to_csv(tmp_path / "other.csv", index=False)
+    line = refused("classes", "add", model, tmp_path / "other.csv")
+    assert line.startswith("A known class keeps its prototype; that of 'red_square' in other.csv")
     expected = TextEncoder().prototypes(made / "classes.csv")["orange_square"]
     np.testing.assert_allclose(zonkey.load(model).prototypes_["orange_square"], expected, atol=1e-6)
     shots = tmp_path / "shots"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,7 @@ class Encoders:
             known = self.facts.get(TEXT_COLUMNS) or []
             columns = known if known and all(has_column(path, name) for name in known) else None
         if columns is None and not has_texts(path):
+            self._require_texts(path.name)
             self._check_embedded(TEXT_ENCODER, path)
             found, dimensions, problems = examine_prototypes(path, label_column)
             if problems or found is None:
@@ -94,6 +97,14 @@ class Encoders:
             self.facts.setdefault(TEXT_COLUMNS, columns)
         return self._texts(texts, of_pictures).prototypes(texts), ()
 
+    def _require_texts(self, file: str) -> None:
+        given = {"--text-encoder": self.text_encoder, "--template": self.templates}
+        for option in [name for name, value in given.items() if value]:
+            raise ValueError(
+                f"{option} must be left out for prototypes; {file} holds no texts. Name columns of "
+                "texts with --text, or leave it out."
+            )
+
     def _images(self) -> ImageEncoder:
         known = _spec(self.facts.get(ENCODER))
         if known is None and self.model is not None:
@@ -104,7 +115,9 @@ class Encoders:
             )
         name = self.encoder or (known or {}).get("name", DEFAULT_IMAGE)
         encoder = ImageEncoder(name, cache=self.cache)
-        self._agree(ENCODER, encoder.spec_, "--encoder" if self.encoder else "the one here")
+        with _naming("--encoder", given=self.encoder is not None or known is None):
+            spec = encoder.spec_
+        self._agree(ENCODER, spec, "--encoder" if self.encoder else "the one here")
         return encoder
 
     def _texts(self, texts: ClassTexts, of_pictures: bool) -> TextEncoder:
@@ -118,12 +131,14 @@ class Encoders:
         if known is not None:
             name, templates = name or known["name"], templates or known.get("templates")
         elif of_pictures:
-            name = name or (self._images().model if self._images().is_joint else None)
+            images = self._images()
+            name = name or (images.model if images.is_joint else None)
             if templates is None and _are_names(texts):
                 templates = [*_NAME_TEMPLATES]
         encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
-        given = "--text-encoder" if self.text_encoder else "the one here"
-        self._agree(TEXT_ENCODER, encoder.spec_, given)
+        with _naming("--text-encoder", given=self.text_encoder is not None or known is None):
+            spec = encoder.spec_
+        self._agree(TEXT_ENCODER, spec, "--text-encoder" if self.text_encoder else "the one here")
         return encoder
 
     def _check_embedded(self, role: str, source: str | Path) -> None:
@@ -157,6 +172,16 @@ def _remedy(known: dict[str, Any], other: dict[str, Any]) -> str:
     if ":" in known["name"]:
         return "Use the files of the training, or fit again."
     return "Use the version of zonkey that it was fitted with, or fit again."
+
+
+@contextmanager
+def _naming(option: str, *, given: bool) -> Iterator[None]:
+    """Name the option in errors of an encoder: it may be wrong, or tell where the encoder is."""
+    try:
+        yield
+    except ValueError as error:
+        hint = "" if given else f" If it is in another place now, pass {option}."
+        raise ValueError(f"{str(error).replace('`model`', option)}{hint}") from None
 
 
 def embedded_spec(path: str | Path) -> dict[str, Any] | None:

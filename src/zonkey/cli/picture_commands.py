@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -87,7 +88,7 @@ def embed(
 
         are_pictures = not text and is_pictures(source)
         _require_ending(output, _PICTURE_ENDINGS if are_pictures else _TEXT_ENDINGS)
-        require_file("--output", output, source)
+        require_file("--output", output, *_files_of(source))
         options = {"device": device, "batch_size": batch_size}
         if model is not None:
             options["model"] = model
@@ -122,6 +123,13 @@ def embed(
         )
 
 
+def _files_of(*sources: str | None) -> list[Path]:
+    """Return the files that are read, which must not be written to."""
+    given = [source for source in sources if source and os.path.exists(source)]  # noqa: PTH110
+    tables = [Path(source, name) for source in given for name in ("metadata.csv", "metadata.tsv")]
+    return [*map(Path, given), *tables]
+
+
 def _require_ending(output: Path, endings: tuple[str, ...]) -> None:
     if output.suffix.lower() not in endings:
         raise ValueError(
@@ -143,8 +151,7 @@ def _embed_pictures(stream: PictureStream, output: Path) -> dict[str, Any]:
             added = vector_columns(block.X, ending, "features", "f")
             carried = {name: c for name, c in block.carried.items() if name not in left_out}
             if ending == ".npz":
-                # Names that readers look for first; a single value, unlike columns.
-                if "label" in carried:
+                if "label" in carried:  # other columns may have names that readers prefer to it
                     added["labels"] = carried.pop("label")
                 added["encoder"] = _as_array(spec)
             require_free(carried, added, stream.pictures.source)
@@ -250,9 +257,10 @@ def classify(
     started = time.perf_counter()
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else "csv"
-        require_output(output, to, source)
+        inputs = _files_of(source, shots, classes)
+        require_output(output, to, *inputs)
         if save is not None:
-            require_file("--save", save, source, output)
+            require_file("--save", save, *inputs)
         from ..encoders.class_texts import comparable
         from ..encoders.stream import PictureStream
         from ..presets import pretrained_encoders
@@ -303,7 +311,7 @@ def _pretrained_model(classes: str | None, shots: PictureStream | None, top: int
 
     texts = _texts_of(classes, shots)
     with working("Loading the pretrained model"):
-        model = pretrained(classes=texts)
+        model: Any = pretrained(classes=texts)
     n = len(model.classes_)
     if top > n:
         raise ValueError(f"--top must be at most the {n} classes; got {top}. Ask for fewer.")
