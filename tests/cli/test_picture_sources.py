@@ -452,6 +452,10 @@ def test_classes_come_by_texts_and_pictures(made, tmp_path):
     np.testing.assert_allclose(zonkey.load(model).prototypes_["orange_square"], expected, atol=1e-6)
     shots = tmp_path / "shots"
     shutil.copytree(made / "new" / "purple_square", shots / "purple_square")
+    (shots / "purple_square").rename(shots / "Purple square")
+    line = refused("classes", "add", model, "--shots", shots, "--no-cache")
+    assert "'Purple square' is new to it, and 'purple_square' is known." in line
+    (shots / "Purple square").rename(shots / "purple_square")
     said = done("classes", "add", model, "--shots", shots, "--no-cache")
     assert said.startswith("Learned: 4 samples of purple_square\n")
     assert "purple_square" in zonkey.load(model).seen_classes_

@@ -219,11 +219,27 @@ def _with_shots(
     X, y, _ = read_rows(stream, "Reading", labeled=True)
     if y is None or not len(y):
         raise ValueError(f"{source} must have rows with a label; it has none. Add some.")
+    _require_same_spelling(np.unique(y).tolist(), loaded)
     steps, last = unwrapped(loaded.model)
     X = X if steps is None else steps.transform(X)
     labels, counts = np.unique(y, return_counts=True)
     learned = dict(zip(labels.tolist(), counts.tolist(), strict=True))
     return last.partial_fit(X, loaded.labels_like(y)), learned
+
+
+def _require_same_spelling(labels: list[str], loaded: LoadedModel) -> None:
+    """Refuse labels that differ from those of the model in case, spaces and underscores only."""
+    from ..datasets.own import plain_label
+
+    known = {str(row["label"]) for row in _rows(loaded)}
+    plain = {plain_label(label.replace("_", " ")): label for label in known}
+    for label in labels:
+        same = plain.get(plain_label(label.replace("_", " ")), label)
+        if label not in known and same != label:
+            raise ValueError(
+                f"--shots must spell classes as the model does; {label!r} is new to it, and "
+                f"{same!r} is known. Rename one that is the same class."
+            )
 
 
 def _finish(

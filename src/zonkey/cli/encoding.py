@@ -66,7 +66,7 @@ class Encoders:
                 f"--{given[0].replace('_', '-')} must be left out for pictures; got "
                 f"{shown(str(options[given[0]]))}. Put the pictures of a class into one folder."
             )
-        encoder = self._images()
+        encoder = self.images()
         spec = encoder.spec_
         if n_features not in (None, spec["dimension"]):
             raise ValueError(
@@ -105,7 +105,8 @@ class Encoders:
                 "texts with --text, or leave it out."
             )
 
-    def _images(self) -> ImageEncoder:
+    def images(self) -> ImageEncoder:
+        """Return the encoder of pictures; another than that of the training is refused."""
         known = _spec(self.facts.get(ENCODER))
         if known is None and self.model is not None:
             raise ValueError(
@@ -131,7 +132,7 @@ class Encoders:
         if known is not None:
             name, templates = name or known["name"], templates or known.get("templates")
         elif of_pictures:
-            images = self._images()
+            images = self.images()
             name = name or (images.model if images.is_joint else None)
             if templates is None and _are_names(texts):
                 templates = [*_NAME_TEMPLATES]
