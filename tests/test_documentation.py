@@ -176,7 +176,7 @@ def test_examples_of_the_page_about_the_command_line(monkeypatch, tmp_path):
     called = run_commands((ROOT / "docs" / "cli.md").read_text("utf-8"))
     verbs = [line.split()[1] for line in called]
     road = ["fit", "predict", "evaluate", "explain", "classes", "export"]
-    assert verbs == ["data", *road, "fit", "predict", "classes"]
+    assert verbs == ["classify", "data", *road, "fit", "predict", "classes"]
 
 
 # Classes of the guide to pictures -> the emoji that stand for them.

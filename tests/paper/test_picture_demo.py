@@ -17,7 +17,7 @@ from zonkey.paper.demo.pictures import NAMES, run_picture_demo, write_picture_de
 
 GROUP = "Activities"
 ATTACK = "<script>alert('hi')</script> & [bold]"
-TYPED = ["a round ball", ATTACK, "musical note"]
+TYPED = ["a round ball", ATTACK, "soccer ball"]  # the last is a class already
 
 
 @pytest.fixture(scope="module")

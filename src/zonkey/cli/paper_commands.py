@@ -286,9 +286,12 @@ def _demo_of_features(
 def _demo_of_pictures(
     names: list[str], out: Path, seed: int, console: Console
 ) -> tuple[dict[str, Any], Any, tuple[Path, Path]]:
+    from threadpoolctl import threadpool_limits
+
     from ..paper.demo.pictures import run_picture_demo, write_picture_demo
 
-    with console.status("Loading emoji") as status:
+    # As above. Encoders have threads of their own.
+    with threadpool_limits(1), console.status("Loading emoji") as status:
         result = run_picture_demo(names, out, seed, status.update)
         status.update("Drawing the page")
         return result.record, _print_picture_demo, write_picture_demo(result, out)

@@ -163,9 +163,11 @@ def fitting_pictures(
 ) -> list[dict[str, Any]]:
     """Return the test pictures that fit each typed name best, of seen and unseen classes.
 
-    A name is a new class, known by its text only. Pictures are ranked by their score for it.
+    A name that is no class yet becomes one, known by its text only. Pictures are ranked by their
+    score for it.
     """
-    extended = model.with_classes(typed)
+    new = np.setdiff1d(names, np.asarray(model.classes_))
+    extended = model.with_classes(typed.subset(new)) if new.size else model
     scores = np.asarray(extended.decision_function(test.X))
     found = []
     for name in names:
