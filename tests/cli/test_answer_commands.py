@@ -6,6 +6,8 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
+from PIL import Image
+from sklearn.pipeline import make_pipeline
 
 import zonkey
 from model_files import (
@@ -21,6 +23,7 @@ from model_files import (
     samples,
     table,
 )
+from zonkey.encoders import ImageEncoder
 
 __all__ = ["files"]
 
@@ -177,3 +180,44 @@ def test_export_refuses_a_target_before_the_work(files, tmp_path):
     assert "--onnx must be a file to write to" in line
     assert "no.zonkey" in refused("export", tmp_path / "no.zonkey", "--onnx", tmp_path / "m.onnx")
     assert not [*tmp_path.iterdir()]
+
+
+def test_export_with_the_encoder(files, tmp_path):
+    encoder, labels = ImageEncoder(), ["red", "green", "blue"]
+    pictures = [Image.new("RGB", (30, 20), label) for label in labels]
+    model = zonkey.NearestSupport().fit(encoder.transform(pictures), labels)
+    file, path = tmp_path / "m.zonkey", tmp_path / "m.onnx"
+    zonkey.save(model, file, training={"encoder": encoder.spec_})
+    done("export", file, "--onnx", path, "--with-encoder")
+    pixels = np.stack([np.asarray(picture.resize((224, 224))) for picture in pictures])
+    assert (
+        onnxruntime.InferenceSession(path).run(["label"], {"pixels": pixels})[0].tolist() == labels
+    )
+    pipeline = make_pipeline(encoder, model)
+    zonkey.save(pipeline, file)
+    graph = path.read_bytes()
+    done("export", file, "--onnx", path, "--with-encoder")
+    assert path.read_bytes() == graph
+    done("export", file, "--onnx", path)
+    assert onnxruntime.InferenceSession(path).get_inputs()[0].name == "features"
+
+
+def test_export_refuses_an_encoder_that_is_unknown_or_has_changed(files, tmp_path):
+    path = tmp_path / "m.onnx"
+    line = refused("export", files / "model.zonkey", "--onnx", path, "--with-encoder")
+    assert "model.zonkey was fitted on features, and names none" in line
+    model, spec = zonkey.load(files / "model.zonkey"), ImageEncoder().spec_
+    for changed, said in [
+        ({"revision": "0" * 16}, "m.zonkey was fitted with efficientnet-lite0 (revision 0000000"),
+        ({"name": "resnet"}, "got 'resnet'"),
+    ]:
+        zonkey.save(model, tmp_path / "m.zonkey", training={"encoder": spec | changed})
+        line = refused("export", tmp_path / "m.zonkey", "--onnx", path, "--with-encoder")
+        assert said in line
+    zonkey.save(model, tmp_path / "m.zonkey", training={"encoder": spec})
+    line = refused("export", tmp_path / "m.zonkey", "--onnx", path, "--with-encoder")
+    assert "efficientnet-lite0 makes 1280" in line
+    zonkey.save(model, tmp_path / "m.zonkey", training={"encoder": "efficientnet-lite0"})
+    line = refused("export", tmp_path / "m.zonkey", "--onnx", path, "--with-encoder")
+    assert "m.zonkey was fitted on features, and names none" in line
+    assert not path.exists()

@@ -372,6 +372,19 @@ def test_the_place_of_a_file_changes_with_it(tmp_path):
     assert file_place(path) != place
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
+def test_a_link_to_another_file_of_the_same_size_and_time_is_another_place(tmp_path):
+    files, link = [_aged(tmp_path / name) for name in ("a.jpg", "b.jpg")], tmp_path / "link.jpg"
+    for file in files:
+        os.utime(file, ns=(10**18, 10**18))
+    places = set()
+    for file in files:
+        link.symlink_to(file)
+        places.add(file_place(link))
+        link.unlink()
+    assert len(places) == 2
+
+
 def test_a_file_that_may_still_change_has_no_place(tmp_path):
     path = tmp_path / "a.jpg"
     path.write_bytes(b"content")

@@ -571,6 +571,30 @@ def test_one_picture_of_any_kind(tmp_path):
         assert values(Pictures.of(source)) == [1]
 
 
+def test_a_table_of_one_column_is_a_list(tmp_path):
+    paths = [str(tmp_path / f"{i}.png") for i in range(3)]
+    for path in paths:
+        Image.new("RGB", (2, 2)).save(path)
+    column = np.array(paths)[:, None]
+    sources = [column, column.astype(object)]
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"file": paths, "size": [1, 2, 3]}, index=[7, 8, 9])
+    for source in (*sources, frame["file"], frame[["file"]], (path for path in paths)):
+        pictures = Pictures.of(source)
+        assert pictures.names == paths
+        assert pictures[2].size == (2, 2)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+def test_a_file_without_an_end_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    for path in ("/dev/zero", str(tmp_path / "pipe.png")):
+        with pytest.raises(PictureError, match="a device or a pipe"):
+            Pictures.of([path]).open(0)
+    with pytest.raises(PictureError, match="picture 2 must be a picture; it is a folder"):
+        Pictures.of([np.zeros((2, 2), np.uint8), ""]).open(1)
+
+
 def test_a_stack_of_arrays_is_several_pictures():
     stack = np.stack([np.full((3, 4, 3), value, np.uint8) for value in (1, 2)])
     assert values(Pictures.of(stack)) == [1, 2]
@@ -594,6 +618,11 @@ def test_an_error_in_a_list_names_the_picture():
         ([], "got an empty list"),
         (7, "got 7"),
         (None, "got None"),
+        ("", "must have a path; got empty text"),
+        ("x" * 5000, "must be a path; File name too long"),
+        ({"a.png", "b.png"}, "a list of pictures; got {"),
+        ({"a.png": "cat"}, "a list of pictures; got {"),
+        (np.array([["a.png", "cat"]]), "must be one column; got 2. Choose the column of paths"),
     ],
 )
 def test_other_sources_are_refused(tmp_path, monkeypatch, source, message):

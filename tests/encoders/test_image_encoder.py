@@ -243,6 +243,8 @@ def test_names_of_features_and_pipelines(backend, folder):
     ("parameters", "message"),
     [
         ({"model": 3}, r"`model` must be the name .* got 3\. Choose"),
+        ({"model": Colors}, r"`model` must be the name .* got <class "),
+        ({"cache": ""}, "`cache` must be True, a folder or None; got ''"),
         ({"batch_size": 0}, "`batch_size` must be an integer of at least 1; got 0"),
         ({"n_jobs": 0}, "`n_jobs` must be an integer of at least 1; got 0"),
         ({"on_error": "skip"}, "`on_error` must be one of 'raise', 'nan'; got 'skip'"),

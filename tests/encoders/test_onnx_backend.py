@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from zonkey.datasets import DataError
+from zonkey.encoders import ImageEncoder
 from zonkey.encoders.registry import image_backend, text_backend
 
 RNG = np.random.default_rng(0)
@@ -203,6 +204,26 @@ def test_the_revision_is_that_of_weights_and_settings(tmp_path):
     image_graph(path, shape=("n", 3, 8, 8))
     third = image_backend(f"onnx:{path}").revision
     assert len({first, second, third}) == 3
+
+
+def test_a_file_that_has_changed_is_loaded_again(tmp_path, monkeypatch):
+    path = image_graph(tmp_path / "m.onnx")
+    monkeypatch.chdir(tmp_path)
+    encoder = ImageEncoder("onnx:m.onnx", cache=tmp_path / "cache")
+    features, spec = encoder.transform([PICTURE]), encoder.spec_
+    write_json(path, mean=[0.5, 0.5, 0.5])
+    assert encoder.spec_["revision"] != spec["revision"]
+    assert np.abs(encoder.transform([PICTURE]) - features).max() > 0.1
+    with pytest.raises(ValueError, match=r"must have the revision .* of the training"):
+        ImageEncoder.from_spec(spec)
+    (tmp_path / "other").mkdir()
+    image_graph(tmp_path / "other" / "m.onnx")
+    monkeypatch.chdir(tmp_path / "other")
+    np.testing.assert_array_equal(encoder.transform([PICTURE]), features)
+    path.with_suffix(".json").unlink()
+    again = ImageEncoder.from_spec(spec, batch_size=3)
+    np.testing.assert_array_equal(again.transform([PICTURE]), features)
+    assert again.batch_size == 3
 
 
 BAD_SETTINGS = [

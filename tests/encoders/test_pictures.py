@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -487,6 +488,19 @@ def test_threads_decode_one_image_alike():
         thread.join()
     for pixels in found:
         np.testing.assert_array_equal(pixels, expected)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_threads_share_an_image_that_is_not_loaded_yet(kind):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    stored = content(Image.fromarray(colors(300, 200)), kind, exif=exif)
+    expected = pixels_of(stored)
+    for _ in range(5):
+        image = Image.open(io.BytesIO(stored))
+        with ThreadPoolExecutor(8) as pool:
+            for found in pool.map(open_picture, [image] * 16):
+                np.testing.assert_array_equal(np.asarray(found), expected)
 
 
 # Damage

@@ -96,6 +96,7 @@ def test_texts_of_any_kind(texts):
         (pd.Series(["a", pd.NA], dtype="string"), TypeError, "row 1 is"),
         ([b"a"], TypeError, "row 0 is b'a'"),
         (["a", 3], TypeError, "row 1 is 3"),
+        (["a", "b\ud800"], ValueError, "valid Unicode; row 1 is 'b"),
         ([], ValueError, "at least one"),
         ("zebra", TypeError, "list of str; got 'zebra'"),
         (np.array([["a", "b"]]), ValueError, r"one column; got shape \(1, 2\)"),

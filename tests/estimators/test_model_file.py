@@ -71,7 +71,6 @@ MODELS = {
         temperature=0.7,
         adapt_temperature=0.1,
         adapt_weight=0.5,
-        shift=True,
         random_state=np.random.RandomState(0),
         candidates=["pig", "yak", "ass"],
     ).fit(X, Y),
@@ -81,6 +80,11 @@ MODELS = {
     "frozen step": lambda: any_shot(
         preprocessing=FrozenEstimator(StandardScaler().fit(X)), reject_below=0.4, candidates="all"
     ).fit(X, Y),
+    "transferred": lambda: (
+        any_shot(transfer=True, worth="shots", temperature=0.7, adapt_weight=0.5)
+        .fit(X, Y)
+        .partial_fit(np.repeat(X_NEW, 2, axis=0), np.repeat(["yak", "pig", "gnu"], 2))
+    ),
     "precomputed": lambda: any_shot(
         prototypes=Prototypes(LABELS, MATRIX @ MATRIX.T), kernel="precomputed"
     ).fit(X, Y),

@@ -190,7 +190,7 @@ def _arrays(file: IO[bytes]) -> Iterator[Write]:
 
     def write(columns: Columns) -> None:
         for name, column in columns.items():
-            if np.ndim(column) == 2:
+            if _is_matrix(column):
                 if name not in matrices:
                     matrices[name] = spools.enter_context(_Spool(file))
                 matrices[name].add(column)
@@ -216,11 +216,15 @@ def _matrix(file: IO[bytes]) -> Iterator[Write]:
     """Write the only column that is a matrix."""
 
     def write(columns: Columns) -> None:
-        matrix.add(next(column for column in columns.values() if np.ndim(column) == 2))
+        matrix.add(next(column for column in columns.values() if _is_matrix(column)))
 
     with _Spool(file) as matrix:
         yield write
         matrix.copy_to(file)
+
+
+def _is_matrix(column: Any) -> bool:
+    return isinstance(column, np.ndarray) and column.ndim == 2  # a list may hold lists
 
 
 class _Spool:

@@ -25,7 +25,7 @@ from ..core.labels import listed, warn_user
 from ..datasets.streams import Block, cells
 from ..encoders.pictures import PictureError
 from ..encoders.stream import PictureStream
-from ..estimators.model_file import load, model_info
+from ..estimators.model_file import load_for_features, model_info
 from ..estimators.scoring import unwrapped
 from .encoding import Encoders, Stream
 
@@ -43,7 +43,7 @@ class LoadedModel:
     @classmethod
     def of(cls, path: Path, **options: Any) -> LoadedModel:
         """Load a model file; the options are those of `Encoders`."""
-        model, info = load(path), model_info(path)
+        model, info = load_for_features(path), model_info(path)
         facts = dict(info.get("training", {}))
         return cls(model, info, Encoders(path.name, facts, **options))
 

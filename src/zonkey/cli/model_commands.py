@@ -365,11 +365,18 @@ def export(
     model: Annotated[Path, MODEL],
     onnx: Annotated[Path, typer.Option(help="ONNX file to write.")],
     top: Annotated[int, typer.Option(min=1, help="Number of best classes in its output.")] = 5,
+    with_encoder: Annotated[
+        bool,
+        typer.Option(
+            "--with-encoder", help="Start from the pixels of pictures instead of features."
+        ),
+    ] = False,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Write a model as an ONNX graph.
 
-    It leads from raw features to labels, the best classes and their probabilities.
+    It leads from raw features to labels, the best classes and their probabilities. With
+    --with-encoder, it leads from pixels; its metadata say how pictures are resized.
     """
     with one_line_errors(NOTHING):
         require_file("--onnx", onnx, model)
@@ -381,7 +388,8 @@ def export(
         loaded = LoadedModel.of(model)
         with working("Exporting"):
             k = min(top, len(loaded.last.classes_))
-            graph = zonkey.to_onnx(loaded.model, k=k)
+            encoder = loaded.encoders.images() if with_encoder else None
+            graph = zonkey.to_onnx(loaded.model, k=k, encoder=encoder)
             write_whole(onnx, graph.SerializeToString())
         outputs = [output.name for output in graph.graph.output]
         record = {"output": str(onnx), "bytes": onnx.stat().st_size, "outputs": outputs, "top": k}

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..linalg.arrays import Array, identity_like, namespace, placed_like, to_numpy
 from .kernels import PrototypeKernel
-from .posterior import KernelRidge, left_out_weights, posterior_centers
+from .posterior import left_out_weights, posterior_centers, ridge_inverse
 from .prototypes import Prototypes
 
 
@@ -35,6 +35,9 @@ class Evidence:
         Whether a class has a prototype.
     is_hidden : ndarray of bool of shape (m,)
         Whether a class was removed; the regression still learns from it.
+    is_transferred : bool
+        Whether removed classes are of another kind than the others: the regression then learns
+        from them only, and takes over directions, not lengths.
     """
 
     labels: np.ndarray
@@ -43,6 +46,7 @@ class Evidence:
     squares: np.ndarray
     is_described: np.ndarray
     is_hidden: np.ndarray
+    is_transferred: bool = False
 
     @classmethod
     def none(cls, described: np.ndarray, like: Array) -> Self:
@@ -97,7 +101,8 @@ class Evidence:
     @property
     def is_anchor(self) -> np.ndarray:
         """Whether the regression learns from a class: it has a prototype and samples."""
-        return self.is_described & (self.counts > 0)
+        with_samples = self.is_described & (self.counts > 0)
+        return with_samples & self.is_hidden if self.is_transferred else with_samples
 
     @property
     def anchors(self) -> np.ndarray:
@@ -144,12 +149,30 @@ class Regression:
         """Return G of the anchors."""
         Y, columns = self._anchors(evidence)
         K = self.kernel.between(Y, Y, columns)
-        return KernelRidge(K, evidence.counts[evidence.is_anchor]).inverse(self.ridge)
+        return ridge_inverse(K, evidence.counts[evidence.is_anchor], self.ridge)
 
     def predict(self, Y: np.ndarray, evidence: Evidence, G: Array | None = None) -> Array:
         """Return f(y) for each row of Y."""
         G = self.inverse(evidence) if G is None else G
-        return self.to_anchors(Y, evidence) @ (G @ evidence.anchor_means())
+        M = evidence.anchor_means()
+        if not evidence.is_transferred:
+            return self.to_anchors(Y, evidence) @ (G @ M)
+        return self.weights(Y, evidence, G) @ M
+
+    def weights(self, Y: np.ndarray, evidence: Evidence, G: Array) -> Array:
+        """Return the weights of the means of the anchors in f(y).
+
+        If the anchors are of another kind, all f(y) have the root mean square length of the means:
+        how far a prediction is from the origin tells how sure it is, not where pictures are.
+        """
+        weights = self.to_anchors(Y, evidence) @ G
+        if not evidence.is_transferred:
+            return weights
+        M, xp = evidence.anchor_means(), namespace(G)
+        f = weights @ M
+        length = xp.sqrt(xp.mean(xp.sum(M * M, axis=1)))
+        own = xp.sqrt(xp.sum(f * f, axis=1))
+        return weights * (length / xp.where(own > 0, own, xp.ones_like(own)))[:, None]
 
     def to_anchors(self, Y: np.ndarray, evidence: Evidence) -> Array:
         """Return the kernel k(y) between each row of Y and the anchors."""
@@ -163,7 +186,9 @@ class Regression:
         """
         xp, G = namespace(evidence.sums), self.inverse(evidence)
         rest = evidence.is_described & ~evidence.is_anchor
-        parts = [left_out_weights(G) @ evidence.anchor_means()]
+        means = evidence.anchor_means()
+        # Nobody asks for classes that are of another kind.
+        parts = [xp.zeros_like(means) if evidence.is_transferred else left_out_weights(G) @ means]
         if rest.any():
             Y = self.prototypes.subset(evidence.labels[rest]).matrix
             parts.append(self.predict(Y, evidence, G))
@@ -203,18 +228,15 @@ class Regression:
 _LEAST_RIDGE = 1e-6
 
 
-def class_centers(
-    evidence: Evidence, regression: Regression | None, worth: float, shift: bool = False
-) -> Array:
+def class_centers(evidence: Evidence, regression: Regression | None, worth: float) -> Array:
     """Return the posterior center of each class.
 
-    With `shift`, what samples of known classes differ by from their priors, on average, moves all
-    priors. This common vector has a prior of its own: zero, worth as many samples.
+    If the anchors are of another kind, priors move by the `common_shift` of the samples.
     """
     prior = namespace(evidence.sums).zeros_like(evidence.sums)
     if regression is not None and evidence.is_anchor.any():
         prior = regression.priors(evidence)
-        if shift:
+        if evidence.is_transferred:
             prior = prior + common_shift(evidence, prior, worth)[None, :]
     counts = placed_like(evidence.counts, evidence.sums)
     of_prior = placed_like(evidence.totals(worth) - evidence.counts, evidence.sums)
@@ -222,10 +244,12 @@ def class_centers(
 
 
 def common_shift(evidence: Evidence, prior: Array, worth: float) -> Array:
-    """Return by how much samples of known classes differ from their priors, shrunk to zero."""
-    used = evidence.is_anchor & ~evidence.is_hidden
-    counts = placed_like(np.where(used, evidence.counts, 0.0), prior)
-    gaps = evidence.sums * placed_like(used.astype(np.float64), prior)[:, None]
-    gaps = gaps - counts[:, None] * prior
+    """Return by how much samples of described classes differ from their priors, on average.
+
+    It has a prior of its own: zero, which is worth as many samples.
+    """
+    used = (evidence.is_described & ~evidence.is_hidden).astype(np.float64)
+    n = placed_like(used * evidence.counts, prior)
     xp = namespace(prior)
-    return xp.sum(gaps, axis=0) / (xp.sum(counts) + worth)
+    gaps = evidence.sums * placed_like(used, prior)[:, None] - n[:, None] * prior
+    return xp.sum(gaps, axis=0) / (xp.sum(n) + worth)

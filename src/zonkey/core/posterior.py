@@ -36,6 +36,8 @@ from ..linalg.arrays import (
 _NOISE_OF_MEANS = 8.0
 _LARGEST_WORTH = 1e6  # of a prior without measurable error
 _LEAST_WORTH = 1e-6
+_MANY = 1500  # classes, from which on one inverse is taken instead of a decomposition
+_SAFE_RIDGE = 1e-3  # below it, rounding may make the kernel indefinite
 _TEMPERATURES = tuple(2.0**i for i in range(-6, 3))
 
 
@@ -67,6 +69,19 @@ class KernelRidge:
         tiny = float(xp.finfo(self._values.dtype).eps) * self._values.shape[0] * self._unit
         levels = self._values + max(float(ridge) * self._unit, tiny)
         return (self._vectors / levels[None, :]) @ self._vectors.T
+
+
+def ridge_inverse(K: Array, counts: np.ndarray, ridge: float) -> Array:
+    """Return G for one ridge; many classes take a tenth of the time of `KernelRidge`."""
+    p = K.shape[0]
+    if p < _MANY or ridge < _SAFE_RIDGE:
+        return KernelRidge(K, counts).inverse(ridge)
+    xp = namespace(K)
+    unit = float(xp.linalg.trace(K)) / p or 1.0
+    noise = 1 + _NOISE_OF_MEANS / np.asarray(counts, np.float64)
+    levels = xp.astype(placed_like(ridge * unit * noise, K), K.dtype)
+    G = xp.linalg.inv(K + levels[:, None] * identity_like(K))
+    return (G + G.T) / 2
 
 
 def held_out_weights(G: Array, held: Array) -> Array:

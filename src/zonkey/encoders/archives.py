@@ -71,7 +71,10 @@ class Folder:
 
 def read_file(path: Path) -> bytes:
     """Return the content of a file of moderate size."""
-    _require_moderate(path.stat().st_size)
+    about = path.stat()
+    if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
+        raise ValueError("a device or a pipe, which may have no end")
+    _require_moderate(about.st_size)
     return path.read_bytes()
 
 

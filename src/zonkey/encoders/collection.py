@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from operator import index
 from pathlib import Path
@@ -117,7 +117,7 @@ class Pictures(Sequence["Image"]):
             found = source if isinstance(source, Pictures) else _of_items(source)
             wanted.require_table(None, found.source)
             return found
-        path = Path(source)
+        path = _named(source)
         if path.is_dir() or _ends(path, (*ZIP_ENDINGS, *TAR_ENDINGS)):
             return _of_files(_existing(path), wanted)
         if _ends(path, SEPARATORS):
@@ -242,6 +242,18 @@ def _ends(path: Path, endings: Iterable[str]) -> bool:
     return path.name.casefold().endswith(tuple(endings))
 
 
+def _named(source: Any) -> Path:
+    """Return a path that can be looked up."""
+    if not os.fspath(source):
+        raise DataError("Pictures must have a path; got empty text. Pass '.' for this folder.")
+    path = Path(source)
+    try:
+        path.exists()
+    except OSError as error:
+        raise DataError(f"{path} must be a path; {error.strerror}. Check it.") from None
+    return path
+
+
 def _existing(path: Path) -> Path:
     if not path.exists():
         raise DataError(f"{path} does not exist. Check the path.")
@@ -259,12 +271,13 @@ class _Items:
 
 
 def _of_items(source: Any) -> Pictures:
+    source = _one_column(source)
     is_bytes = isinstance(source, bytes | bytearray | memoryview)
     is_image = hasattr(source, "getbands")  # of PIL, which need not be installed
     is_array = hasattr(source, "__array__") and getattr(source, "ndim", 1) in (0, 2, 3)
     if is_bytes or is_image or is_array:
         items = [source]
-    elif isinstance(source, Iterable):
+    elif isinstance(source, Iterable) and not isinstance(source, Mapping | Set):
         items = list(source)
     else:
         raise DataError(
@@ -274,11 +287,25 @@ def _of_items(source: Any) -> Pictures:
     if not items:
         raise DataError("Pictures must be at least one; got an empty list. Pass a picture.")
     names = [
-        _shown(os.fspath(item)) if isinstance(item, str | os.PathLike) else f"picture {number}"
+        (isinstance(item, str | os.PathLike) and _shown(os.fspath(item))) or f"picture {number}"
         for number, item in enumerate(items, start=1)
     ]
     source = f"{len(items)} pictures" if len(items) > 1 else names[0]
     return Pictures(names, _Items(), items, source)
+
+
+def _one_column(source: Any) -> Any:
+    """Return the values of a table of one column, such as a DataFrame of paths; others as is."""
+    is_table = getattr(source, "ndim", 0) == 2 and hasattr(source, "__array__")
+    values = np.asarray(source) if is_table else source
+    if not is_table or values.dtype.kind not in "OUTS":  # pixels
+        return source
+    if values.shape[1] != 1:
+        raise DataError(
+            f"Pictures of a table must be one column; got {values.shape[1]}. Choose the column of "
+            "paths."
+        )
+    return values[:, 0]
 
 
 # Folders and archives

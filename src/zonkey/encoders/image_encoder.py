@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from joblib import cpu_count
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.pipeline import Pipeline
 
 from ..core.labels import shown, warn_user
 from ..validation import check_count, check_option
 from .cache import FeatureCache, content_key, file_place, user_folder
 from .registry import DEFAULT_IMAGE, ImageBackend
+from .weights import file_state
 
 if TYPE_CHECKING:
     from .collection import Pictures
@@ -30,7 +32,7 @@ _BATCHES_AHEAD = 2  # decoded while another one is encoded
 _MOST_LATE = 32  # batches from the cache after which a picture that is not in it is encoded
 _PROBE = 224  # pixels of the picture that tells the number of features
 
-_backends: dict[tuple[str, str], ImageBackend] = {}
+_backends: dict[tuple[str, str], tuple[Any, ImageBackend]] = {}  # with the state of their files
 _loading = threading.Lock()
 
 
@@ -203,6 +205,45 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _n_features_out(self) -> int:
         return self._backend().n_features
 
+    @classmethod
+    def from_spec(cls, spec: Any, **parameters: Any) -> ImageEncoder:
+        """Return the encoder that a `spec_` is of, and load its model.
+
+        Parameters
+        ----------
+        spec : dict
+            Name, revision and dimension, such as a model file keeps.
+        **parameters : dict
+            Parameters of the encoder except `model`.
+
+        Returns
+        -------
+        ImageEncoder
+            An encoder whose features are those of the given one.
+
+        Raises
+        ------
+        ValueError
+            If the model is another revision now, or the name is unknown.
+        """
+        keys = ("name", "revision", "dimension")
+        if not isinstance(spec, dict) or any(key not in spec for key in keys):
+            raise ValueError(
+                f"The facts about an encoder must be its name, revision and dimension; got "
+                f"{shown(spec)}. Pass `ImageEncoder.spec_`."
+            )
+        encoder = cls(spec["name"], **parameters)
+        encoder._check_parameters()
+        found = encoder.spec_
+        changed = next((key for key in keys if found[key] != spec[key]), None)
+        if changed is not None:
+            raise ValueError(
+                f"The encoder {spec['name']} must have the {changed} {shown(spec[changed])} of the "
+                f"training; it has {shown(found[changed])}. Restore its files, or encode and fit "
+                "again."
+            )
+        return encoder
+
     def fit(self, X: Any = None, y: Any = None) -> ImageEncoder:  # noqa: ARG002
         """Check the parameters.
 
@@ -323,7 +364,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return PictureBlock(rows[order], X[order], errors, len(known), np.array(failed, np.intp))
 
     def _check_parameters(self) -> None:
-        if not (isinstance(self.model, str) or hasattr(self.model, "transform")):
+        is_object = hasattr(self.model, "transform") and not isinstance(self.model, type)
+        if not (isinstance(self.model, str) or is_object):
             raise TypeError(
                 "`model` must be the name of an encoder, or an object with `transform`; got "
                 f"{shown(self.model)}. Choose a name from list_encoders()."
@@ -332,7 +374,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if self.n_jobs not in (None, -1):
             check_count("n_jobs", self.n_jobs, 1)
         check_option("on_error", self.on_error, ("raise", "nan"))
-        if not isinstance(self.cache, bool | str | Path | None):
+        if not isinstance(self.cache, bool | str | Path | None) or self.cache == "":
             raise TypeError(
                 f"`cache` must be True, a folder or None; got {shown(self.cache)}. Pass True for "
                 "the user's cache folder."
@@ -348,11 +390,11 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return _ObjectBackend(self.model)
         from .registry import image_backend
 
-        name = (self.model, self.device)
+        name, state = (self.model, self.device), file_state(self.model)
         with _loading:  # two threads must not load the same weights
-            if name not in _backends:
-                _backends[name] = image_backend(*name)
-            return _backends[name]
+            if name not in _backends or _backends[name][0] != state:
+                _backends[name] = state, image_backend(*name)
+            return _backends[name][1]
 
     def _feature_cache(self, backend: ImageBackend | _ObjectBackend) -> FeatureCache | None:
         if self.cache is None or self.cache is False:
@@ -396,6 +438,13 @@ class _ObjectBackend:
                 f"{len(batch)} images. Flatten the features of each image."
             )
         return X
+
+
+def split_encoder(model: Any) -> tuple[ImageEncoder | None, Any]:
+    """Return the encoder that a pipeline starts with, None if it does not, and the rest."""
+    if isinstance(model, Pipeline) and isinstance(model.steps[0][1], ImageEncoder):
+        return model.steps[0][1], model[1:]
+    return None, model
 
 
 def _first(ahead: deque[_Pending], size: int) -> list[_Pending]:

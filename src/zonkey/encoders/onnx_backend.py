@@ -84,7 +84,7 @@ class OnnxImages:
 
     def __init__(self, source: str, device: str, name: str | None = None) -> None:
         path = existing_file(Path(source).expanduser(), [".onnx"]).resolve()
-        self.name = name or f"onnx:{path}"
+        self.name, self.path = name or f"onnx:{path}", path
         settings = _settings(path, _IMAGE_RULES)
         self._graph = _Graph(path, device, settings)
         self._read_layout(settings)
@@ -98,9 +98,11 @@ class OnnxImages:
         pillow = required_package("PIL.Image", "Reading pictures")
         self._new = pillow.new
         self._resample = pillow.Resampling[settings.get("resample", "bicubic").upper()]
-        std = np.array(settings.get("std", [1, 1, 1]), np.float64)
-        self._factor = (settings.get("scale", 1 / 255) / std).astype(np.float32)
-        self._shift = (np.array(settings.get("mean", [0, 0, 0])) / std).astype(np.float32)
+        self._values = {"scale": 1 / 255, "mean": [0, 0, 0], "std": [1, 1, 1]}
+        self._values |= {key: settings[key] for key in self._values.keys() & settings.keys()}
+        std = np.array(self._values["std"], np.float64)
+        self._factor = (self._values["scale"] / std).astype(np.float32)
+        self._shift = (np.array(self._values["mean"]) / std).astype(np.float32)
         self.revision = self._graph.revision
         blank = self.prepare(self._new("RGB", (self._side, self._side)))
         self.n_features = self._graph.n_features(self.encode, np.stack([blank]))
@@ -124,6 +126,24 @@ class OnnxImages:
             or (isinstance(channels, int) and channels != 3)
         ):
             raise self._graph.wrong("square RGB input in uint8 or float32, as its JSON says")
+
+    @property
+    def preprocessing(self) -> dict[str, Any]:
+        """What `prepare` does, in the words of the JSON."""
+        return {
+            "size": self._side,
+            "resize": self._resize,
+            "crop": self._crop,
+            "resample": self._resample.name.lower(),
+            "layout": "nchw" if self._nchw else "nhwc",
+            "dtype": self._dtype,
+            **(self._values if self._dtype == "float32" else {}),
+        }
+
+    @property
+    def nodes(self) -> tuple[Any, Any]:
+        """Input and output of the graph: name, type and shape."""
+        return self._graph.inputs[0], self._graph.output
 
     def prepare(self, image: Any) -> np.ndarray:
         """Return an RGB image resized and laid out as the graph takes it."""
@@ -276,7 +296,8 @@ def _session(path: Path, device: str) -> Any:
     options.log_severity_level = 3  # errors
     # The default is the number of cores of the machine, which a container may not have.
     options.intra_op_num_threads = cpu_count()
-    # Threads that wait must not keep a core busy: pictures are decoded at the same time.
+    # Threads that wait must not keep a core busy: pictures are decoded at the same time. Without
+    # spinning, a picture takes a fifth less CPU time; see benchmarks/results/encode_speed.md.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return runtime.InferenceSession(str(path), options, providers=providers)

@@ -35,6 +35,7 @@ _CHANNELS = (1, 3, 4)
 _ORIENTATION = 0x0112  # tag of EXIF
 _MANY_PIXELS = 1 << 25  # from which pictures are decoded one after the other
 _one_large_picture = threading.Lock()
+_locks = [threading.Lock() for _ in range(64)]  # of images, by their address
 
 
 class PictureError(DataError):
@@ -208,8 +209,9 @@ def _identified(file: BinaryIO, name: str) -> Any:
 
 def _upright_rgb(image: Any, name: str, at_least: int | None) -> Any:
     """Return an image in RGB, smaller if it may be, and turned as its EXIF data say."""
-    image.load()  # first: PNG may have EXIF data at its end, and TIFF is turned by Pillow
-    orientation = _orientation(image)
+    with _locks[id(image) // 16 % len(_locks)]:  # an image of the user may be in other threads too
+        image.load()  # first: PNG may have EXIF data at its end, and TIFF is turned by Pillow
+        orientation = _orientation(image)
     image = _rgb(image, name)
     factor = 1 if at_least is None else min(image.size) // (2 * at_least)
     if factor > 1:

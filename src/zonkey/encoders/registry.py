@@ -54,7 +54,9 @@ class TextBackend(Protocol):
 class EncoderInfo:
     """An encoder of the list.
 
-    Attributes
+    `list_encoders` makes these; nothing is loaded.
+
+    Parameters
     ----------
     name : str
         Name to pass as `model`.
@@ -74,6 +76,17 @@ class EncoderInfo:
         Description.
     target : str
         Full name of the model.
+
+    See Also
+    --------
+    list_encoders : All of them.
+
+    Examples
+    --------
+    >>> from zonkey.encoders import list_encoders
+    >>> info = list_encoders()[0]
+    >>> info.name, info.kind, info.dimension, info.license
+    ('efficientnet-lite0', 'image', 1280, 'Apache-2.0')
     """
 
     name: str

@@ -15,6 +15,7 @@ from ..core.prototypes import Prototypes
 from ..linalg.arrays import to_numpy
 from ..validation import check_count
 from .class_texts import class_texts
+from .weights import file_state
 
 _loading = threading.Lock()
 
@@ -160,7 +161,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if not isinstance(self.model, str):
             return self.model
         with _loading:  # of several threads, one loads
-            return _loaded(self.model, self.device)
+            return _loaded(self.model, self.device, file_state(self.model))
 
     def _checked_templates(self) -> list[str]:
         given = self.templates
@@ -184,18 +185,21 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
+        tags.no_validation = True
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = []
         return tags
 
 
 @lru_cache(maxsize=4)
-def _loaded(model: str, device: str) -> Any:
+def _loaded(model: str, device: str, state: Any) -> Any:  # noqa: ARG001 - key of the cache
     from .registry import text_backend
 
     return text_backend(model, device)
 
 
 def _encode_method(backend: Any) -> Any:
-    for name in ("encode", "transform"):
+    for name in () if isinstance(backend, type) else ("encode", "transform"):
         if callable(getattr(backend, name, None)):
             return getattr(backend, name)
     raise TypeError(
@@ -227,6 +231,10 @@ def _as_texts(X: Any) -> list[str]:
         if not text.strip():
             raise ValueError(
                 f"Texts must not be blank; row {row} is {shown(text)}. Fill it in, or drop the row."
+            )
+        if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise ValueError(
+                f"Texts must be valid Unicode; row {row} is {shown(text)}. Decode it again."
             )
     return [str(text) for text in texts]
 

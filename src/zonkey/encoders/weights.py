@@ -35,6 +35,18 @@ def _digest(file: Path, size: int, modified: int) -> str:  # noqa: ARG001 - keys
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def file_state(model: str) -> tuple[Any, ...]:
+    """Return what differs as soon as "onnx:PATH" means other files: place, size and time."""
+    prefix, _, source = model.partition(":")
+    if prefix != "onnx" or not source:
+        return ()
+    path = Path(source).expanduser().absolute()
+    beside = (path.with_suffix(".json"), path.with_suffix(".tokenizer.json"))
+    files = (path, *beside, path.with_name("tokenizer.json"))
+    found = [(file, file.stat()) for file in files if file.is_file()]
+    return tuple((str(file), about.st_size, about.st_mtime_ns) for file, about in found)
+
+
 def folder_revision(folder: Path) -> str:
     """Return 16 hex digits that change with the weights or settings of a model."""
     if folder.parent.name == "snapshots":  # of the hub, named by the commit: large files stay shut

@@ -210,7 +210,6 @@ class Adapting:
     inverse: Array | None
     prior_worth: float
     reserve: Reserve | None
-    shift: bool = False
 
     def run(self, X: Array, *, temperature: Any, weight: Any, seed: int) -> Adapted:
         """Choose settings that are "auto", and learn from the rows of X."""
@@ -223,7 +222,7 @@ class Adapting:
             _like(counts, X),
             _like(np.where(described, self.prior_worth, 0.0), X),
             _like(self.penalties, X),
-            shift=self.shift,
+            shift=self.evidence.is_transferred,
         )
         settings, tasks = Settings(1.0, weight=0.0), []
         if not is_auto(temperature) and not is_auto(weight):
@@ -339,7 +338,7 @@ class _Simulation:
             _like(penalties, X),
             truth,
             is_old,
-            source.shift,
+            source.evidence.is_transferred,
         )
 
     def _centers(

@@ -118,10 +118,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         and the next on tasks that are simulated with training classes.
     adapt_weight : float or "auto", default="auto"
         Weight in [0, 1] of an unlabeled sample in `adapt`; 0 ignores them.
-    shift : bool, default=False
-        Whether priors of all classes may move together, to where samples of `partial_fit` and
-        `adapt` are. Use it if these come from another source than the samples of `fit`, whose
-        classes are then hidden (`without_classes`).
+    transfer : bool, default=False
+        Whether the samples of `fit` are of another kind than those to come, such as drawings or
+        rows of a classifier. They teach directions of priors only; their classes are removed, and
+        those without samples stay. All priors may move together, to where the samples of
+        `partial_fit` and `adapt` are.
     random_state : int, RandomState or None, default=0
         Seed of the folds that hold out classes.
 
@@ -210,7 +211,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         reject_label: Any = None,
         adapt_temperature: Any = "auto",
         adapt_weight: Any = "auto",
-        shift: bool = False,
+        transfer: bool = False,
         random_state: Any = 0,
     ) -> None:
         self.prototypes = prototypes
@@ -228,7 +229,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self.reject_label = reject_label
         self.adapt_temperature = adapt_temperature
         self.adapt_weight = adapt_weight
-        self.shift = shift
+        self.transfer = transfer
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: Any = None) -> Self:
@@ -265,10 +266,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             used = labels[np.bincount(to_numpy(codes), to_numpy(weights)) > 0]
         if given is not None:
             self._check_prototypes(given, used)
+        unseen = None if given is None else np.setdiff1d(given.labels, used)
+        known = used if given is None else np.union1d(given.labels, used)
         candidates = _candidate_labels(
-            self.candidates,
-            used if given is None else np.union1d(given.labels, used),
-            None if given is None else np.setdiff1d(given.labels, used),
+            self.candidates, unseen if self.transfer and unseen is not None else known, unseen
         )
         if given is not None:
             anchors = np.intersect1d(used, given.labels)
@@ -281,10 +282,12 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         described = labels[:0] if given is None else given.labels
         evidence = Evidence.none(described, like=prepared)
         self._evidence = evidence.plus(*_gathered(prepared, codes, labels, weights))
+        if self.transfer:
+            self._evidence = replace(self._evidence.without(labels), is_transferred=True)
         self._reserve = None
         if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
             self._reserve = self._reserved(prepared, codes, labels, weights, others, seed)
-        self._settings = (self.adapt_temperature, self.adapt_weight, seed, bool(self.shift))
+        self._settings = (self.adapt_temperature, self.adapt_weight, seed)
         self._rejection = Rejection(self.reject_below, self.reject_label)
         self._n_shots = self.n_shots
         self._fixed_temperature = None if is_auto(self.temperature) else float(self.temperature)
@@ -499,7 +502,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         X = self._prepared(X)
         X = placed_like(X, self._evidence.sums)
         rows = np.searchsorted(self._evidence.labels, to_numpy(self.classes_))
-        temperature, weight, seed, shift = self._settings
+        temperature, weight, seed = self._settings
         adapting = Adapting(
             evidence=self._evidence,
             candidates=rows,
@@ -508,7 +511,6 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             inverse=self._inverse(),
             prior_worth=self.worth_,
             reserve=None if self._reserve is None else self._reserve.read(),
-            shift=shift,
         )
         other = copy.copy(self)
         other._adapted = adapting.run(X, temperature=temperature, weight=weight, seed=seed)
@@ -727,9 +729,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         evidence, choice = self._evidence, self._choice
         if getattr(self, "_centered", None) is not evidence:
             self.worth_ = choice.worth
-            self._class_centers = class_centers(
-                evidence, self._regression, self.worth_, self._settings[-1]
-            )
+            self._class_centers = class_centers(evidence, self._regression, self.worth_)
             self._centered = evidence
         unseen = None if self._regression is None else evidence.known(evidence.counts == 0)
         labels = _candidate_labels(self._targets, evidence.known(), unseen)
@@ -769,20 +769,18 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """Return the worth under which samples of classes with several are most likely."""
         evidence = self._evidence
         rows = np.searchsorted(evidence.labels, labels)
-        several = evidence.is_anchor[rows] & (evidence.counts[rows] >= 2)
+        several = evidence.is_described[rows] & (evidence.counts[rows] >= 2)
         if self._regression is None or several.sum() < 2:
             return self._choice.worth
         prior = self._regression.priors(evidence)
-        if self._settings[-1]:
+        if evidence.is_transferred:
             prior = prior + common_shift(evidence, prior, _USUAL_WORTH)[None, :]
+        xp, host = namespace(prior), to_numpy(codes)
+        used = placed_like(np.flatnonzero(several[host]), prior)
         places = placed_like(rows[several], prior)
-        xp = namespace(prior)
-        host = to_numpy(codes)
-        used = np.flatnonzero(several[host])
-        X = xp.astype(xp.take(placed_like(X, prior), placed_like(used, prior), axis=0), prior.dtype)
         return left_out_worth(
-            X,
-            placed_like((np.cumsum(several) - 1)[host[used]], prior),
+            xp.astype(xp.take(placed_like(X, prior), used, axis=0), prior.dtype),
+            placed_like((np.cumsum(several) - 1)[host[several[host]]], prior),
             xp.take(prior, places, axis=0),
             xp.take(evidence.sums, places, axis=0),
             placed_like(evidence.counts[rows[several]], prior),
@@ -872,6 +870,14 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         check_count("n_shots", self.n_shots, 0)
         if self.reject_below is not None:
             check_interval("reject_below", self.reject_below, 0, 1)
+        if not isinstance(self.transfer, bool | np.bool_) or (
+            self.transfer and self.prototypes is None
+        ):
+            raise ValueError(
+                "`transfer` must be False, or True with prototypes of classes without samples; got "
+                f"{self.transfer!r} and {'no ' if self.prototypes is None else ''}prototypes. Pass "
+                "both, or leave it out."
+            )
         for name in ("preprocessing", "prototype_transformer"):
             value = getattr(self, name)
             if value is not None and not is_auto(value) and not hasattr(value, "transform"):

@@ -234,17 +234,25 @@ class _Posterior:
         pulls = 2 * shares * (means @ self.x)
         labels = evidence.labels[used].tolist()
         kinds = np.where(evidence.is_hidden[used], "removed", "seen").tolist()
-        adapted = self.question.model._adapted
-        if adapted is not None and adapted.chosen["adapt_weight"]:
+        rest = self._rest()
+        if rest:
             centers = [self._center(label) for label in self.question.rivals]
             moved = np.stack(centers) - shares @ means
-            labels, kinds = [*labels, None], [*kinds, "unlabeled samples"]
+            labels, kinds = [*labels, None], [*kinds, rest]
             pulls = np.concatenate([pulls, 2 * (moved @ self.x)[:, None]], axis=1)
             shares = np.concatenate([shares, np.full((len(shares), 1), np.nan)], axis=1)
         pair = _pair("pull", pulls)
         order = np.argsort(-np.abs(pair["difference"]), kind="stable")
         rows = _rows(label=labels, kind=kinds, **_both("share", shares), **pair, order=order)
         return rows, "share a of a class mean m in the center, and pull 2 a x'm on the score"
+
+    def _rest(self) -> str:
+        """Return what else moved the centers, apart from class means; nothing if they tell all."""
+        adapted, evidence = self.question.model._adapted, self.evidence
+        if adapted is not None and adapted.chosen["adapt_weight"]:
+            return "unlabeled samples"
+        with_samples = (evidence.counts > 0) & ~evidence.is_hidden
+        return "common shift" if evidence.is_transferred and with_samples.any() else ""
 
     def samples(self) -> Part:
         """Return the kept samples that pull most towards the winner."""
@@ -291,14 +299,13 @@ class _Posterior:
         if evidence.is_anchor[place]:
             own = np.flatnonzero(evidence.anchors == label)
             G = inverse_without(G, own, held_out_weights(G, own))
-        to_means = G @ evidence.anchor_means()
         y = regression.prototypes[label].astype(np.float64)
-        kernel = regression.to_anchors(y[None], evidence)
+        prior = regression.predict(y[None], evidence, G)
         share = self._prior_share(place)
         away = self.x - self._center(label)
         changes = []
         for Y in _with_one_replaced(y, mean, len(self.x)):
-            moved = share * ((regression.to_anchors(Y, evidence) - kernel) @ to_means)
+            moved = share * (regression.predict(Y, evidence, G) - prior)
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
 
@@ -326,7 +333,7 @@ class _Posterior:
             else:
                 regression = self.question.model._regression
                 y = regression.prototypes[label][None]
-                weights = (regression.to_anchors(y, evidence) @ self.G)[0]
+                weights = regression.weights(y, evidence, self.G)[0]
             shares[evidence.is_anchor] = share * to_numpy(weights)
         shares[place] += 1 - share
         return shares

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.packing import pack, unpacked
 from ..core.storage import StorageError, quoted, read_arrays, read_header, write_arrays
+from ..encoders.image_encoder import split_encoder
 from ..linalg.arrays import to_numpy
 from .model_forms import FORMS
 from .scoring import ScoresMixin, unwrapped
@@ -53,8 +54,10 @@ def save(
     ----------
     model : estimator or Pipeline
         Fitted classifier of zonkey, or a pipeline of one and transformers: `FeatureNormalizer`,
-        `WithinClassWhitener`, and scikit-learn's `Normalizer`, `StandardScaler` and `PCA`.
-        `model.save(path)` does the same. Arrays on a device are copied to the host.
+        `WithinClassWhitener`, and scikit-learn's `Normalizer`, `StandardScaler` and `PCA`. Of an
+        `ImageEncoder` in front, the file keeps the name and revision, not the weights; `load`
+        refuses another revision. `model.save(path)` does the same. Arrays on a device are copied
+        to the host.
     path : str or path-like
         File to write; `.zonkey` is the usual ending.
     notes : str, default=None
@@ -81,6 +84,9 @@ def save(
     facts = _earlier_facts(model) | {name: v for name, v in given.items() if v is not None}
     facts = {name: _checked_fact(name, value) for name, value in facts.items()}
     content, arrays = pack(model, FORMS)
+    encoder = split_encoder(model)[0]
+    if encoder is not None:
+        facts["training"] = {**facts.get("training", {}), "encoder": encoder.spec_}
     # A file that could not be loaded must not replace one that can.
     unpacked(path, {"content": content}, arrays, FORMS)
     header = {
@@ -131,6 +137,25 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     setattr(model, _FACTS, (facts, *_state(model)))
     return model
+
+
+def load_for_features(path: str | os.PathLike[str]) -> Any:
+    """Read a model, and leave out the encoder that a pipeline starts with; the facts tell of it.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to read.
+
+    Returns
+    -------
+    estimator or Pipeline
+        The fitted model, which takes features.
+    """
+    model = load(path)
+    rest = split_encoder(model)[1]
+    setattr(rest, _FACTS, getattr(model, _FACTS))
+    return rest
 
 
 def model_info(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -313,7 +338,8 @@ def _summary(model: Any) -> dict[str, Any]:
 
 def _n_features(model: Any) -> int:
     """Return the number of features that a model or pipeline takes."""
-    first = model[0] if isinstance(model, Pipeline) else model
+    rest = split_encoder(model)[1]
+    first = rest[0] if isinstance(rest, Pipeline) else rest
     return first.n_features_in_
 
 

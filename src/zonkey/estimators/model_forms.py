@@ -29,6 +29,8 @@ from ..core.packing import (
     require_that,
 )
 from ..core.prototypes import Prototypes
+from ..core.storage import StorageError
+from ..encoders.image_encoder import ImageEncoder, split_encoder
 from ..linalg.arrays import to_numpy
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..validation import is_auto
@@ -103,6 +105,7 @@ def _check_evidence(evidence: Any) -> None:
         require_shape(f"evidence/{name}", getattr(evidence, name), m)
     for name in ("is_described", "is_hidden"):
         require_shape(f"evidence/{name}", getattr(evidence, name), m, kinds="b")
+    require_that(type(evidence.is_transferred) is bool, "`is_transferred` must be true or false.")
     n = evidence.counts
     lengths = np.einsum("ij,ij->i", evidence.sums, evidence.sums)
     fits = (n >= 0).all() and not lengths[n == 0].any()
@@ -170,7 +173,6 @@ def _check_any_shot(model: Any) -> None:
     require_that(np.array_equal(described, known), "Described classes must have a prototype each.")
     require_number("worth_", model.worth_, 0)
     require_number("_n_shots", model._n_shots, 0)
-    require_that(len(model._settings) == 4, "Settings of `adapt` must be four.")
     for setting in model._settings:
         require_that(is_auto(setting) or setting >= 0, "Settings of `adapt` must be numbers.")
     model._centered = evidence
@@ -282,11 +284,38 @@ def _check_normalizer(model: Any) -> None:
         require_shape("mean_", model.mean_, model.n_features_in_)
 
 
+def _take_encoder(encoder: ImageEncoder) -> dict[str, Any]:
+    """Return the name and revision of the model; its weights, and the machine, are no part."""
+    if not isinstance(encoder.model, str):
+        raise TypeError(
+            "An ImageEncoder in a file must have a model that has a name; got "
+            f"{type(encoder.model).__name__}. Save the classifier without the encoder."
+        )
+    return {
+        "spec": encoder.spec_,
+        "batch_size": encoder.batch_size,
+        "on_error": encoder.on_error,
+    }
+
+
+def _make_encoder(parts: dict[str, Any]) -> ImageEncoder:
+    unknown = {*parts} - {"spec", "batch_size", "on_error"}  # a file must not choose a cache
+    require_that(not unknown, f"ImageEncoder has no part {sorted(unknown)}.")
+    try:
+        return ImageEncoder.from_spec(**parts)
+    except ValueError as error:  # its message says what to do
+        raise StorageError(str(error)) from None
+
+
 def _make_pipeline(parts: dict[str, Any]) -> Pipeline:
     """Return a pipeline; if its first step is fitted, each step takes what the last one makes."""
     pipeline = Pipeline([(name, step) for name, step in parts["steps"]])
-    steps = [step for _, step in pipeline.steps if step is not None and not isinstance(step, str)]
+    encoder, rest = split_encoder(pipeline)
+    steps = [step for _, step in rest.steps if step is not None and not isinstance(step, str)]
     n = getattr(steps[0], "n_features_in_", None)
+    if encoder is not None:
+        width = encoder.spec_["dimension"]
+        require_that(n in (None, width), f"A step takes {n} of the {width} features.")
     if n is not None:
         *before, last = steps
         for step in before:
@@ -294,7 +323,7 @@ def _make_pipeline(parts: dict[str, Any]) -> Pipeline:
         require_that(last.n_features_in_ == n, "Steps of the pipeline do not fit together.")
         if isinstance(last, ScoresMixin):
             row = np.ones((1, steps[0].n_features_in_))
-            _try(pipeline, lambda: pipeline[:-1].transform(row) if before else row)
+            _try(pipeline, lambda: rest[:-1].transform(row) if before else row)
     return pipeline
 
 
@@ -316,6 +345,7 @@ FORMS: dict[str, Form] = {
         Form.of_fields(Temperatures, _check_temperatures),
         Form.of_fields(Rejection, _check_rejection),
         Form(Decision, _take_decision, lambda parts: Decision(**parts)),
+        Form(ImageEncoder, _take_encoder, _make_encoder),
         _estimator(FeatureNormalizer, ("mean_", "_power", "_norm"), _check_normalizer),
         _estimator(WithinClassWhitener, ("whitening_",), _check_whitener),
         _estimator(Normalizer, ()),

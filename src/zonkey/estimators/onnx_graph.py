@@ -1,4 +1,4 @@
-"""Export a fitted model as an ONNX graph: raw features to labels, probabilities and best classes.
+"""Export a fitted model as an ONNX graph: features or pixels to labels and probabilities.
 
 The graph repeats the arithmetic of `predict` on float32 samples, in float32. The two differ by the
 order of sums: on the emoji and on CUB, by up to 2e-6 in scores and 6e-6 in probabilities, as much
@@ -21,6 +21,8 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from ..datasets.readers import required_package
+from ..encoders.image_encoder import split_encoder
+from ..encoders.onnx_pixels import from_pixels
 from ..linalg.arrays import dtype_like, to_numpy
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..validation import check_count
@@ -41,7 +43,7 @@ _MODELS = (
 _INPUT, _ROWS = "features", "n"
 
 
-def to_onnx(model: Any, *, k: int = 5) -> onnx.ModelProto:
+def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
     """Return a fitted model as an ONNX graph, with its preprocessing.
 
     The input `features` is a float32 tensor of shape (n, n_features), with any number n of rows.
@@ -57,6 +59,10 @@ def to_onnx(model: Any, *, k: int = 5) -> onnx.ModelProto:
     Columns are in the order of `classes_`. Equal scores keep that order. Labels are strings, int64
     (whole numbers and booleans) or double (other numbers).
 
+    With an encoder, the input is `pixels`, pictures as that encoder prepares them: uint8 of shape
+    (n, 224, 224, 3) for "efficientnet-lite0". `preprocessing` in `metadata_props` says how pictures
+    are resized and laid out.
+
     Parameters
     ----------
     model : estimator or Pipeline
@@ -65,12 +71,17 @@ def to_onnx(model: Any, *, k: int = 5) -> onnx.ModelProto:
         `StandardScaler`, `Normalizer` and `PCA`, and pipelines of these.
     k : int, default=5
         Number of best candidates. All of them if there are fewer.
+    encoder : ImageEncoder, default=None
+        Encoder of the pictures that the model was fitted on; its own model is an ONNX graph,
+        "efficientnet-lite0" or "onnx:PATH". None: the first step of a pipeline if that is an
+        `ImageEncoder`, else the graph takes features.
 
     Returns
     -------
     onnx.ModelProto
         The graph. `onnx.save(graph, path)` writes it. Its `metadata_props` are `classes` and
-        `outputs` (both JSON), `model`, `n_features` and `zonkey_version`.
+        `outputs` (both JSON), `model`, `n_features` and `zonkey_version`; with an encoder, also
+        `encoder` (name, revision, dimension) and `preprocessing` (both JSON).
 
     See Also
     --------
@@ -91,6 +102,13 @@ def to_onnx(model: Any, *, k: int = 5) -> onnx.ModelProto:
     >>> [output.name for output in to_onnx(model).graph.output]
     ['label', 'scores', 'top_labels', 'top_scores']
     """
+    first, model = split_encoder(model)
+    if first is not None and encoder is not None:
+        raise ValueError(
+            "`encoder` must be None for a pipeline that starts with one; got "
+            f"{type(encoder).__name__}. Leave it out."
+        )
+    encoder = first if encoder is None else encoder
     preprocessing, classifier = unwrapped(model)
     build = _score_builder(classifier)
     check_is_fitted(classifier, "classes_")
@@ -102,7 +120,8 @@ def to_onnx(model: Any, *, k: int = 5) -> onnx.ModelProto:
     labels = _label_values(classifier)
     _add_answers(graph, scores, classifier, labels, k)
     outputs = _described_outputs(classifier, labels, k)
-    return graph.finished(classifier, _n_features(model), labels, outputs)
+    made = graph.finished(classifier, _n_features(model), labels, outputs)
+    return made if encoder is None else from_pixels(made, encoder)
 
 
 class _Graph:

@@ -8,7 +8,6 @@ any other name looks like. Inner nodes of WordNet take part: "bird" is the mean 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -29,7 +28,7 @@ KIND = "pretrained base"
 TEMPLATES = ("{}", "a photo of a {}")
 _NAMES = ("efficientnet-lite0",)
 _LEVEL = 0.16  # typical feature, whose square root is subtracted before features get unit length
-_SCALE = 0.2  # length of a row of the head where pictures have unit length
+_SCALE = 0.25  # length of a row of the head where pictures have unit length
 _SURE = 1e4  # samples that a row of the head counts as: its direction is certain
 _FIXED: dict[str, Any] = {
     "kernel": "rbf",
@@ -40,7 +39,7 @@ _FIXED: dict[str, Any] = {
     "temperature": 0.02,
     "adapt_temperature": 0.0025,
     "adapt_weight": 0.25,
-    "shift": True,
+    "transfer": True,
 }
 
 
@@ -54,17 +53,14 @@ class Base:
         Unit rows of the leaves, and their means for inner nodes.
     vectors : ndarray of shape (n_nodes, k)
         Text vectors.
-    ids : ndarray of str of shape (n_nodes,)
-        WordNet ids.
-    names : ndarray of str of shape (n_leaves,)
-        Names of the leaves.
+    names : ndarray of str of shape (n_nodes,)
+        Names, each once.
     members : tuple of ndarray
         Leaves below each inner node.
     """
 
     rows: np.ndarray
     vectors: np.ndarray
-    ids: np.ndarray
     names: np.ndarray
     members: tuple[np.ndarray, ...]
 
@@ -79,24 +75,37 @@ class Base:
         bounds = arrays["bounds"]
         members = tuple(np.split(arrays["members"], bounds[1:-1]))
         means = [leaves[below].mean(axis=0) for below in members]
-        ids = np.array([f"n{number:08}" for number in arrays["ids"]])
         names = np.array(arrays["names"].tobytes().decode().split("\n"))
-        return cls(np.vstack([leaves, means]), vectors, ids, names, members)
+        return cls(np.vstack([leaves, means]), vectors, names, members)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of classes of ImageNet."""
+        return len(self.names) - len(self.members)
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of all nodes, which no class of a user has."""
+        return [f"{name} [WordNet]" for name in self.names]
+
+    @property
+    def shown(self) -> Prototypes:
+        """The classes of ImageNet."""
+        return Prototypes(self.names[: self.n_leaves], self.vectors[: self.n_leaves])
 
     def without(self, leaves: np.ndarray) -> Base:
         """Return the base without some leaves, and without nodes that have no others below."""
-        gone = np.zeros(len(self.names), bool)
+        gone = np.zeros(self.n_leaves, bool)
         gone[leaves] = True
         kept = [below[~gone[below]] for below in self.members]
-        n, places = len(self.names), np.cumsum(~gone) - 1
+        n, places = self.n_leaves, np.cumsum(~gone) - 1
         nodes = np.flatnonzero([len(below) > 0 for below in kept])
         means = [self.rows[kept[j]].mean(axis=0) for j in nodes]
         used = np.concatenate([np.flatnonzero(~gone), n + nodes])
         return Base(
             np.vstack([self.rows[:n][~gone], *means]),
             self.vectors[used],
-            self.ids[used],
-            self.names[~gone],
+            self.names[used],
             tuple(places[kept[j]] for j in nodes),
         )
 
@@ -167,7 +176,7 @@ def pretrained(
     check_option("name", name, _NAMES)
     base = _base(name)
     if classes is None:
-        shown = Prototypes(base.names, base.vectors[: len(base.names)])
+        shown = base.shown
     else:
         shown = _described(classes, base, pretrained_encoders(name)[1])
     return on_base(base, shown, **parameters)
@@ -175,20 +184,17 @@ def pretrained(
 
 def on_base(base: Base, shown: Prototypes, **parameters: Any) -> AnyShotClassifier:
     """Return a model of these classes that has learned from a base."""
-    hidden = Prototypes(base.ids, base.vectors)
     model = AnyShotClassifier(
-        hidden.extended(shown),
+        Prototypes(base.labels, base.vectors).extended(shown),
         candidates=shown.labels.tolist(),
         preprocessing=None,
         prototype_transformer=FeatureNormalizer(center=True),
         **{**_FIXED, **parameters},
     )
-    weights = np.full(len(base.ids), _SURE)
     with warnings.catch_warnings():
         # A class of ImageNet by name has the text of a hidden one.
         warnings.filterwarnings("ignore", "Prototypes of different classes should differ")
-        model.fit(_SCALE * base.rows, base.ids, weights)
-        model = model.without_classes(base.ids.tolist())
+        model.fit(_SCALE * base.rows, base.labels, np.full(len(base.names), _SURE))
     # Rows are where prepared features are; only pictures are still to be prepared.
     prepare = FeatureNormalizer(power=0.5, center=True)
     prepare.fit(np.full((1, base.rows.shape[1]), _LEVEL))
@@ -202,28 +208,10 @@ def _described(classes: Any, base: Base, encoder: TextEncoder) -> Prototypes:
     """Return prototypes of classes; a name of ImageNet has the text vector of that class."""
     given = classes if isinstance(classes, ClassTexts) else class_texts(classes)
     found = encoder.prototypes(given)
-    known = {str(name).casefold(): i for i, name in enumerate(base.names)}
+    known = {str(name).casefold(): i for i, name in enumerate(base.names[: base.n_leaves])}
     vectors = found.matrix.copy()
     for row, label in enumerate(found.labels):
         place = known.get(str(label).casefold())
         if place is not None:
             vectors[row] = base.vectors[place]
     return Prototypes(found.labels, vectors)
-
-
-def held_out_accuracy(path: Path, n_folds: int = 5) -> Iterator[tuple[float, float, float]]:
-    """Yield gamma, ridge and how often the row of a held-out class is nearest to its prediction."""
-    base = Base.of(path)
-    n = len(base.names)
-    folds = np.array_split(np.random.default_rng(0).permutation(n), n_folds)
-    for gamma, ridge in ((1.0, 0.3), (2.0, 0.3), (4.0, 0.1), (4.0, 0.3), (4.0, 1.0), (8.0, 0.3)):
-        hits = []
-        for fold in folds:
-            held = np.sort(fold)
-            shown = Prototypes(base.names[held], base.vectors[held])
-            model = on_base(base.without(held), shown, gamma=gamma, ridge=ridge)
-            rows = base.rows[held] / np.linalg.norm(base.rows[held], axis=1, keepdims=True)
-            centers = model.centers_ / np.linalg.norm(model.centers_, axis=1, keepdims=True)
-            best = model.classes_[(rows @ centers.T).argmax(axis=1)]
-            hits.append(np.mean(best == base.names[held]))
-        yield gamma, ridge, float(np.mean(hits))
