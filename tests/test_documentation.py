@@ -5,6 +5,8 @@ import importlib
 import pkgutil
 import re
 import shlex
+import shutil
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -175,6 +177,63 @@ def test_examples_of_the_page_about_the_command_line(monkeypatch, tmp_path):
     verbs = [line.split()[1] for line in called]
     road = ["fit", "predict", "evaluate", "explain", "classes", "export"]
     assert verbs == ["classify", "data", *road, "fit", "predict", "classes"]
+
+
+# Classes of the guide to pictures -> the emoji that stand for them.
+DRAWN = {"truck": "delivery truck"}
+PILE = ("cat", "dog", "truck", "zebra", "ship")
+
+
+@pytest.fixture
+def drawn_files(tmp_path, monkeypatch):
+    """Write the folders and files that docs/pictures.md speaks of to the current folder."""
+    from PIL import Image
+
+    data, text = load_emoji(), (ROOT / "docs" / "pictures.md").read_text("utf-8")
+    for name, table in re.findall(r"`(\w+\.csv)`[^`]*?```csv\n(.*?)```", text, re.S):
+        (tmp_path / name).write_text(table)
+    classes = pd.read_csv(tmp_path / "classes.csv")["class"].tolist()
+
+    def draw(label, style, *place):
+        path = tmp_path.joinpath(*place)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(data.thumbnail(DRAWN.get(label, label), style)).save(path)
+
+    for label in classes:
+        draw(label, "twemoji", "test", label, "0.png")
+        if label not in ("zebra", "ship"):
+            for style in ("noto", "fluent-flat"):
+                draw(label, style, "labeled", label, f"{style}.png")
+    for i, label in enumerate(PILE):
+        draw(label, "twemoji", "photos", f"{i}.png")
+    weights = Path(str(files("zonkey.encoders"))) / "data" / "efficientnet-lite0"
+    for ending in (".onnx", ".json"):
+        shutil.copy(weights.with_suffix(ending), tmp_path / f"model{ending}")
+    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    # An eighth of the classes of ImageNet takes less time.
+    module = importlib.import_module("zonkey.presets.pretrained")
+    base = module._base("efficientnet-lite0")
+    small = base.without(np.flatnonzero(np.arange(base.n_leaves) % 8))
+    monkeypatch.setattr(module, "_base", {"efficientnet-lite0": small}.__getitem__)
+    return text
+
+
+def test_examples_of_the_guide_to_pictures(drawn_files):
+    for block in re.findall(r"^```sh\n(.*?)^```$", drawn_files, re.S | re.M):
+        for line in block.splitlines():
+            done = CliRunner().invoke(app, shlex.split(line)[1:])
+            assert done.exit_code == 0, f"{line}: {done.output}"
+    answers = pd.read_csv("answers.csv")
+    assert answers["file"].tolist() == [f"{i}.png" for i in range(len(PILE))]
+    assert {"predicted", "top_3"} <= {*answers}
+    assert {"page.html", "photos.zonkey", "prototypes.csv"} <= {p.name for p in Path().iterdir()}
+    names = {}
+    for block in python_blocks("docs/pictures.md"):
+        exec(block, names)
+    assert names["names"][2] == "truck"
+    assert names["few_shot"].predict(names["X_photos"]).tolist()[:3] == ["cat", "dog", "truck"]
+    assert "donkey" in names["own"].classes_
 
 
 def test_links_between_documents_lead_somewhere():

@@ -4,9 +4,9 @@
     python tools/build_emoji.py
 
 This downloads the packages with npm, renders every emoji in every style, computes features and
-embeddings, and writes emoji.npz and emoji.webp to src/zonkey/datasets/data. With `--check` it
-compares with the existing files instead. The instruction set is fixed: rounding is the same on any
-x86-64 machine.
+embeddings, and writes emoji.npz, emoji.webp and emoji-styles.webp to src/zonkey/datasets/data. With
+`--check` it compares with the existing files instead. The instruction set is fixed: rounding is the
+same on any x86-64 machine.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ N_COMPONENTS = 256  # 1280 would not fit into the 8 MB that a wheel may carry
 SHARE_UNSEEN, SHARE_VAL = 0.25, 0.2
 THUMBNAIL = 48
 COLUMNS = 40
+QUALITY = {"emoji.webp": 85, "emoji-styles.webp": 80}
+# One style per artist: Microsoft's is the first sheet.
+SHEETS = {"emoji.webp": ("fluent-flat",), "emoji-styles.webp": ("noto", "twemoji")}
 SEED = 0
 TOOLS = (
     "torch",
@@ -80,8 +83,8 @@ def reduce(X: np.ndarray, train: np.ndarray) -> np.ndarray:
     return ((X - mean) @ axes).astype(np.float16)
 
 
-def build(cache: Path) -> tuple[bytes, bytes]:
-    """Return the contents of emoji.npz and emoji.webp."""
+def build(cache: Path) -> dict[str, bytes]:
+    """Return the contents of the files."""
     classes = choose(unpack(cache))
     unseen, val = split_classes([emoji.group for emoji in classes])
     n, styles = len(classes), list(STYLES)
@@ -110,7 +113,7 @@ def build(cache: Path) -> tuple[bytes, bytes]:
     }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
-    return buffer.getvalue(), sheet(classes)
+    return {"emoji.npz": buffer.getvalue(), **{name: sheet(classes, name) for name in SHEETS}}
 
 
 def release(tool: str) -> str:
@@ -127,15 +130,17 @@ def describe(emoji: Emoji) -> str:
     return f"a picture of {emoji.name}{keywords}"
 
 
-def sheet(classes: list[Emoji]) -> bytes:
-    """Draw one thumbnail per class, in the flat style, with COLUMNS thumbnails per row."""
-    rows = -(-len(classes) // COLUMNS)
-    canvas = Image.new("RGB", (COLUMNS * THUMBNAIL, rows * THUMBNAIL), "white")
-    for i, emoji in enumerate(classes):
-        place = (i % COLUMNS * THUMBNAIL, i // COLUMNS * THUMBNAIL)
-        canvas.paste(picture(emoji.pictures["fluent-flat"], THUMBNAIL), place)
+def sheet(classes: list[Emoji], name: str) -> bytes:
+    """Draw one thumbnail per class, COLUMNS per row; one style of the sheet below the other."""
+    styles, rows = SHEETS[name], -(-len(classes) // COLUMNS)
+    canvas = Image.new("RGB", (COLUMNS * THUMBNAIL, len(styles) * rows * THUMBNAIL), "white")
+    for above, style in enumerate(styles):
+        for i, emoji in enumerate(classes):
+            row = above * rows + i // COLUMNS
+            place = (i % COLUMNS * THUMBNAIL, row * THUMBNAIL)
+            canvas.paste(picture(emoji.pictures[style], THUMBNAIL), place)
     buffer = io.BytesIO()
-    canvas.save(buffer, "WEBP", quality=85, method=6)
+    canvas.save(buffer, "WEBP", quality=QUALITY[name], method=6)
     return buffer.getvalue()
 
 
@@ -145,7 +150,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare, do not write")
     arguments = parser.parse_args()
     different = False
-    for name, data in zip(("emoji.npz", "emoji.webp"), build(arguments.cache), strict=True):
+    for name, data in build(arguments.cache).items():
         path, digest = DATA / name, hashlib.sha256(data).hexdigest()
         same = path.exists() and path.read_bytes() == data
         different |= not same

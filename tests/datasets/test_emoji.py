@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from zonkey.datasets import DataError, load_emoji
+from zonkey.datasets.emoji import DRAWN_STYLES
 
 ROOT = Path(__file__).parents[2]
 DATA = files("zonkey.datasets") / "data"
@@ -222,6 +223,32 @@ def test_every_class_has_a_thumbnail_that_is_not_blank(data, sheet):
     np.testing.assert_array_equal(data.thumbnail("zebra"), pixels[top : top + 48, left : left + 48])
     assert picture.dtype == np.uint8
     assert not picture.flags.writeable
+
+
+def test_every_class_is_drawn_by_three_artists(data):
+    for name in data.groups:
+        drawn = [data.thumbnail(name, style) for style in DRAWN_STYLES]
+        assert {picture.shape for picture in drawn} == {(48, 48, 3)}
+        assert min(picture.std() for picture in drawn) > 2, name  # some are nearly white
+    with pytest.raises(DataError, match=r"`style` must be one of .*; got 'fluent-3d'"):
+        data.thumbnail("zebra", "fluent-3d")
+
+
+@pytest.mark.parametrize("style", ["noto", "twemoji"])
+def test_pictures_of_other_artists_belong_to_their_labels(data, style):
+    for channel, color in enumerate(("red", "green", "blue")):
+        assert data.thumbnail(f"{color} circle", style)[24, 24].argmax() == channel
+    # A picture is more like its own class than like the others in another style.
+    names = list(data.groups)
+    own, other = (
+        np.stack([data.thumbnail(name, s) for name in names]).reshape(len(names), -1) / 255.0
+        for s in (style, "fluent-flat")
+    )
+    own, other = (A - A.mean(axis=1, keepdims=True) for A in (own, other))
+    own, other = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (own, other))
+    assert (
+        np.argmax(own @ other.T, axis=1) == np.arange(len(names))
+    ).mean() > 0.15  # chance is 0.001
 
 
 @pytest.mark.parametrize(("color", "channel"), [("red", 0), ("green", 1), ("blue", 2)])

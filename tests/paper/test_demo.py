@@ -13,8 +13,14 @@ from typer.testing import CliRunner
 import zonkey
 from zonkey.cli import app
 from zonkey.display.drawing import new_figure
-from zonkey.paper import demo as demo_module
-from zonkey.paper.demo import GRIDS, run_demo, synthesize_a_zebra, unlabeled_line, write_demo
+from zonkey.paper.demo import features as demo_module
+from zonkey.paper.demo.features import (
+    GRIDS,
+    run_demo,
+    synthesize_a_zebra,
+    unlabeled_line,
+    write_demo,
+)
 
 ROOT = Path(__file__).parents[2]
 MAPPED = ("Food & Drink",)
@@ -199,7 +205,7 @@ def command(demo, monkeypatch):
         say("Recalling")
         return demo
 
-    monkeypatch.setattr("zonkey.paper.demo.run_demo", recall)
+    monkeypatch.setattr("zonkey.paper.demo.features.run_demo", recall)
     monkeypatch.setattr(demo_module, "draw_map", lambda *_: new_figure(1, 1))
     return lambda *arguments: CliRunner().invoke(app, ["demo", *arguments])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import cache, partial
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
@@ -19,9 +19,17 @@ import numpy as np
 
 from ..core.prototypes import Prototypes
 from .dataset import DataError, Dataset, LazyMatrix, Split
+from .readers import required_package
 
 QUERY_STYLE = "twemoji"  # its artists drew none of the other styles
 THUMBNAIL, _COLUMNS = 48, 40  # as in tools/build_emoji.py
+# Styles of the thumbnails, one per artist -> file and position among the sheets in it.
+_SHEETS = {
+    "fluent-flat": ("emoji.webp", 0),
+    "noto": ("emoji-styles.webp", 0),
+    "twemoji": ("emoji-styles.webp", 1),
+}
+DRAWN_STYLES = tuple(_SHEETS)
 LICENSE = (
     "pictures MIT, Apache-2.0 and CC BY 4.0; names Unicode-3.0; see load_emoji().attribution, and "
     "zonkey/datasets/data/licenses for the texts"
@@ -108,7 +116,7 @@ class EmojiDataset(Dataset):
     @property
     def sheet(self) -> bytes:
         """WebP picture with a thumbnail of every class, 40 per row."""
-        return (files("zonkey.datasets") / "data" / "emoji.webp").read_bytes()
+        return _file("emoji.webp")
 
     def place(self, label: str) -> tuple[int, int]:
         """Return the position of a thumbnail on the sheet.
@@ -128,28 +136,41 @@ class EmojiDataset(Dataset):
         row = self._rows[label]
         return row % _COLUMNS * THUMBNAIL, row // _COLUMNS * THUMBNAIL
 
-    def thumbnail(self, label: str) -> np.ndarray:
+    def thumbnail(self, label: str, style: str = "fluent-flat") -> np.ndarray:
         """Return the picture of a class.
 
         Parameters
         ----------
         label : str
             A class.
+        style : {"fluent-flat", "noto", "twemoji"}, default="fluent-flat"
+            Drawing style: Microsoft's, Google's or Twitter's.
 
         Returns
         -------
         ndarray of shape (48, 48, 3)
             Red, green and blue from 0 to 255.
         """
+        if style not in _SHEETS:
+            raise DataError(
+                f"`style` must be one of {', '.join(_SHEETS)}; got {style!r}. The other styles "
+                "have features only."
+            )
+        name, above = _SHEETS[style]
         left, top = self.place(label)
-        return self._pixels[top : top + THUMBNAIL, left : left + THUMBNAIL]
+        top += above * self.sheet_size[1]
+        return _pixels(name)[top : top + THUMBNAIL, left : left + THUMBNAIL]
 
-    @cached_property
-    def _pixels(self) -> np.ndarray:
-        from PIL import Image
 
-        with Image.open(io.BytesIO(self.sheet)) as picture:
-            return np.asarray(picture.convert("RGB"))
+@cache
+def _pixels(name: str) -> np.ndarray:
+    image = required_package("PIL.Image", "Drawing emoji")
+    with image.open(io.BytesIO(_file(name))) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def _file(name: str) -> bytes:
+    return (files("zonkey.datasets") / "data" / name).read_bytes()
 
 
 def _by_name(names: np.ndarray, values: list[Any]) -> Mapping[str, Any]:

@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.frame import BaseClasses
-from ..core.moments import Moments
-from ..core.storage import write_whole
-from ..core.synthesis import synthesize
-from ..datasets import EmojiDataset, load_emoji
-from ..datasets.emoji import THUMBNAIL
-from ..display.drawing import file_bytes, new_figure
-from ..display.pages import data_address, render, write_page
-from ..estimators import (
+from ...core.frame import BaseClasses
+from ...core.moments import Moments
+from ...core.storage import write_whole
+from ...core.synthesis import synthesize
+from ...datasets import EmojiDataset, load_emoji
+from ...datasets.emoji import THUMBNAIL
+from ...display.drawing import file_bytes, new_figure
+from ...display.pages import data_address, render, write_page
+from ...estimators import (
     AnyShotClassifier,
     FewShotClassifier,
     NearestSupport,
     ZeroShotClassifier,
 )
-from ..evaluation import large_scale, seen_unseen_scores, zero_shot_scores
-from ..linalg.arrays import nearest
-from ..metrics import SeenUnseenCurve
-from ..model_selection import ZeroShotSearchCV
-from ..preprocessing import FeatureNormalizer
-from ..presets import paper, recommended
-from .drawing import draw_hits, draw_trade_off
-from .records import environment
+from ...evaluation import large_scale, seen_unseen_scores, zero_shot_scores
+from ...linalg.arrays import nearest
+from ...metrics import SeenUnseenCurve
+from ...model_selection import ZeroShotSearchCV
+from ...preprocessing import FeatureNormalizer
+from ...presets import paper, recommended
+from ..drawing import draw_hits, draw_trade_off
+from ..records import environment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,1 @@
+"""The demonstrations on the embedded emoji: of features, and of pictures."""
