@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check format structure bench docs results constraints clean
+.PHONY: demo demo-pictures test check format structure bench docs results constraints clean
 
 demo: $(VENV)/.runtime ## classify emoji of unseen classes: a table and a page
 	$(BIN)/zonkey demo
+
+demo-pictures: $(VENV)/.images ## the same from pictures: emoji drawn to files, encoded, named by texts
+	$(BIN)/zonkey demo pictures --name "a striped horse"
 
 test: $(VENV)/.dev ## tests, and minimum coverage of the mathematics
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=
@@ -35,7 +38,10 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/predict_speed.py
 	$(BIN)/python benchmarks/model_files.py
 	$(BIN)/python benchmarks/own_files.py --data emoji
+	$(BIN)/python benchmarks/encode_speed.py
+	$(BIN)/python benchmarks/pretrained.py
 	$(BIN)/python benchmarks/gpu.py
+	$(BIN)/python benchmarks/gpu_encoders.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/many_classes.py
 	$(BIN)/python benchmarks/alternatives.py
@@ -64,6 +70,10 @@ clean:
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e .
+	touch $@
+
+$(VENV)/.images: $(VENV)/.runtime
+	$(PIP) -e ".[images]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

@@ -212,7 +212,7 @@ def drawn_files(tmp_path, monkeypatch):
     monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     # An eighth of the classes of ImageNet takes less time.
-    module = importlib.import_module("zonkey.presets.pretrained")
+    module = importlib.import_module("zonkey.presets.pretraining")
     base = module._base("efficientnet-lite0")
     small = base.without(np.flatnonzero(np.arange(base.n_leaves) % 8))
     monkeypatch.setattr(module, "_base", {"efficientnet-lite0": small}.__getitem__)

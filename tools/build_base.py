@@ -150,7 +150,7 @@ def build(cache: Path) -> dict[str, np.ndarray]:
 def held_out_accuracy(path: Path) -> Iterator[tuple[float, float, float]]:
     """Yield gamma, ridge and how often the row of a held-out class is nearest to its prediction."""
     from zonkey import Prototypes
-    from zonkey.presets.pretrained import Base, on_base
+    from zonkey.presets.pretraining import Base, on_base
 
     base = Base.of(path)
     folds = np.array_split(np.random.default_rng(0).permutation(base.n_leaves), N_FOLDS)
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare, do not write")
     arguments = parser.parse_args()
     from zonkey.core.storage import write_arrays
-    from zonkey.presets.pretrained import KIND
+    from zonkey.presets.pretraining import KIND
 
     arrays = build(arguments.cache)
     path = DATA / "efficientnet-lite0.base"

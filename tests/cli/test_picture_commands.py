@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tracemalloc
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -21,11 +20,11 @@ from zonkey.datasets.readers import stored_arrays
 from zonkey.datasets.streams import FeatureStream
 from zonkey.encoders import ImageEncoder, Pictures, TextEncoder
 from zonkey.estimators.model_file import model_info
+from zonkey.presets import pretraining
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("onnxruntime")
 
-pretrained_module = import_module("zonkey.presets.pretrained")  # its function has the same name
 CLASSES = ("bus", "pizza", "zebra")
 NAMES = ", ".join(CLASSES)
 N_EACH = 3
@@ -45,14 +44,14 @@ def own_cache(cache, monkeypatch):
 
 @pytest.fixture(scope="module")
 def base():
-    return pretrained_module._base("efficientnet-lite0")
+    return pretraining._base("efficientnet-lite0")
 
 
 @pytest.fixture
 def small_base(base, monkeypatch):
     """Let the pretrained model know an eighth of the classes of ImageNet, which takes less time."""
     small = base.without(np.flatnonzero(np.arange(base.n_leaves) % 8))
-    monkeypatch.setattr(pretrained_module, "_base", {"efficientnet-lite0": small}.__getitem__)
+    monkeypatch.setattr(pretraining, "_base", {"efficientnet-lite0": small}.__getitem__)
 
 
 @pytest.fixture(scope="module")

@@ -508,7 +508,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             candidates=rows,
             centers=self._centers_of(rows),
             penalties=self._penalties()[rows],
-            inverse=self._inverse(),
+            # Only tasks that are simulated with the reserve need it.
+            inverse=None if self._reserve is None else self._inverse(),
             prior_worth=self.worth_,
             reserve=None if self._reserve is None else self._reserve.read(),
         )
