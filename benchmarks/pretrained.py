@@ -68,7 +68,9 @@ def stamps(folder: Path) -> tuple[list[bytes], list[str]]:
         text = files.get(f"{name[:-4]}.txt", b"").decode("utf-8", "replace").partition("\n")[0]
         if name.endswith(".png") and text.strip():
             pictures.append(files[name])
-            names.append(re.sub(r"^(an?|the|some) ", "", text.strip().rstrip("."), flags=re.I))
+            names.append(
+                re.sub(r"^(an?|the|some) ", "", text.strip().rstrip("."), flags=re.I).lower()
+            )
     return pictures, names
 
 
@@ -98,9 +100,9 @@ def accuracies(model: Any, parts: dict[str, Any], rng: np.random.Generator) -> d
             alone.append(right(few))
             both.append(right(few.adapt(X[pile])))
             means.append(nearest_mean(S, t, X[rest], y[rest]))
-        found[f"{n_shots} shots"] = float(np.mean(alone))
-        found[f"{n_shots} shots and 2,000 unlabeled"] = float(np.mean(both))
-        found[f"{n_shots} shots, nearest mean"] = float(np.mean(means))
+        found[f"{n_shots} per class"] = float(np.mean(alone))
+        found[f"{n_shots} per class and 2,000 unlabeled"] = float(np.mean(both))
+        found[f"{n_shots} per class, nearest mean"] = float(np.mean(means))
     return found
 
 
