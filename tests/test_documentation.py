@@ -227,7 +227,7 @@ def test_examples_of_the_guide_to_pictures(drawn_files):
     answers = pd.read_csv("answers.csv")
     assert answers["file"].tolist() == [f"{i}.png" for i in range(len(PILE))]
     assert {"predicted", "top_3"} <= {*answers}
-    assert {"page.html", "photos.zonkey", "prototypes.csv"} <= {p.name for p in Path().iterdir()}
+    assert {"page.html", "photos.zonkey", "prototypes.npz"} <= {p.name for p in Path().iterdir()}
     names = {}
     for block in python_blocks("docs/pictures.md"):
         exec(block, names)

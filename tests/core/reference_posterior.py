@@ -70,7 +70,8 @@ def expectation_maximization(
         moved, common = np.empty_like(start), np.zeros_like(start[0])
         if shift:
             for i in range(n):
-                common = common + (X[i] - sum(R[i, j] * start[j] for j in range(k))) / n
+                common = common + X[i] - sum(R[i, j] * start[j] for j in range(k))
+            common = common / (n + sum(worth) / k)
         for j in range(k):
             total = worth[j] * (start[j] + common)
             for i in range(n):

@@ -13,6 +13,7 @@ from zonkey.core.posterior import (
     inverse_without,
     left_out_weights,
     posterior_centers,
+    ridge_inverse,
     soft_shots,
     worth_of_prior,
 )
@@ -191,7 +192,16 @@ def test_centers_that_all_miss_by_the_same_vector_are_moved_back():
     X = np.repeat(centers, 30, axis=0) + away + 0.1 * rng.normal(size=(90, 3))
     options = {"offsets": np.zeros(3), "temperature": 1.0, "weight": 0.01, "smoothing": 1.0}
     found = soft_shots(X, centers, np.full(3, 50.0), n_steps=6, shift=True, **options)
-    assert_allclose(found.centers, centers + away, atol=0.05)
+    assert_allclose(found.centers, centers + away * 90 / 140, atol=0.05)  # shrunk by 50 samples
+
+
+def test_one_inverse_for_many_classes_is_that_of_the_decomposition(monkeypatch):
+    K, counts, _ = drawn(5)
+    whole = ridge_inverse(K, counts, 0.3)
+    monkeypatch.setattr("zonkey.core.posterior._MANY", 2)
+    assert_allclose(ridge_inverse(K, counts, 0.3), whole, rtol=1e-9, atol=1e-11)
+    assert_allclose(whole, KernelRidge(K, counts).inverse(0.3), rtol=1e-12)
+    assert_array_equal(ridge_inverse(K, counts, 1e-6), KernelRidge(K, counts).inverse(1e-6))
 
 
 def test_proportions_are_estimated_and_smoothed():

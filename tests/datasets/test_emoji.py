@@ -304,7 +304,8 @@ def test_the_texts_of_licenses_are_declared_for_the_wheel(data):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {path for pattern in project["license-files"] for path in ROOT.glob(pattern)}
     folder = ROOT / "src" / "zonkey" / "datasets" / "data" / "licenses"
-    assert declared == {ROOT / "LICENSE", *folder.iterdir()}
+    wordnet = ROOT / "src/zonkey/presets/data/WordNet-3.0.txt"
+    assert declared == {ROOT / "LICENSE", wordnet, *folder.iterdir()}
     assert "zonkey/datasets/data/licenses" in data.license
 
 

@@ -285,11 +285,6 @@ def test_the_first_frame_of_several(kind):
     assert np.abs(pixels_of(stored).astype(int) - RED).max() < 4
 
 
-def test_the_largest_picture_of_an_icon():
-    icon = content(Image.new("RGBA", (64, 64), (*BLUE, 255)), "ICO", sizes=[(16, 16), (64, 64)])
-    assert open_picture(icon).size == (64, 64)
-
-
 # Orientation
 
 
@@ -520,9 +515,7 @@ def test_a_file_that_is_cut_short_is_named(tmp_path, kind, share):
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    "kind", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "ICO"]
-)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF"])
 def test_random_damage_gives_a_picture_or_an_error_that_names_it(kind):
     rng = np.random.default_rng(0)
     stored = np.frombuffer(content(Image.fromarray(colors(32, 32)), kind), np.uint8)

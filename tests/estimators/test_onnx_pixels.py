@@ -167,7 +167,7 @@ def test_refusals(tmp_path):
     with refused(ValueError, "must make the 5 features", "efficientnet-lite0 makes 1280"):
         to_onnx(model, encoder=ImageEncoder())
     for other in (ImageEncoder(FeatureNormalizer()), "efficientnet-lite0", FeatureNormalizer()):
-        with refused(TypeError, "must be an ImageEncoder of an ONNX graph", "before the graph"):
+        with refused(TypeError, "must be ImageEncoder", "before the graph"):
             to_onnx(model, encoder=other)
     with refused(DataError, "must take a batch of any size", "takes one picture", "dynamic"):
         to_onnx(model, encoder=tiny(tmp_path / "single.onnx", batch=1))

@@ -11,6 +11,7 @@ from reference_posterior import expectation_maximization, score
 
 import zonkey
 from zonkey import AnyShotClassifier
+from zonkey.core.posterior import left_out_worth
 
 RNG = np.random.default_rng(0)
 SPACE = RNG.normal(size=(3, 7))
@@ -151,6 +152,40 @@ def test_the_worth_is_the_most_likely_one(seed):
     options = (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)
     assert model.worth_ == max(options, key=lambda w: left_out_likelihood(X, y, w))
     assert model.best_params_["worth"] == model.worth_
+    ones = fitted(worth="shots").partial_fit(X, y, sample_weight=np.ones(len(y)))
+    assert ones.worth_ == model.worth_
+
+
+def test_weights_count_as_samples():
+    X, _ = pictures(3, seed=2)
+    priors = np.stack([*naive_priors().values()])
+    codes = np.repeat(np.arange(3), 3)
+    sums, weights = np.zeros((3, 7)), np.array([1.0, 2.0, 0.5] * 3)
+    np.add.at(sums, codes, weights[:, None] * X)
+    counts = np.bincount(codes, weights)
+    found = left_out_worth(X, codes, weights, priors, sums, counts, (0.5, 3.0, 30.0))
+
+    def likelihood(n0):
+        away = np.empty((9, 3))
+        for i, x in enumerate(X):
+            for j in range(3):
+                own = weights[i] if j == codes[i] else 0.0
+                c = (n0 * priors[j] + sums[j] - own * x) / (n0 + counts[j] - own)
+                away[i, j] = 2 * x @ c - c @ c
+            away[i] -= away[i, codes[i]]
+        scale = np.abs(away).mean()
+        odds = [np.log(np.exp(away / (scale * 2.0**t)).sum(axis=1)) for t in range(-6, 3)]
+        return max(-np.average(each, weights=weights) for each in odds)
+
+    assert found == max((0.5, 3.0, 30.0), key=likelihood)
+
+
+def test_a_removed_class_teaches_nothing_new():
+    model = fitted().partial_fit(*pictures(3))
+    rest = model.without_classes(["cow"])
+    assert_array_equal(rest.classes_, ["ant", "bee"])
+    assert len(rest._evidence.anchors) == len(BASE)
+    assert_allclose(rest.project(SHOWN), model.project(SHOWN))
 
 
 def test_the_worth_stays_without_two_samples_of_two_classes():
@@ -207,7 +242,10 @@ def test_new_classes_get_a_prior_too():
     ("parameters", "message"),
     [
         ({"transfer": "yes"}, "`transfer` must be False, or True with prototypes"),
-        ({"candidates": ["ant", "base 1"]}, "No prototype and no sample of the class"),
+        (
+            {"candidates": ["ant", "base 1"]},
+            "candidates must be classes without samples in `fit`; got samples of 'base 1'",
+        ),
         ({"worth": "some"}, "`worth` must be"),
     ],
     ids=str,

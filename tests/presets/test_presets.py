@@ -19,8 +19,8 @@ def changed_parameters(model):
     return {name: given[name] for name in defaults if given[name] is not defaults[name]}
 
 
-def test_there_are_three():
-    assert presets.__all__ == ["paper", "recommended", "rpl"]
+def test_there_are_five():
+    assert presets.__all__ == ["paper", "pretrained", "pretrained_encoders", "recommended", "rpl"]
 
 
 # The paper

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
+from sklearn.base import clone
 
 import zonkey
 from zonkey import Prototypes, presets
@@ -102,16 +103,14 @@ def test_shots_and_piles_make_it_better(model, pictures):
     assert np.mean(adapted.predict(X) == y) >= 0.75
 
 
-def test_a_class_of_imagenet_has_the_text_of_that_class(base):
-    name = str(base.names[0])
-    found = presets.pretrained(classes=[name.upper(), "a striped horse"])
-    own = _base("efficientnet-lite0")
-    place = own.names.tolist().index(name)
-    assert_allclose(found.prototypes_[name.upper()], own.vectors[place])
+def test_texts_are_encoded_as_pretrained_encoders_do(base, monkeypatch):
+    monkeypatch.setattr("zonkey.presets.pretraining._base", lambda _: base)
+    found = presets.pretrained(classes={"mouse": "a pointing device", "a striped horse": "zebra"})
     images, texts = presets.pretrained_encoders()
     assert images.model == "efficientnet-lite0"
-    expected = texts.prototypes(["a striped horse"]).matrix[0]
-    assert_allclose(found.prototypes_["a striped horse"], expected, atol=1e-6)
+    expected = texts.prototypes({"a": "a pointing device", "b": "zebra"}).matrix
+    assert_allclose(found.prototypes_["mouse"], expected[0], atol=1e-6)
+    assert_allclose(found.prototypes_["a striped horse"], expected[1], atol=1e-6)
 
 
 def test_classes_come_in_many_forms(tmp_path, monkeypatch, base):
@@ -145,6 +144,13 @@ def test_parameters_can_be_replaced(base):
         warnings.simplefilter("error")  # equal texts of base and user are no fault
         model = on_base(base, shown, worth=3.0, temperature=0.5)
     assert (model.worth_, model.temperature_) == (3.0, 0.5)
+
+
+def test_it_learns_by_partial_fit_only(model, pictures):
+    with pytest.raises(ValueError, match="Pass them to `partial_fit` of the fitted model"):
+        clone(model).fit(*pictures)
+    with pytest.raises(ValueError, match="`candidates` of a pretrained model must be left out"):
+        presets.pretrained(candidates="all")
 
 
 def test_unknown_names_are_refused():

@@ -116,7 +116,7 @@ class Encoders:
             )
         name = self.encoder or (known or {}).get("name", DEFAULT_IMAGE)
         encoder = ImageEncoder(name, cache=self.cache)
-        with _naming("--encoder", given=self.encoder is not None or known is None):
+        with naming_encoder("--encoder", given=self.encoder is not None or known is None):
             spec = encoder.spec_
         self._agree(ENCODER, spec, "--encoder" if self.encoder else "the one here")
         return encoder
@@ -137,7 +137,7 @@ class Encoders:
             if templates is None and _are_names(texts):
                 templates = [*_NAME_TEMPLATES]
         encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
-        with _naming("--text-encoder", given=self.text_encoder is not None or known is None):
+        with naming_encoder("--text-encoder", given=self.text_encoder is not None or known is None):
             spec = encoder.spec_
         self._agree(TEXT_ENCODER, spec, "--text-encoder" if self.text_encoder else "the one here")
         return encoder
@@ -176,7 +176,7 @@ def _remedy(known: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _naming(option: str, *, given: bool) -> Iterator[None]:
+def naming_encoder(option: str, *, given: bool) -> Iterator[None]:
     """Name the option in errors of an encoder: it may be wrong, or tell where the encoder is."""
     try:
         yield

@@ -18,8 +18,10 @@ import typer
 STANDARD_OUTPUT_NAME = "standard output"
 _PIPE_CLOSED = 128 + 13  # as shells say it of a program that was ended by SIGPIPE
 _LONGEST = 1000  # characters of a message
+# Those of `encoders.pictures` that people have; that module takes long to import.
+_PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".avif", ".heic")
 _OPTIONS = {"text_columns": "text", "templates": "template"}  # with names of their own
-_PARAMETERS = re.compile("`(label_column|features_key|labels_key|text_columns|templates)`")
+_PARAMETERS = re.compile("`(label_column|features_key|labels_key|text_columns|templates|device)`")
 
 
 @contextmanager
@@ -128,6 +130,10 @@ def require_file(option: str, target: Path, *inputs: str | Path | None) -> None:
         if target.exists() and path.exists() and target.samefile(path):
             rule = f"{option} must not be a file to read from"
             refuse(f"{rule}; {target} is one. Choose another name.")
+        is_inside = path.is_dir() and path.resolve() in target.resolve().parents
+        if is_inside and target.exists() and target.suffix.lower() in _PICTURES:
+            rule = f"{option} must not replace a picture"
+            refuse(f"{rule}; {target} is one of {path}. Choose another name.")
     with writing_to(option, target, "a file"), TemporaryFile(dir=target.parent):
         pass
 

@@ -59,7 +59,10 @@ def fit(
             metavar="CLASSES",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Model file to write."),
+    ] = Path("model.zonkey"),
     candidates: Annotated[
         Candidates, typer.Option(help="Classes to choose from: those without samples, or all.")
     ] = Candidates.unseen,

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.labels import listed, warn_user
 from ..datasets import DataError, Dataset, LazyMatrix
 from ..datasets.own import Samples, dataset_of, examine_samples, missing_prototypes, wrong_marks
-from ..encoders.collection import Pictures
+from ..encoders.class_texts import has_column
+from ..encoders.collection import TABLES, Pictures
 from ..encoders.stream import PictureStream
 from ..estimators.scoring import unwrapped
 from ..presets import paper, recommended
@@ -34,7 +36,7 @@ class Training:
         """Read samples and classes; the entry `skipped` of `about` lists errors of pictures."""
         names = _name(self.source), self.classes.name
         stream = self.encoders.stream(
-            self.source, with_labels=True, label_column=self.label_column, **self.keys
+            self.source, with_labels=True, label_column=self._column_of_samples(), **self.keys
         )
         pictures = stream if isinstance(stream, PictureStream) else None
         with working("Reading"):
@@ -48,8 +50,15 @@ class Training:
             _check_pictures(pictures.pictures, known.labels, names)
             X, y, marks = read_rows(pictures, "Encoding pictures", labeled=True)
             samples = Samples(LazyMatrix.of(X, names[0]), y, marks)
+            _tell_lost_classes(pictures.pictures, y)
             about = {"skipped": [str(error) for error in pictures.skipped]}
         return dataset_of(samples, known, names, columns=columns, name=names[0], about=about)
+
+    def _column_of_samples(self) -> str | None:
+        """Return the column of the labels of samples; a folder without table has none."""
+        has_table = any((self.source / name).exists() for name in TABLES)
+        of_classes = self.label_column and has_column(self.classes, self.label_column)
+        return None if self.source.is_dir() and not has_table and of_classes else self.label_column
 
     def _features(self) -> Samples:
         labels = self.keys.get("labels")
@@ -96,6 +105,18 @@ def _check_pictures(pictures: Pictures, known: np.ndarray, names: tuple[str, str
         problems += wrong_marks(pictures.labels, pictures.split, names[0], 2)
     if problems:
         raise DataError(problems[0])
+
+
+def _tell_lost_classes(pictures: Pictures, y: np.ndarray | None) -> None:
+    """Warn of classes whose pictures were all skipped: the model would think them unseen."""
+    assert pictures.labels is not None
+    assert y is not None
+    lost = np.setdiff1d(pictures.labels, y)
+    if lost.size:
+        warn_user(
+            f"Classes should have a picture that can be read; {listed(lost)} has none, and counts "
+            "as unseen. Replace its pictures, or drop the class."
+        )
 
 
 def fit_recommended(

@@ -134,7 +134,7 @@ def row_of(stream: Stream, row: int, source: str) -> tuple[np.ndarray, dict[str,
     n, first = stream.total or 0, 0
     if isinstance(stream, PictureStream) and row < n:  # others need not be encoded
         stream, first = replace(stream, source=stream.pictures.subset([row])), row
-    for block in watched(stream, "Reading"):
+    for block in stream:
         if row < first + len(block.X):
             carried = {name: cells(c)[row - first] for name, c in block.carried.items()}
             return block.X[row - first], carried

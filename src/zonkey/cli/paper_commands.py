@@ -257,7 +257,8 @@ def demo(
         refuse("--name needs pictures to search; got none. Call `zonkey demo pictures`.")
     default = Path("zonkey-demo")
     out = out or (default / "pictures" if what is Demo.pictures else default)
-    with one_line_errors("what was encoded is kept"), writing_to("--out", out):
+    kept = "features so far are kept" if what is Demo.pictures else "nothing was written"
+    with one_line_errors(kept), writing_to("--out", out):
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):  # fails before the work, not after it
             pass

@@ -20,7 +20,7 @@ from .options import JSON, NO_CACHE, ON_ERROR, OnError
 
 if TYPE_CHECKING:
     from ..datasets.streams import Block
-    from ..encoders import ClassTexts, Pictures
+    from ..encoders import ClassTexts, Pictures, TextEncoder
     from ..encoders.stream import PictureStream
     from .answers import Columns
 
@@ -45,7 +45,7 @@ def embed(
             "parquet.",
         ),
     ],
-    model: Annotated[
+    encoder: Annotated[
         str | None,
         typer.Option(help="Encoder; see `zonkey encoders`.", show_default=False),
     ] = None,
@@ -85,29 +85,34 @@ def embed(
     started = time.perf_counter()
     with one_line_errors(NOTHING):
         from ..encoders.collection import is_pictures
+        from .encoding import naming_encoder
 
         are_pictures = not text and is_pictures(source)
         _require_ending(output, _PICTURE_ENDINGS if are_pictures else _TEXT_ENDINGS)
         require_file("--output", output, *_files_of(source))
         options = {"device": device, "batch_size": batch_size}
-        if model is not None:
-            options["model"] = model
+        if encoder is not None:
+            options["model"] = encoder
         if are_pictures:
             if template:
                 raise ValueError(f"--template is for texts; {source} holds pictures. Leave it out.")
             from ..encoders import ImageEncoder
             from ..encoders.stream import PictureStream
 
-            encoder = ImageEncoder(**options, cache=not no_cache)
+            images = ImageEncoder(**options, cache=not no_cache)
+            with naming_encoder("--encoder", given=True):
+                images.spec_  # noqa: B018 - loads it
             stream = PictureStream(
-                source, encoder, label_column=label_column, on_error=on_error.value
+                source, images, label_column=label_column, on_error=on_error.value
             )
             record = _embed_pictures(stream, output)
         else:
             from ..encoders import TextEncoder, class_texts
 
             texts = class_texts(Path(source), text_columns=text, label_column=label_column)
-            record = _embed_texts(texts, TextEncoder(**options, templates=template), output)
+            encode = TextEncoder(**options, templates=template)
+            with naming_encoder("--encoder", given=True):
+                record = _embed_texts(texts, encode, output)
         record["seconds"] = round(time.perf_counter() - started, 2)
     if as_json:
         typer.echo(json.dumps(record))
@@ -216,6 +221,14 @@ def classify(
             show_default=False,
         ),
     ] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Sentence around each name or text; repeat it for the mean of several. By default "
+            '"{}" and "a photo of a {}".',
+            show_default=False,
+        ),
+    ] = None,
     adapt: Annotated[
         bool,
         typer.Option(
@@ -269,13 +282,15 @@ def classify(
 
         encoder, text_encoder = pretrained_encoders()
         encoder.set_params(cache=not no_cache)
+        if template:
+            text_encoder.set_params(templates=template)
         stream = PictureStream(source, encoder, on_error=on_error.value)
         labeled = None
         if shots is not None:
             labeled = PictureStream(
                 _labeled(shots), encoder, with_labels=True, on_error=on_error.value
             )
-        model = _pretrained_model(classes, labeled, top)
+        model = _pretrained_model(classes, labeled, top, text_encoder)
         blocks = watched(stream, "Classifying")
         if adapt:
             model, blocks = _adapted(model, stream)
@@ -304,14 +319,17 @@ def classify(
         typer.echo(f"Model: {save} ({save.stat().st_size:,} bytes)", err=output == "-")
 
 
-def _pretrained_model(classes: str | None, shots: PictureStream | None, top: int) -> Any:
+def _pretrained_model(
+    classes: str | None, shots: PictureStream | None, top: int, encoder: TextEncoder
+) -> Any:
     """Return a model that chooses from the classes, which must be as many as asked for."""
     from ..presets import pretrained
     from .loading import working
 
     texts = _texts_of(classes, shots)
     with working("Loading the pretrained model"):
-        model: Any = pretrained(classes=texts)
+        known = None if texts is None else encoder.prototypes(texts)
+        model: Any = pretrained(classes=known)
     n = len(model.classes_)
     if top > n:
         raise ValueError(f"--top must be at most the {n} classes; got {top}. Ask for fewer.")

@@ -35,9 +35,9 @@ class Evidence:
         Whether a class has a prototype.
     is_hidden : ndarray of bool of shape (m,)
         Whether a class was removed; the regression still learns from it.
-    is_transferred : bool
-        Whether removed classes are of another kind than the others: the regression then learns
-        from them only, and takes over directions, not lengths.
+    is_foreign : ndarray of bool of shape (m,)
+        Whether samples of a class are of another kind than those of the others. If there are such
+        classes, the regression learns from them only, and takes over directions, not lengths.
     """
 
     labels: np.ndarray
@@ -46,14 +46,14 @@ class Evidence:
     squares: np.ndarray
     is_described: np.ndarray
     is_hidden: np.ndarray
-    is_transferred: bool = False
+    is_foreign: np.ndarray
 
     @classmethod
     def none(cls, described: np.ndarray, like: Array) -> Self:
         """Return no samples of the described classes, with the features of `like`."""
         no, zeros = np.zeros(len(described), bool), np.zeros(len(described))
         sums = placed_like(np.zeros((len(described), like.shape[1])), like)
-        return cls(described, sums, zeros, zeros, ~no, no)
+        return cls(described, sums, zeros, zeros, ~no, no, no)
 
     def plus(
         self, labels: np.ndarray, sums: Array, counts: np.ndarray, squares: np.ndarray
@@ -82,6 +82,7 @@ class Evidence:
             squares=spread(self.squares, own) + spread(squares, other),
             is_described=spread(self.is_described, own),
             is_hidden=spread(self.is_hidden, own),
+            is_foreign=spread(self.is_foreign, own),
         )
 
     def described_too(self, labels: np.ndarray) -> Self:
@@ -102,7 +103,12 @@ class Evidence:
     def is_anchor(self) -> np.ndarray:
         """Whether the regression learns from a class: it has a prototype and samples."""
         with_samples = self.is_described & (self.counts > 0)
-        return with_samples & self.is_hidden if self.is_transferred else with_samples
+        return with_samples & self.is_foreign if self.is_transferred else with_samples
+
+    @property
+    def is_transferred(self) -> bool:
+        """Whether the regression learns from samples of another kind."""
+        return bool(self.is_foreign.any())
 
     @property
     def anchors(self) -> np.ndarray:

@@ -153,7 +153,13 @@ def posterior_centers(prior: Array, sums: Array, counts: Array, worth: Array | f
 
 
 def left_out_worth(
-    X: Array, codes: Array, prior: Array, sums: Array, counts: Array, worths: tuple[float, ...]
+    X: Array,
+    codes: Array,
+    weights: Array,
+    prior: Array,
+    sums: Array,
+    counts: Array,
+    worths: tuple[float, ...],
 ) -> float:
     """Return the n0 under which samples, each left out of its class in turn, are most likely.
 
@@ -162,22 +168,26 @@ def left_out_worth(
     X : array of shape (n, d)
         Some of the samples behind `sums`.
     codes : array of int of shape (n,)
-        Their classes, as rows of the next arguments.
+        Their classes, as rows of `prior`, `sums` and `counts`.
+    weights : array of shape (n,)
+        Their weights.
     prior, sums : arrays of shape (k, d)
         Priors of the classes, and sums of their samples.
     counts : array of shape (k,)
-        Numbers of samples.
+        Numbers of samples, or sums of their weights.
     worths : tuple of float
         Values of n0 to choose from. Each is tried at several temperatures.
     """
     xp = namespace(X)
-    n, nothing = counts[codes], xp.zeros_like(counts)
-    own_sums = xp.take(sums, codes, axis=0) - X
+    nothing = xp.zeros_like(counts)
+    own_counts = xp.take(counts, codes, axis=0) - weights
+    own_sums = xp.take(sums, codes, axis=0) - weights[:, None] * X
+    shares = weights / xp.sum(weights)
     is_own = one_hot(codes, counts.shape[0], like=X)
     best, found = -np.inf, worths[0]
     for n0 in worths:
         scores = class_scores(X, posterior_centers(prior, sums, counts, n0), nothing)
-        own = posterior_centers(xp.take(prior, codes, axis=0), own_sums, n - 1, n0)
+        own = posterior_centers(xp.take(prior, codes, axis=0), own_sums, own_counts, n0)
         left_out = 2 * xp.vecdot(X, own) - xp.vecdot(own, own)
         scores = scores + is_own * (left_out - xp.sum(scores * is_own, axis=1))[:, None]
         away = scores - left_out[:, None]  # of the true class
@@ -186,7 +196,7 @@ def left_out_worth(
             away_t = away / (temperature * scale)
             top = xp.max(away_t, axis=1)
             odds = top + xp.log(xp.sum(xp.exp(away_t - top[:, None]), axis=1))
-            likelihood = -float(xp.mean(odds))
+            likelihood = -float(xp.sum(shares * odds))
             if likelihood > best:
                 best, found = likelihood, n0
     return found
@@ -249,7 +259,8 @@ def soft_shots(
         the training is mostly the same in all classes.
     """
     xp = namespace(X)
-    start, mean = centers, xp.mean(X, axis=0)
+    start, mean, n = centers, xp.mean(X, axis=0), X.shape[0]
+    known = n / (n + xp.mean(worth))  # of the common vector, whose prior is zero
     shares = xp.full_like(worth, 1 / worth.shape[0])
     for _ in range(n_steps):
         scores = class_scores(X, centers, offsets)
@@ -258,7 +269,7 @@ def soft_shots(
         r = softmax(scores)
         found = xp.sum(r, axis=0)
         gained = weight * found
-        anchor = start + (mean - found @ start / X.shape[0])[None, :] if shift else start
+        anchor = start + (known * (mean - found @ start / n))[None, :] if shift else start
         centers = (worth[:, None] * anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
         shares = (found + smoothing) / (X.shape[0] + smoothing * worth.shape[0])
     return SoftShots(centers, shares)

@@ -25,7 +25,7 @@ from ..datasets.readers import reading
 ZIP_ENDINGS = (".zip",)
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _HIDDEN = ("__macosx", "thumbs.db", "desktop.ini")  # of macOS and Windows
-_MOST_BYTES = 1 << 30  # of a file
+_MOST_BYTES = 1 << 28  # of a file
 _SPARE_BYTES = 1 << 29  # that stay free on the disk of temporary files
 _COPIED_AT_A_TIME = 1 << 22
 
@@ -202,8 +202,11 @@ class TarArchive:
             for member in archive:
                 if not self._is_wanted(member):
                     continue
+                start, name = copy.tell(), _plain(member.name)
+                self._spans[name] = start, member.size
+                if member.size > _MOST_BYTES:
+                    continue  # `read` refuses it
                 file = archive.extractfile(member)
-                start = copy.tell()
                 while file is not None and (block := file.read(_COPIED_AT_A_TIME)):
                     if shutil.disk_usage(self._content.parent).free < _SPARE_BYTES + len(block):
                         raise DataError(
@@ -211,7 +214,7 @@ class TarArchive:
                             "disk is nearly full. Unpack it elsewhere, and pass the folder."
                         )
                     copy.write(block)
-                self._spans[_plain(member.name)] = start, copy.tell() - start
+                self._spans[name] = start, copy.tell() - start
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""

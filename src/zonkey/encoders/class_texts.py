@@ -224,7 +224,7 @@ def has_column(path: str | Path, name: str) -> bool:
 
 
 def _is_path(text: str) -> bool:
-    return Path(text).suffix.lower() in TEXT_ENDINGS or os.path.isfile(text)  # noqa: PTH113
+    return Path(text).suffix.lower() in TEXT_ENDINGS
 
 
 def _of_names(names: list[Any]) -> Pairs:

@@ -24,7 +24,7 @@ from .pictures import PICTURE_ENDINGS, is_picture_name, naming_picture, open_pic
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_TABLES = ("metadata.csv", "metadata.tsv")
+TABLES = ("metadata.csv", "metadata.tsv")
 _NUMBER = re.compile("[0-9]+")
 
 
@@ -315,9 +315,9 @@ def _of_files(path: Path, wanted: Columns) -> Pictures:
     files = files_of(path)
     names = sorted(files.names, key=_natural)
     pictures = [name for name in names if is_picture_name(name)]
-    tables = [name for name in names if posixpath.basename(name) in _TABLES]
+    tables = [name for name in names if posixpath.basename(name) in TABLES]
     top = "" if path.is_dir() else _single_folder([*pictures, *tables])
-    table = next((top + name for name in _TABLES if top + name in tables), None)
+    table = next((top + name for name in TABLES if top + name in tables), None)
     wanted.require_table(table, path.name)
     if table is not None:
         with reading(Path(table)):

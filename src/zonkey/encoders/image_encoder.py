@@ -443,6 +443,11 @@ class _ObjectBackend:
 def split_encoder(model: Any) -> tuple[ImageEncoder | None, Any]:
     """Return the encoder that a pipeline starts with, None if it does not, and the rest."""
     if isinstance(model, Pipeline) and isinstance(model.steps[0][1], ImageEncoder):
+        if len(model.steps) == 1:
+            raise ValueError(
+                "A pipeline must have a classifier behind its encoder; got the encoder alone. Add "
+                "one."
+            )
         return model.steps[0][1], model[1:]
     return None, model
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,19 +15,29 @@ from joblib import cpu_count
 
 from ..datasets.dataset import DataError, did_you_mean
 from ..datasets.readers import existing_file, one_line, read_text, required_package
-from .weights import files_revision
+from .weights import EXTERNAL, files_revision
 
 _RESAMPLE = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 _REDUCING_GAP = 3.0  # as good as exact resampling, and faster for large pictures
 _LARGEST, _DEFAULT_SIZE = 8192, 224  # pixels
 _LONGEST = 200  # characters that are quoted from an error
-_EXTERNAL = (".data", "_data")  # endings of files of large weights, behind ".onnx"
 _TINY = 1e-12
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.S)  # of external weights
 _DTYPES = {"tensor(uint8)": "uint8", "tensor(float)": "float32"}
 _MASKS = ("attention_mask", "token_type_ids")
 _PAD_TOKENS = ("[PAD]", "<pad>", "<|endoftext|>")
 _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 _Rules = Mapping[str, tuple[Callable[[Any], bool], str]]
+
+
+def _external_files(path: Path) -> list[Path]:
+    """Return the files that hold weights of a graph, which names them as "location"."""
+    named = {Path(f"{path}{ending}") for ending in EXTERNAL}
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for found in _LOCATION.finditer(content):
+            place = content[found.end() : found.end() + found[1][0]]
+            named.add(path.parent / place.decode("utf-8", "replace"))
+    return sorted(named)
 
 
 def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
@@ -228,7 +240,7 @@ class _Graph:
 
     def __init__(self, path: Path, device: str, settings: Mapping[str, Any], *more: Path) -> None:
         self._path, self._settings = path, settings
-        beside = [path.with_suffix(".json"), *(Path(f"{path}{end}") for end in _EXTERNAL), *more]
+        beside = [path.with_suffix(".json"), *_external_files(path), *more]
         self.revision = files_revision([path, *(file for file in beside if file.exists())])
         self._session = _session(path, device)
         self.inputs = self._session.get_inputs()

@@ -65,12 +65,12 @@ def from_pixels(made: onnx.ModelProto, encoder: Any) -> onnx.ModelProto:
 
 
 def _onnx_backend(encoder: Any) -> OnnxImages:
-    backend = encoder._backend() if isinstance(encoder, ImageEncoder) else encoder
+    backend = encoder._backend() if isinstance(encoder, ImageEncoder) else None
     if not isinstance(backend, OnnxImages):
         got = shown(encoder.model if isinstance(encoder, ImageEncoder) else encoder)
         raise TypeError(
-            "`encoder` in an ONNX graph must be an ImageEncoder of an ONNX graph: "
-            f"'efficientnet-lite0' or 'onnx:PATH'; got {got}. Export without it, and encode the "
+            "`encoder` in an ONNX graph must be ImageEncoder('efficientnet-lite0') or "
+            f"ImageEncoder('onnx:PATH'); got {got}. Pass one, or export without it, and encode the "
             "pictures before the graph."
         )
     if backend.nodes[0].shape[0] == 1:

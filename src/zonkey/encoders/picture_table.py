@@ -76,7 +76,7 @@ class PictureTable:
             usual = ", ".join(_PATH_COLUMNS)
             raise DataError(
                 f"{path.name} must have a column of paths, named one of {usual}; it has "
-                f"{', '.join(names)[:200]}. Name it with `path_column`."
+                f"{', '.join(names)[:200]}. Rename one of them to file_name."
             )
         label_names = LABEL_COLUMNS["features"]
         label = _position(names, wanted.label, label_names, "label_column", path.name)

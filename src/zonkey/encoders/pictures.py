@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 PICTURE_ENDINGS = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".gif", ".webp", ".bmp"),
-    *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".avif", ".jp2", ".ico", ".heic", ".heif"),
+    *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".avif", ".jp2", ".heic", ".heif"),
 )
 MOST_PIXELS = 178_000_000  # just below the number from which some of Pillow's readers refuse
 
 # Other formats of Pillow are rare, and EPS would start another program. HEIF is known to Pillow
 # if the user has registered a reader of it.
-_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "ICO", "HEIF")
+_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "HEIF")
 _CHANNELS = (1, 3, 4)
 _ORIENTATION = 0x0112  # tag of EXIF
 _MANY_PIXELS = 1 << 25  # from which pictures are decoded one after the other

@@ -22,7 +22,9 @@ class SentenceTexts:
         self.name = f"{_PREFIX}:{canonical}"
         self.revision = folder_revision(folder)
         with loading(self.name, "a model of sentence-transformers"):
-            self._model = package.SentenceTransformer(str(folder), device=device).float()
+            self._model = package.SentenceTransformer(
+                str(folder), device=device, trust_remote_code=False
+            ).float()
             self.n_features = self.encode(["a"]).shape[1]
 
     def encode(self, texts: list[str]) -> np.ndarray:

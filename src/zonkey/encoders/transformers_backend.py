@@ -34,7 +34,7 @@ class TransformersImages:
         with loading(self.name, "a vision model with an image processor"):
             # The processor on Pillow: that on torchvision gives other values, if it is installed.
             self._processor = self._transformers.AutoImageProcessor.from_pretrained(
-                str(folder), use_fast=False
+                str(folder), use_fast=False, trust_remote_code=False
             )
             samples = self._choose_preparation()
             self._model, missing = _model(self._transformers, folder, self.name)
@@ -109,7 +109,9 @@ class TransformersTexts:
         self.name = f"transformers:{canonical}"
         self.revision = folder_revision(folder)
         with loading(self.name, "a text model with a tokenizer"):
-            self._tokenizer = self._transformers.AutoTokenizer.from_pretrained(str(folder))
+            self._tokenizer = self._transformers.AutoTokenizer.from_pretrained(
+                str(folder), trust_remote_code=False
+            )
             self._model, _ = _model(self._transformers, folder, self.name)
             self.joint = _is_joint(self._model)
             if self.joint:
@@ -154,7 +156,9 @@ def _packages() -> tuple[Any, Any]:
 
 def _model(transformers: Any, folder: Any, name: str) -> tuple[Any, set[str]]:
     """Return a model in float32, and the names of its weights that the folder lacks."""
-    model, info = transformers.AutoModel.from_pretrained(str(folder), output_loading_info=True)
+    model, info = transformers.AutoModel.from_pretrained(
+        str(folder), output_loading_info=True, trust_remote_code=False
+    )
     missing = set(info["missing_keys"])
     needed = sorted(key for key in missing if not any(word in key for word in _UNUSED))
     if needed:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,10 @@ _SETTINGS = (".json", ".txt", ".model")
 _TENSORS = (".safetensors", ".bin")
 _SECONDS = 10  # until the hub counts as unreachable
 _LONGEST = 200  # characters that are quoted from an error
+_COMMIT = re.compile("[0-9a-f]{40}")
+EXTERNAL = (".data", "_data")  # endings of files of large weights, behind ".onnx"
+
+may_download: ContextVar[bool] = ContextVar("may_download", default=True)
 
 
 def files_revision(files: Iterable[Path]) -> str:
@@ -36,22 +42,31 @@ def _digest(file: Path, size: int, modified: int) -> str:  # noqa: ARG001 - keys
 
 
 def file_state(model: str) -> tuple[Any, ...]:
-    """Return what differs as soon as "onnx:PATH" means other files: place, size and time."""
+    """Return what differs as soon as a path means other files: place, size and time."""
     prefix, _, source = model.partition(":")
-    if prefix != "onnx" or not source:
+    if not prefix or not source:
         return ()
     path = Path(source).expanduser().absolute()
-    beside = (path.with_suffix(".json"), path.with_suffix(".tokenizer.json"))
-    files = (path, *beside, path.with_name("tokenizer.json"))
+    if prefix == "onnx":
+        beside = (path.with_suffix(".json"), path.with_suffix(".tokenizer.json"))
+        weights = (Path(f"{path}{ending}") for ending in EXTERNAL)
+        files = [path, *beside, path.with_name("tokenizer.json"), *weights]
+    else:
+        files = _model_files(path) if path.is_dir() else []
     found = [(file, file.stat()) for file in files if file.is_file()]
     return tuple((str(file), about.st_size, about.st_mtime_ns) for file, about in found)
 
 
 def folder_revision(folder: Path) -> str:
     """Return 16 hex digits that change with the weights or settings of a model."""
-    if folder.parent.name == "snapshots":  # of the hub, named by the commit: large files stay shut
+    in_hub = folder.parent.name == "snapshots" and folder.parents[1].name.startswith("models--")
+    if in_hub and _COMMIT.fullmatch(folder.name):  # large files stay shut
         return hashlib.sha256(folder.name.encode()).hexdigest()[:16]
-    return files_revision(file for file in folder.rglob("*") if file.suffix in _SETTINGS + _TENSORS)
+    return files_revision(_model_files(folder))
+
+
+def _model_files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.suffix in _SETTINGS + _TENSORS)
 
 
 def model_folder(source: str, name: str, owner: str = "") -> tuple[Path, str]:
@@ -93,6 +108,11 @@ def model_folder(source: str, name: str, owner: str = "") -> tuple[Path, str]:
 
 
 def _download(hub: Any, source: str, name: str) -> str:
+    if not may_download.get():
+        raise DataError(
+            f"{name} must be on this machine; it is not, and loading a file downloads nothing. "
+            "Encode a picture with it first."
+        )
     try:
         # Asked once, without the retries of a download: these take minutes without a network.
         files = [

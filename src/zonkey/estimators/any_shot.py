@@ -97,9 +97,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     worth : float, "auto" or "shots", default="auto"
         Number of samples that a prototype is worth, above 0. "auto": the variance of samples
         within classes divided by the squared error of priors of held-out classes. "shots": 10
-        until `partial_fit` gets two samples of a class; then the number under which these samples,
-        each left out in turn, are most likely. Use it if samples of `fit` say nothing about
-        those to come.
+        at first. Each `partial_fit` with two samples of two described classes chooses it anew: the
+        number under which these samples, each left out in turn, are most likely. Use it if samples
+        of `fit` say nothing about those to come.
     n_shots : int, default=0
         Number of labeled samples per new class that parameters are chosen for. 0 is zero-shot.
     seen_penalty : float or "auto", default="auto"
@@ -267,6 +267,13 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if given is not None:
             self._check_prototypes(given, used)
         unseen = None if given is None else np.setdiff1d(given.labels, used)
+        if self.transfer and not isinstance(self.candidates, str):
+            seen = np.intersect1d(as_labels(self.candidates), used)
+            if seen.size:
+                raise ValueError(
+                    "With `transfer`, candidates must be classes without samples in `fit`; got "
+                    f"samples of {listed(seen)}. Pass them to `partial_fit` of the fitted model."
+                )
         known = used if given is None else np.union1d(given.labels, used)
         candidates = _candidate_labels(
             self.candidates, unseen if self.transfer and unseen is not None else known, unseen
@@ -283,7 +290,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         evidence = Evidence.none(described, like=prepared)
         self._evidence = evidence.plus(*_gathered(prepared, codes, labels, weights))
         if self.transfer:
-            self._evidence = replace(self._evidence.without(labels), is_transferred=True)
+            self._evidence = self._evidence.without(labels)
+            foreign = np.isin(self._evidence.labels, labels)
+            self._evidence = replace(self._evidence, is_foreign=foreign)
         self._reserve = None
         if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
             self._reserve = self._reserved(prepared, codes, labels, weights, others, seed)
@@ -311,7 +320,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     ) -> Self:
         """Learn from further samples, of known or of new classes.
 
-        The result is that of a fit on all samples, with preprocessing and parameters as they are.
+        The result is that of a fit on all samples, with preprocessing and parameters as they are;
+        only a worth of "shots" is chosen anew.
         The candidates stay, and new classes join them. What `adapt` learned is forgotten.
 
         Parameters
@@ -352,7 +362,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._evidence = self._evidence.plus(labels, sums, *rest)
         self._adapted = None
         if self.worth == _BY_SHOTS:
-            self._choice = replace(self._choice, worth=self._worth_of_shots(X, codes, given))
+            worth = self._worth_of_shots(X, codes, weights, given)
+            self._choice = replace(self._choice, worth=worth)
         if not (isinstance(self._targets, str) and self._targets == "all"):
             self._targets = np.union1d(candidates, new)
         self._settle(like=self.classes_)
@@ -766,7 +777,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if adapted is not None:
             self.best_params_ |= adapted.chosen
 
-    def _worth_of_shots(self, X: Array, codes: Array, labels: np.ndarray) -> float:
+    def _worth_of_shots(
+        self, X: Array, codes: Array, weights: Array | None, labels: np.ndarray
+    ) -> float:
         """Return the worth under which samples of classes with several are most likely."""
         evidence = self._evidence
         rows = np.searchsorted(evidence.labels, labels)
@@ -777,11 +790,13 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if evidence.is_transferred:
             prior = prior + common_shift(evidence, prior, _USUAL_WORTH)[None, :]
         xp, host = namespace(prior), to_numpy(codes)
+        shares = np.ones(len(host)) if weights is None else to_numpy(weights).astype(np.float64)
         used = placed_like(np.flatnonzero(several[host]), prior)
         places = placed_like(rows[several], prior)
         return left_out_worth(
             xp.astype(xp.take(placed_like(X, prior), used, axis=0), prior.dtype),
             placed_like((np.cumsum(several) - 1)[host[several[host]]], prior),
+            xp.take(placed_like(shares, prior), used, axis=0),
             xp.take(prior, places, axis=0),
             xp.take(evidence.sums, places, axis=0),
             placed_like(evidence.counts[rows[several]], prior),

@@ -31,6 +31,7 @@ from ..core.packing import (
 from ..core.prototypes import Prototypes
 from ..core.storage import StorageError
 from ..encoders.image_encoder import ImageEncoder, split_encoder
+from ..encoders.weights import may_download
 from ..linalg.arrays import to_numpy
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..validation import is_auto
@@ -103,9 +104,8 @@ def _check_evidence(evidence: Any) -> None:
     require_shape("evidence/sums", evidence.sums, m, None)
     for name in ("counts", "squares"):
         require_shape(f"evidence/{name}", getattr(evidence, name), m)
-    for name in ("is_described", "is_hidden"):
+    for name in ("is_described", "is_hidden", "is_foreign"):
         require_shape(f"evidence/{name}", getattr(evidence, name), m, kinds="b")
-    require_that(type(evidence.is_transferred) is bool, "`is_transferred` must be true or false.")
     n = evidence.counts
     lengths = np.einsum("ij,ij->i", evidence.sums, evidence.sums)
     fits = (n >= 0).all() and not lengths[n == 0].any()
@@ -301,10 +301,13 @@ def _take_encoder(encoder: ImageEncoder) -> dict[str, Any]:
 def _make_encoder(parts: dict[str, Any]) -> ImageEncoder:
     unknown = {*parts} - {"spec", "batch_size", "on_error"}  # a file must not choose a cache
     require_that(not unknown, f"ImageEncoder has no part {sorted(unknown)}.")
+    token = may_download.set(False)  # a file must not choose what to download
     try:
         return ImageEncoder.from_spec(**parts)
     except ValueError as error:  # its message says what to do
         raise StorageError(str(error)) from None
+    finally:
+        may_download.reset(token)
 
 
 def _make_pipeline(parts: dict[str, Any]) -> Pipeline:

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from ..core.labels import shown
 from ..core.prototypes import Prototypes
 from ..core.storage import read_arrays
-from ..encoders import ClassTexts, ImageEncoder, TextEncoder, class_texts
+from ..encoders import ImageEncoder, TextEncoder
 from ..estimators import AnyShotClassifier
 from ..preprocessing import FeatureNormalizer
 from ..validation import check_option
@@ -148,9 +149,10 @@ def pretrained(
     ----------
     name : {"efficientnet-lite0"}, default="efficientnet-lite0"
         Encoder whose last layer the model starts from.
-    classes : list of str, mapping, ClassTexts, path or str, default=None
+    classes : list of str, mapping, ClassTexts, path, str or Prototypes, default=None
         Classes to choose from: names, ``{label: text or texts}``, or what
-        `zonkey.encoders.class_texts` accepts. None: the 1,000 classes of ImageNet.
+        `zonkey.encoders.class_texts` accepts; or prototypes that the text encoder of
+        `pretrained_encoders` made. None: the 1,000 classes of ImageNet.
     **parameters : dict
         Parameters of `AnyShotClassifier` instead of those that were chosen here, except
         `prototypes`, `candidates` and `preprocessing`.
@@ -174,19 +176,26 @@ def pretrained(
     ['cat', 'dog', 'truck']
     """
     check_option("name", name, _NAMES)
+    taken = [key for key in ("prototypes", "candidates", "preprocessing") if key in parameters]
+    if taken:
+        raise ValueError(
+            f"`{taken[0]}` of a pretrained model must be left out; got "
+            f"{shown(parameters[taken[0]])}. Pass `classes`."
+        )
     base = _base(name)
-    if classes is None:
-        shown = base.shown
+    texts = pretrained_encoders(name)[1]
+    if isinstance(classes, Prototypes):
+        known = classes
     else:
-        shown = _described(classes, base, pretrained_encoders(name)[1])
-    return on_base(base, shown, **parameters)
+        known = base.shown if classes is None else texts.prototypes(classes)
+    return on_base(base, known, **parameters)
 
 
-def on_base(base: Base, shown: Prototypes, **parameters: Any) -> AnyShotClassifier:
+def on_base(base: Base, known: Prototypes, **parameters: Any) -> AnyShotClassifier:
     """Return a model of these classes that has learned from a base."""
     model = AnyShotClassifier(
-        Prototypes(base.labels, base.vectors).extended(shown),
-        candidates=shown.labels.tolist(),
+        Prototypes(base.labels, base.vectors).extended(known),
+        candidates=known.labels.tolist(),
         preprocessing=None,
         prototype_transformer=FeatureNormalizer(center=True),
         **{**_FIXED, **parameters},
@@ -202,16 +211,3 @@ def on_base(base: Base, shown: Prototypes, **parameters: Any) -> AnyShotClassifi
     model.preprocessing_ = model.preprocessing
     model._steps = {**model._steps, "preprocessing": model.preprocessing}
     return model
-
-
-def _described(classes: Any, base: Base, encoder: TextEncoder) -> Prototypes:
-    """Return prototypes of classes; a name of ImageNet has the text vector of that class."""
-    given = classes if isinstance(classes, ClassTexts) else class_texts(classes)
-    found = encoder.prototypes(given)
-    known = {str(name).casefold(): i for i, name in enumerate(base.names[: base.n_leaves])}
-    vectors = found.matrix.copy()
-    for row, label in enumerate(found.labels):
-        place = known.get(str(label).casefold())
-        if place is not None:
-            vectors[row] = base.vectors[place]
-    return Prototypes(found.labels, vectors)
