@@ -13,6 +13,7 @@ import typer
 from .errors import one_line_errors, require_file
 from .fit_command import NOTHING, print_encoders, print_summary
 from .options import (
+    ANSWERS,
     ENCODER,
     FEATURES_KEY,
     JSON,
@@ -22,6 +23,9 @@ from .options import (
     MODEL,
     NO_CACHE,
     ON_ERROR,
+    PROBA,
+    SUMMARY_JSON,
+    TOP,
     OnError,
 )
 
@@ -69,18 +73,9 @@ class Format(StrEnum):
 def predict(
     model: Annotated[Path, MODEL],
     source: Annotated[str, _SOURCE],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write: csv, tsv, jsonl, parquet or npz; - is standard output.",
-        ),
-    ] = "-",
-    top: Annotated[int, typer.Option(min=1, help="Number of best classes to write.")] = 1,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="Write the probabilities of these classes too.")
-    ] = False,
+    output: Annotated[str, ANSWERS] = "-",
+    top: Annotated[int, TOP] = 1,
+    proba: Annotated[bool, PROBA] = False,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
     encoder: Annotated[str | None, ENCODER] = None,
     on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
@@ -89,12 +84,7 @@ def predict(
     format: Annotated[
         Format, typer.Option("--format", help="Format of standard input and standard output.")
     ] = Format.csv,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print a summary as JSON; on standard output, the answers as jsonl."
-        ),
-    ] = False,
+    as_json: Annotated[bool, SUMMARY_JSON] = False,
 ) -> None:
     """Write the predicted class of every picture or row.
 

@@ -8,6 +8,16 @@ import typer
 
 MODEL = typer.Argument(help="Model file, as written by `zonkey fit`.", metavar="MODEL")
 JSON = typer.Option("--json", help="Print JSON instead of text.")
+ANSWERS = typer.Option(
+    "--output",
+    "-o",
+    help="File to write: csv, tsv, jsonl, parquet or npz; - is standard output.",
+)
+TOP = typer.Option(min=1, help="Number of best classes to write.")
+PROBA = typer.Option("--proba", help="Write the probabilities of these classes too.")
+SUMMARY_JSON = typer.Option(
+    "--json", help="Print a summary as JSON; on standard output, the answers as jsonl."
+)
 LABEL_COLUMN = typer.Option(
     help="Column of the labels in a table; by default label, class, y or target."
 )

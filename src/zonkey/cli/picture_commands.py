@@ -16,7 +16,7 @@ import typer
 from .errors import one_line_errors, require_file
 from .fit_command import NOTHING
 from .model_commands import require_output
-from .options import JSON, NO_CACHE, ON_ERROR, OnError
+from .options import ANSWERS, JSON, NO_CACHE, ON_ERROR, PROBA, SUMMARY_JSON, TOP, OnError
 
 if TYPE_CHECKING:
     from ..datasets.streams import Block
@@ -237,30 +237,16 @@ def classify(
             f"{_MOST_KEPT:,}, an even sample is used.",
         ),
     ] = False,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write: csv, tsv, jsonl, parquet or npz; - is standard output.",
-        ),
-    ] = "-",
-    top: Annotated[int, typer.Option(min=1, help="Number of best classes to write.")] = 1,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="Write the probabilities of these classes too.")
-    ] = False,
+    output: Annotated[str, ANSWERS] = "-",
+    top: Annotated[int, TOP] = 1,
+    proba: Annotated[bool, PROBA] = False,
     save: Annotated[
         Path | None,
         typer.Option(help="Model file to write, for `zonkey predict`.", show_default=False),
     ] = None,
     on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
     no_cache: Annotated[bool, NO_CACHE] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print a summary as JSON; on standard output, the answers as jsonl."
-        ),
-    ] = False,
+    as_json: Annotated[bool, SUMMARY_JSON] = False,
 ) -> None:
     """Write the class of every picture, given the names of the classes.
 

@@ -262,30 +262,33 @@ def _resolved(model: str, kind: str, device: str) -> tuple[str | None, str, str]
     info = _ENCODERS.get(model)
     if info is not None:
         if info.kind not in (kind, "joint"):
-            known = ", ".join(i.name for i in _ENCODERS.values() if i.kind in (kind, "joint"))
             raise ValueError(
                 f"`model` must encode {_ENCODES[kind]}; {model!r} encodes {_ENCODES[info.kind]}. "
-                f"Choose one of {known}."
+                f"Choose one of {', '.join(_names(kind))}."
             )
         if info.embedded:
             return model, "onnx", str(_DATA / f"{model}.onnx")
         model = info.target
     prefix, colon, source = model.partition(":")
     if not colon or prefix not in PREFIXES or not source:
-        raise _unknown(model)
+        raise _unknown(model, _names(kind))
     return None, prefix, source
 
 
-def _unknown(model: str) -> ValueError:
+def _names(kind: str) -> list[str]:
+    return [info.name for info in _ENCODERS.values() if info.kind in (kind, "joint")]
+
+
+def _unknown(model: str, known: list[str]) -> ValueError:
     forms = ", ".join(f"{prefix}:..." for prefix in PREFIXES)
     if model.endswith(".onnx"):
         remedy = f"Write 'onnx:{model}'."
     elif "/" in model and ":" not in model:
         remedy = f"Write 'transformers:{model}'."
     else:
-        remedy = did_you_mean(model.lower(), _ENCODERS, "Choose one of them.")
+        remedy = did_you_mean(model.lower(), known, "Choose one of them.")
     return ValueError(
-        f"`model` must be one of {', '.join(_ENCODERS)}, or {forms}; got {model!r}. {remedy}"
+        f"`model` must be one of {', '.join(known)}, or {forms}; got {model!r}. {remedy}"
     )
 
 
