@@ -188,6 +188,16 @@ def test_a_removed_class_teaches_nothing_new():
     assert_allclose(rest.project(SHOWN), model.project(SHOWN))
 
 
+def test_samples_without_weight_change_nothing():
+    X, y = pictures(4, seed=1)
+    plain = fitted(worth="shots").partial_fit(X, y)
+    more, labels = np.vstack([X, X[:3]]), [*y, "zebu", "zebu", "aardvark"]
+    weights = [1.0] * len(y) + [0.0] * 3
+    found = fitted(worth="shots").partial_fit(more, labels, sample_weight=weights)
+    assert found.worth_ == plain.worth_
+    assert_allclose(found.centers_, plain.centers_)
+
+
 def test_the_worth_stays_without_two_samples_of_two_classes():
     model = fitted(worth="shots")
     assert copy.copy(model).partial_fit(*pictures(1)).worth_ == 10.0

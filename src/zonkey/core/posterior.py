@@ -72,7 +72,7 @@ class KernelRidge:
 
 
 def ridge_inverse(K: Array, counts: np.ndarray, ridge: float) -> Array:
-    """Return G for one ridge; many classes take a tenth of the time of `KernelRidge`."""
+    """Return G for one ridge; for many classes this is faster than `KernelRidge`."""
     p = K.shape[0]
     if p < _MANY or ridge < _SAFE_RIDGE:
         return KernelRidge(K, counts).inverse(ridge)

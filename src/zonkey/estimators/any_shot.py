@@ -290,8 +290,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         evidence = Evidence.none(described, like=prepared)
         self._evidence = evidence.plus(*_gathered(prepared, codes, labels, weights))
         if self.transfer:
-            self._evidence = self._evidence.without(labels)
-            foreign = np.isin(self._evidence.labels, labels)
+            self._evidence = self._evidence.without(used)
+            foreign = np.isin(self._evidence.labels, used)
             self._evidence = replace(self._evidence, is_foreign=foreign)
         self._reserve = None
         if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
@@ -783,7 +783,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """Return the worth under which samples of classes with several are most likely."""
         evidence = self._evidence
         rows = np.searchsorted(evidence.labels, labels)
+        rows = np.minimum(rows, len(evidence.labels) - 1)  # labels without weight may be unknown
         several = evidence.is_described[rows] & (evidence.counts[rows] >= 2)
+        several &= evidence.labels[rows] == labels
         if self._regression is None or several.sum() < 2:
             return self._choice.worth
         prior = self._regression.priors(evidence)
