@@ -151,7 +151,8 @@ class TransformersTexts:
 
 def _packages() -> tuple[Any, Any]:
     purpose = "A model of transformers"
-    return required_package("torch", purpose), required_package("transformers", purpose)
+    transformers = required_package("transformers", purpose)  # its extra has torch too
+    return required_package("torch", purpose), transformers
 
 
 def _model(transformers: Any, folder: Any, name: str) -> tuple[Any, set[str]]:
