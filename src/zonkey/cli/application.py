@@ -9,12 +9,11 @@ import zonkey
 
 from .class_commands import classes_app
 from .data_commands import data_app
-from .encoder_commands import encoders
 from .errors import output_errors
 from .fit_command import fit
 from .model_commands import evaluate, explain, export, info, predict
 from .paper_commands import bench, demo, report
-from .picture_commands import classify, embed
+from .picture_commands import classify, embed, encoders
 
 
 class _Commands(TyperGroup):

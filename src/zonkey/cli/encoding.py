@@ -20,12 +20,12 @@ from ..encoders.class_texts import has_column, has_texts, spoken
 from ..encoders.collection import is_pictures
 from ..encoders.registry import DEFAULT_IMAGE, DEFAULT_TEXT
 from ..encoders.stream import PictureStream
+from ..encoders.text_encoder import NAME_TEMPLATES
 
 Stream = FeatureStream | PictureStream
 
 # Entries of the training facts of a model file
 ENCODER, TEXT_ENCODER, TEXT_COLUMNS = "encoder", "text_encoder", "text_columns"
-_NAME_TEMPLATES = ("{}", "a photo of a {}")  # for pictures of classes that only have names
 _OF_ARRAYS = ("labels", "features_key", "labels_key")  # parameters that pictures do not have
 
 
@@ -135,7 +135,7 @@ class Encoders:
             images = self.images()
             name = name or (images.model if images.is_joint else None)
             if templates is None and _are_names(texts):
-                templates = [*_NAME_TEMPLATES]
+                templates = [*NAME_TEMPLATES]
         encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
         with naming_encoder("--text-encoder", given=self.text_encoder is not None or known is None):
             spec = encoder.spec_

@@ -18,8 +18,6 @@ import typer
 STANDARD_OUTPUT_NAME = "standard output"
 _PIPE_CLOSED = 128 + 13  # as shells say it of a program that was ended by SIGPIPE
 _LONGEST = 1000  # characters of a message
-# Those of `encoders.pictures` that people have; that module takes long to import.
-_PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".avif", ".heic")
 _OPTIONS = {"text_columns": "text", "templates": "template"}  # with names of their own
 _PARAMETERS = re.compile("`(label_column|features_key|labels_key|text_columns|templates|device)`")
 
@@ -127,15 +125,29 @@ def require_file(option: str, target: Path, *inputs: str | Path | None) -> None:
     for given in inputs:
         # A file that does not exist is told by its reader.
         path = Path(given or "-")
-        if target.exists() and path.exists() and target.samefile(path):
+        if not target.exists() or not path.exists():
+            continue
+        if target.samefile(path) or _is_table_of(path, target):
             rule = f"{option} must not be a file to read from"
             refuse(f"{rule}; {target} is one. Choose another name.")
-        is_inside = path.is_dir() and path.resolve() in target.resolve().parents
-        if is_inside and target.exists() and target.suffix.lower() in _PICTURES:
+        if _is_picture_of(path, target):
             rule = f"{option} must not replace a picture"
             refuse(f"{rule}; {target} is one of {path}. Choose another name.")
     with writing_to(option, target, "a file"), TemporaryFile(dir=target.parent):
         pass
+
+
+def _is_table_of(folder: Path, target: Path) -> bool:
+    from ..encoders.collection import TABLES  # imported here: it takes long, and few targets exist
+
+    tables = [folder / name for name in TABLES]
+    return any(table.exists() and target.samefile(table) for table in tables)
+
+
+def _is_picture_of(folder: Path, target: Path) -> bool:
+    from ..encoders.pictures import is_picture_name
+
+    return folder.resolve() in target.resolve().parents and is_picture_name(target.name)
 
 
 def require_plain(option: str, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""`zonkey embed` and `zonkey classify`: pictures and texts to vectors, and pictures to classes."""
+"""`zonkey embed`, `classify` and `encoders`: pictures and texts to vectors, pictures to classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -129,10 +129,8 @@ def embed(
 
 
 def _files_of(*sources: str | None) -> list[Path]:
-    """Return the files that are read, which must not be written to."""
-    given = [source for source in sources if source and os.path.exists(source)]  # noqa: PTH110
-    tables = [Path(source, name) for source in given for name in ("metadata.csv", "metadata.tsv")]
-    return [*map(Path, given), *tables]
+    """Return the files that are read, which must not be written to; names of classes are none."""
+    return [Path(s) for s in sources if s and os.path.exists(s)]  # noqa: PTH110
 
 
 def _require_ending(output: Path, endings: tuple[str, ...]) -> None:
@@ -447,3 +445,32 @@ class _Tally:
             typer.echo(f"{label:<{width}}  {n:>6}")
         if len(self.counts) > len(shown):
             typer.echo(f"and {len(self.counts) - len(shown)} further classes")
+
+
+def encoders(as_json: Annotated[bool, JSON] = False) -> None:
+    """List the encoders of pictures and texts.
+
+    Any other model is named by its backend: onnx:PATH, transformers:NAME_OR_PATH or
+    sentence-transformers:NAME_OR_PATH.
+    """
+    from ..encoders.registry import list_encoders
+
+    infos = list_encoders()
+    if as_json:
+        typer.echo(json.dumps([asdict(info) for info in infos]))
+        return
+    # Not a table that wraps: users copy the names.
+    encodes = {"image": "pictures", "text": "texts", "joint": "both"}
+    typer.echo(_line("name", "encodes", "dimension", "size", "license", "extra"))
+    for info in infos:
+        size = f"{info.megabytes:.0f} MB"
+        kind = encodes[info.kind]
+        typer.echo(_line(info.name, kind, info.dimension, size, info.license, info.extra))
+    embedded = ", ".join(info.name for info in infos if info.embedded)
+    typer.echo(f"Part of the package: {embedded}. Others need a download.")
+    typer.echo("By path or name: onnx:..., transformers:..., sentence-transformers:...")
+    typer.echo('An extra is installed by: pip install "zonkey[EXTRA]"')
+
+
+def _line(name: str, kind: str, dimension: object, size: str, license: str, extra: str) -> str:
+    return f"{name:<19}{kind:<9}{dimension:>9}  {size:>6}  {license:<12}{extra}"

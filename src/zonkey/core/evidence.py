@@ -234,16 +234,20 @@ class Regression:
 _LEAST_RIDGE = 1e-6
 
 
-def class_centers(evidence: Evidence, regression: Regression | None, worth: float) -> Array:
-    """Return the posterior center of each class.
+def class_priors(evidence: Evidence, regression: Regression | None) -> Array:
+    """Return the prior of each class, zero if there is nothing to learn it from."""
+    if regression is None or not evidence.is_anchor.any():
+        return namespace(evidence.sums).zeros_like(evidence.sums)
+    return regression.priors(evidence)
+
+
+def class_centers(evidence: Evidence, prior: Array, worth: float) -> Array:
+    """Return the posterior center of each class, given its prior.
 
     If the anchors are of another kind, priors move by the `common_shift` of the samples.
     """
-    prior = namespace(evidence.sums).zeros_like(evidence.sums)
-    if regression is not None and evidence.is_anchor.any():
-        prior = regression.priors(evidence)
-        if evidence.is_transferred:
-            prior = prior + common_shift(evidence, prior, worth)[None, :]
+    if evidence.is_transferred:
+        prior = prior + common_shift(evidence, prior, worth)[None, :]
     counts = placed_like(evidence.counts, evidence.sums)
     of_prior = placed_like(evidence.totals(worth) - evidence.counts, evidence.sums)
     return posterior_centers(prior, evidence.sums, counts, of_prior)

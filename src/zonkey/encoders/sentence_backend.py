@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..datasets.readers import required_package
-from .weights import folder_revision, loading, model_folder, torch_device
+from .weights import loading, located_model, torch_device
 
 _PREFIX = "sentence-transformers"
 
@@ -18,9 +18,7 @@ class SentenceTexts:
     def __init__(self, source: str, device: str) -> None:
         package = required_package("sentence_transformers", "A model of sentence-transformers")
         device = torch_device(device)
-        folder, canonical = model_folder(source, f"{_PREFIX}:{source}", owner=_PREFIX)
-        self.name = f"{_PREFIX}:{canonical}"
-        self.revision = folder_revision(folder)
+        folder, self.name, self.revision = located_model(_PREFIX, source, owner=_PREFIX)
         with loading(self.name, "a model of sentence-transformers"):
             self._model = package.SentenceTransformer(
                 str(folder), device=device, trust_remote_code=False

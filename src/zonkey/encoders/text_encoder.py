@@ -17,6 +17,8 @@ from ..validation import check_count
 from .class_texts import class_texts
 from .weights import file_state
 
+NAME_TEMPLATES = ("{}", "a photo of a {}")  # for pictures of classes that only have names
+
 _loading = threading.Lock()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..datasets.dataset import DataError
 from ..datasets.readers import required_package
-from .weights import folder_revision, loading, model_folder, torch_device
+from .weights import loading, located_model, torch_device
 
 # Their first token is trained to stand for the picture. Their pooler often has no trained weights.
 _FIRST_TOKEN = ("vit", "deit", "dinov2", "dinov2_with_registers", "dinov3_vit")
@@ -28,9 +28,7 @@ class TransformersImages:
     def __init__(self, source: str, device: str) -> None:
         self._torch, self._transformers = _packages()
         self._device = torch_device(device)
-        folder, canonical = model_folder(source, f"transformers:{source}")
-        self.name = f"transformers:{canonical}"
-        self.revision = folder_revision(folder)
+        folder, self.name, self.revision = located_model("transformers", source)
         with loading(self.name, "a vision model with an image processor"):
             # The processor on Pillow: that on torchvision gives other values, if it is installed.
             self._processor = self._transformers.AutoImageProcessor.from_pretrained(
@@ -105,9 +103,7 @@ class TransformersTexts:
     def __init__(self, source: str, device: str) -> None:
         self._torch, self._transformers = _packages()
         self._device = torch_device(device)
-        folder, canonical = model_folder(source, f"transformers:{source}")
-        self.name = f"transformers:{canonical}"
-        self.revision = folder_revision(folder)
+        folder, self.name, self.revision = located_model("transformers", source)
         with loading(self.name, "a text model with a tokenizer"):
             self._tokenizer = self._transformers.AutoTokenizer.from_pretrained(
                 str(folder), trust_remote_code=False

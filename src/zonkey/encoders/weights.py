@@ -69,6 +69,12 @@ def _model_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.suffix in _SETTINGS + _TENSORS)
 
 
+def located_model(prefix: str, source: str, owner: str = "") -> tuple[Path, str, str]:
+    """Return the folder of a model, its canonical name with the prefix, and its revision."""
+    folder, canonical = model_folder(source, f"{prefix}:{source}", owner)
+    return folder, f"{prefix}:{canonical}", folder_revision(folder)
+
+
 def model_folder(source: str, name: str, owner: str = "") -> tuple[Path, str]:
     """Return the folder of a model, and its canonical source: absolute path or name of the hub.
 

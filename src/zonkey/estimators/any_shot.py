@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.evidence import Evidence, Regression, class_centers, common_shift
+from ..core.evidence import Evidence, Regression, class_centers, class_priors, common_shift
 from ..core.kernels import KERNELS
 from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
 from ..core.moments import class_sums, require_scale
@@ -361,12 +361,13 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         new = np.setdiff1d(labels, self._evidence.known())
         self._evidence = self._evidence.plus(labels, sums, *rest)
         self._adapted = None
+        prior = class_priors(self._evidence, self._regression)
         if self.worth == _BY_SHOTS:
-            worth = self._worth_of_shots(X, codes, weights, given)
+            worth = self._worth_of_shots(prior, X, codes, weights, given)
             self._choice = replace(self._choice, worth=worth)
         if not (isinstance(self._targets, str) and self._targets == "all"):
             self._targets = np.union1d(candidates, new)
-        self._settle(like=self.classes_)
+        self._settle(like=self.classes_, prior=prior)
         return self
 
     def with_shots(self, X: Any, y: Any) -> Self:
@@ -736,12 +737,16 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     def _prepared(self, X: Array) -> Array:
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
 
-    def _settle(self, like: Any) -> None:
-        """Fix what prediction reads: the last step of `fit`, and of every copy."""
+    def _settle(self, like: Any, prior: Array | None = None) -> None:
+        """Fix what prediction reads: the last step of `fit`, and of every copy.
+
+        Priors of all classes may be given; learning them takes most of the time.
+        """
         evidence, choice = self._evidence, self._choice
         if getattr(self, "_centered", None) is not evidence:
             self.worth_ = choice.worth
-            self._class_centers = class_centers(evidence, self._regression, self.worth_)
+            prior = class_priors(evidence, self._regression) if prior is None else prior
+            self._class_centers = class_centers(evidence, prior, self.worth_)
             self._centered = evidence
         unseen = None if self._regression is None else evidence.known(evidence.counts == 0)
         labels = _candidate_labels(self._targets, evidence.known(), unseen)
@@ -778,7 +783,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             self.best_params_ |= adapted.chosen
 
     def _worth_of_shots(
-        self, X: Array, codes: Array, weights: Array | None, labels: np.ndarray
+        self, prior: Array, X: Array, codes: Array, weights: Array | None, labels: np.ndarray
     ) -> float:
         """Return the worth under which samples of classes with several are most likely."""
         evidence = self._evidence
@@ -788,7 +793,6 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         several &= evidence.labels[rows] == labels
         if self._regression is None or several.sum() < 2:
             return self._choice.worth
-        prior = self._regression.priors(evidence)
         if evidence.is_transferred:
             prior = prior + common_shift(evidence, prior, _USUAL_WORTH)[None, :]
         xp, host = namespace(prior), to_numpy(codes)

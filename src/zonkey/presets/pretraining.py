@@ -21,12 +21,12 @@ from ..core.labels import shown
 from ..core.prototypes import Prototypes
 from ..core.storage import read_arrays
 from ..encoders import ImageEncoder, TextEncoder
+from ..encoders.text_encoder import NAME_TEMPLATES
 from ..estimators import AnyShotClassifier
 from ..preprocessing import FeatureNormalizer
 from ..validation import check_option
 
 KIND = "pretrained base"
-TEMPLATES = ("{}", "a photo of a {}")
 _NAMES = ("efficientnet-lite0",)
 _LEVEL = 0.16  # typical feature, whose square root is subtracted before features get unit length
 _SCALE = 0.25  # length of a row of the head where pictures have unit length
@@ -133,7 +133,7 @@ def pretrained_encoders(name: str = "efficientnet-lite0") -> tuple[ImageEncoder,
         Encoder of names and descriptions of classes.
     """
     check_option("name", name, _NAMES)
-    return ImageEncoder(name), TextEncoder(templates=list(TEMPLATES))
+    return ImageEncoder(name), TextEncoder(templates=list(NAME_TEMPLATES))
 
 
 def pretrained(
@@ -183,12 +183,11 @@ def pretrained(
             f"{shown(parameters[taken[0]])}. Pass `classes`."
         )
     base = _base(name)
-    texts = pretrained_encoders(name)[1]
-    if isinstance(classes, Prototypes):
-        known = classes
-    else:
-        known = base.shown if classes is None else texts.prototypes(classes)
-    return on_base(base, known, **parameters)
+    if classes is None:
+        classes = base.shown
+    elif not isinstance(classes, Prototypes):
+        classes = pretrained_encoders(name)[1].prototypes(classes)
+    return on_base(base, classes, **parameters)
 
 
 def on_base(base: Base, known: Prototypes, **parameters: Any) -> AnyShotClassifier:
