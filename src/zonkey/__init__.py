@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         preprocessing,
         presets,
     )
+    from .core.chunks import Chunks
     from .core.frame import BaseClasses
     from .core.moments import Moments
     from .core.prototypes import Prototypes
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "AnyShotClassifier": "estimators",
     "BaseClasses": "core.frame",
+    "Chunks": "core.chunks",
     "FewShotClassifier": "estimators",
     "Moments": "core.moments",
     "NearestSupport": "estimators",
@@ -54,6 +56,7 @@ _MODULES = {
 __all__ = [
     "AnyShotClassifier",
     "BaseClasses",
+    "Chunks",
     "FewShotClassifier",
     "Moments",
     "NearestSupport",

@@ -13,8 +13,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from .core.labels import as_labels, listed, require_label_array, shown, warn_user
-from .core.moments import as_samples, require_scale
 from .core.prototypes import Prototypes
+from .core.samples import as_samples, require_scale
 from .linalg.arrays import (
     Array,
     is_device_array,

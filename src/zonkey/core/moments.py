@@ -13,31 +13,27 @@ They can be updated chunk by chunk, merged across workers, and subtracted for cl
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 from array_api_compat import device
-from scipy import sparse
 
 from ..linalg.arrays import (
     Array,
-    all_finite,
     counts_by_code,
     is_device_array,
     namespace,
-    place_of,
     placed_like,
-    require_values,
-    same_place,
-    sums_by_code,
     to_numpy,
-    without_gradient,
 )
+from .chunks import Chunk, Chunked, as_chunks, required_labels
 from .labels import positions_among, shown
 from .packing import PROTOTYPES, Form, pack, require_shape, require_that, unpacked
 from .prototypes import Prototypes
 from .reservoir import Reservoir
+from .samples import as_samples, class_sums, require_same_place, require_scale
 from .storage import StorageError, read_arrays, write_arrays
 
 _KIND = "moments"  # of the files
@@ -146,21 +142,24 @@ class Moments:
         """
         return cls(prototypes, **options).update(X, y)
 
-    def update(self, X: Any, y: Any) -> Self:
+    def update(self, X: Any, y: Any = None) -> Self:
         """Add samples; nothing changes if they are invalid.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Samples.
+        X : array-like of shape (n, d), Chunks, Dask array or Dask data frame
+            Samples. Those in chunks, such as a memory map, are never all in memory.
         y : array-like of shape (n,)
-            Labels.
+            Labels; None if X is `Chunks`.
 
         Returns
         -------
         Moments
             This object.
         """
+        chunks = as_chunks(X, y)
+        if chunks is not None:
+            return self._update_from(chunks)
         X = as_samples(X, self._sums)
         codes = _as_codes(y, self.prototypes, X)
         (n, _), m = X.shape, len(self.prototypes)
@@ -423,6 +422,13 @@ class Moments:
         d = "?" if self._sums is None else self._sums.shape[1]
         return f"Moments({self.n_samples} samples x {d}, {seen} of {len(self.counts)} classes seen)"
 
+    def _update_from(self, chunks: Chunked) -> Self:
+        empty = type(self)(self.prototypes, **self._options)
+        key = f"{self._options} {self.prototypes.fingerprint()}"
+        self.merge(chunks.reduced(_Gathering(empty), "moments", key).moments)
+        chunks.close()
+        return self
+
     @property
     def _options(self) -> dict[str, Any]:
         names = ("n_reserve", "seed", "precision", "scatter")
@@ -469,74 +475,7 @@ class Moments:
                 "Moments can be combined only with moments of the same features; got "
                 f"{self.n_features} and {other.n_features} dimensions."
             )
-        _require_same_place(self._sums, other._sums)
-
-
-def as_samples(X: Any, known: Array | None = None) -> Array:
-    """Return a matrix of finite floats, in the library and on the device of X.
-
-    It must match the number of features, library and device of `known`, if given.
-    """
-    require_values(X)
-    X = without_gradient(X) if is_device_array(X) else _as_matrix(X)
-    xp = namespace(X)
-    if X.ndim != 2 or not X.shape[1]:
-        raise ValueError(
-            f"X must be a matrix (samples x features, at least one); got shape {tuple(X.shape)}."
-        )
-    if known is not None and X.shape[1] != known.shape[1]:
-        raise ValueError(
-            f"X must have the {known.shape[1]} features of earlier updates; got {X.shape[1]}."
-        )
-    if known is not None:
-        _require_same_place(known, X)
-    is_float = xp.isdtype(X.dtype, "real floating")
-    if not is_float and not xp.isdtype(X.dtype, "integral"):
-        raise ValueError(
-            f"X must be finite numbers; got dtype {X.dtype}. Convert it to float32 or float64."
-        )
-    if not all_finite(X):
-        raise ValueError(
-            "X must be finite numbers; got NaN or infinity. Impute or drop those samples first."
-        )
-    return X if is_float else xp.astype(X, xp.float64)
-
-
-def _as_matrix(X: Any) -> np.ndarray:
-    try:
-        X = np.asarray(X)
-    except ValueError as error:
-        raise ValueError(f"X must be a matrix, with rows of one length; {error}") from None
-    if X.dtype == np.longdouble:
-        with np.errstate(over="ignore"):  # infinity is refused
-            return X.astype(np.float64)
-    return X
-
-
-def require_scale(X: Array, name: str = "X") -> None:
-    """Refuse samples so large or so small that products of them overflow or vanish."""
-    if not X.shape[0]:
-        return
-    xp = namespace(X)
-    low, high = (1e-75, 1e75) if X.dtype == xp.float64 else (1e-15, 1e15)
-    largest = float(xp.maximum(xp.max(X), -xp.min(X)))
-    if largest and not low <= largest <= high:
-        raise ValueError(
-            f"{name} must have values of a usual size, from {low:g} to {high:g} in {X.dtype}; the "
-            f"largest is {largest:.3g}. Scale them, for example with StandardScaler."
-        )
-
-
-def class_sums(X: Array, codes: Array, n_classes: int, weights: Array | None = None) -> Array:
-    """Return the sum of the rows of X for each code, each row times its weight.
-
-    Without weights, sums of NumPy arrays are in float64.
-    """
-    if not isinstance(X, np.ndarray):
-        return sums_by_code(X if weights is None else X * weights[:, None], codes, n_classes)
-    data = np.ones(len(X)) if weights is None else weights
-    members = sparse.csr_array((data, (codes, np.arange(len(X)))), shape=(n_classes, len(X)))
-    return members @ X
+        require_same_place(self._sums, other._sums)
 
 
 def _as_codes(y: Any, prototypes: Prototypes, X: Array) -> Array:
@@ -544,15 +483,6 @@ def _as_codes(y: Any, prototypes: Prototypes, X: Array) -> Array:
     if is_device_array(y) and is_device_array(X):
         return positions_among(prototypes.labels, placed_like(y, X))
     return placed_like(prototypes.positions(to_numpy(y) if is_device_array(y) else y), X)
-
-
-def _require_same_place(own: Array, other: Array) -> None:
-    """Refuse to combine arrays of two libraries or devices: none is moved implicitly."""
-    if not same_place(own, other):
-        raise ValueError(
-            f"Moments must stay in one array library and on one device; got {place_of(own)} and "
-            f"{place_of(other)}. Move the samples, or take `to_numpy()` of the moments."
-        )
 
 
 def _read_only(array: Array) -> Array:
@@ -564,11 +494,34 @@ def _read_only(array: Array) -> Array:
     return view
 
 
+@dataclass
+class _Gathering:
+    """Moments as a reduction of chunks."""
+
+    moments: Moments
+
+    def update(self, chunk: Chunk) -> None:
+        self.moments.update(chunk.X, required_labels(chunk))
+
+    def merge(self, other: _Gathering) -> None:
+        self.moments.merge(other.moments)
+
+    def parts(self) -> dict[str, Any]:
+        return _sums(self.moments)
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        own = {"prototypes": self.moments.prototypes, "options": self.moments._options}
+        self.moments = _make(own | parts)
+
+
 def _take(moments: Moments) -> dict[str, Any]:
+    parts = {"prototypes": moments.prototypes, "options": moments._options}
+    return parts | _sums(moments)
+
+
+def _sums(moments: Moments) -> dict[str, Any]:
     here = moments.to_numpy()
     return {
-        "prototypes": here.prototypes,
-        "options": here._options,
         "counts": here.counts,
         "class_sums": here.class_sums,
         **({"A0": here.A0} if here.scatter else {"squares": here._squares}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from ..linalg.arrays import is_device_array, require_values, to_numpy
 from .labels import as_labels, listed, require_same_kind, shown
+from .storage import checksum
 
 Label: TypeAlias = Any
 _SMALLEST, _LARGEST = 1e-75, 1e75  # products of four numbers neither overflow nor vanish
@@ -276,6 +279,19 @@ class Prototypes:
 
     def __len__(self) -> int:
         return len(self._labels)
+
+    def fingerprint(self) -> str:
+        """Return a hash of labels and vectors.
+
+        Returns
+        -------
+        str
+            The same for equal prototypes.
+        """
+        labels = json.dumps(self.labels.tolist())
+        return hashlib.sha256(
+            f"{labels} {checksum(np.ascontiguousarray(self.matrix))}".encode()
+        ).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prototypes):

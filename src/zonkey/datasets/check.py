@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..core.labels import listed, shown
-from ..core.moments import require_scale
 from ..core.prototypes import Prototypes
+from ..core.samples import require_scale
 from .dataset import PARTS, DataError, Dataset, noting
 from .imnet import holds_imnet, load_imnet
 from .own import Samples, examine_samples, missing_prototypes, plain_label

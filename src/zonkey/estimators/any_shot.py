@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.evidence import Evidence, Regression, class_centers, class_priors, common_shift
 from ..core.kernels import KERNELS
 from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
-from ..core.moments import class_sums, require_scale
 from ..core.posterior import left_out_worth
 from ..core.prototypes import Prototypes
+from ..core.samples import class_sums, require_scale
 from ..linalg.arrays import (
     Array,
     is_device_array,

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.moments import class_sums
 from ..core.reservoir import lowest_priorities
+from ..core.samples import class_sums
 from ..linalg.arrays import Array, namespace, placed_like, to_numpy
 
 MOST_PARTITIONS = 3

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..core.labels import encoded, placed_labels
-from ..core.moments import class_sums
+from ..core.samples import class_sums
 from ..linalg.arrays import (
     Array,
     counts_by_code,

@@ -13,13 +13,14 @@ from ..core.assignment import Rule
 from ..core.entropy import EntropyObjective, minimize_entropy
 from ..core.frame import BaseClasses, Frame
 from ..core.labels import as_labels, distinct
-from ..core.moments import Moments, require_scale
+from ..core.moments import Moments
 from ..core.projection import (
     bidirectional_projection,
     forward_projection,
     reverse_projection,
 )
 from ..core.prototypes import Prototypes
+from ..core.samples import require_scale
 from ..core.synthesis import Synthesized, perturbed, raw_material
 from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
 from ..validation import (

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.labels import encoded
-from ..core.moments import class_sums
+from ..core.samples import class_sums
 from ..linalg.arrays import Array, epsilon, identity_like, namespace, placed_like
 from ..validation import check_interval, checked_weights, validate_labeled, validate_samples
 
