@@ -8,12 +8,14 @@ draws a random number per arrival, is not.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from array_api_compat import device
 
 from ..linalg.arrays import Array, namespace, placed_like, positions_like, to_numpy
+from ..linalg.blocks import in_parts
 
 _NO_LIMIT = 2**63 - 1
 # Values are rounded to this share of the largest value of their row. Of the 52 fraction bits of
@@ -25,8 +27,14 @@ _MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _LAST_SHIFT = 31
 _SMALLEST_NORMAL = 2.0**-1022
 _SIGN = np.uint64(2**63)  # order of uint64 <-> order of int64
-# Values hashed at a time: close to the cache of a CPU, and enough to keep an accelerator busy.
-_BLOCK = 2**20
+# Adding it rounds a value of at most 1 to multiples of 1 / _STEPS, half to even, and leaves their
+# number in the last bits.
+_ROUNDING = 1.5 * 2.0**52 / _STEPS
+_ROUNDING_BITS = np.float64(_ROUNDING).view(np.uint64)
+# Values hashed at a time: those that fit into the cache of a core, and enough to keep an
+# accelerator busy.
+_BLOCK = 2**17
+_DEVICE_BLOCK = 2**20
 _ACCELERATOR_BLOCK = 2**24
 
 
@@ -216,16 +224,34 @@ def row_priorities(X: Array, seed: int) -> Array:
     keys = np.random.default_rng(seed).integers(2**64, size=X.shape[1] + 1, dtype=np.uint64)
     if not isinstance(X, np.ndarray):
         return _device_priorities(X, keys)
-    sums = np.empty(len(X), np.uint64)
-    block = max(1, _BLOCK // max(1, X.shape[1]))
-    for start in range(0, len(X), block):
-        rows = np.asarray(X[start : start + block], np.float64)
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        steps = np.rint(rows / np.where(largest > 0, largest, 1) * _STEPS).astype(np.int64)
-        size = (largest.view(np.uint64) + np.uint64(_HALF_ROUNDED_BITS)) >> np.uint64(_ROUNDED_BITS)
-        bits = np.concatenate([steps.view(np.uint64), size], axis=1)
-        sums[start : start + block] = _mix(bits ^ keys).sum(axis=1, dtype=np.uint64)
+    n, d = X.shape
+    sums = np.concatenate(in_parts(partial(_row_sums, X, keys), n, d, X))
     return (_mix(sums) ^ _SIGN).view(np.int64)
+
+
+def _row_sums(X: np.ndarray, keys: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Return the sums of mixed bits of some rows.
+
+    A few rows at a time stay in the cache, where all steps are done in place.
+    """
+    d = X.shape[1]
+    sums = np.empty(stop - start, np.uint64)
+    values = np.empty((min(len(sums), max(1, _BLOCK // max(1, d))), d))
+    shifted = np.empty(values.shape, np.uint64)
+    for first in range(0, len(sums), max(1, len(values))):
+        rows = X[start + first : min(start + first + len(values), stop)]
+        v, spare = values[: len(rows)], shifted[: len(rows)]
+        np.copyto(v, rows)
+        largest = np.abs(np.maximum(v.max(axis=1), -v.min(axis=1)))  # not -0.0
+        v /= np.where(largest > 0, largest, 1)[:, None]
+        v += _ROUNDING
+        steps = v.view(np.uint64)
+        steps -= _ROUNDING_BITS
+        steps ^= keys[:-1]
+        _mix_in_place(steps, spare)
+        size = (largest.view(np.uint64) + np.uint64(_HALF_ROUNDED_BITS)) >> np.uint64(_ROUNDED_BITS)
+        sums[first : first + len(rows)] = np.add.reduce(steps, axis=1) + _mix(size ^ keys[-1])
+    return sums
 
 
 def _device_priorities(X: Array, keys: np.ndarray) -> Array:
@@ -234,7 +260,7 @@ def _device_priorities(X: Array, keys: np.ndarray) -> Array:
     of_values = placed_like(keys[:-1].view(np.int64), X)
     of_size = placed_like(keys[-1:].view(np.int64), X)
     n, d = X.shape
-    block = max(1, (_BLOCK if str(device(X)) == "cpu" else _ACCELERATOR_BLOCK) // d)
+    block = max(1, (_DEVICE_BLOCK if str(device(X)) == "cpu" else _ACCELERATOR_BLOCK) // d)
     sums = []
     for start in range(0, n, block):
         rows = xp.astype(X[start : min(start + block, n), :], xp.float64, copy=False)
@@ -249,9 +275,16 @@ def _device_priorities(X: Array, keys: np.ndarray) -> Array:
 
 def _mix(h: np.ndarray) -> np.ndarray:
     """Spread every input bit over all output bits (finalizer of SplitMix64)."""
+    h = h.copy()
+    _mix_in_place(h, np.empty_like(h))
+    return h
+
+
+def _mix_in_place(h: np.ndarray, spare: np.ndarray) -> None:
     for shift, factor in _MIXERS:
-        h = (h ^ (h >> np.uint64(shift))) * np.uint64(factor)
-    return h ^ (h >> np.uint64(_LAST_SHIFT))
+        h ^= np.right_shift(h, np.uint64(shift), out=spare)
+        h *= np.uint64(factor)
+    h ^= np.right_shift(h, np.uint64(_LAST_SHIFT), out=spare)
 
 
 def _mix_signed(h: Any) -> Any:
