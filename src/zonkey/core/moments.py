@@ -161,28 +161,11 @@ class Moments:
         if chunks is not None:
             return self._update_from(chunks)
         X = as_samples(X, self._sums)
-        codes = _as_codes(y, self.prototypes, X)
-        (n, _), m = X.shape, len(self.prototypes)
+        codes, n = _as_codes(y, self.prototypes, X), X.shape[0]
         if codes.shape[0] != n:
             raise ValueError(f"X and y must have one row per sample; got {n} and {codes.shape[0]}.")
         require_scale(X)
-        self._allocate(X)
-        xp = namespace(X)
-        narrow = self.precision == "single" and X.dtype == xp.float32
-        # Short sums keep their digits in float32; devices prefer long blocks.
-        rows = _DEVICE_BLOCK if is_device_array(X) and not narrow else _BLOCK
-        for start in range(0, n, rows):
-            stop = min(start + rows, n)
-            block = X[start:stop, :]
-            block = block if narrow else xp.astype(block, xp.float64, copy=False)
-            if self.scatter:
-                self._A0 += xp.astype(block.T @ block, xp.float64, copy=False)
-            else:
-                self._squares += float(xp.sum(xp.vecdot(block, block)))
-            sums = class_sums(block, codes[start:stop], m)
-            self._sums += xp.astype(sums, xp.float64, copy=False)
-        self.counts += counts_by_code(codes, m)
-        self._reservoir.update(X, codes)
+        self._add(X, codes)
         return self
 
     def merge(self, other: Moments) -> Self:
@@ -422,6 +405,27 @@ class Moments:
         d = "?" if self._sums is None else self._sums.shape[1]
         return f"Moments({self.n_samples} samples x {d}, {seen} of {len(self.counts)} classes seen)"
 
+    def _add(self, X: Array, codes: Array) -> None:
+        """Add samples that were checked."""
+        (n, _), m = X.shape, len(self.prototypes)
+        self._allocate(X)
+        xp = namespace(X)
+        narrow = self.precision == "single" and X.dtype == xp.float32
+        # Short sums keep their digits in float32; devices prefer long blocks.
+        rows = _DEVICE_BLOCK if is_device_array(X) and not narrow else _BLOCK
+        for start in range(0, n, rows):
+            stop = min(start + rows, n)
+            block = X[start:stop, :]
+            block = block if narrow else xp.astype(block, xp.float64, copy=False)
+            if self.scatter:
+                self._A0 += xp.astype(block.T @ block, xp.float64, copy=False)
+            else:
+                self._squares += float(xp.sum(xp.vecdot(block, block)))
+            sums = class_sums(block, codes[start:stop], m)
+            self._sums += xp.astype(sums, xp.float64, copy=False)
+        self.counts += counts_by_code(codes, m)
+        self._reservoir.update(X, codes)
+
     def _update_from(self, chunks: Chunked) -> Self:
         empty = type(self)(self.prototypes, **self._options)
         key = f"{self._options} {self.prototypes.fingerprint()}"
@@ -501,7 +505,8 @@ class _Gathering:
     moments: Moments
 
     def update(self, chunk: Chunk) -> None:
-        self.moments.update(chunk.X, required_labels(chunk))
+        codes = _as_codes(required_labels(chunk), self.moments.prototypes, chunk.X)
+        self.moments._add(chunk.X, codes)
 
     def merge(self, other: _Gathering) -> None:
         self.moments.merge(other.moments)

@@ -8,6 +8,7 @@ draws a random number per arrival, is not.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,9 @@ _MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _LAST_SHIFT = 31
 _SMALLEST_NORMAL = 2.0**-1022
 _SIGN = np.uint64(2**63)  # order of uint64 <-> order of int64
+# Pages with a smaller share of used rows are written anew, up to so many numbers at a time. Pages
+# of fewer numbers are joined.
+_LEAST_USED, _PAGE, _MOST_WRITTEN = 0.75, 2**21, 2**24
 # Adding it rounds a value of at most 1 to multiples of 1 / _STEPS, half to even, and leaves their
 # number in the last bits.
 _ROUNDING = 1.5 * 2.0**52 / _STEPS
@@ -41,15 +45,17 @@ _ACCELERATOR_BLOCK = 2**24
 class Reservoir:
     """Up to `size` samples for each of `n_classes` classes, on the device of `like`.
 
-    Three arrays, sorted by class and then by priority, hold everything: one sort serves all
-    classes. On a GPU a loop over a thousand classes would take longer than all other work.
+    Samples, classes and priorities, sorted by class and then by priority, hold everything: one sort
+    serves all classes. On a GPU a loop over a thousand classes would take longer than all other
+    work.
     """
 
     def __init__(self, n_classes: int, size: int, seed: int, like: Array) -> None:
         xp = namespace(like)
         self.size = size
         self.seed = seed
-        self._rows: Any = xp.zeros((0, like.shape[1]), dtype=like.dtype, device=device(like))
+        none = xp.zeros((0, like.shape[1]), dtype=like.dtype, device=device(like))
+        self._rows = _Rows.of(none)
         self._codes: Any = positions_like(0, like)
         self._priorities: Any = positions_like(0, like)
         # No sample with a priority below the limit of its class has been lost.
@@ -58,13 +64,22 @@ class Reservoir:
 
     def update(self, X: Array, codes: Array) -> None:
         """Offer the rows of X, whose classes are `codes`."""
-        if X.shape[0] and self.size:
-            self._offer(X, codes, row_priorities(X, self.seed))
+        if not X.shape[0] or not self.size:
+            return
+        xp, priorities = namespace(X), row_priorities(X, self.seed)
+        # A full class rejects most rows at once. The rest is chosen twice, so that the rows of X
+        # are never all copied.
+        is_near = priorities <= xp.take(self._held_limits(), codes, axis=0)
+        near = positions_like(X.shape[0], X)[is_near]
+        parts = (xp.take(M, near, axis=0) for M in (codes, priorities, X[:, 0], X[:, -1]))
+        chosen = xp.take(near, self._lowest(*parts), axis=0)
+        codes, priorities = (xp.take(M, chosen, axis=0) for M in (codes, priorities))
+        self._add(_Rows.of(xp.take(X, chosen, axis=0)), codes, priorities)
 
     def merge(self, other: Reservoir) -> None:
         """Add the samples of a reservoir of the same size and seed."""
-        self._limits = namespace(self._rows).minimum(self._limits, other._limits)
-        self._offer(other._rows, other._codes, other._priorities)
+        self._limits = namespace(self._limits).minimum(self._limits, other._limits)
+        self._add(other._rows, other._codes, other._priorities)
 
     def subtract(self, other: Reservoir, emptied: np.ndarray) -> None:
         """Drop the samples that `other` holds, and all samples of the emptied classes.
@@ -73,9 +88,9 @@ class Reservoir:
         a (smaller) uniform choice from the remaining data. A class that was full then accepts
         only priorities up to the highest it held, because it has lost the samples above.
         """
-        xp = namespace(self._rows)
+        xp = namespace(self._limits)
         limits = xp.minimum(self._held_limits(), other._limits)
-        is_emptied = placed_like(emptied, self._rows)
+        is_emptied = placed_like(emptied, self._limits)
         self._limits = xp.where(is_emptied, xp.full_like(limits, _NO_LIMIT), limits)
         left = _multiset_difference(*_pair_keys(self, other))
         codes = xp.take(self._codes, left, axis=0)
@@ -84,23 +99,23 @@ class Reservoir:
 
     def relabeled(self, n_classes: int, old: np.ndarray, new: np.ndarray) -> Reservoir:
         """Return the same samples with class old[i] renamed new[i]."""
-        xp = namespace(self._rows)
-        other = Reservoir(n_classes, self.size, self.seed, self._rows)
+        xp = namespace(self._limits)
+        other = Reservoir(n_classes, self.size, self.seed, self._rows.pages[0])
         source = np.full(n_classes, -1)
         source[new] = old
-        limits = xp.take(self._limits, placed_like(np.maximum(source, 0), self._rows), axis=0)
-        is_known = placed_like(source >= 0, self._rows)
+        limits = xp.take(self._limits, placed_like(np.maximum(source, 0), self._limits), axis=0)
+        is_known = placed_like(source >= 0, self._limits)
         other._limits = xp.where(is_known, limits, other._limits)
         names = np.zeros(len(self._bounds) - 1, np.int64)
         names[old] = new
         other._rows, other._priorities = self._rows, self._priorities
-        other._codes = xp.take(placed_like(names, self._rows), self._codes, axis=0)
+        other._codes = xp.take(placed_like(names, self._limits), self._codes, axis=0)
         other._hold(xp.argsort(other._codes, stable=True))
         return other
 
     def samples(self, j: int) -> Array:
         """Return the samples kept for class j, in order of priority."""
-        return self._rows[int(self._bounds[j]) : int(self._bounds[j + 1]), :]
+        return self._whole()[int(self._bounds[j]) : int(self._bounds[j + 1]), :]
 
     def to_numpy(self) -> Reservoir:
         """Return the same samples in host memory."""
@@ -109,7 +124,7 @@ class Reservoir:
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as flat NumPy arrays, for saving."""
         return {
-            "reserve_rows": to_numpy(self._rows),
+            "reserve_rows": to_numpy(self._whole()),
             "reserve_priorities": to_numpy(self._priorities).view(np.uint64) ^ _SIGN,
             "reserve_lengths": np.diff(self._bounds),
             "reserve_limits": to_numpy(self._limits).view(np.uint64) ^ _SIGN,
@@ -120,7 +135,7 @@ class Reservoir:
         """Rebuild a reservoir from `to_arrays`."""
         lengths = arrays["reserve_lengths"]
         reservoir = cls(len(lengths), size, seed, arrays["reserve_rows"])
-        reservoir._rows = arrays["reserve_rows"]
+        reservoir._rows = _Rows.of(arrays["reserve_rows"])
         reservoir._codes = np.repeat(np.arange(len(lengths)), lengths)
         for name in ("priorities", "limits"):
             unsigned = arrays[f"reserve_{name}"]
@@ -128,32 +143,29 @@ class Reservoir:
         reservoir._bounds = np.concatenate([[0], np.cumsum(lengths)])
         return reservoir
 
+    def _whole(self) -> Array:
+        """Return all samples as one array, which stands for them from then on."""
+        whole = self._rows.whole()
+        self._rows = _Rows.of(whole)
+        return whole
+
     def _held_limits(self) -> Array:
         """Return the limit of each class, or the highest priority it holds if it is full."""
         full = np.diff(self._bounds) == self.size
         if not self._codes.shape[0] or not full.any():
             return self._limits
-        xp = namespace(self._rows)
-        last = placed_like(np.maximum(self._bounds[1:] - 1, 0), self._rows)
+        xp = namespace(self._limits)
+        last = placed_like(np.maximum(self._bounds[1:] - 1, 0), self._limits)
         highest = xp.take(self._priorities, last, axis=0)
-        is_full = placed_like(full, self._rows)
+        is_full = placed_like(full, self._limits)
         return xp.where(is_full, xp.minimum(self._limits, highest), self._limits)
 
-    def _offer(self, X: Array, codes: Array, priorities: Array) -> None:
-        xp = namespace(X)
-        # A full class rejects most rows at once. The rest is chosen twice, so that the rows of X
-        # are never all copied.
-        is_near = priorities <= xp.take(self._held_limits(), codes, axis=0)
-        near = positions_like(X.shape[0], X)[is_near]
-        parts = (xp.take(M, near, axis=0) for M in (codes, priorities, X[:, 0], X[:, -1]))
-        chosen = xp.take(near, self._lowest(*parts), axis=0)
-        dtype = xp.result_type(self._rows, X) if self._rows.shape[0] else X.dtype
-        rows = (self._rows, xp.take(X, chosen, axis=0))
-        self._rows = xp.concat([xp.astype(part, dtype, copy=False) for part in rows])
-        self._codes = xp.concat([self._codes, xp.take(codes, chosen, axis=0)])
-        self._priorities = xp.concat([self._priorities, xp.take(priorities, chosen, axis=0)])
-        ends = self._rows[:, 0], self._rows[:, -1]
-        self._hold(self._lowest(self._codes, self._priorities, *ends))
+    def _add(self, rows: _Rows, codes: Array, priorities: Array) -> None:
+        xp = namespace(codes)
+        self._rows = self._rows.joined(rows)
+        self._codes = xp.concat([self._codes, codes])
+        self._priorities = xp.concat([self._priorities, priorities])
+        self._hold(self._lowest(self._codes, self._priorities, *self._rows.ends()))
 
     def _lowest(self, codes: Array, priorities: Array, first: Array, last: Array) -> Array:
         """Return the positions to keep, sorted by class and priority.
@@ -172,12 +184,94 @@ class Reservoir:
 
     def _hold(self, positions: Array) -> None:
         """Keep only these positions, which are sorted by class."""
-        xp = namespace(self._rows)
-        self._rows = xp.take(self._rows, positions, axis=0)
+        xp = namespace(self._codes)
+        self._rows = self._rows.kept(positions)
         self._codes = xp.take(self._codes, positions, axis=0)
         self._priorities = xp.take(self._priorities, positions, axis=0)
         classes = positions_like(len(self._bounds), self._codes)
         self._bounds = to_numpy(xp.searchsorted(self._codes, classes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows in some order, in pages that are never changed, so that copies share them.
+
+    Replacing a few rows copies a few rows. One array would be copied as a whole, which takes longer
+    than the products of a chunk if a thousand classes keep their samples. `slots` are the places of
+    the rows in the pages, counted through all of them; on a device they are 0, 1, 2, ...
+    """
+
+    pages: list[Any]
+    slots: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Array) -> _Rows:
+        """Return the rows of an array."""
+        return cls([rows], np.arange(rows.shape[0]))
+
+    def ends(self) -> tuple[Array, Array]:
+        """Return the first and the last value of each row."""
+        xp = namespace(*self.pages)
+        first, last = (xp.concat([page[:, i] for page in self.pages]) for i in (0, -1))
+        if not isinstance(first, np.ndarray):
+            return first, last
+        return first[self.slots], last[self.slots]
+
+    def joined(self, other: _Rows) -> _Rows:
+        """Return these rows and then others."""
+        xp = namespace(*self.pages)
+        used = [part for part in (self, other) if len(part.slots)] or [other]
+        dtype = xp.result_type(*(part.pages[0] for part in used))
+        pages = [page for part in used for page in part.pages]
+        n = sum(page.shape[0] for page in used[0].pages)
+        slots = [part.slots + i * n for i, part in enumerate(used)]
+        return _Rows([xp.astype(p, dtype, copy=False) for p in pages], np.concatenate(slots))
+
+    def kept(self, positions: Array) -> _Rows:
+        """Return the rows at some positions; pages that are mostly unused are written anew.
+
+        On a device, which copies fast and must not wait for the host, there is one page.
+        """
+        if not isinstance(self.pages[0], np.ndarray):
+            xp = namespace(*self.pages)
+            return _Rows.of(xp.take(xp.concat(self.pages), positions, axis=0))
+        return self._kept(np.asarray(positions))
+
+    def _kept(self, positions: np.ndarray) -> _Rows:
+        slots = self.slots[positions]
+        is_used = np.zeros(sum(page.shape[0] for page in self.pages), bool)
+        is_used[slots] = True
+        pages, start, places = [self.pages[0][:0, :]], 0, np.empty(len(is_used), np.int64)
+        n = written = 0  # rows in the new pages; numbers written
+        for page in self.pages:
+            size = len(page)
+            used = np.flatnonzero(is_used[start : start + size])
+            # Not many at a time, which would all be in memory twice.
+            if not len(used) or (len(used) < _LEAST_USED * size and written < _MOST_WRITTEN):
+                page = page[used]
+                written += page.size
+                places[start + used] = n + np.arange(len(used))
+            else:
+                places[start : start + size] = n + np.arange(size)
+            start, n = start + size, n + len(page)
+            if (len(pages[-1]) + len(page)) * page.shape[1] <= _PAGE:
+                pages[-1] = np.concatenate([pages[-1], page])
+            else:
+                pages.append(page)
+        return _Rows([page for page in pages if len(page)] or pages[:1], places[slots])
+
+    def whole(self) -> Array:
+        """Return the rows as one array."""
+        first = self.pages[0]
+        if len(self.pages) == 1 and np.array_equal(self.slots, np.arange(first.shape[0])):
+            return first
+        rows = np.empty((len(self.slots), first.shape[1]), first.dtype)
+        start = 0
+        for page in self.pages:
+            here = np.flatnonzero((self.slots >= start) & (self.slots < start + len(page)))
+            rows[here] = page[self.slots[here] - start]
+            start += len(page)
+        return rows
 
 
 def _pair_keys(own: Reservoir, other: Reservoir) -> tuple[Array, Array]:
