@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .labels import warn_user
 from .packing import pack, unpacked
 from .storage import StorageError, checksum, read_arrays, write_arrays
 
 _KIND = "checkpoint"
 _ENDING = ".pass"
+_LOCK = f"lock{_ENDING}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,36 +42,66 @@ class Checkpoint:
                 f"`checkpoint` must be a folder; {self.folder} is a file. Pass another path."
             )
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Use the folder alone: two processes would overwrite each other's states.
+
+        The system drops the lock of a process that is killed. What such a process had only begun to
+        write is removed.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = (self.folder / _LOCK).open("ab")
+        except OSError as error:
+            raise StorageError(
+                f"`checkpoint` must be a folder to write to; {self.folder} is not "
+                f"({error.strerror}). Pass another path."
+            ) from None
+        with file:
+            if not _is_locked(file):
+                raise StorageError(
+                    f"`checkpoint` must belong to one computation at a time; {self.folder} is in "
+                    "use by another one. Wait for it, or pass another folder."
+                )
+            for part in self.folder.glob(f"*{_ENDING}.*.part"):
+                part.unlink(missing_ok=True)
+            yield
+
     def read(self, name: str, identity: str) -> State | None:
         """Return the state of a pass, None if it has none yet."""
         path = self._path(name)
         if not path.exists():
             return None
-        header, arrays = read_arrays(path, _KIND)
+        try:
+            header, arrays = read_arrays(path, _KIND)
+            content = unpacked(path, header, arrays, {})
+            state = State(**content)
+        except (StorageError, TypeError) as error:
+            raise StorageError(
+                f"{path} must be a checkpoint as it was written; it is not ({error}) Remove the "
+                "folder to begin again."
+            ) from None
         if header.get("identity") != _digest(identity):
             raise StorageError(
                 f"{path} must belong to this computation; it was written for other data, chunks or "
                 "parameters. Remove the folder, or pass another `checkpoint`."
             )
-        content = unpacked(path, header, arrays, {})
-        return State(content["parts"], content["n_chunks"], content["n_rows"], content["whole"])
+        return state
 
-    def write(
-        self,
-        name: str,
-        identity: str,
-        parts: dict[str, Any],
-        n_chunks: int,
-        n_rows: int,
-        *,
-        whole: bool = False,
-    ) -> None:
-        """Replace the state of a pass."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        content = {"parts": parts, "n_chunks": n_chunks, "n_rows": n_rows, "whole": whole}
-        node, arrays = pack(content, {})
+    def write(self, name: str, identity: str, state: State) -> None:
+        """Replace the state of a pass, if there is room for it.
+
+        If not, the one before stays, and the computation is worth more than its checkpoint.
+        """
+        node, arrays = pack(vars(state), {})
         header = {"identity": _digest(identity), "content": node}
-        write_arrays(self._path(name), _KIND, header, arrays)
+        try:
+            write_arrays(self._path(name), _KIND, header, arrays)
+        except (OSError, import_module("safetensors").SafetensorError) as error:
+            warn_user(
+                f"Checkpoints should be written to {self.folder}; this one could not be ({error}). "
+                "Make room on the disk; the computation goes on."
+            )
 
     def remove(self) -> None:
         """Remove the states, and the folder if nothing else is in it."""
@@ -78,13 +113,28 @@ class Checkpoint:
             self.folder.rmdir()
 
     @staticmethod
-    def digest(X: np.ndarray, y: np.ndarray | None, n_rows: int | None) -> str:
-        """Return a hash of samples and labels, and of the number of all rows."""
+    def digest(X: np.ndarray, y: np.ndarray | None) -> str:
+        """Return a hash of samples and labels."""
         of_labels = "" if y is None else _digest("\n".join(map(str, y.tolist())))
-        return f"{checksum(np.ascontiguousarray(X))} {of_labels} {n_rows}"
+        return f"{checksum(np.ascontiguousarray(X))} {of_labels}"
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}{_ENDING}"
+
+
+def _is_locked(file: Any) -> bool:
+    """Lock an open file for this process; whether no other has it."""
+    try:
+        fcntl = import_module("fcntl")
+    except ImportError:  # Windows has no such locks
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # the file system has none
+        return True
+    return True
 
 
 def _digest(text: str) -> str:

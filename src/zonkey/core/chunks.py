@@ -9,37 +9,33 @@ live.
 from __future__ import annotations
 
 import copy
-import mmap
-import queue
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
+from itertools import islice
 from numbers import Integral
 from os import PathLike
-from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
-from .checkpoints import Checkpoint
+from .checkpoints import Checkpoint, State
 from .labels import as_labels, shown
 from .samples import as_samples, require_scale
+from .sources import ROW_LIBRARIES, ArraySource, PairSource, Source, ahead, has_rows
 
-# Numbers per chunk, unless the rows are given: enough rows for a full-speed product of them.
-_CHUNK = 1 << 24
-_MOST_ROWS = 1 << 16
-_ROW_LIBRARIES = ("h5py", "zarr")
+_START = State({}, n_chunks=0, n_rows=0, whole=False)
 # float32 holds their values exactly, and takes half the memory of float64.
 _NARROW = ("float16", "int8", "uint8", "int16", "uint16")
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Consecutive samples: finite floats, and their labels if there are any.
+    """Consecutive samples, at least one: finite floats, and their labels if there are any.
 
-    `number` counts the chunks of the source from 0.
+    `number` counts the chunks of the source from 0. Empty ones are counted and left out.
     """
 
     X: np.ndarray
@@ -100,6 +96,7 @@ class Chunked(ABC):
         if not self.transforms:
             return self._reduced(reduction, name, key)
         mapped = _Mapped(reduction, self.transforms)
+        key = f"{key} after {len(self.transforms)} transforms"
         return cast(R, self._reduced(mapped, name, key).inner)
 
     @abstractmethod
@@ -125,7 +122,8 @@ class _Mapped:
     transforms: tuple[Transform, ...]
 
     def update(self, chunk: Chunk) -> None:
-        self.inner.update(replace(chunk, X=transformed(chunk.X, self.transforms)))
+        X = transformed(chunk.X, self.transforms)
+        self.inner.update(replace(checked(X, None, chunk.number), y=chunk.y))
 
     def merge(self, other: _Mapped) -> None:
         self.inner.merge(other.inner)
@@ -207,29 +205,34 @@ class Chunks(Chunked):
                     f"`{name}` must be an integer of at least 1; got {shown(value)}. Pass a whole "
                     "number of rows or chunks."
                 )
-        self.n_rows: int | None = None
-        if _has_rows(X):
-            self._read: Any = _sliced(X, y, rows)
-            self.n_rows = int(X.shape[0])
-        elif y is not None or rows is not None:
+        sliceable = has_rows(X)
+        if not sliceable and (y is not None or rows is not None):
             raise ValueError(
                 "`y` and `rows` must be None if X is made of pairs (X, y), which have labels and "
                 f"rows of their own; got X of type {type(X).__name__}. Put the labels into the "
                 "pairs."
             )
+        if isinstance(X, Source):
+            self._source: Source = X
         else:
-            self._read = _pairs(X)
+            self._source = ArraySource(X, y, rows) if sliceable else PairSource(X)
+        self.n_rows = self._source.n_rows
+        self.feature_names = self._source.feature_names
         self.checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self.every = every
         self.progress = progress
+        self._of_first = ""  # hash of the first chunk, once it was read
 
     def __iter__(self) -> Iterator[Chunk]:
         """Read the chunks, checked."""
-        return self._from(0)
+        return _checked_chunks(self._source.read(0), 0)
 
     def applied(self, function: Callable[[Any], Any]) -> Any:
         """Return the results for the samples of all chunks, one below the other."""
-        parts = [function(transformed(chunk.X, self.transforms)) for chunk in self]
+        parts = []
+        for chunk in self:
+            with _telling(chunk.number):
+                parts.append(function(transformed(chunk.X, self.transforms)))
         if not parts:
             raise _empty()
         return np.concatenate(parts)
@@ -242,46 +245,88 @@ class Chunks(Chunked):
     def _copy(self) -> Self:
         return copy.copy(self)
 
-    def _from(self, first: int) -> Iterator[Chunk]:
-        """Read the chunks from one on, checked, the next one while the last is used."""
-        width: int | None = None
-        for number, (X, y) in enumerate(ahead(self._read(first)), first):
-            chunk = checked(X, y, number, width)
-            width = chunk.X.shape[1]
-            yield chunk
-
     def _reduced(self, reduction: Any, name: str, key: str) -> Any:
-        n_rows = done = 0
         kept = self.checkpoint
-        if kept is not None:
-            found = kept.read(name, self._identity(key))
-            if found is not None:
-                reduction.restore(found.parts)
-                n_rows, done = found.n_rows, found.n_chunks
-                if found.whole:
-                    return reduction
-        for chunk in self._from(done):
-            reduction.update(chunk)
-            done, n_rows = done + 1, n_rows + len(chunk.X)
-            if kept is not None and done % self.every == 0:
-                kept.write(name, self._identity(key), reduction.parts(), done, n_rows)
+        if kept is None:
+            return self._pass(reduction, name, iter(self), _START, lambda _: None)
+        with kept.locked():
+            pairs, of_first = self._first()
+            identity = f"{key} {of_first} {self.n_rows} {self._source.identity}"
+            start = kept.read(name, identity) or _START
+            if start.n_chunks:
+                reduction.restore(start.parts)
+                skip = partial(islice, pairs, start.n_chunks, None)
+                once = self._source.once
+                pairs = skip() if once else self._source.read(start.n_chunks)
+            if start.whole:
+                return reduction
+            chunks = _checked_chunks(pairs, start.n_chunks)
+            return self._pass(reduction, name, chunks, start, partial(kept.write, name, identity))
+
+    def _first(self) -> tuple[Iterator[Any], str]:
+        """Return the pairs of all chunks, and a hash of the first."""
+        pairs = self._source.read(0)
+        if not self._of_first:
+            first = list(islice(pairs, 1))
+            if not first:
+                raise _empty()
+            chunk = checked(*first[0], 0)
+            self._of_first = Checkpoint.digest(chunk.X, chunk.y)
+            pairs = _following(first, pairs)
+        return pairs, self._of_first
+
+    def _pass(
+        self,
+        reduction: Any,
+        name: str,
+        chunks: Iterator[Chunk],
+        start: State,
+        write: Callable[[State], Any],
+    ) -> Any:
+        """Take up chunks; write the state after every few of them, and at the end."""
+        done, n_rows = start.n_chunks, start.n_rows
+        for chunk in chunks:
+            with _telling(chunk.number):
+                reduction.update(chunk)
+            before, done, n_rows = done, chunk.number + 1, n_rows + len(chunk.X)
+            if self.checkpoint is not None and done // self.every > before // self.every:
+                write(State(reduction.parts(), done, n_rows, whole=False))
             if self.progress is not None:
                 self.progress(name, n_rows, self.n_rows)
-        if not done:
+        if not n_rows:
             raise _empty()
-        if kept is not None:
-            kept.write(name, self._identity(key), reduction.parts(), done, n_rows, whole=True)
+        if self.checkpoint is not None:
+            write(State(reduction.parts(), done, n_rows, whole=True))
         return reduction
 
-    def _identity(self, key: str) -> str:
-        """Return what tells this computation from others: its key and the first chunk."""
-        first = vars(self).get("_first")
-        if first is None:
-            chunk = next(self._from(0), None)
-            if chunk is None:
-                raise _empty()
-            first = self._first = Checkpoint.digest(chunk.X, chunk.y, self.n_rows)
-        return f"{key} {first}"
+
+def _following(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
+    """Yield an item that was read before, without keeping it, and then others."""
+    yield first.pop()
+    yield from rest
+
+
+def _checked_chunks(pairs: Iterator[Any], first: int) -> Iterator[Chunk]:
+    """Yield chunks from number `first` on; the next one is read while the last is used."""
+    width, number = None, first
+    for X, y in ahead(pairs):
+        chunk = checked(X, y, number, width)
+        del X, y  # they may be copies
+        width, number = chunk.X.shape[1], number + 1
+        if len(chunk.X):
+            yield chunk
+        del chunk
+
+
+@contextmanager
+def _telling(number: int) -> Iterator[None]:
+    """Name the chunk in errors about samples."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if type(error) not in (TypeError, ValueError) or str(error).startswith("Chunk"):
+            raise
+        raise type(error)(f"Chunk {number}: {error}") from error
 
 
 def as_chunks(X: Any, y: Any = None) -> Chunked | None:
@@ -300,8 +345,8 @@ def as_chunks(X: Any, y: Any = None) -> Chunked | None:
         from .distributed import DaskChunks
 
         return DaskChunks.of(X, y)
-    is_file = isinstance(X, np.memmap) or type(X).__module__.partition(".")[0] in _ROW_LIBRARIES
-    return Chunks(X, y) if is_file and _has_rows(X) else None
+    is_file = isinstance(X, np.memmap) or type(X).__module__.partition(".")[0] in ROW_LIBRARIES
+    return Chunks(X, y) if is_file and has_rows(X) else None
 
 
 def in_chunks(method: M) -> M:
@@ -335,15 +380,14 @@ class _Bound:
 
 def checked(X: Any, y: Any, number: int, width: int | None = None) -> Chunk:
     """Return a chunk of finite floats with one label per sample; `width` is that of the others."""
-    try:
-        if getattr(getattr(X, "dtype", None), "name", "") in _NARROW:
-            X = np.asarray(X, np.float32)
+    with _telling(number):
+        dtype = getattr(X, "dtype", None)
+        if getattr(dtype, "name", "") in (*_NARROW, "float32"):
+            X = np.asarray(X, np.float32)  # in the byte order of the machine
         X = as_samples(X)
         require_scale(X)
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         labels = None if y is None else as_labels(y, "y")
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"Chunk {number}: {error}") from None
     if width is not None and X.shape[1] != width:
         raise ValueError(
             f"Chunks must have the same features; chunk {number} has {X.shape[1]}, those before "
@@ -365,135 +409,6 @@ def required_labels(chunk: Chunk) -> np.ndarray:
             "(X, y)."
         )
     return chunk.y
-
-
-def ahead(items: Iterable[Any], depth: int = 1) -> Iterator[Any]:
-    """Yield items; a thread reads the next ones meanwhile."""
-    ready: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
-    stop = threading.Event()
-
-    def put(entry: tuple[str, Any]) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put(entry, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def read() -> None:
-        try:
-            for item in items:
-                if not put(("item", item)):
-                    return
-            put(("end", None))
-        except BaseException as error:
-            put(("error", error))
-
-    thread = threading.Thread(target=read, daemon=True, name="zonkey-read-ahead")
-    thread.start()
-    try:
-        while True:
-            kind, value = ready.get()
-            if kind == "end":
-                return
-            if kind == "error":
-                raise value
-            yield value
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _has_rows(X: Any) -> bool:
-    """Whether X is one matrix whose rows can be sliced, not a collection of chunks."""
-    shape = getattr(X, "shape", None)
-    return isinstance(shape, tuple) and len(shape) == 2 and hasattr(X, "__getitem__")
-
-
-def _sliced(X: Any, y: Any, rows: int | None) -> Callable[[int], Iterator[Any]]:
-    """Return a function that reads an array and its labels from some chunk on."""
-    n, d = X.shape
-    size = rows or min(_MOST_ROWS, max(1, _CHUNK // max(d, 1)))
-    labels = None if y is None else as_labels(y[:] if hasattr(y, "shape") else y, "y")
-    if labels is not None and len(labels) != n:
-        raise ValueError(
-            f"y must have one label for each of the {n} samples; got {len(labels)}. Pass X and y "
-            "of the same samples."
-        )
-    take = _reader(X)
-
-    def read(first: int) -> Iterator[Any]:
-        for start in range(first * size, n, size):
-            stop = min(start + size, n)
-            yield take(start, stop), None if labels is None else labels[start:stop]
-
-    return read
-
-
-def _reader(X: Any) -> Callable[[int, int], Any]:
-    """Return a function that reads rows.
-
-    Pages of a memory map would stay in memory, so its file is read instead. Only an unsliced map
-    knows its place in the file, and private changes of a map are not in the file.
-    """
-    if (
-        isinstance(X, np.memmap)
-        and isinstance(X.base, mmap.mmap)
-        and X.flags.c_contiguous
-        and X.mode != "c"
-        and isinstance(X.filename, str | PathLike)
-    ):
-        return partial(_read_rows, X.filename, X.dtype, X.shape[1], X.offset)
-    return lambda start, stop: np.array(X[start:stop])
-
-
-def _read_rows(
-    path: Any, dtype: np.dtype[Any], width: int, offset: int, start: int, stop: int
-) -> np.ndarray:
-    rows = np.empty((stop - start, width), dtype)
-    with Path(path).open("rb", buffering=0) as file:
-        file.seek(offset + start * width * dtype.itemsize)
-        view = memoryview(cast(Any, rows.reshape(-1).view(np.uint8)))
-        while len(view):
-            n = file.readinto(view)
-            if not n:
-                raise ValueError(
-                    f"{path} must be whole; it ends before row {stop}. Save the features again."
-                )
-            view = view[n:]
-    return rows
-
-
-def _pairs(source: Any) -> Callable[[int], Iterator[Any]]:
-    """Return a function that reads pairs (X, y) from some chunk on."""
-    if not callable(source) and not isinstance(source, Iterable):
-        raise TypeError(
-            "X must be an array with rows, pairs (X, y), or a function that returns an iterator of "
-            f"pairs; got {type(source).__name__}. Pass for instance np.load(path, mmap_mode='r')."
-        )
-    is_used = False
-
-    def read(first: int) -> Iterator[Any]:
-        nonlocal is_used
-        once = not callable(source) and iter(source) is source
-        if once and is_used:
-            raise ValueError(
-                "This computation must read the chunks more than once; got an iterator, which can "
-                "be read once. Pass a list of pairs, or a function that returns a new iterator."
-            )
-        is_used = True
-        pairs: Any = source() if callable(source) else source
-        for number, pair in enumerate(pairs):
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise TypeError(
-                    f"Chunks must be pairs (X, y); got {shown(pair)}. Yield the samples and "
-                    "their labels together."
-                )
-            if number >= first:
-                yield pair
-
-    return read
 
 
 def _empty() -> ValueError:
