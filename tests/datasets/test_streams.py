@@ -92,8 +92,9 @@ def test_known_features_are_taken_by_name_and_in_their_order(tmp_path, name):
     TABLES[name](tmp_path / name)
     wanted = ["f3", "f0"]
     stream = FeatureStream(tmp_path / name, n_features=2, feature_names=wanted)
-    (block,) = stream
-    np.testing.assert_allclose(block.X, X[:, [3, 0]], rtol=1e-6)
+    blocks = list(stream)
+    np.testing.assert_allclose(joined(blocks), X[:, [3, 0]], rtol=1e-6)
+    block = blocks[0]
     assert [*block.carried] == ["id", "file", "f1", "f2", "f4", "label"]
     assert block.labels is None
     with pytest.raises(DataError, match=r"must have the 2 columns .*; 'g' is missing"):

@@ -15,16 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import islice
-from numbers import Integral
 from os import PathLike
 from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
 from .checkpoints import Checkpoint, State
-from .labels import as_labels, shown
+from .labels import as_labels
 from .samples import as_samples, require_scale
-from .sources import ROW_LIBRARIES, ArraySource, PairSource, Source, ahead, has_rows
+from .sources import ROW_LIBRARIES, ArraySource, PairSource, Source, ahead, has_rows, require_count
 
 _START = State({}, n_chunks=0, n_rows=0, whole=False)
 # float32 holds their values exactly, and takes half the memory of float64.
@@ -198,13 +197,8 @@ class Chunks(Chunked):
         every: int = 16,
         progress: Callable[[str, int, int | None], Any] | None = None,
     ) -> None:
-        for name, value in (("rows", rows), ("every", every)):
-            is_count = isinstance(value, Integral) and not isinstance(value, bool)
-            if value is not None and not (is_count and value >= 1):
-                raise ValueError(
-                    f"`{name}` must be an integer of at least 1; got {shown(value)}. Pass a whole "
-                    "number of rows or chunks."
-                )
+        require_count("rows", rows)
+        require_count("every", every)
         sliceable = has_rows(X)
         if not sliceable and (y is not None or rows is not None):
             raise ValueError(
@@ -248,7 +242,8 @@ class Chunks(Chunked):
     def _reduced(self, reduction: Any, name: str, key: str) -> Any:
         kept = self.checkpoint
         if kept is None:
-            return self._pass(reduction, name, iter(self), _START, lambda _: None)
+            chunks = _checked_chunks(self._source.read(0, learning=True), 0)
+            return self._pass(reduction, name, chunks, _START, lambda _: None)
         with kept.locked():
             pairs, of_first = self._first()
             identity = f"{key} {of_first} {self.n_rows} {self._source.identity}"
@@ -256,8 +251,8 @@ class Chunks(Chunked):
             if start.n_chunks:
                 reduction.restore(start.parts)
                 skip = partial(islice, pairs, start.n_chunks, None)
-                once = self._source.once
-                pairs = skip() if once else self._source.read(start.n_chunks)
+                read = partial(self._source.read, start.n_chunks, learning=True)
+                pairs = skip() if self._source.once else read()
             if start.whole:
                 return reduction
             chunks = _checked_chunks(pairs, start.n_chunks)
@@ -265,7 +260,7 @@ class Chunks(Chunked):
 
     def _first(self) -> tuple[Iterator[Any], str]:
         """Return the pairs of all chunks, and a hash of the first."""
-        pairs = self._source.read(0)
+        pairs = self._source.read(0, learning=True)
         if not self._of_first:
             first = list(islice(pairs, 1))
             if not first:

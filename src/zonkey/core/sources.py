@@ -18,7 +18,7 @@ import numpy as np
 from .labels import as_labels, shown
 
 # Numbers per chunk, unless the rows are given: enough rows for a full-speed product of them.
-_CHUNK = 1 << 24
+CHUNK = 1 << 24
 _MOST_ROWS = 1 << 16
 ROW_LIBRARIES = ("h5py", "zarr")
 _PATIENCE = 5.0  # seconds to wait for a source that is no longer needed
@@ -37,8 +37,11 @@ class Source(ABC):
     once: bool = False
 
     @abstractmethod
-    def read(self, first: int) -> Iterator[tuple[Any, Any]]:
-        """Yield pairs (X, y) from chunk `first` on; y may be None."""
+    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:
+        """Yield pairs (X, y) from chunk `first` on; y may be None.
+
+        With `learning`, rows that nothing is to be learned from may be left out.
+        """
 
 
 def ahead(items: Iterable[Any], depth: int = 1) -> Iterator[Any]:
@@ -85,6 +88,17 @@ def has_rows(X: Any) -> bool:
     return isinstance(shape, tuple) and len(shape) == 2 and hasattr(X, "__getitem__")
 
 
+def require_count(name: str, value: Any) -> Any:
+    """Return a parameter that must be a positive whole number or None."""
+    is_count = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if value is not None and not (is_count and value >= 1):
+        raise ValueError(
+            f"`{name}` must be an integer of at least 1; got {shown(value)}. Pass a whole number "
+            "of rows or chunks."
+        )
+    return value
+
+
 class ArraySource(Source):
     """Slices of rows of one array, and of its labels."""
 
@@ -97,10 +111,10 @@ class ArraySource(Source):
                 f"y must have one label for each of the {self.n_rows} samples; got "
                 f"{len(self._labels)}. Pass X and y of the same samples."
             )
-        self._take = _reader(X)
+        self._take = row_reader(X)
         self.identity = f"{self._rows} rows"
 
-    def read(self, first: int) -> Iterator[tuple[Any, Any]]:
+    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield samples and labels from chunk `first` on."""
         n, y = cast(int, self.n_rows), self._labels
         for start in range(first * self._rows, n, self._rows):
@@ -110,7 +124,7 @@ class ArraySource(Source):
 
 def rows_per_chunk(width: int, stored: Any) -> int:
     """Return the rows of a chunk; whole parts of a file that is stored in parts of rows."""
-    rows = min(_MOST_ROWS, max(1, _CHUNK // max(width, 1)))
+    rows = min(_MOST_ROWS, max(1, CHUNK // max(width, 1)))
     part = stored[0] if isinstance(stored, tuple) and stored else 1
     return rows // part * part if isinstance(part, int) and 1 < part <= rows else rows
 
@@ -126,7 +140,7 @@ def _read_labels(y: Any) -> Any:
     return y
 
 
-def _reader(X: Any) -> Callable[[int, int], Any]:
+def row_reader(X: Any) -> Callable[[int, int], Any]:
     """Return a function that reads rows.
 
     Pages of a memory map would stay in memory, so its file is read instead. Only an unsliced map
@@ -174,7 +188,7 @@ class PairSource(Source):
         self.once = not callable(pairs) and iter(pairs) is pairs
         self._is_used = False
 
-    def read(self, first: int) -> Iterator[tuple[Any, Any]]:
+    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield the pairs from number `first` on; those before are read, too."""
         if self.once and self._is_used:
             raise ValueError(

@@ -1,6 +1,7 @@
 """Data sets: one contract, and loaders that return it."""
 
 from .check import check_files
+from .chunks import open_chunks
 from .dataset import DataError, Dataset, LazyMatrix, Split
 from .emoji import EmojiDataset, load_emoji
 from .fetch import fetch_dataset
@@ -23,6 +24,7 @@ __all__ = [
     "load_imnet",
     "load_mini_imagenet",
     "load_xlsa17",
+    "open_chunks",
     "read_features",
     "read_prototypes",
 ]

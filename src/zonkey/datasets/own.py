@@ -16,7 +16,14 @@ from sklearn.utils import check_random_state
 from ..core.labels import as_labels, listed, shown
 from ..core.prototypes import Prototypes
 from .dataset import DataError, Dataset, LazyMatrix, Split, noting, require_one_label_per_row
-from .readers import TABLE_ENDINGS, existing_file, position_of, stored_arrays
+from .readers import (
+    FOLDER,
+    TABLE_ENDINGS,
+    ending_of,
+    existing_file,
+    position_of,
+    stored_arrays,
+)
 from .streams import LINES, STREAM_ENDINGS, FeatureStream
 from .tables import (
     MOST_LISTED,
@@ -57,8 +64,9 @@ def load_features(
     ----------
     features : str or Path
         A table (`.csv`, `.tsv`, `.parquet`) with a column of labels and columns of numbers, lines
-        of JSON (`.jsonl`), or arrays (`.npz`, `.npy`, `.h5`, `.pt`); see `read_features`. Columns
-        of text, `id` and names that end in `_id` are no features.
+        of JSON (`.jsonl`), a folder of `.parquet` files, or arrays (`.npz`, `.npy`, `.h5`,
+        `.zarr`, `.pt`); see `read_features`. Columns of text, `id` and names that end in `_id` are
+        no features.
     prototypes : str or Path
         File with a vector per class; see `read_prototypes`.
     labels : str or Path, default=None
@@ -185,7 +193,7 @@ def examine_samples(
 ) -> tuple[Samples, list[str]]:
     """Read features and labels, as far as possible, and list all problems."""
     problems: list[str] = []
-    if path.suffix.lower() == LINES:
+    if ending_of(path) in (LINES, FOLDER):
         return _examine_lines(path, labels, label_column, features_key)
     if path.suffix.lower() not in TABLE_ENDINGS:
         return _examine_arrays(path, labels, features_key, labels_key, problems), problems

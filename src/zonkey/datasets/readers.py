@@ -19,10 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core.sources import row_reader
 from .dataset import DataError
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+ZARR = ".zarr"
+FOLDER = "a folder of .parquet files"  # in place of an ending
+_ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # files of a zarr store
 _LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
 _LONGEST_CELL = 2**31 - 1  # characters
 _MOST_NAMED = 8  # arrays that an error message names
@@ -54,14 +58,32 @@ _SIGNATURES: dict[bytes, tuple[str, ...]] = {
 }
 
 
+def ending_of(path: Path) -> str:
+    """Return the ending that tells the format of a file, or of a folder that stands for one."""
+    if path.name.lower().endswith(f"{ZARR}.zip") or any((path / m).is_file() for m in _ZARR_MARKS):
+        return ZARR
+    return FOLDER if path.is_dir() and parquet_files(path) else path.suffix.lower()
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the parquet files of a folder, sorted by name."""
+    return sorted(path for path in folder.glob("*.parquet") if path.is_file())
+
+
 def existing_file(path: str | Path, endings: Sequence[str]) -> Path:
-    """Return the path of a file whose ending is allowed and agrees with its content."""
+    """Return the path of a file whose ending is allowed and agrees with its content.
+
+    A folder that stands for a file, such as a zarr store, is allowed like one.
+    """
     path = Path(path)
+    ending = ending_of(path)
+    if path.is_dir() and ending in (ZARR, FOLDER) and ending in endings:
+        return path
     if path.is_dir():
         raise DataError(f"{path} must be a file; it is a folder. Pass a file in it.")
     if not path.is_file():
         raise DataError(f"{path} does not exist. Check the path.")
-    if path.suffix.lower() not in endings:
+    if ending not in endings:
         raise DataError(
             f"The file must end in {' or '.join(endings)}; got {path.name}. Save it in such a "
             "format."
@@ -69,7 +91,7 @@ def existing_file(path: str | Path, endings: Sequence[str]) -> Path:
     if path.stat().st_size == 0:
         raise DataError(f"{path.name} is empty. Check what was saved.")
     found = _endings_of_content(path)
-    if found and path.suffix.lower() not in found:
+    if found and ending not in found:
         remedies = {
             ".xlsx": "Save the sheet as CSV UTF-8.",
             ".gz": "Unpack it first.",
@@ -97,7 +119,7 @@ def reading(path: Path) -> Iterator[None]:
         ) from None
     except Exception as error:  # parsers raise errors of any type
         raise DataError(
-            f"{path} must be a whole {path.suffix.lower()} file; it is damaged or cut short "
+            f"{path} must be a whole {ending_of(path)} file; it is damaged or cut short "
             f"({one_line(error)[:80]}). Download or save it again."
         ) from None
 
@@ -216,10 +238,12 @@ def _endings_of_content(path: Path) -> tuple[str, ...]:
         return ".pt", ".pth"
     if any(name.startswith("xl/") for name in names):
         return (".xlsx",)
+    if any(name.rsplit("/", 1)[-1] in _ZARR_MARKS for name in names):
+        return (ZARR,)
     return (".npz",) if any(name.endswith(".npy") for name in names) else (".zip",)
 
 
-# Arrays: npz, npy, h5, pt
+# Arrays: npz, npy, h5, zarr, pt
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,22 +255,23 @@ class StoredArray:
     dtype: np.dtype[Any]
     load: Callable[[], np.ndarray]
     path: Path
-    stream: Callable[[int], Iterator[np.ndarray]] | None = None  # reads a few rows at a time
+    # Reads so many rows at a time, from some row on
+    stream: Callable[[int, int], Iterator[np.ndarray]] | None = None
 
     def read(self) -> np.ndarray:
         """Return the values."""
         with reading(self.path):
             return self.load()
 
-    def blocks(self, rows: int) -> Iterator[np.ndarray]:
+    def blocks(self, rows: int, start: int = 0) -> Iterator[np.ndarray]:
         """Yield up to so many consecutive rows at a time; others are not kept in memory."""
         with reading(self.path):
             if self.stream is not None:
-                yield from self.stream(rows)
+                yield from self.stream(rows, start)
                 return
             values = self.load()
-            for start in range(0, len(values), rows):
-                yield values[start : start + rows]
+            for first in range(start, len(values), rows):
+                yield values[first : first + rows]
 
     @property
     def source(self) -> str:
@@ -258,7 +283,7 @@ def stored_arrays(path: str | Path) -> list[StoredArray]:
     """Return the arrays of a file."""
     path = existing_file(path, ARRAY_ENDINGS)
     with reading(path):
-        arrays = list(_ARRAY_READERS[path.suffix.lower()](path))
+        arrays = list(_ARRAY_READERS[ending_of(path)](path))
     if not arrays:
         raise DataError(
             f'{path.name} holds no array. Save the features in it as "features" and the labels as '
@@ -300,7 +325,13 @@ def _npy_arrays(path: Path) -> Iterator[StoredArray]:
     with path.open("rb") as file:
         shape, _, dtype = _npy_header(file, path.stat().st_size)
     load = partial(np.load, path, mmap_mode="r", allow_pickle=False)
-    yield StoredArray("", shape, dtype, load, path)
+
+    def stream(rows: int, start: int) -> Iterator[np.ndarray]:
+        take = row_reader(load())
+        for first in range(start, shape[0], rows):
+            yield take(first, min(first + rows, shape[0]))
+
+    yield StoredArray("", shape, dtype, load, path, stream if len(shape) == 2 else None)
 
 
 def _npz_arrays(path: Path) -> Iterator[StoredArray]:
@@ -320,12 +351,13 @@ def _npz_arrays(path: Path) -> Iterator[StoredArray]:
                 yield StoredArray(name, shape, dtype, partial(load, name, *sizes), path, stream)
 
 
-def _npz_rows(path: Path, member: str, rows: int) -> Iterator[np.ndarray]:
+def _npz_rows(path: Path, member: str, rows: int, start: int) -> Iterator[np.ndarray]:
     """Yield rows of an array in an archive, which are unpacked one after the other."""
     with zipfile.ZipFile(path) as archive, archive.open(member) as file:
         shape, _, dtype = _npy_header(file, archive.getinfo(member).file_size)
-        for start in range(0, shape[0], rows):
-            part = (min(rows, shape[0] - start), *shape[1:])
+        file.seek(start * math.prod(shape[1:]) * dtype.itemsize, os.SEEK_CUR)
+        for first in range(start, shape[0], rows):
+            part = (min(rows, shape[0] - first), *shape[1:])
             yield np.frombuffer(file.read(math.prod(part) * dtype.itemsize), dtype).reshape(part)
 
 
@@ -364,10 +396,10 @@ def _h5_arrays(path: Path) -> Iterator[StoredArray]:
             require_room(f"`{name}` in {path.name}", file[name].nbytes, stored)
             return np.asarray(file[name].asstr()[()], dtype=str) if is_text else file[name][()]
 
-    def stream(name: str, rows: int) -> Iterator[np.ndarray]:
+    def stream(name: str, rows: int, start: int) -> Iterator[np.ndarray]:
         with h5py.File(path, "r") as file:
-            for start in range(0, len(file[name]), rows):
-                yield file[name][start : start + rows]
+            for first in range(start, len(file[name]), rows):
+                yield file[name][first : first + rows]
 
     nodes = {}
     with h5py.File(path, "r") as file:
@@ -378,6 +410,29 @@ def _h5_arrays(path: Path) -> Iterator[StoredArray]:
                 dtype = np.dtype(str) if is_text else node.dtype
                 rows = None if is_text else partial(stream, name)
                 yield StoredArray(name, node.shape, dtype, partial(load, name, is_text), path, rows)
+
+
+def _zarr_arrays(path: Path) -> Iterator[StoredArray]:
+    zarr = required_package("zarr", "Reading .zarr")
+
+    def load(array: Any, source: str, is_text: bool) -> np.ndarray:
+        require_room(source, array.nbytes, array.nbytes_stored())
+        return np.asarray(array[...], dtype=str if is_text else None)
+
+    def stream(array: Any, rows: int, start: int) -> Iterator[np.ndarray]:
+        for first in range(start, array.shape[0], rows):
+            yield array[first : first + rows]
+
+    store = zarr.storage.ZipStore(path, mode="r") if path.is_file() else path
+    root = zarr.open(store, mode="r")
+    members = {"": root} if isinstance(root, zarr.Array) else dict(root.members(max_depth=None))
+    for name, array in sorted(members.items()):
+        if isinstance(array, zarr.Array):
+            is_text = array.dtype.kind in "TO"
+            whole = partial(load, array, f"`{name}` in {path.name}", is_text)
+            rows = None if is_text else partial(stream, array)
+            dtype = np.dtype(str) if is_text else array.dtype
+            yield StoredArray(name, array.shape, dtype, whole, path, rows)
 
 
 def _torch_arrays(path: Path) -> Iterable[StoredArray]:
@@ -426,6 +481,7 @@ _ARRAY_READERS: dict[str, Callable[[Path], Iterable[StoredArray]]] = {
     ".pth": _torch_arrays,
     ".h5": _h5_arrays,
     ".hdf5": _h5_arrays,
+    ZARR: _zarr_arrays,
 }
 ARRAY_ENDINGS = tuple(_ARRAY_READERS)
 

@@ -29,14 +29,17 @@ from ..core.labels import listed
 from .dataset import DataError, require_one_label_per_row
 from .readers import (
     ARRAY_ENDINGS,
+    FOLDER,
     SEPARATORS,
     TABLE_ENDINGS,
     check_first_line,
     check_names,
     csv_rows,
+    ending_of,
     existing_file,
     is_number,
     is_utf16,
+    parquet_files,
     position_of,
     reading,
     required_package,
@@ -56,9 +59,9 @@ from .tables import (
 )
 
 LINES = ".jsonl"
-STREAM_ENDINGS = (*TABLE_ENDINGS, LINES, *ARRAY_ENDINGS)
+STREAM_ENDINGS = (*TABLE_ENDINGS, LINES, FOLDER, *ARRAY_ENDINGS)
 STANDARD_INPUT = "-"
-_TEXT_ENDINGS = (*SEPARATORS, LINES)
+TEXT_ENDINGS = (*SEPARATORS, LINES)
 _BLOCK = 1 << 22  # numbers that are held at a time
 _TEXT_BLOCK = 1 << 20  # of text, which takes a second or so to read
 _MOST_ROWS = 1 << 16
@@ -93,11 +96,12 @@ class Layout:
 
 @dataclass(eq=False)
 class FeatureStream:
-    """Rows of a file, or of standard input, in blocks.
+    """Rows of a file, a folder of parquet files, or standard input, in blocks.
 
-    Iterating reads the file; meanwhile `done` of `total` bytes or rows tell the progress. From the
-    first block on, `columns` are the names of the features, None if they have none, and `unused`
-    those of other columns than features, labels and `split`.
+    No block spans two files, or two row groups of a parquet file. Iterating reads the file;
+    meanwhile `done` of `total` bytes or rows tell the progress. From the first block on, `columns`
+    are the names of the features, None if they have none, and `unused` those of other columns than
+    features, labels and `split`.
     """
 
     path: str | Path  # "-" is standard input
@@ -105,11 +109,14 @@ class FeatureStream:
     n_features: int | None = None  # the number there must be
     feature_names: Sequence[str] | None = None  # the columns there must be in a table
     with_labels: bool = False
+    needs_labels: bool = True  # if not, a file without labels is no error
     labels: str | Path | None = None  # file of the labels, if the features are arrays
     label_column: str | None = None
     features_key: str | None = None
     labels_key: str | None = None
     block: int | None = None  # numbers to hold at a time
+    rows: int | None = None  # rows of a block, in place of `block`
+    first: int = 0  # number of the first block to yield
 
     done: int = field(default=0, init=False)
     total: int | None = field(default=None, init=False)
@@ -124,9 +131,9 @@ class FeatureStream:
         if sys.stdin is None:
             raise DataError("Standard input must be open; it is closed. Pass a file.")
         path = Path(f"stdin.{self.format}")
-        if path.suffix in _TEXT_ENDINGS:
+        if path.suffix in TEXT_ENDINGS:
             with _as_standard_input(path), reading(path):
-                yield from self._text_blocks(sys.stdin.buffer, path)
+                yield from islice(self._text_blocks(sys.stdin.buffer, path), self.first, None)
             return
         with TemporaryDirectory() as folder:  # other formats are not read from front to end
             path = Path(folder) / path
@@ -136,7 +143,7 @@ class FeatureStream:
                 yield from self._file_blocks(existing_file(path, STREAM_ENDINGS))
 
     def _file_blocks(self, path: Path) -> Iterator[Block]:
-        ending = path.suffix.lower()
+        ending = ending_of(path)
         if ending in ARRAY_ENDINGS:
             yield from self._array_blocks(path)
             return
@@ -145,13 +152,12 @@ class FeatureStream:
                 f"A table has its labels in a column; {path.name} is a table, and "
                 f"{Path(self.labels).name} is a file of labels. Add them as a column `label`."
             )
-        with reading(path):
-            if ending == ".parquet":
-                yield from self._parquet_blocks(path)
-            else:
-                self.total = path.stat().st_size
-                with path.open("rb") as file:
-                    yield from self._text_blocks(file, path)
+        if ending in (".parquet", FOLDER):
+            yield from self._parquet_blocks([path] if path.is_file() else parquet_files(path))
+            return
+        with reading(path), path.open("rb") as file:
+            self.total = path.stat().st_size
+            yield from islice(self._text_blocks(file, path), self.first, None)
 
     # csv, tsv and lines of JSON
 
@@ -223,45 +229,75 @@ class FeatureStream:
 
     # Parquet
 
-    def _parquet_blocks(self, path: Path) -> Iterator[Block]:
-        types = required_package("pyarrow", "Reading .parquet").types
+    def _parquet_blocks(self, paths: list[Path]) -> Iterator[Block]:
+        required_package("pyarrow", "Reading .parquet")
         parquet = import_module("pyarrow.parquet")
-        # Not buffered ahead, which would hold a whole group of rows, often the whole file.
-        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
-            schema = file.schema_arrow
-            check_names(schema.names, path, self._label_names)
-            kinds = dict(zip(schema.names, schema.types, strict=True))
-            numeric = {name for name, kind in kinds.items() if _is_numeric(types, kind)}
-            index = (schema.pandas_metadata or {}).get("index_columns", ())
-            numeric -= {name for name in index if isinstance(name, str)}
-            plain = [name for name in schema.names if not _is_nested(types, kinds[name])]
-            layout = self._layout(plain, lambda name: name not in numeric, path.name)
-            self._note(layout)
-            self.total = file.metadata.num_rows
-            if not self.total:
-                raise DataError(f"{path.name} has no row. Check what was saved.")
-            single = all(
-                types.is_floating(kinds[name]) and kinds[name].bit_width <= 32
-                for name in layout.features
-            )
-            wanted = [*layout.features, *layout.carried]
-            rows = self._n_rows(len(layout.features))
-            for batch in file.iter_batches(batch_size=rows, columns=wanted):
-                X = np.empty((len(layout.features), len(batch)), np.float32 if single else float)
-                for values, name in zip(X, layout.features, strict=True):
-                    column = batch.column(name)
-                    values[:] = (
-                        column.to_numpy(zero_copy_only=False)
-                        if _is_numeric(types, kinds[name])
-                        else [_number(cell) for cell in column.to_pylist()]
-                    )
-                    if not np.isfinite(values).all():
-                        row = int(np.argmin(np.isfinite(values)))
-                        cell = column[row].as_py()
-                        raise _bad_cell(self.done + row + 1, name, path.name, str(cell))
-                self.done += len(batch)
-                carried = {name: batch.column(name) for name in layout.carried}
-                yield self._labeled(np.ascontiguousarray(X.T), carried, layout)
+        abouts = []
+        for path in paths:
+            with reading(existing_file(path, (".parquet",))):
+                abouts.append(parquet.read_metadata(path))
+        self.total = sum(about.num_rows for about in abouts)
+        if not self.total:
+            raise DataError(f"{paths[0].name} has no row. Check what was saved.")
+        names = abouts[0].schema.to_arrow_schema().names
+        layout, skip = None, self.first
+        for path, about in zip(paths, abouts, strict=True):
+            _require_columns(about.schema.to_arrow_schema().names, names, path, paths[0])
+            # Not buffered ahead, which would hold a whole group of rows, often the whole file.
+            with (
+                reading(path),
+                parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file,
+            ):
+                layout = layout or self._parquet_layout(file, path)
+                size, before = self._n_rows(layout.width), self.done
+                columns = [*layout.features, *layout.carried]
+                for group in range(about.num_row_groups):
+                    n = about.row_group(group).num_rows
+                    n_blocks = -(-n // size)
+                    if skip >= n_blocks:
+                        skip, self.done = skip - n_blocks, self.done + n
+                        continue
+                    batches = file.iter_batches(size, row_groups=[group], columns=columns)
+                    self.done += skip * size
+                    yield from self._batches(islice(batches, skip, None), layout, path, before)
+                    skip = 0
+
+    def _parquet_layout(self, file: Any, path: Path) -> Layout:
+        types = import_module("pyarrow").types
+        schema = file.schema_arrow
+        check_names(schema.names, path, self._label_names)
+        kinds = dict(zip(schema.names, schema.types, strict=True))
+        numeric = {name for name, kind in kinds.items() if _is_numeric(types, kind)}
+        index = (schema.pandas_metadata or {}).get("index_columns", ())
+        numeric -= {name for name in index if isinstance(name, str)}
+        plain = [name for name in schema.names if not _is_nested(types, kinds[name])]
+        layout = self._layout(plain, lambda name: name not in numeric, path.name)
+        self._note(layout)
+        return layout
+
+    def _batches(
+        self, batches: Iterable[Any], layout: Layout, path: Path, before: int
+    ) -> Iterator[Block]:
+        """Yield blocks of a file before which there were so many rows."""
+        types = import_module("pyarrow").types
+        for batch in batches:
+            kinds = {name: batch.schema.field(name).type for name in layout.features}
+            single = all(_is_single(types, kind) for kind in kinds.values())
+            X = np.empty((layout.width, len(batch)), np.float32 if single else np.float64)
+            for values, (name, kind) in zip(X, kinds.items(), strict=True):
+                column = batch.column(name)
+                values[:] = (
+                    column.to_numpy(zero_copy_only=False)
+                    if _is_numeric(types, kind)
+                    else [_number(cell) for cell in column.to_pylist()]
+                )
+                if not np.isfinite(values).all():
+                    row = int(np.argmin(np.isfinite(values)))
+                    cell = column[row].as_py()
+                    raise _bad_cell(self.done - before + row + 1, name, path.name, str(cell))
+            self.done += len(batch)
+            carried = {name: batch.column(name) for name in layout.carried}
+            yield self._labeled(np.ascontiguousarray(X.T), carried, layout)
 
     # Arrays
 
@@ -275,8 +311,12 @@ class FeatureStream:
         y = self._labels_of_arrays(arrays, matrix, path) if self.with_labels else None
         vectors = [a for a in arrays if a is not chosen and a.shape == (n,)]
         carried = {a.name: a.read() for a in vectors if a.dtype.kind in "iufbU"}
-        for X in chosen.blocks(self._n_rows(d)):
-            X = np.array(X, dtype=matrix.dtype)  # a copy: a memory map would be read twice
+        size = self._n_rows(d)
+        # Single precision holds whole numbers of 16 bits, which models would make double.
+        dtype = matrix.dtype if matrix.dtype.itemsize > 2 else np.dtype(np.float32)
+        self.done = min(self.first * size, n)
+        for X in chosen.blocks(size, self.done):
+            X = np.array(X, dtype=dtype)  # a copy: a memory map would be read twice
             bad = ~np.isfinite(X).all(axis=1)
             if bad.any():
                 raise DataError(
@@ -289,12 +329,14 @@ class FeatureStream:
             others = {name: values[rows] for name, values in carried.items()}
             yield Block(X, others, None if y is None else y[rows])
 
-    def _labels_of_arrays(self, arrays: Any, matrix: Any, path: Path) -> np.ndarray:
+    def _labels_of_arrays(self, arrays: Any, matrix: Any, path: Path) -> np.ndarray | None:
         found, source = None, Path(self.labels or path).name
         if self.labels is not None:
             found = read_labels(self.labels)
         else:
             found = pick_labels(arrays, len(matrix), self.labels_key)
+        if found is None and not self.needs_labels:
+            return None
         if found is None:
             raise DataError(
                 f"Features need labels; {path.name} holds none. Save them in it as `labels`, or "
@@ -313,7 +355,7 @@ class FeatureStream:
         )
 
     def _n_rows(self, n_features: int, block: int = _BLOCK) -> int:
-        return min(_MOST_ROWS, max(1, (self.block or block) // max(n_features, 1)))
+        return self.rows or min(_MOST_ROWS, max(1, (self.block or block) // max(n_features, 1)))
 
     @property
     def _label_names(self) -> tuple[str, ...]:
@@ -360,6 +402,8 @@ class FeatureStream:
         text = [name for name in text if not is_no_feature(name)]
         if self.label_column is None and len(text) == 1:
             return text[0]
+        if self.label_column is None and not self.needs_labels:
+            return None
         wanted = " or ".join(self._label_names)
         raise DataError(
             f"{file} must have a column of labels, named {wanted}; its columns are "
@@ -528,6 +572,25 @@ def _number(cell: Any) -> float:
 
 def _is_numeric(types: Any, kind: Any) -> bool:
     return types.is_integer(kind) or types.is_floating(kind)
+
+
+def _is_single(types: Any, kind: Any) -> bool:
+    """Whether single precision holds all values of an Arrow type."""
+    if types.is_floating(kind):
+        return kind.bit_width <= 32
+    return types.is_integer(kind) and kind.bit_width <= 16
+
+
+def _require_columns(names: list[str], expected: list[str], path: Path, first: Path) -> None:
+    """Refuse a file of a folder with other columns than the first."""
+    different = set(names) ^ set(expected)
+    if different:
+        name = min(different)
+        lacks = "lacks" if name in expected else "also has"
+        raise DataError(
+            f"Files of a folder must have the same columns; {path.name} {lacks} {name!r}, unlike "
+            f"{first.name}. Save both with the same columns."
+        )
 
 
 def _is_nested(types: Any, kind: Any) -> bool:

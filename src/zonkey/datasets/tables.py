@@ -76,7 +76,8 @@ def read_features(
     ----------
     path : str or Path
         File in the format `.npz`, `.npy` (memory-mapped), `.h5`, `.hdf5`, `.pt` or `.pth` (tensors
-        only: no code of the file is run). float16 becomes float32.
+        only: no code of the file is run), or a zarr store, `.zarr` or `.zarr.zip`. float16 becomes
+        float32.
     labels : str or Path, default=None
         File of the labels, if they are not in `path`: `.npy`, `.txt` (one per line) or `.csv` (one
         column; a first line such as `label` is a heading).

@@ -16,7 +16,15 @@ import numpy as np
 
 from ..core.labels import shown
 from ..datasets.dataset import DataError
-from ..datasets.readers import SEPARATORS, decoded_text, read_text, reading
+from ..datasets.readers import (
+    FOLDER,
+    SEPARATORS,
+    ZARR,
+    decoded_text,
+    ending_of,
+    read_text,
+    reading,
+)
 from .archives import TAR_ENDINGS, ZIP_ENDINGS, files_of, read_file
 from .picture_table import SPLITS, Columns, PictureTable, lists_pictures
 from .pictures import PICTURE_ENDINGS, is_picture_name, naming_picture, open_picture
@@ -224,13 +232,15 @@ def is_pictures(source: Any) -> bool:
     Returns
     -------
     bool
-        True for a folder, the ending of a picture or archive, and a csv or tsv file with a column
-        of paths that is no table of features.
+        True for a folder without features, the ending of a picture or archive, and a csv or tsv
+        file with a column of paths that is no table of features.
     """
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return False
     try:
         path = Path(source)
+        if ending_of(path) in (ZARR, FOLDER):
+            return False
         if path.is_dir() or _ends(path, (*PICTURE_ENDINGS, *ZIP_ENDINGS, *TAR_ENDINGS)):
             return True
         return _ends(path, SEPARATORS) and path.is_file() and lists_pictures(path)

@@ -1,0 +1,141 @@
+"""Chunks of files larger than memory, to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.chunks import Chunks
+from ..core.sources import CHUNK, Source, require_count
+from .dataset import DataError
+from .readers import FOLDER, ending_of, existing_file, parquet_files, position_of
+from .streams import STREAM_ENDINGS, TEXT_ENDINGS, Block, FeatureStream, cells
+from .tables import require_one_source
+
+
+def open_chunks(
+    path: str | PathLike[str],
+    labels: str | PathLike[str] | None = None,
+    *,
+    label_column: str | None = None,
+    features_key: str | None = None,
+    labels_key: str | None = None,
+    rows: int | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    every: int = 16,
+    progress: Callable[[str, int, int | None], Any] | None = None,
+) -> Chunks:
+    """Open a file, or a folder of parquet files, that is read in chunks.
+
+    Features are never all in memory; labels of arrays are. Labels are text in all formats. When a
+    model learns, rows without a label are left out, and those whose column `split` says `test`;
+    rows `val` are training samples like others. `predict` answers for all rows.
+
+    Parameters
+    ----------
+    path : path
+        A table (`.csv`, `.tsv`, `.jsonl`, `.parquet`), a folder of `.parquet` files with the same
+        columns, which are read in the order of their names, or arrays (`.npy`, `.npz`, `.h5`,
+        `.hdf5`, and zarr stores `.zarr` or `.zarr.zip`).
+    labels : path, default=None
+        File of the labels, if the features are arrays without labels: `.npy`, `.txt` (one per
+        line) or `.csv` (one column).
+    label_column : str, default=None
+        Column of the labels in a table. By default `label`, `class`, `y` or `target`, else the only
+        column of text. A file may have no labels, if it is only to be predicted.
+    features_key : str, default=None
+        Name of the features in a file of several arrays.
+    labels_key : str, default=None
+        Name of the labels in a file of several arrays.
+    rows : int, default=None
+        Number of rows per chunk, fewer at the end of a file or of a row group of parquet. None:
+        about 16 million numbers, in files of text one million.
+    checkpoint : path, default=None
+        Folder for the state of a pass; see `zonkey.Chunks`.
+    every : int, default=16
+        Number of chunks between two checkpoints.
+    progress : callable, default=None
+        Called after each chunk; see `zonkey.Chunks`. Files of text do not tell their number of
+        rows.
+
+    Returns
+    -------
+    Chunks
+        Samples for `fit`, `partial_fit`, `predict` and `Moments.update`.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be used.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from zonkey import Moments
+    >>> from zonkey.datasets import open_chunks
+    >>> path = os.path.join(tempfile.mkdtemp(), "animals.npz")
+    >>> np.savez(path, features=np.eye(4), labels=["horse", "zebra", "zebra", "horse"])
+    >>> prototypes = {"horse": [1.0], "zebra": [2.0]}
+    >>> Moments(prototypes).update(open_chunks(path, rows=2)).counts.tolist()
+    [2, 2]
+    """
+    labels = None if labels is None else Path(labels)
+    require_one_source(labels, labels_key)
+    stream = FeatureStream(
+        Path(path),
+        with_labels=True,
+        needs_labels=labels is not None or labels_key is not None,
+        labels=labels,
+        label_column=label_column,
+        features_key=features_key,
+        labels_key=labels_key,
+    )
+    source = _Files(stream, require_count("rows", rows))
+    return Chunks(source, checkpoint=checkpoint, every=every, progress=progress)
+
+
+class _Files(Source):
+    """Blocks of a stream, without the rows that nothing is learned from."""
+
+    def __init__(self, stream: FeatureStream, rows: int | None) -> None:
+        path = existing_file(stream.path, STREAM_ENDINGS)
+        ending = ending_of(path)
+        block = None if ending in TEXT_ENDINGS else CHUNK
+        self._stream = replace(stream, rows=rows, block=block)
+        heading = replace(stream, rows=1)
+        next(iter(heading))
+        self.n_rows = None if ending in TEXT_ENDINGS else heading.total
+        self.feature_names = heading.columns
+        files = parquet_files(path) if ending == FOLDER else [path]
+        sizes = [f"{file.name} of {file.stat().st_size} bytes" for file in files]
+        self.identity = f"{rows} rows, {', '.join(sizes)}"
+
+    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:
+        """Yield samples and labels from chunk `first` on."""
+        for block in replace(self._stream, first=first):
+            X, y = block.X, block.labels
+            if learning and y is not None:
+                kept = (y != "") & self._is_training(block)
+                X, y = (X, y) if kept.all() else (X[kept], y[kept])
+            yield X, y
+
+    def _is_training(self, block: Block) -> np.ndarray | bool:
+        position = position_of(("split",), list(block.carried))
+        if position is None:
+            return True
+        found = [str(cell).strip().lower() for cell in cells([*block.carried.values()][position])]
+        marks = np.array(found)
+        wrong = ~np.isin(marks, ("train", "val", "test"))
+        if wrong.any():
+            raise DataError(
+                "The column `split` must say train, val or test; "
+                f"{Path(self._stream.path).name} says {marks[np.argmax(wrong)]!r} in "
+                f"{int(wrong.sum())} rows of a chunk. Correct them."
+            )
+        return marks != "test"
