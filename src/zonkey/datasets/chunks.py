@@ -135,7 +135,7 @@ class _Files(Source):
         if wrong.any():
             raise DataError(
                 "The column `split` must say train, val or test; "
-                f"{Path(self._stream.path).name} says {marks[np.argmax(wrong)]!r} in "
+                f"{Path(self._stream.path).name} says {found[int(np.argmax(wrong))]!r} in "
                 f"{int(wrong.sum())} rows of a chunk. Correct them."
             )
         return marks != "test"

@@ -417,7 +417,8 @@ def _zarr_arrays(path: Path) -> Iterator[StoredArray]:
 
     def load(array: Any, source: str, is_text: bool) -> np.ndarray:
         require_room(source, array.nbytes, array.nbytes_stored())
-        return np.asarray(array[...], dtype=str if is_text else None)
+        values = np.asarray(array[...])
+        return np.array(values.tolist(), dtype=str) if is_text else values
 
     def stream(array: Any, rows: int, start: int) -> Iterator[np.ndarray]:
         for first in range(start, array.shape[0], rows):
