@@ -175,16 +175,17 @@ def test_a_damaged_checkpoint(tmp_path, damage):
     Moments(PROTOTYPES).update(X, Y).save(tmp_path / "moments")
     other = (tmp_path / "moments").read_bytes()
     flipped = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
-    path.write_bytes({"cut": content[:-5], "changed": flipped, "empty": b"", "other": other}[damage])
+    path.write_bytes(
+        {"cut": content[:-5], "changed": flipped, "empty": b"", "other": other}[damage]
+    )
     with pytest.raises(StorageError, match=r"\A[^\n]+Remove the folder to begin again\.\Z"):
         moments_of(Chunks(X, Y, rows=20, checkpoint=tmp_path / "kept"))
 
 
 def test_two_at_a_time(tmp_path):
     folder = tmp_path / "kept"
-    with Checkpoint(folder).locked():
-        with pytest.raises(StorageError, match="in use by another one. Wait for it"):
-            moments_of(Chunks(X, Y, checkpoint=folder))
+    with Checkpoint(folder).locked(), pytest.raises(StorageError, match="in use by another one"):
+        moments_of(Chunks(X, Y, checkpoint=folder))
     interrupted(folder)  # an error frees it
     moments_of(Chunks(X, Y, rows=20, checkpoint=folder))
 

@@ -33,9 +33,6 @@ class Sums:
         self.numbers.append(chunk.number)
         self.lengths.append(len(chunk.X))
 
-    def merge(self, other):
-        raise AssertionError
-
     def parts(self):
         return {"sums": self.sums, "numbers": self.numbers, "lengths": self.lengths}
 
@@ -286,7 +283,7 @@ def test_at_most_a_few_chunks_are_in_memory():
             del part
 
     class Slow(Sums):
-        def update(self, chunk):
+        def update(self, _):
             time.sleep(0.005)  # the reader is ahead
 
     Chunks(source).reduced(Slow(), "sums")
@@ -343,7 +340,7 @@ def test_a_source_that_never_answers_does_not_hide_an_error(monkeypatch):
         release.wait(30)
 
     class Failing(Sums):
-        def update(self, chunk):
+        def update(self, _):
             raise RuntimeError("in the consumer")
 
     start = time.monotonic()

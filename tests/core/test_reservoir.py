@@ -307,3 +307,28 @@ def test_over_seeds_every_row_is_chosen_equally_often(name):
     assert ((times - mean) ** 2).sum() / deviation**2 < 3 * n
     pairs = (chosen.T @ chosen)[np.triu_indices(n, 1)]
     assert np.abs(pairs - repeats * size * (size - 1) / (n * (n - 1))).max() < 5 * np.sqrt(21)
+
+
+@pytest.mark.parametrize("page", [0, 7, 40, 10**6])
+@pytest.mark.parametrize("written", [0, 10, 10**6])
+def test_pages_do_not_show(monkeypatch, page, written):
+    rng = np.random.default_rng(4)
+    X, codes = rng.normal(size=(300, 3)).astype(np.float32), rng.integers(0, 3, 300)
+    expected = held(filled(X, codes, size=9), 3)
+    monkeypatch.setattr(module, "_PAGE", page)
+    monkeypatch.setattr(module, "_MOST_WRITTEN", written)
+    whole, half = (Reservoir(3, 9, 0, X) for _ in range(2))
+    for start in range(0, 300, 11):
+        part = slice(start, start + 11)
+        (half if start % 2 else whole).update(X[part], codes[part])
+    copy = whole.relabeled(3, np.arange(3), np.arange(3))
+    whole.merge(half)
+    copy.merge(half)
+    if written == 10**6:
+        n = sum(len(rows) for rows in whole._rows.pages)
+        assert n * module._LEAST_USED <= len(whole._rows.slots)
+    if page == 10**6:
+        assert len(whole._rows.pages) == 1
+    for reservoir in (whole, copy, Reservoir.from_arrays(whole.to_arrays(), 9, 0)):
+        for rows, wanted in zip(held(reservoir, 3), expected, strict=True):
+            np.testing.assert_array_equal(rows, wanted)
