@@ -13,6 +13,7 @@ from zonkey import Chunks, Moments
 from zonkey.datasets import DataError, load_features, open_chunks, read_features
 from zonkey.datasets import readers as readers_module
 from zonkey.datasets.streams import FeatureStream
+from zonkey.encoders.collection import is_pictures
 
 N, D = 53, 3
 RNG = np.random.default_rng(0)
@@ -253,6 +254,13 @@ def test_folders_and_stores_are_data_sets_too(tmp_path, monkeypatch):
     features, labels = read_features(tmp_path / "x.zarr")
     np.testing.assert_array_equal(features.values(), X)
     assert labels.tolist() == Y.tolist()
+
+
+def test_folders_and_stores_of_features_are_no_pictures(tmp_path):
+    for kind in ("folder", "zarr", "zarr_zip"):
+        assert not is_pictures(*SAVERS[kind](tmp_path))
+    assert is_pictures(tmp_path)
+    assert is_pictures(tmp_path / "photos.zip")
 
 
 def other_columns(folder):

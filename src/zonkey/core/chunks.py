@@ -79,7 +79,16 @@ class Chunked(ABC):
     def map(self, transform: Transform) -> Self:
         """Return the same chunks with their samples transformed when they are read.
 
-        The function must be picklable if chunks live on other machines.
+        Parameters
+        ----------
+        transform : callable
+            Function of the samples of a chunk. It must be picklable if chunks live on other
+            machines.
+
+        Returns
+        -------
+        Chunked
+            Chunks of the same kind.
         """
         other = self._copy()
         other.transforms = (*self.transforms, transform)
@@ -87,10 +96,22 @@ class Chunked(ABC):
         return other
 
     def reduced(self, reduction: R, name: str, key: str = "") -> R:
-        """Return the reduction, which must be empty, of all chunks.
+        """Return the reduction of all chunks.
 
-        `name` tells passes over the same chunks apart. `key` stands for everything the pass depends
-        on besides the chunks: a checkpoint with another key belongs to another computation.
+        Parameters
+        ----------
+        reduction : Reduction
+            An empty one, which may be changed.
+        name : str
+            Tells passes over the same chunks apart.
+        key : str, default=""
+            Stands for everything the pass depends on besides the chunks: a checkpoint with another
+            key belongs to another computation.
+
+        Returns
+        -------
+        Reduction
+            The reduction that took up all chunks.
         """
         if not self.transforms:
             return self._reduced(reduction, name, key)
@@ -100,7 +121,18 @@ class Chunked(ABC):
 
     @abstractmethod
     def applied(self, function: Callable[[Any], Any]) -> Any:
-        """Return the results for the samples of all chunks, one below the other."""
+        """Return the results for the samples of all chunks, one below the other.
+
+        Parameters
+        ----------
+        function : callable
+            Function of the samples of a chunk.
+
+        Returns
+        -------
+        array
+            One row or entry per sample.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -222,7 +254,18 @@ class Chunks(Chunked):
         return _checked_chunks(self._source.read(0), 0)
 
     def applied(self, function: Callable[[Any], Any]) -> Any:
-        """Return the results for the samples of all chunks, one below the other."""
+        """Return the results for the samples of all chunks, one below the other.
+
+        Parameters
+        ----------
+        function : callable
+            Function of the samples of a chunk.
+
+        Returns
+        -------
+        array
+            One row or entry per sample.
+        """
         parts = []
         for chunk in self:
             with _telling(chunk.number):
