@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -170,7 +171,7 @@ def test_a_checkpoint_of_another_computation_is_refused(tmp_path, kind):
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "other"])
 def test_a_damaged_checkpoint(tmp_path, damage):
     interrupted(tmp_path / "kept")
-    path = tmp_path / "kept" / "moments.pass"
+    path = tmp_path / "kept" / "passes" / "moments.pass"
     content = path.read_bytes()
     Moments(PROTOTYPES).update(X, Y).save(tmp_path / "moments")
     other = (tmp_path / "moments").read_bytes()
@@ -201,11 +202,11 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 )
 def test_a_full_disk_costs_the_checkpoint_only(tmp_path, monkeypatch, error):
     interrupted(tmp_path / "kept")
-    before = (tmp_path / "kept" / "moments.pass").read_bytes()
+    before = (tmp_path / "kept" / "passes" / "moments.pass").read_bytes()
     seen = []
 
     def full(*_):
-        seen.append((tmp_path / "kept" / "moments.pass").read_bytes() == before)
+        seen.append((tmp_path / "kept" / "passes" / "moments.pass").read_bytes() == before)
         raise error
 
     monkeypatch.setattr(module, "write_arrays", full)
@@ -217,33 +218,38 @@ def test_a_full_disk_costs_the_checkpoint_only(tmp_path, monkeypatch, error):
 
 
 def test_only_own_files_are_removed(tmp_path):
-    kept = Checkpoint(tmp_path)
+    kept, own = Checkpoint(tmp_path), tmp_path / "passes"
     (tmp_path / "notes.txt").write_text("x")
     with kept.locked():
         kept.write("a", "b", State({"x": np.eye(2)}, 1, 2, whole=False))
-        (tmp_path / "a.pass.0123.part").write_text("half")
-    with kept.locked():  # what a killed process left
-        assert not (tmp_path / "a.pass.0123.part").exists()
-    (tmp_path / "a.pass.4567.part").write_text("half")
+    left = [own / ".tmpA1b2C3", own / "a.pass.0123.part"]  # by processes that were killed
+    for path in left:
+        path.write_text("half")
+    with kept.locked():
+        assert not any(path.exists() for path in left)
+        assert kept.read("a", "b").n_rows == 2
+    left[0].write_text("half")
+    kept.remove()
     kept.remove()
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 CHILD = """
-import sys, time
+import sys
 import numpy as np
 from zonkey import Chunks, Moments
 
-folder, slow = sys.argv[1], sys.argv[2] == "slow"
+folder, stepwise = sys.argv[1], sys.argv[2] == "stepwise"
 
 def progress(name, n_rows, n_total):
     print(n_rows, flush=True)
-    time.sleep(0.01 if slow else 0)
+    if stepwise:
+        sys.stdin.readline()  # until the parent lets it go on
 
 X = np.load(f"{folder}/x.npy", mmap_mode="r")
 y = np.load(f"{folder}/y.npy")
 prototypes = {i: [float(i), 1.0] for i in range(5)}
-checkpoint = f"{folder}/kept" if slow else None
+checkpoint = f"{folder}/kept" if stepwise else None
 chunks = Chunks(X, y, rows=100, checkpoint=checkpoint, every=2, progress=progress)
 Moments(prototypes, n_reserve=4, seed=1).update(chunks).save(f"{folder}/{sys.argv[2]}")
 """
@@ -260,17 +266,25 @@ def test_a_pass_that_is_killed_again_and_again_gives_the_same_bits(tmp_path):
     chance, starts = random.Random(2), []
     for kill in (True, True, True, True, False):
         child = subprocess.Popen(
-            [*command, "slow"], stdout=subprocess.PIPE, text=True, env=environment
+            [*command, "stepwise"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
         with child:
             lines = []
             n = chance.randint(3, 8) if kill else None
             for line in child.stdout:
                 lines.append(int(line))
+                child.stdin.write("\n")
+                child.stdin.flush()
                 if len(lines) == n:
+                    time.sleep(chance.uniform(0, 0.004))  # anywhere in the next chunk
                     child.kill()
+                    break
             starts.append(lines[0])
         assert (child.returncode == 0) == (not kill)
     assert starts == sorted(set(starts))  # every one went on from a later chunk
-    assert_same_bits(Moments.load(tmp_path / "slow"), Moments.load(tmp_path / "plain"))
+    assert_same_bits(Moments.load(tmp_path / "stepwise"), Moments.load(tmp_path / "plain"))
     assert not (tmp_path / "kept").exists()

@@ -20,6 +20,9 @@ from .storage import StorageError, checksum, read_arrays, write_arrays
 _KIND = "checkpoint"
 _ENDING = ".pass"
 _LOCK = f"lock{_ENDING}"
+# All files are in a folder of their own within that of the user. A process that is killed leaves
+# unfinished files in it, which have names that the writing library chose.
+_OWN = "passes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,7 @@ class Checkpoint:
             raise ValueError(
                 f"`checkpoint` must be a folder; {self.folder} is a file. Pass another path."
             )
+        self._own = self.folder / _OWN
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -50,8 +54,8 @@ class Checkpoint:
         write is removed.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = (self.folder / _LOCK).open("ab")
+            self._own.mkdir(parents=True, exist_ok=True)
+            file = (self._own / _LOCK).open("ab")
         except OSError as error:
             raise StorageError(
                 f"`checkpoint` must be a folder to write to; {self.folder} is not "
@@ -63,8 +67,9 @@ class Checkpoint:
                     f"`checkpoint` must belong to one computation at a time; {self.folder} is in "
                     "use by another one. Wait for it, or pass another folder."
                 )
-            for part in self.folder.glob(f"*{_ENDING}.*.part"):
-                part.unlink(missing_ok=True)
+            for path in self._own.iterdir():
+                if path.suffix != _ENDING:
+                    path.unlink(missing_ok=True)
             yield
 
     def read(self, name: str, identity: str) -> State | None:
@@ -105,10 +110,11 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Remove the states, and the folder if nothing else is in it."""
-        if not self.folder.is_dir():
+        if not self._own.is_dir():
             return
-        for path in self.folder.glob(f"*{_ENDING}*"):
+        for path in self._own.iterdir():
             path.unlink(missing_ok=True)
+        self._own.rmdir()
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 
@@ -119,7 +125,7 @@ class Checkpoint:
         return f"{checksum(np.ascontiguousarray(X))} {of_labels}"
 
     def _path(self, name: str) -> Path:
-        return self.folder / f"{name}{_ENDING}"
+        return self._own / f"{name}{_ENDING}"
 
 
 def _is_locked(file: Any) -> bool:
