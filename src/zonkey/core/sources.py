@@ -21,7 +21,6 @@ from .labels import as_labels, shown
 CHUNK = 1 << 24
 _MOST_ROWS = 1 << 16
 ROW_LIBRARIES = ("h5py", "zarr")
-_PATIENCE = 5.0  # seconds to wait for a source that is no longer needed
 
 
 class Source(ABC):
@@ -64,8 +63,7 @@ def ahead(items: Iterable[Any], depth: int = 1) -> Iterator[Any]:
             if hasattr(left, "close"):
                 left.close()
 
-    thread = threading.Thread(target=read, daemon=True, name="zonkey-read-ahead")
-    thread.start()
+    threading.Thread(target=read, daemon=True, name="zonkey-read-ahead").start()
     try:
         while True:
             kind, item = ready.get()
@@ -76,10 +74,10 @@ def ahead(items: Iterable[Any], depth: int = 1) -> Iterator[Any]:
             free.release()
             yield item.pop()
     finally:
+        # Nobody waits for the thread: a source may never answer, and this may run in the middle of
+        # a garbage collection, when its locks are held.
         stop.set()
         free.release()
-        # A source that never answers must not keep the error of its user from being seen.
-        thread.join(_PATIENCE)
 
 
 def has_rows(X: Any) -> bool:
