@@ -23,8 +23,8 @@ from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
-from .checkpoints import Checkpoint
-from .labels import as_labels, shown
+from .checkpoints import Checkpoint, fingerprint
+from .labels import as_labels, listed, shown
 from .samples import as_samples, require_scale
 
 # Numbers per chunk, unless the rows are given: enough rows for a full-speed product of them.
@@ -274,14 +274,14 @@ class Chunks(Chunked):
         return reduction
 
     def _identity(self, key: str) -> str:
-        """Return what tells this computation from others: its key and the first chunk."""
+        """Return what tells this computation from others: key, first chunk and transforms."""
         first = vars(self).get("_first")
         if first is None:
             chunk = next(self._from(0), None)
             if chunk is None:
                 raise _empty()
             first = self._first = Checkpoint.digest(chunk.X, chunk.y, self.n_rows)
-        return f"{key} {first}"
+        return f"{key} {first} {fingerprint(self.transforms)}"
 
 
 def as_chunks(X: Any, y: Any = None) -> Chunked | None:
@@ -315,9 +315,30 @@ def in_chunks(method: M) -> M:
         chunks = as_chunks(X)
         if chunks is None:
             return method(self, X, *args, **options)
-        return chunks.applied(_Bound(self, method.__name__, args, options))
+        owner = without_names(self, chunks)
+        return chunks.applied(_Bound(owner, method.__name__, args, options))
 
     return cast(M, whole)
+
+
+def without_names(estimator: Any, chunks: Chunked) -> Any:
+    """Return a fitted estimator for chunks whose names of features are right.
+
+    Chunks are arrays, so it must not compare names again.
+    """
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is None:
+        return estimator
+    names = chunks.feature_names
+    if names is not None and [*names] != [*known]:
+        raise ValueError(
+            f"Chunks must have the features that {type(estimator).__name__} was fitted on, in "
+            f"their order: {listed(np.asarray(known))}; got {listed(np.asarray(names))}. Prepare "
+            "them as the training data."
+        )
+    other = copy.copy(estimator)
+    del other.feature_names_in_
+    return other
 
 
 @dataclass(frozen=True, eq=False)
