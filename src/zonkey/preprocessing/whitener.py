@@ -125,18 +125,18 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         X = validate_samples(self, X, reset=False)
         return X @ namespace(X).astype(placed_like(self.whitening_, X), X.dtype, copy=False)
 
-    def _fit_in_chunks(self, chunks: Chunked, shift: tuple[Any, Any] | None = None) -> None:
-        """Learn from chunks, which stay open; `shift` has labels and rough means."""
+    def _fit_in_chunks(self, chunks: Chunked) -> None:
+        """Learn from chunks, which stay open."""
         check_interval("shrinkage", self.shrinkage, 0)
-        if shift is None:
-            sums = chunks.reduced(ClassSums(), "means")
-            check_classes(sums.labels)
-            shift = sums.labels, sums.means()
+        sums = chunks.reduced(ClassSums(), "means")
+        check_classes(sums.labels)
+        shift = sums.labels, sums.means()
         scatter = ClassSums(scatter=True, shift=shift)
         self._learn(chunks.reduced(scatter, "scatter", fingerprint(shift)))
         set_features(self, len(self.whitening_), chunks.feature_names)
 
     def _learn(self, sums: ClassSums) -> None:
+        check_interval("shrinkage", self.shrinkage, 0)
         covariance = sums.covariance()
         size = float(sums.squares.sum() / sums.counts.sum()) / covariance.shape[0]
         values, vectors = _directions(covariance, epsilon(covariance) * size)
