@@ -10,7 +10,7 @@ from array_api_compat import device
 
 from ..linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
 from .chunks import Chunk, required_labels
-from .labels import joined_labels
+from .labels import joined_labels, places_among
 from .samples import class_sums
 
 # Numbers in a block: enough rows for a full-speed product of them.
@@ -71,7 +71,7 @@ class ClassSums:
             return
         self._start(chunk.X)
         self._grow(labels)
-        self.add(chunk.X, np.searchsorted(self.labels, labels)[codes])
+        self.add(chunk.X, places_among(self.labels, labels)[codes])
 
     def add(self, X: Array, codes: Array, weights: Array | None = None) -> None:
         """Add samples whose classes are `codes`, times their weights."""
@@ -86,7 +86,7 @@ class ClassSums:
             return
         self._start(other.sums)
         self._grow(other.labels)
-        places = np.searchsorted(self.labels, other.labels)
+        places = places_among(self.labels, other.labels)
         self.counts[places] += other.counts
         self.squares[places] += other.squares
         self.sums[places] += other.sums
@@ -151,7 +151,7 @@ class ClassSums:
         every = joined_labels(self.labels, labels)
         if len(every) == len(self.labels):
             return
-        places = np.searchsorted(every, self.labels)
+        places = places_among(every, self.labels)
         for name in ("counts", "squares", "sums"):
             old = getattr(self, name)
             wider = np.zeros((len(every), *old.shape[1:]))

@@ -174,6 +174,12 @@ def joined_labels(own: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.union1d(own, other)
 
 
+def places_among(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the positions of labels in the sorted `known`, which has them all."""
+    # NumPy would compare integers of two types as floats.
+    return np.searchsorted(known, labels.astype(known.dtype, copy=False))
+
+
 def placed_labels(labels: np.ndarray, like: Array) -> Array:
     """Return numeric labels on the device of `like`, and text unchanged."""
     if labels.dtype.kind == "U" or not is_device_array(like):

@@ -191,6 +191,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     """
 
     preprocessing_: Any
+    n_features_in_: int
     _evidence: Evidence
     _regression: Regression | None
     _choice: Choice

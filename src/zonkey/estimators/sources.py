@@ -20,6 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..core.chunks import Chunked, Chunks, required_labels, transformed
 from ..core.class_sums import ClassSums, blocks_of
+from ..core.labels import places_among
 from ..linalg.arrays import Array, placed_like, to_numpy
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.normalizer import PowerSums
@@ -55,10 +56,13 @@ class Source(ABC):
     used: np.ndarray
     like: Array
 
-    @property
-    @abstractmethod
+    @cached_property
     def kept(self) -> Kept:
         """A few raw samples of each class."""
+        return self._chosen()
+
+    @abstractmethod
+    def _chosen(self) -> Kept: ...
 
     @abstractmethod
     def fitted(self, transformer: Any, *, chosen: bool) -> Any:
@@ -120,9 +124,7 @@ class MemorySource(Source):
         if weights is not None:
             self.used = labels[np.bincount(to_numpy(codes), to_numpy(weights)) > 0]
 
-    @cached_property
-    def kept(self) -> Kept:
-        """A few raw samples of each class."""
+    def _chosen(self) -> Kept:
         host = None if self.weights is None else to_numpy(self.weights).astype(np.float64)
         return Kept.of(self.like, to_numpy(self.codes), self.labels, self._seed, host)
 
@@ -166,9 +168,7 @@ class ChunkSource(Source):
         check_classes(self.labels)
         self.like = self.kept.X
 
-    @cached_property
-    def kept(self) -> Kept:
-        """A few raw samples of each class."""
+    def _chosen(self) -> Kept:
         return self._survey.kept()
 
     def fitted(self, transformer: Any, *, chosen: bool) -> Any:  # noqa: ARG002
@@ -202,7 +202,7 @@ class ChunkSource(Source):
             transformer.fit(few, codes)
         elif hasattr(transformer, "partial_fit") and isinstance(chunks, Chunks):
             for chunk in chunks:
-                own = np.searchsorted(self.labels, required_labels(chunk))
+                own = places_among(self.labels, required_labels(chunk))
                 transformer.partial_fit(transformed(chunk.X, chunks.transforms), own)
         else:
             raise TypeError(

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.chunks import Chunk, required_labels
-from ..core.labels import joined_labels
+from ..core.labels import joined_labels, places_among
 from ..core.reservoir import row_priorities
 from ..linalg.arrays import Array, namespace, placed_like, to_numpy
 from ..preprocessing.normalizer import PowerSums
@@ -104,7 +104,7 @@ class Survey:
         self.sums.update(chunk)
         codes = self._grow(labels, np.bincount(codes))[codes]
         places = np.stack([np.full(len(codes), chunk.number), np.arange(len(codes))], axis=1)
-        self._offer(chunk.X, codes, row_priorities(chunk.X, self.seed), places)
+        self._offer(chunk.X, codes, to_numpy(row_priorities(chunk.X, self.seed)), places)
 
     def merge(self, other: Survey) -> None:
         """Take up what another one has."""
@@ -152,7 +152,7 @@ class Survey:
         """Count samples of classes, and return their codes."""
         every = joined_labels(self.labels, labels)
         if len(every) > len(self.labels):
-            own = np.searchsorted(every, self.labels)
+            own = places_among(every, self.labels)
             wider = np.zeros(len(every), np.int64)
             wider[own] = self.counts
             self.counts, self._codes = wider, own[self._codes]
@@ -162,7 +162,7 @@ class Survey:
             keys[new] = _label_keys(every[new], self.seed)
             self._keys = keys
         self.labels = every
-        codes = np.searchsorted(every, labels)
+        codes = places_among(every, labels)
         self.counts[codes] += counts
         return codes
 

@@ -112,7 +112,7 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._learn(sums.mean(self.power) if self.center else None)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Apply the three steps.
 
         Parameters
@@ -142,7 +142,9 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Learn from chunks, which stay open."""
         self._check_parameters()
         powers = (self.power,) if self.center else ()
-        sums = chunks.reduced(PowerSums(powers), "mean", f"{powers}")
+        # Steps of a pipeline share the checkpoint.
+        name = f"mean{len(chunks.transforms)}"
+        sums = chunks.reduced(PowerSums(powers), name, f"{powers}")
         set_features(self, sums.n_features, chunks.feature_names)
         self._learn(sums.mean(self.power) if self.center else None)
 

@@ -101,7 +101,7 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         self._learn(scatter)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Whiten samples.
 
         Parameters
@@ -128,11 +128,12 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
     def _fit_in_chunks(self, chunks: Chunked) -> None:
         """Learn from chunks, which stay open."""
         check_interval("shrinkage", self.shrinkage, 0)
-        sums = chunks.reduced(ClassSums(), "means")
+        step = len(chunks.transforms)  # of a pipeline, whose steps share the checkpoint
+        sums = chunks.reduced(ClassSums(), f"means{step}")
         check_classes(sums.labels)
         shift = sums.labels, sums.means()
         scatter = ClassSums(scatter=True, shift=shift)
-        self._learn(chunks.reduced(scatter, "scatter", fingerprint(shift)))
+        self._learn(chunks.reduced(scatter, f"scatter{step}", fingerprint(shift)))
         set_features(self, len(self.whitening_), chunks.feature_names)
 
     def _learn(self, sums: ClassSums) -> None:
