@@ -248,7 +248,7 @@ def test_a_fit_that_fails_anywhere_goes_on_to_the_same_bits(tmp_path):
     quick = GIVEN | {"preprocessing": "auto", "adapt_weight": "auto"}  # nothing to choose
     expected = model(**quick).fit(Chunks(parts))
     n_failures = 0
-    for reading in range(1, 9):
+    for reading in range(1, 5):  # one to know the data, and three passes
         for number in range(len(parts)):
             source = Faulty(parts, reading, number)
             options = {"checkpoint": tmp_path / f"{reading} {number}", "every": 2}
@@ -260,7 +260,7 @@ def test_a_fit_that_fails_anywhere_goes_on_to_the_same_bits(tmp_path):
                 found.fit(Chunks(source, **options))
             assert_same_bits(found, expected)
             assert not (tmp_path / f"{reading} {number}").exists()
-    assert n_failures >= 3 * len(parts)
+    assert n_failures >= 3 * len(parts)  # the first reading needs one chunk only
 
 
 def test_a_checkpoint_of_other_parameters_is_refused(tmp_path):
