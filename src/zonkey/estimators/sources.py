@@ -87,13 +87,13 @@ class Source(ABC):
 
     def _fit(self, transformer: Any, transforms: Transforms = ()) -> None:
         """Fit a transformer, in place, to the samples after some transforms."""
-        few = transformed(self.kept.X, transforms)
+        one = transformed(self.kept.X[:1, :], transforms)
         if type(transformer) is FeatureNormalizer:
-            transformer.fit(few[:1, :])  # all that is needed without a mean
+            transformer.fit(one)  # all that is needed without a mean
             if transformer.center:
                 transformer._learn(self._mean(transformer.power, transforms))
         elif type(transformer) is WithinClassWhitener:
-            rough = ClassSums(self.labels)
+            few, rough = transformed(self.kept.X, transforms), ClassSums(self.labels)
             rough.add(few, placed_like(self.kept.codes, few))
             sums = self._empty_sums(scatter=True, shift=(self.labels, rough.means()))
             transformer._learn(self._reduced(sums, transforms, f"scatter{len(transforms)}"))
@@ -104,9 +104,9 @@ class Source(ABC):
                     self._fit(step, transforms)
                     transforms = (*transforms, step.transform)
         else:
-            self._fit_other(transformer, few, transforms)
+            self._fit_other(transformer, one, transforms)
 
-    def _fit_other(self, transformer: Any, few: Array, transforms: Transforms) -> None:
+    def _fit_other(self, transformer: Any, one: Array, transforms: Transforms) -> None:
         raise NotImplementedError
 
 
@@ -196,10 +196,10 @@ class ChunkSource(Source):
             return sums.mean(power)
         return super()._mean(power, transforms)
 
-    def _fit_other(self, transformer: Any, few: Array, transforms: Transforms) -> None:
-        codes, chunks = self.kept.codes, self._mapped(transforms)
+    def _fit_other(self, transformer: Any, one: Array, transforms: Transforms) -> None:
+        chunks = self._mapped(transforms)
         if isinstance(transformer, FrozenEstimator) or not get_tags(transformer).requires_fit:
-            transformer.fit(few, codes)
+            transformer.fit(one, self.kept.codes[:1])
         elif hasattr(transformer, "partial_fit") and isinstance(chunks, Chunks):
             for chunk in chunks:
                 own = places_among(self.labels, required_labels(chunk))

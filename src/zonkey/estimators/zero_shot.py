@@ -367,7 +367,7 @@ class ZeroShotClassifier(ProjectionLearner):
         if X is None:
             raise ValueError(
                 'seen_penalty="auto" is chosen on held-out samples, which moments do not keep, '
-                "nor do chunks. Use fit(X, y) with arrays in memory, or pass a number."
+                "nor do chunks. Use fit(X, y), or pass a number. X and y must be in memory."
             )
         if is_device_array(X):
             raise ValueError(
