@@ -244,6 +244,10 @@ def _aligned(y: Any, X: Any) -> Any:
     return y.map_blocks(_itself, new_axis=1, meta=np.empty((0, 0), y.dtype))
 
 
+class _SilenceError(ConnectionError):
+    """The scheduler is connected and does not answer."""
+
+
 def _computed_by(client: Any, whole: Any) -> Any:
     """Compute on a cluster; again if its tasks were lost together with the connection.
 
@@ -259,6 +263,7 @@ def _computed_by(client: Any, whole: Any) -> Any:
         except (CancelledError, OSError) as error:
             if future.status == "error" or not _is_loss(error):
                 raise
+            del future  # of a connection that is gone
             if not left or not _is_connected(client):
                 raise ConnectionError(
                     "The scheduler must stay reachable while chunks are reduced; the connection "
@@ -285,7 +290,11 @@ def _awaited(client: Any, future: Any) -> Any:
             workers = client.sync(client.scheduler.identity, callback_timeout=_POLL)["workers"]
         except (TimeoutError, OSError) as error:
             if now - heard > _PATIENCE:
-                raise ConnectionError(f"no answer for {_PATIENCE:g} seconds.") from error
+                raise _SilenceError(
+                    "The scheduler must answer while chunks are reduced; "
+                    f"{_address(client)} has not for {_PATIENCE:g} seconds. Check the network and "
+                    "the scheduler, then run it again with a new Client."
+                ) from error
             continue
         heard = now
         is_running = any(worker["status"] == "running" for worker in workers.values())
@@ -305,7 +314,9 @@ def _awaited(client: Any, future: Any) -> Any:
 def _is_loss(error: BaseException) -> bool:
     """Whether an error tells of a lost connection; the user may have cancelled the work."""
     lost = ("scheduler-connection-lost", "scheduler-restart")
-    return isinstance(error, OSError) or getattr(error, "reason", lost[0]) in lost
+    if isinstance(error, OSError):
+        return not isinstance(error, _SilenceError)
+    return getattr(error, "reason", lost[0]) in lost
 
 
 def _is_connected(client: Any) -> bool:

@@ -16,6 +16,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.chunks import in_chunks
 from ..core.labels import (
     distinct,
     listed,
@@ -142,6 +143,7 @@ class ScoresMixin(ClassifierMixin):
 
     classes_: Array
 
+    @in_chunks
     def predict(self, X: Any) -> Array:
         """Predict the class of each sample among the candidates.
 
@@ -158,6 +160,7 @@ class ScoresMixin(ClassifierMixin):
         """
         return self._predicted(self._validated(X))
 
+    @in_chunks
     def predict_top(self, X: Any, k: int | None = None) -> Array:
         """Return the `k` best candidates of each sample, best first.
 
@@ -179,6 +182,7 @@ class ScoresMixin(ClassifierMixin):
         tops = [best_columns(scores, k) for scores in self._finite_blocks(X)]
         return labels_at(labels, namespace(X).concat(tops))
 
+    @in_chunks
     def decision_function(self, X: Any) -> Array:
         """Return the score of each candidate.
 
