@@ -137,6 +137,25 @@ class DaskChunks(Chunked):
                 return whole.compute()
 
 
+class Shared:
+    """A function of many jobs, together with its data.
+
+    joblib's backend for Dask sends an argument that is large to workers once, and everything else
+    with each job. So pass this as the first argument of `Shared.run`.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __sizeof__(self) -> int:
+        return 1 << 20  # for joblib; Python does not know the size of what the function refers to
+
+    @staticmethod
+    def run(shared: Shared, *arguments: Any) -> Any:
+        """Call the function."""
+        return shared._function(*arguments)
+
+
 @dataclass
 class _Leaf:
     """How to reduce one chunk."""
