@@ -119,7 +119,7 @@ def test_bits_do_not_depend_on_the_number_of_workers(client, cluster):
 
 
 def test_a_client_is_used_though_chunks_are_many_and_small(client):
-    n = 300
+    n = 80
     rows = da.ones((2 * n, 3), chunks=(2, 3))
     assert moments(rows, ["cow"] * 2 * n).n_samples == 2 * n
 

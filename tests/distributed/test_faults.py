@@ -1,6 +1,6 @@
 """Faults in the middle of a reduction: the same bits as without, or one clear error, never a hang.
 
-Each test injects its fault while chunks are read, into a cluster of its own.
+Each test injects its fault while chunks are read.
 """
 
 import contextlib
@@ -60,11 +60,26 @@ def expected():
         return learned(seconds=0)
 
 
+@pytest.fixture(scope="module")
+def broken(start):
+    """Return a cluster to break; its nannies start workers again."""
+    with start() as cluster:
+        yield cluster
+
+
 @pytest.fixture
-def own(start):
-    """Return a cluster to break, and its client."""
-    with start() as cluster, distributed.Client(cluster) as client:
-        yield cluster, client
+def whole(broken):
+    """Return the cluster with all its workers."""
+    broken.scale(2)
+    broken.wait_for_workers(2, timeout=30)
+    return broken
+
+
+@pytest.fixture
+def own(whole):
+    """Return the cluster and its client."""
+    with distributed.Client(whole) as client:
+        yield whole, client
 
 
 def first_time(path):
@@ -189,17 +204,16 @@ class Proxy:
 
 
 @pytest.fixture
-def through_proxy(start):
+def through_proxy(whole):
     """Return a proxy between the current client and its scheduler."""
-    with start() as cluster:
-        proxy = Proxy(cluster.scheduler_address)
-        client = distributed.Client(proxy.address, timeout=4, set_as_default=True)
-        try:
-            yield proxy
-        finally:
-            proxy.is_held = False
-            client.close(timeout=5)
-            proxy.close()
+    proxy = Proxy(whole.scheduler_address)
+    client = distributed.Client(proxy.address, timeout=4)
+    try:
+        yield proxy
+    finally:
+        proxy.is_held = False
+        client.close(timeout=5)
+        proxy.close()
 
 
 def test_a_worker_is_killed_in_the_middle(own, expected, tmp_path):
@@ -217,7 +231,7 @@ def test_workers_are_killed_again_and_again(own, expected, tmp_path):
 
 def test_a_worker_is_restarted_in_the_middle(own, expected, tmp_path):
     _, client = own
-    (address, *_) = client.scheduler_info()["workers"]
+    address, *_ = client.scheduler_info()["workers"]
     with meanwhile(tmp_path, lambda: client.restart_workers([address], timeout=20)):
         assert learned(partial(wait_at, tmp_path, 6)) == expected
 
@@ -234,7 +248,7 @@ def test_a_worker_is_slow(own, expected, tmp_path):
     assert learned(partial(slow, tmp_path)) == expected
 
 
-def test_a_chunk_beyond_the_memory_of_the_system_is_one_clear_error(client):
+def test_a_chunk_beyond_the_memory_of_the_system_is_one_clear_error(own):
     with pytest.raises(MemoryError, match=r"memory of a worker; got: .*X\.rechunk\({0: 10}\)"):
         learned(partial(too_large, 5))
 
@@ -255,7 +269,7 @@ def test_no_worker_is_left(own, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_PATIENCE", 1.5)
     error = pytest.raises(RuntimeError, match=r"must have a running worker.*Start workers")
     with meanwhile(tmp_path, lambda: cluster.scale(0)), error:
-        learned(partial(wait_at, tmp_path, 4), seconds=0.3)
+        learned(partial(wait_at, tmp_path, 4), seconds=0.2)
 
 
 def test_the_connection_is_lost_for_seconds(through_proxy, expected, tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def pid():
 def test_a_search_has_the_same_results(client):
     problem = linear_problem()
     model = ZeroShotClassifier(problem.prototypes, random_state=3)
-    grid = [{"mu": [0.1, 0.6]}, {"alpha": [0.2, 0.7]}]
+    grid = [{"mu": [0.1, 0.05]}, {"alpha": [0.02, 0.1]}]
 
     def scores():
         search = ZeroShotSearchCV(model, grid, cv=ClassKFold(2), n_jobs=2)
