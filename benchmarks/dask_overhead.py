@@ -66,10 +66,10 @@ def best(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     return min(seconds), found
 
 
-def task_seconds(client: Any) -> dict[str, list[float]]:
+def task_seconds(client: Any, since: float) -> dict[str, list[float]]:
     """Return how long tasks of each kind ran, and how long they waited for data."""
     found: dict[str, list[float]] = {"chunk": [], "merge": [], "transfer": []}
-    for task in client.get_task_stream():
+    for task in client.get_task_stream(start=since):
         kind = "merge" if "zonkey-merge" in str(task["key"]) else "chunk"
         if "_reduce" not in str(task["key"]) and kind == "chunk":
             continue
@@ -83,7 +83,7 @@ def bytes_moved(client: Any) -> int:
     """Return the bytes that workers have received from each other."""
 
     def incoming(dask_worker: Any) -> int:
-        return int(dask_worker.transfer_incoming_bytes_total)
+        return sum(int(one["total"]) for one in dask_worker.transfer_incoming_log)
 
     return sum(client.run(incoming).values())
 
@@ -113,10 +113,11 @@ def measure(path: Path, n: int, rows: int, repeats: int) -> dict[str, Any]:
     with dask.config.set(memory), cluster, Client(cluster) as client:
         there()
         before = bytes_moved(client)
-        client.get_task_stream()
+        client.get_task_stream()  # from now on, tasks are recorded
+        since = time.time()
         together, found = best(there, repeats)
         moved = (bytes_moved(client) - before) / repeats
-        tasks = task_seconds(client)
+        tasks = task_seconds(client, since)
         n_chunks = -(-n // rows)
         small = da.ones((n_chunks, 2), chunks=(1, 2)), np.zeros(n_chunks, int)
         tiny, _ = best(lambda: Moments({0: [1.0], 1: [2.0]}).update(*small), repeats)
@@ -143,7 +144,7 @@ def measure(path: Path, n: int, rows: int, repeats: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--chunk", type=int, default=16_384, help="rows per chunk")
+    parser.add_argument("--chunk", type=int, default=8_192, help="rows per chunk")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", help="for the file of features, rows x 8 KiB")
     parser.add_argument("--json", help="file for all figures")

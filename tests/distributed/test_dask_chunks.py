@@ -6,10 +6,11 @@ import cloudpickle
 import numpy as np
 import pytest
 from dask.delayed import Delayed
+from dask.sizeof import sizeof
 
 from zonkey import Moments, ZeroShotClassifier
 from zonkey.core.chunks import Chunks, as_chunks
-from zonkey.core.distributed import DaskChunks
+from zonkey.core.distributed import DaskChunks, _State
 from zonkey.testing import linear_problem
 
 dask = pytest.importorskip("dask")
@@ -179,6 +180,12 @@ def test_the_reduction_is_in_the_graph_once(monkeypatch):
     assert len(graph) == n + (3 + 1) + 1 + 1
 
 
+def test_dask_knows_the_size_of_states():
+    """It counts what a worker holds and moves by it."""
+    gathered = moments(np.ones((4, 200)), Y[:4])
+    assert gathered.A0.nbytes < sizeof(_State(gathered)) < 2 * gathered.A0.nbytes
+
+
 FAULTS = {
     "labels for unknown lengths": (lambda: (unknown(ROWS), Y), "compute_chunk_sizes"),
     "other numbers of chunks": (
@@ -252,6 +259,8 @@ def test_frames_keep_the_names_of_features():
     rows = dd.from_pandas(frame, npartitions=3)
     assert DaskChunks.of(rows).feature_names == tuple(names)
     np.testing.assert_array_equal(model.predict(rows).compute(), model.predict(frame))
+    mapped = DaskChunks.of(rows).map(lambda frame: frame[names])
+    np.testing.assert_array_equal(mapped.applied(model.predict), model.predict(frame))
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(rows[names[::-1]])
 

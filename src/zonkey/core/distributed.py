@@ -10,6 +10,7 @@ schedulers by `DaskChunks`, on workers by their nanny.
 from __future__ import annotations
 
 import copy
+import pickle
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -39,18 +40,20 @@ class DaskChunks(Chunked):
     be run again.
     """
 
-    def __init__(self, X: Any, y: Any, feature_names: tuple[str, ...] | None) -> None:
+    def __init__(self, X: Any, y: Any, names: tuple[str, ...] | None, frame: Any) -> None:
         self._X = X
         self._y = y
-        self.feature_names = feature_names
+        self._named = None if names is None else (frame, [*names])
+        self.feature_names = names
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Self:
         """Return the chunks of a collection, and of its labels if given."""
-        names = None
+        names = frame = None
         if hasattr(X, "to_dask_array") and getattr(X, "ndim", 0) == 2:
             columns = X.columns.tolist()
             names = tuple(columns) if all(isinstance(name, str) for name in columns) else None
+            frame = type(X._meta)
             X = X.to_dask_array()
         if not hasattr(X, "rechunk"):
             raise TypeError(
@@ -63,7 +66,7 @@ class DaskChunks(Chunked):
                 "array with one row per sample."
             )
         X = X.rechunk({1: -1})
-        return cls(X, None if y is None else _aligned(y, X), names)
+        return cls(X, None if y is None else _aligned(y, X), names, frame)
 
     @property
     def n_chunks(self) -> int:
@@ -72,7 +75,7 @@ class DaskChunks(Chunked):
 
     def applied(self, function: Callable[[Any], Any]) -> Any:
         """Return the results for the samples of all chunks, as a lazy Dask array."""
-        work = _Application(function, self.transforms, self.feature_names, self._width())
+        work = _Application(function, self.transforms, self._named, self._width())
         # The result for one sample tells type and shape; a sample of zeros may be refused.
         dtype = np.float32 if self._X.dtype.itemsize < 4 else np.float64
         work.form = np.asarray(work.result(np.ones((1, self._X.shape[1]), dtype)))[:0]
@@ -107,8 +110,7 @@ class DaskChunks(Chunked):
         )
 
     def _reduced(self, reduction: Any, name: str, key: str) -> Any:  # noqa: ARG002
-        import dask
-        from dask.base import get_scheduler
+        from dask.base import get_scheduler, optimize
         from dask.delayed import Delayed
         from dask.highlevelgraph import HighLevelGraph
 
@@ -118,7 +120,7 @@ class DaskChunks(Chunked):
         work = _Leaf(reduction, self._width(), one_thread=client is None and is_pool)
         form: Any = {"chunks": ((1,) * self.n_chunks, (1,)), "meta": np.empty((0, 0), object)}
         leaves = self._blocks(_reduce, work, self._y, **form)
-        (leaves,) = dask.optimize(leaves)  # reads and reduces a chunk in one task
+        (leaves,) = optimize(leaves)  # reads and reduces a chunk in one task
         keys = [row[0] for row in leaves.__dask_keys__()]
         tree: dict[Any, Any] = {}
         layer, level = f"zonkey-merge-{uuid.uuid4().hex}", 0
@@ -127,7 +129,7 @@ class DaskChunks(Chunked):
             keys = [(layer, level, i) for i in range(len(groups))]
             tree |= {key: (_merge, group) for key, group in zip(keys, groups, strict=True)}
             level += 1
-        tree[layer] = (_itself, keys[0])
+        tree[layer] = (_reduction_of, keys[0])
         graph = HighLevelGraph.from_collections(layer, tree, dependencies=[leaves])
         whole = Delayed(layer, graph)
         with _one_clear_error(self._X):
@@ -171,16 +173,15 @@ class _Application:
 
     function: Callable[[Any], Any]
     transforms: tuple[Any, ...]
-    names: tuple[str, ...] | None
+    named: tuple[Any, list[str]] | None
     width: int | None
     form: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def result(self, X: np.ndarray) -> Any:
         samples: Any = X
-        if self.names is not None:  # models that were fitted with names ask for them
-            import pandas as pd
-
-            samples = pd.DataFrame(X, columns=list(self.names))
+        if self.named is not None:  # models that were fitted with names ask for them
+            frame, names = self.named
+            samples = frame(X, columns=names)
         return self.function(transformed(samples, self.transforms))
 
 
@@ -189,7 +190,7 @@ def _reduce(X: Any, y: Any, *, work: _Leaf, block_id: tuple[int, ...]) -> Any:
     chunk = checked(X, y, block_id[0], work.width)
     with _naming(chunk.number), threadpool_limits(1) if work.one_thread else nullcontext():
         reduction.update(chunk)
-    return reduction
+    return _State(reduction)
 
 
 def _apply(X: Any, y: None, *, work: _Application, block_id: tuple[int, ...]) -> np.ndarray:  # noqa: ARG001
@@ -201,15 +202,30 @@ def _apply(X: Any, y: None, *, work: _Application, block_id: tuple[int, ...]) ->
     return result[:, None] if result.ndim == 1 else result
 
 
-def _merge(parts: list[Any]) -> Any:
-    whole = copy.deepcopy(parts[0])  # a task must not change its inputs
-    for part in parts[1:]:
-        whole.merge(part)
-    return whole
+def _merge(states: list[_State]) -> _State:
+    whole = copy.deepcopy(states[0].reduction)  # a task must not change its inputs
+    for state in states[1:]:
+        whole.merge(state.reduction)
+    return _State(whole)
 
 
-def _itself(value: Any) -> Any:
-    return value
+class _State:
+    """A reduction of some chunks that tells Dask its size.
+
+    By it, Dask chooses where states are merged, and when a worker moves some to its disk.
+    """
+
+    def __init__(self, reduction: Any) -> None:
+        self.reduction = reduction
+
+    def __sizeof__(self) -> int:
+        buffers: list[pickle.PickleBuffer] = []  # of arrays, which are not copied
+        rest = pickle.dumps(self.reduction, protocol=5, buffer_callback=buffers.append)
+        return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
+def _reduction_of(state: _State) -> Any:
+    return state.reduction
 
 
 @contextmanager
@@ -243,7 +259,9 @@ def _aligned(y: Any, X: Any) -> Any:
                 "pass labels as a Dask array."
             )
         labels = as_labels(y, "y")
-        y = da.from_array(labels, chunks=-1)
+        # Each chunk with its own labels, so that no worker needs all of them.
+        parts: Any = (rows,) if len(labels) == X.shape[0] else -1
+        y = da.from_array(labels, chunks=parts)
     if y.ndim != 1:
         raise ValueError(
             f"y must be one-dimensional; got {y.ndim} dimensions. Pass one label for each sample."
@@ -260,11 +278,15 @@ def _aligned(y: Any, X: Any) -> Any:
             "Chunks of unknown lengths must be as many for X as for y; got "
             f"{n_chunks} and {y.numblocks[0]}. Call .compute_chunk_sizes() on both arrays."
         )
-    return y.map_blocks(_itself, new_axis=1, meta=np.empty((0, 0), y.dtype))
+    return y.map_blocks(_same, new_axis=1, meta=np.empty((0, 0), y.dtype))
 
 
 class _SilenceError(ConnectionError):
     """The scheduler is connected and does not answer."""
+
+
+def _same(block: Any) -> Any:
+    return block
 
 
 def _computed_by(client: Any, whole: Any) -> Any:
@@ -272,10 +294,10 @@ def _computed_by(client: Any, whole: Any) -> Any:
 
     A client that connects again has lost all it waited for.
     """
-    import dask
+    from dask import config
 
     for left in reversed(range(_TRIES)):
-        with dask.config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y in memory
+        with config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y in memory
             future = client.compute(whole)
         try:
             return _awaited(client, future)

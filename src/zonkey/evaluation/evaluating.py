@@ -136,17 +136,14 @@ def evaluate(
         given = data.training if training is None else training
         learned = training_of(given, data.X, prototypes, subject.seen, subject.labels, seed)
     models = list(_models(subject, names, learned))
+    answers = None
     if chunks is not None:
         found = answered(chunks, [one for _, one, _ in models], subject.seen)
-        data = _Samples.answered(found)
+        data, answers = _Samples.answered(found), found.answers
     kept = data.known_to(subject)
-    if chunks is None:
-        answers = [
-            answers_of(one, kept.given_to(one, subject), kept.y, subject.seen)
-            for _, one, _ in models
-        ]
-    else:
-        answers = found.answers
+    if answers is None:
+        given = [(one, kept.given_to(one, subject)) for _, one, _ in models]
+        answers = [answers_of(*one, kept.y, subject.seen) for one in given]
     classes, class_of = np.unique(kept.y, return_inverse=True)
     is_seen = np.isin(classes, subject.seen)
     mixed = 0 < len(subject.seen) < len(subject.labels)
