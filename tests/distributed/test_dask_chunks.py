@@ -180,6 +180,13 @@ def test_the_reduction_is_in_the_graph_once(monkeypatch):
     assert len(graph) == n + (3 + 1) + 1 + 1
 
 
+def test_large_labels_and_prototypes_raise_no_warning_about_the_graph(client):
+    """They must be in it, so that any worker can be lost."""
+    wide = {j: RNG.normal(size=8_000).tolist() for j in range(200)}
+    found = Moments(wide).update(ROWS, np.arange(len(X)) % 7)
+    assert found.n_samples == len(X)
+
+
 def test_dask_knows_the_size_of_states():
     """It counts what a worker holds and moves by it."""
     gathered = moments(np.ones((4, 200)), Y[:4])
