@@ -21,7 +21,7 @@ OPTIONS = (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Run the tests of the demonstration on one worker, so that it runs once.
+    """Run the tests of the demonstration, and those of one cluster, on one worker each.
 
     `--dist loadgroup` would do the same, but it does nothing with pytest 9.2 and xdist 3.8.
     """
@@ -30,7 +30,9 @@ def pytest_xdist_make_scheduler(config, log):
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = nodeid.split("::")[0]
-            return file if file.endswith("test_demo.py") else nodeid
+            if "tests/distributed/" in file and not file.endswith("test_faults.py"):
+                return "tests/distributed"
+            return file if file.endswith(("test_demo.py", "test_faults.py")) else nodeid
 
     return Scheduling(config, log)
 

@@ -1,12 +1,35 @@
-"""Dask collections as chunks: reductions run where the chunks live, as ordinary tasks."""
+"""Dask collections as chunks: reductions run where the chunks live, as ordinary tasks.
+
+The graph of a reduction has one task per chunk, which also reads it, and a tree of merges. No task
+is bound to a worker, and none changes its inputs, so any of them can be run again elsewhere. The
+form of the tree depends on the number of chunks alone. So results of the same chunks are equal to
+the last bit, as long as products of matrices are: each task has one thread for them, on Dask's own
+schedulers by `DaskChunks`, on workers by their nanny.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import pickle
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-from .chunks import Chunked, checked
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from .chunks import Chunked, checked, transformed
+from .labels import as_labels, shown
+
+_FAN_IN = 4  # merged by one task, whose worker holds all of them
+_TRIES = 4  # submissions of a reduction whose connection is lost
+_POLL = 2.0  # seconds between two looks at the scheduler
+_PATIENCE = 300.0  # seconds without an answer of the scheduler, or without a worker
+_LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 
 class DaskChunks(Chunked):
@@ -17,21 +40,50 @@ class DaskChunks(Chunked):
     be run again.
     """
 
-    def __init__(self, parts: list[tuple[Any, Any]]) -> None:
-        self._parts = parts
+    def __init__(self, X: Any, y: Any, names: tuple[str, ...] | None, frame: Any) -> None:
+        self._X = X
+        self._y = y
+        self._named = None if names is None else (frame, [*names])
+        self.feature_names = names
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Self:
         """Return the chunks of a collection, and of its labels if given."""
-        rows = X.rechunk({1: -1}).to_delayed().ravel().tolist()
-        labels = [None] * len(rows)
-        if y is not None:
-            labels = y.rechunk((X.chunks[0],)).to_delayed().ravel().tolist()
-        return cls(list(zip(rows, labels, strict=True)))
+        names = frame = None
+        if hasattr(X, "to_dask_array") and getattr(X, "ndim", 0) == 2:
+            columns = X.columns.tolist()
+            names = tuple(columns) if all(isinstance(name, str) for name in columns) else None
+            frame = type(X._meta)
+            X = X.to_dask_array()
+        if not hasattr(X, "rechunk"):
+            raise TypeError(
+                "X must be a Dask array or a Dask data frame; got a Dask collection of type "
+                f"{type(X).__name__}. Convert it, for example with to_dask_array()."
+            )
+        if X.ndim != 2:
+            raise ValueError(
+                f"X must be a matrix (samples x features); got {X.ndim} dimensions. Pass a Dask "
+                "array with one row per sample."
+            )
+        X = X.rechunk({1: -1})
+        return cls(X, None if y is None else _aligned(y, X), names, frame)
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return self._X.numblocks[0]
 
     def applied(self, function: Callable[[Any], Any]) -> Any:
         """Return the results for the samples of all chunks, as a lazy Dask array."""
-        raise NotImplementedError
+        work = _Application(function, self.transforms, self._named, self._width())
+        # The result for one sample tells type and shape; a sample of zeros may be refused.
+        dtype = np.float32 if self._X.dtype.itemsize < 4 else np.float64
+        work.form = np.asarray(work.result(np.ones((1, self._X.shape[1]), dtype)))[:0]
+        is_flat = work.form.ndim == 1
+        columns = (1,) if is_flat else (work.form.shape[1],)
+        meta = work.form[:, None] if is_flat else work.form
+        results = self._blocks(_apply, work, chunks=(self._X.chunks[0], columns), meta=meta)
+        return results[:, 0] if is_flat else results
 
     def close(self) -> None:
         """Do nothing: nothing is kept."""
@@ -39,24 +91,304 @@ class DaskChunks(Chunked):
     def _copy(self) -> Self:
         return copy.copy(self)
 
-    def _reduced(self, reduction: Any, name: str, key: str) -> Any:  # noqa: ARG002
+    def _width(self) -> int | None:
+        width = self._X.shape[1]
+        return None if np.isnan(width) else int(width)
+
+    def _blocks(self, function: Any, work: Any, labels: Any = None, **options: Any) -> Any:
+        """Return a lazy array of function(X, y, work, block_id), one block per chunk."""
+        import dask.array as da
         from dask.delayed import delayed
 
-        leaf, merge = delayed(_leaf), delayed(_merged)
-        parts = [leaf(reduction, X, y, i) for i, (X, y) in enumerate(self._parts)]
-        while len(parts) > 1:
-            parts = [merge(reduction, parts[i : i + 4]) for i in range(0, len(parts), 4)]
-        return parts[0].compute()
+        return da.map_blocks(
+            function,
+            self._X,
+            labels,
+            # By name, and so once in the graph; neither taken apart nor hashed.
+            work=delayed(work, name=f"zonkey-{uuid.uuid4().hex}", traverse=False),
+            **options,
+        )
+
+    def _reduced(self, reduction: Any, name: str, key: str) -> Any:  # noqa: ARG002
+        from dask.base import get_scheduler, optimize
+        from dask.delayed import Delayed
+        from dask.highlevelgraph import HighLevelGraph
+
+        get: Any = get_scheduler(cls=Delayed)
+        client = getattr(get, "__self__", None)
+        is_pool = getattr(get, "__module__", "") == "dask.multiprocessing"
+        work = _Leaf(reduction, self._width(), one_thread=client is None and is_pool)
+        form: Any = {"chunks": ((1,) * self.n_chunks, (1,)), "meta": np.empty((0, 0), object)}
+        leaves = self._blocks(_reduce, work, self._y, **form)
+        (leaves,) = optimize(leaves)  # reads and reduces a chunk in one task
+        keys = [row[0] for row in leaves.__dask_keys__()]
+        tree: dict[Any, Any] = {}
+        layer, level = f"zonkey-merge-{uuid.uuid4().hex}", 0
+        while len(keys) > 1:
+            groups = [keys[i : i + _FAN_IN] for i in range(0, len(keys), _FAN_IN)]
+            keys = [(layer, level, i) for i in range(len(groups))]
+            tree |= {key: (_merge, group) for key, group in zip(keys, groups, strict=True)}
+            level += 1
+        tree[layer] = (_reduction_of, keys[0])
+        graph = HighLevelGraph.from_collections(layer, tree, dependencies=[leaves])
+        whole = Delayed(layer, graph)
+        with _one_clear_error(self._X):
+            if client is not None:
+                return _computed_by(client, whole)
+            with threadpool_limits(1):  # threads are for chunks
+                return whole.compute()
 
 
-def _leaf(empty: Any, X: Any, y: Any, number: int) -> Any:
-    reduction = copy.deepcopy(empty)
-    reduction.update(checked(X, y, number))
-    return reduction
+class Shared:
+    """A function of many jobs, together with its data.
+
+    joblib's backend for Dask sends an argument that is large to workers once, and everything else
+    with each job. So pass this as the first argument of `Shared.run`.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __sizeof__(self) -> int:
+        return 1 << 20  # for joblib; Python does not know the size of what the function refers to
+
+    @staticmethod
+    def run(shared: Shared, *arguments: Any) -> Any:
+        """Call the function."""
+        return shared._function(*arguments)
 
 
-def _merged(empty: Any, parts: list[Any]) -> Any:
-    reduction = copy.deepcopy(empty)
-    for part in parts:
-        reduction.merge(part)
-    return reduction
+@dataclass
+class _Leaf:
+    """How to reduce one chunk."""
+
+    empty: Any
+    width: int | None
+    one_thread: bool
+
+
+@dataclass
+class _Application:
+    """How to get the results of one chunk; `form` is their array without rows."""
+
+    function: Callable[[Any], Any]
+    transforms: tuple[Any, ...]
+    named: tuple[Any, list[str]] | None
+    width: int | None
+    form: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def result(self, X: np.ndarray) -> Any:
+        samples: Any = X
+        if self.named is not None:  # models that were fitted with names ask for them
+            frame, names = self.named
+            samples = frame(X, columns=names)
+        return self.function(transformed(samples, self.transforms))
+
+
+def _reduce(X: Any, y: Any, *, work: _Leaf, block_id: tuple[int, ...]) -> Any:
+    reduction = copy.deepcopy(work.empty)
+    chunk = checked(X, y, block_id[0], work.width)
+    with _naming(chunk.number), threadpool_limits(1) if work.one_thread else nullcontext():
+        reduction.update(chunk)
+    return _State(reduction)
+
+
+def _apply(X: Any, y: None, *, work: _Application, block_id: tuple[int, ...]) -> np.ndarray:  # noqa: ARG001
+    chunk = checked(X, None, block_id[0], work.width)
+    result = work.form
+    if len(chunk.X):
+        with _naming(chunk.number):
+            result = np.asarray(work.result(chunk.X))
+    return result[:, None] if result.ndim == 1 else result
+
+
+def _merge(states: list[_State]) -> _State:
+    whole = copy.deepcopy(states[0].reduction)  # a task must not change its inputs
+    for state in states[1:]:
+        whole.merge(state.reduction)
+    return _State(whole)
+
+
+class _State:
+    """A reduction of some chunks that tells Dask its size.
+
+    By it, Dask chooses where states are merged, and when a worker moves some to its disk.
+    """
+
+    def __init__(self, reduction: Any) -> None:
+        self.reduction = reduction
+
+    def __sizeof__(self) -> int:
+        buffers: list[pickle.PickleBuffer] = []  # of arrays, which are not copied
+        rest = pickle.dumps(self.reduction, protocol=5, buffer_callback=buffers.append)
+        return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
+def _reduction_of(state: _State) -> Any:
+    return state.reduction
+
+
+@contextmanager
+def _naming(number: int) -> Iterator[None]:
+    """Name the chunk in errors about its content."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if type(error) not in (TypeError, ValueError):  # others may take other arguments
+            raise
+        raise type(error)(f"Chunk {number}: {error}") from error
+
+
+def _aligned(y: Any, X: Any) -> Any:
+    """Return labels as an array with one chunk for each chunk of X, in one column.
+
+    The blocks of the column stay as they are; so it lies about their shape.
+    """
+    import dask.array as da
+
+    rows, n_chunks = X.chunks[0], X.numblocks[0]
+    is_known = not np.isnan(X.shape[0])
+    if hasattr(y, "to_dask_array") and y.ndim == 1:
+        dtype = y.dtype if isinstance(y.dtype, np.dtype) else np.dtype(object)
+        y = y.map_partitions(np.asarray, meta=np.empty(0, dtype))
+    if not hasattr(y, "rechunk"):
+        if not is_known:
+            raise ValueError(
+                "Labels in memory need chunks of known lengths; got X with unknown ones. Call "
+                "X.compute_chunk_sizes() on the array, for a data frame on X.to_dask_array(), or "
+                "pass labels as a Dask array."
+            )
+        labels = as_labels(y, "y")
+        # Each chunk with its own labels, so that no worker needs all of them.
+        parts: Any = (rows,) if len(labels) == X.shape[0] else -1
+        y = da.from_array(labels, chunks=parts)
+    if y.ndim != 1:
+        raise ValueError(
+            f"y must be one-dimensional; got {y.ndim} dimensions. Pass one label for each sample."
+        )
+    if is_known and not np.isnan(y.shape[0]):
+        if y.shape[0] != X.shape[0]:
+            raise ValueError(
+                f"y must have one label for each of the {X.shape[0]} samples; got {y.shape[0]}. "
+                "Pass X and y of the same samples."
+            )
+        y = y.rechunk((rows,))
+    elif y.numblocks[0] != n_chunks:
+        raise ValueError(
+            "Chunks of unknown lengths must be as many for X as for y; got "
+            f"{n_chunks} and {y.numblocks[0]}. Call .compute_chunk_sizes() on both arrays."
+        )
+    return y.map_blocks(_same, new_axis=1, meta=np.empty((0, 0), y.dtype))
+
+
+class _SilenceError(ConnectionError):
+    """The scheduler is connected and does not answer."""
+
+
+def _same(block: Any) -> Any:
+    return block
+
+
+def _computed_by(client: Any, whole: Any) -> Any:
+    """Compute on a cluster; again if its tasks were lost together with the connection.
+
+    A client that connects again has lost all it waited for.
+    """
+    from dask import config
+
+    for left in reversed(range(_TRIES)):
+        with config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y in memory
+            future = client.compute(whole)
+        try:
+            return _awaited(client, future)
+        except (CancelledError, OSError) as error:
+            if future.status == "error" or not _is_loss(error):
+                raise
+            del future  # of a connection that is gone
+            if not left or not _is_connected(client):
+                raise ConnectionError(
+                    "The scheduler must stay reachable while chunks are reduced; the connection "
+                    f"to {_address(client)} was lost {_TRIES - left} times, or for good: "
+                    f"{shown(str(error))} Check the network and the scheduler, then run it again "
+                    "with a new Client; collections that were persisted must be persisted again."
+                ) from error
+    raise AssertionError
+
+
+def _awaited(client: Any, future: Any) -> Any:
+    """Wait for a result, as long as the scheduler answers and has workers."""
+    from distributed import wait
+
+    heard = worked = time.monotonic()
+    had_workers = False
+    while True:
+        try:
+            wait(future, timeout=_POLL)
+            break
+        except TimeoutError:
+            now = time.monotonic()
+        try:
+            workers = client.sync(client.scheduler.identity, callback_timeout=_POLL)["workers"]
+        except (TimeoutError, OSError) as error:
+            if now - heard > _PATIENCE:
+                raise _SilenceError(
+                    "The scheduler must answer while chunks are reduced; "
+                    f"{_address(client)} has not for {_PATIENCE:g} seconds. Check the network and "
+                    "the scheduler, then run it again with a new Client."
+                ) from error
+            continue
+        heard = now
+        is_running = any(worker["status"] == "running" for worker in workers.values())
+        had_workers = had_workers or is_running
+        if is_running or not had_workers:
+            worked = now
+        elif now - worked > _PATIENCE:
+            future.cancel()
+            raise RuntimeError(
+                "A cluster must have a running worker; this one has had none for "
+                f"{_PATIENCE:g} seconds: {len(workers)} are paused, the others ended. Start "
+                "workers, with more memory if they paused, or pass smaller chunks."
+            )
+    return future.result(timeout=_PATIENCE)
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Whether an error tells of a lost connection; the user may have cancelled the work."""
+    lost = ("scheduler-connection-lost", "scheduler-restart")
+    if isinstance(error, OSError):
+        return not isinstance(error, _SilenceError)
+    return getattr(error, "reason", lost[0]) in lost
+
+
+def _is_connected(client: Any) -> bool:
+    """Wait until the client has connected again, or gave up."""
+    end = time.monotonic() + _PATIENCE
+    while client.status == "connecting" and time.monotonic() < end:
+        time.sleep(0.1)
+    return client.status == "running"
+
+
+def _address(client: Any) -> str:
+    return str(getattr(client.scheduler, "address", "the scheduler"))
+
+
+@contextmanager
+def _one_clear_error(X: Any) -> Iterator[None]:
+    """Tell what to do if chunks are too large for the memory."""
+    try:
+        yield
+    except Exception as error:
+        is_killed = type(error).__name__ == "KilledWorker"
+        if not is_killed and not isinstance(error, MemoryError):
+            raise
+        rows = np.nanmax([0, *X.chunks[0]])
+        n = f"{max(1, int(rows) // 4)}" if rows else "n"
+        what = f"{_n_ended(error)} workers ended on one" if is_killed else f"got: {error}"
+        raise MemoryError(
+            f"A chunk and its sums must fit into the memory of a worker; {what}. Pass smaller "
+            f"chunks, for example X.rechunk({{0: {n}}}), or give workers more memory."
+        ) from None
+
+
+def _n_ended(error: Any) -> int:
+    return error.allowed_failures + 1

@@ -267,18 +267,21 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        X : Pictures, path, or list of pictures
+        X : Pictures, path, list of pictures or Dask bag
             Anything that `Pictures.of` accepts: a folder, an archive, a table with paths, or a
-            list of paths, bytes, PIL images or arrays.
+            list of paths, bytes, PIL images or arrays. Or a Dask bag of such pictures, whose
+            partitions are encoded where they live; each worker loads the model itself.
 
         Returns
         -------
         ndarray of shape (n_pictures, n_features)
-            Features, float32.
+            Features, float32; of a bag, a lazy Dask array.
         """
         from .collection import Pictures
 
         self._check_parameters()
+        if type(X).__module__.startswith("dask.bag"):
+            return self._lazy(X)
         pictures, backend = Pictures.of(X), self._backend()
         features = np.full((len(pictures), backend.n_features), np.nan, np.float32)
         errors: list[PictureError] = []
@@ -291,6 +294,18 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"features are NaN. The first: {errors[0]}"
             )
         return features
+
+    def _lazy(self, bag: Any) -> Any:
+        """Return the features of a Dask bag, with as many chunks as it has partitions."""
+        import dask.array as da
+        from dask.delayed import delayed
+
+        d = self._backend().n_features
+        once = delayed(self, traverse=False)
+        encoded = delayed(_partition)
+        parts = [encoded(once, part, d) for part in bag.to_delayed()]
+        blocks = [da.from_delayed(part, (np.nan, d), np.float32) for part in parts]
+        return da.concatenate(blocks, allow_unknown_chunksizes=True)
 
     def blocks(self, pictures: Pictures) -> Iterator[PictureBlock]:
         """Yield features in parts; each picture is in one of them.
@@ -450,6 +465,12 @@ def split_encoder(model: Any) -> tuple[ImageEncoder | None, Any]:
             )
         return model.steps[0][1], model[1:]
     return None, model
+
+
+def _partition(encoder: ImageEncoder, pictures: Any, n_features: int) -> np.ndarray:
+    """Return the features of some pictures of a bag, of which there may be none."""
+    pictures = list(pictures)
+    return encoder.transform(pictures) if pictures else np.empty((0, n_features), np.float32)
 
 
 def _first(ahead: deque[_Pending], size: int) -> list[_Pending]:

@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
+from ..core.chunks import as_chunks
 from ..core.labels import as_labels, listed, require_same_kind
 from ..core.prototypes import Prototypes
 from ..datasets import Dataset
@@ -23,6 +24,7 @@ from ..linalg.arrays import is_device_array, to_numpy
 from ..validation import check_count, check_option
 from .answers import Subject, answers_of, best_of, taken
 from .baselines import BASELINES, Training, fitted_baselines, training_of
+from .chunked import Answered, answered, row_digests
 from .measures import N_DRAWS, Figures, measured
 from .result import Evaluation
 from .trials import content_hash
@@ -54,11 +56,13 @@ def evaluate(
     model : estimator
         Fitted classifier of this library, a Pipeline that ends in one, or a search. Of any other
         fitted scikit-learn classifier, all classes are seen.
-    X : array-like of shape (n_samples, n_features) or Dataset
-        Test samples, or a data set, whose parts `test_seen` and `test_unseen` are used.
+    X : array-like of shape (n_samples, n_features), Chunks, Dask collection or Dataset
+        Test samples, or a data set, whose parts `test_seen` and `test_unseen` are used. Chunks are
+        answered one by one, those of Dask arrays and data frames where they live; only answers are
+        kept.
     y : array-like of shape (n_samples,), default=None
-        Labels; None if X is a data set. Samples of classes that the model does not know are left
-        out with a warning.
+        Labels; None if X is a data set or `Chunks`. Samples of classes that the model does not
+        know are left out with a warning.
     baselines : str or sequence of str, default=()
         Models to compare with: "nearest-mean" and "logistic" (regression), which know seen classes
         only, "ridge" (regression of class means on prototypes) and "paper" (the paper's model as
@@ -124,27 +128,36 @@ def evaluate(
     level = isinstance(confidence, Real) and not isinstance(confidence, bool)
     if not level or not 0 < confidence < 1:
         raise ValueError(f"`confidence` must be between 0 and 1; got {confidence!r}. Use 0.95.")
-    subject, data = Subject.of(model), _Samples.of(X, y)
+    subject, chunks = Subject.of(model), as_chunks(X, y)
+    data = _Samples.of(X, y) if chunks is None else _Samples(X, np.empty(0))
     learned = None
     if names:
         prototypes = getattr(subject.model, "prototypes_", None) or data.prototypes
         given = data.training if training is None else training
         learned = training_of(given, data.X, prototypes, subject.seen, subject.labels, seed)
+    models = list(_models(subject, names, learned))
+    answers = None
+    if chunks is not None:
+        found = answered(chunks, [one for _, one, _ in models], subject.seen)
+        data, answers = _Samples.answered(found), found.answers
     kept = data.known_to(subject)
+    if answers is None:
+        given = [(one, kept.given_to(one, subject)) for _, one, _ in models]
+        answers = [answers_of(*one, kept.y, subject.seen) for one in given]
     classes, class_of = np.unique(kept.y, return_inverse=True)
     is_seen = np.isin(classes, subject.seen)
     mixed = 0 < len(subject.seen) < len(subject.labels)
     figures = [
         Figures(
             name,
-            *answers_of(one, samples, kept.y, subject.seen),
+            *own,
             kept.y,
             is_seen[class_of],
             mixed=mixed,
             k=k,
             notes=notes,
         )
-        for name, one, samples, notes in _models(subject, kept.X, names, learned)
+        for (name, _, notes), own in zip(models, answers, strict=True)
     ]
     return Evaluation(
         models=tuple(measured(figures, class_of, is_seen, confidence=float(confidence), seed=seed)),
@@ -187,7 +200,18 @@ class _Samples:
                 f"`X` and `y` must have one row per sample and at least one; got {n} and "
                 f"{len(labels)}. Pass X and y of the same samples."
             )
-        return cls(X, labels, fingerprint=_fingerprint(X, labels))
+        return cls(X, labels, fingerprint=_fingerprint(_digests(X, n), labels))
+
+    @classmethod
+    def answered(cls, found: Answered) -> _Samples:
+        """Return what is known about samples in chunks, without the samples."""
+        if not len(found.y):
+            raise ValueError("X must have at least one sample; got none. Check the source.")
+        return cls(None, found.y, fingerprint=_fingerprint(found.digests, found.y))
+
+    def given_to(self, one: Subject, subject: Subject) -> Any:
+        """Return the samples; baselines learn from arrays, without names of features."""
+        return self.X if one is subject or issparse(self.X) else to_numpy(self.X)
 
     @classmethod
     def _of_dataset(cls, data: Dataset, y: Any) -> _Samples:
@@ -232,22 +256,21 @@ class _Samples:
             UserWarning,
             stacklevel=3,
         )
-        return replace(self, X=taken(self.X, np.flatnonzero(known)), y=self.y[known])
+        X = None if self.X is None else taken(self.X, np.flatnonzero(known))
+        return replace(self, X=X, y=self.y[known])
 
 
 def _models(
-    subject: Subject, X: Any, names: tuple[str, ...], training: Training | None
-) -> Iterator[tuple[str, Subject, Any, tuple[str, ...]]]:
-    """Yield name, classifier, test samples and notes of the model and of each baseline."""
+    subject: Subject, names: tuple[str, ...], training: Training | None
+) -> Iterator[tuple[str, Subject, tuple[str, ...]]]:
+    """Yield name, classifier and notes of the model and of each baseline."""
     notes = ()
     if getattr(subject.model, "is_transductive_", False):
         notes = ("it learned from unlabeled samples as well (transductive); do not compare.",)
     found, left_out = ([], ()) if training is None else fitted_baselines(names, training)
-    yield type(subject.model).__name__, subject, X, (*notes, *left_out)
-    if found:  # baselines learn from arrays, without names of features
-        X = X if issparse(X) else to_numpy(X)
+    yield type(subject.model).__name__, subject, (*notes, *left_out)
     for name, model, own in found:
-        yield name, Subject.of(model), X, own
+        yield name, Subject.of(model), own
 
 
 def _checked_k(k: Any) -> tuple[int, ...]:
@@ -265,13 +288,18 @@ def _checked_names(baselines: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _fingerprint(X: Any, y: np.ndarray) -> str:
-    """Return a hash of samples and labels, read in blocks."""
+def _fingerprint(digests: np.ndarray, y: np.ndarray) -> str:
+    """Return a hash of samples and labels, which is the same for samples in chunks."""
+    return content_hash(digests, np.array(y.tolist()) if y.dtype.kind == "U" else y)
+
+
+def _digests(X: Any, n: int) -> np.ndarray:
+    """Return a hash of each sample, read in blocks."""
     parts = []
-    for start in range(0, len(y), _HASHED_AT_A_TIME):
-        block = taken(X, np.arange(start, min(start + _HASHED_AT_A_TIME, len(y))))
-        parts.append(content_hash(block.toarray() if issparse(block) else to_numpy(block)))
-    return content_hash(parts, y)
+    for start in range(0, n, _HASHED_AT_A_TIME):
+        block = taken(X, np.arange(start, min(start + _HASHED_AT_A_TIME, n)))
+        parts.append(row_digests(block.toarray() if issparse(block) else to_numpy(block)))
+    return np.concatenate(parts)
 
 
 def _provenance(

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
+from ..core.distributed import Shared
 from ..core.frame import BaseClasses
 from ..core.labels import as_labels, listed
 from ..core.moments import Moments
@@ -191,7 +192,8 @@ def run_trials(
     # The matrices of a trial are too small for a threaded BLAS, which would also compete with
     # the workers for cores.
     with threadpool_limits(1):
-        jobs = (delayed(numbered)(batch) for batch in batches)
+        shared = Shared(numbered)
+        jobs = (delayed(Shared.run)(shared, batch) for batch in batches)
         done: Any = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(jobs)
         for results in track(done, "Running trials", total=len(batches), disable=not progress):
             for number, result in results:

@@ -26,6 +26,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..core.distributed import Shared
 from ..core.frame import BaseClasses
 from ..core.labels import as_labels
 from ..core.moments import Moments
@@ -251,8 +252,8 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         scores = np.empty(len(points))
         for members in groups.values():
             own = [divided[i][1] for i in members]
-            score = data.scorer(divided[members[0]][0], own, fold)
-            jobs = (joblib.delayed(score)(point) for point in own)
+            score = Shared(data.scorer(divided[members[0]][0], own, fold))
+            jobs = (joblib.delayed(Shared.run)(score, point) for point in own)
             pool = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)
             scores[members] = cast(list[float], pool(jobs))
         return scores

@@ -1,0 +1,66 @@
+"""A cluster of two processes, and a limit of time for every test: none may hang."""
+
+import signal
+
+import pytest
+
+distributed = pytest.importorskip("distributed")
+
+SECONDS = 60
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out slow tests of faults, unless they are asked for by -m faults."""
+    if "faults" in config.getoption("markexpr"):
+        return
+    slow = [item for item in items if item.get_closest_marker("faults")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture(autouse=True)
+def limit(request):
+    """End a test that takes too long with an error."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def stop(number, frame):
+        raise TimeoutError(f"{request.node.name} must end within {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory):
+    """Return a function that starts a cluster of processes."""
+
+    def started(**options):
+        options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, **options}
+        folder = tmp_path_factory.mktemp("workers")
+        return distributed.LocalCluster(
+            processes=True, dashboard_address=":0", local_directory=folder, **options
+        )
+
+    return started
+
+
+@pytest.fixture(scope="session")
+def cluster(start):
+    """Return a cluster that all tests share; no fault is injected."""
+    with start() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    """Return the current client of the shared cluster."""
+    with distributed.Client(cluster) as client:
+        yield client

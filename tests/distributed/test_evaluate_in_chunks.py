@@ -1,0 +1,104 @@
+"""Evaluation of samples in chunks: the figures, notes and hash of the same samples in memory."""
+
+import numpy as np
+import pytest
+from evaluated import X_TRAIN, Y_TRAIN, X, Y, fitted
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from zonkey import Chunks, evaluate
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+
+NAMES = [f"f{j}" for j in range(X.shape[1])]
+OPTIONS = {"k": (1, 2, 3), "confidence": 0.9, "random_state": 3}
+
+
+def frame():
+    return dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(y=Y), npartitions=5)
+
+
+SOURCES = {
+    "chunks": lambda: (Chunks(X, Y, rows=8), None),
+    "dask array": lambda: (da.from_array(X, chunks=(11, 2)), Y),
+    "dask arrays": lambda: (da.from_array(X, chunks=(11, -1)), da.from_array(Y, chunks=30)),
+    "dask data frame": lambda: (frame()[NAMES], frame().y),
+}
+
+
+def check_same(found, expected):
+    assert list(found.scores) == list(expected.scores)
+    for name, score in expected.scores.items():
+        assert found.scores[name] == pytest.approx(score, rel=1e-12, abs=1e-12)
+        assert found.intervals[name] == pytest.approx(expected.intervals[name], abs=1e-12)
+    assert found.provenance["data"] == expected.provenance["data"]
+    for one, other in zip(found.models, expected.models, strict=True):
+        assert (one.name, one.notes) == (other.name, other.notes)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_figures_and_hash_are_those_in_memory(source, client):
+    model = fitted(reject_below=0.3)
+    options = {**OPTIONS, "baselines": ("nearest-mean", "ridge"), "training": (X_TRAIN, Y_TRAIN)}
+    X_given, y = SOURCES[source]()
+    check_same(evaluate(model, X_given, y, **options), evaluate(model, X, Y, **options))
+
+
+def test_memory_maps(tmp_path):
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    check_same(evaluate(fitted(), mapped, Y), evaluate(fitted(), X.astype(np.float32), Y))
+
+
+def test_whole_numbers_have_the_same_hash():
+    whole = np.round(10 * X).astype(np.int8)
+    found = [evaluate(fitted(), Chunks(whole, Y, rows=9)), evaluate(fitted(), whole, Y)]
+    assert found[0].provenance["data"] == found[1].provenance["data"]
+
+
+def test_names_of_features_reach_the_model():
+    model = fitted(X=pd.DataFrame(X_TRAIN, columns=NAMES))
+    found = evaluate(model, frame()[NAMES], frame().y)
+    check_same(found, evaluate(model, pd.DataFrame(X, columns=NAMES), Y))
+
+
+def test_other_classifiers_and_pipelines():
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_TRAIN, Y_TRAIN)
+    known = np.isin(Y, Y_TRAIN)
+    rows = da.from_array(X[known], chunks=(7, -1))
+    check_same(evaluate(model, rows, Y[known]), evaluate(model, X[known], Y[known]))
+
+
+def test_samples_of_other_classes_are_left_out_with_a_warning():
+    y = np.where(np.arange(len(Y)) % 9 == 2, "other", Y)
+    with pytest.warns(UserWarning, match="Left out: 7 of 57 samples"):
+        expected = evaluate(fitted(), X, y)
+    with pytest.warns(UserWarning, match="Left out: 7 of 57 samples"):
+        found = evaluate(fitted(), da.from_array(X, chunks=(4, -1)), y)
+    check_same(found, expected)
+
+
+def test_an_evaluation_goes_on_from_its_checkpoint(tmp_path):
+    model, seen = fitted(), []
+
+    def interrupted(name, n_rows, n_total):
+        seen.append(n_rows)
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+
+    options = {"rows": 8, "checkpoint": tmp_path / "pass", "every": 1, "progress": interrupted}
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(model, Chunks(X, Y, **options))
+    check_same(evaluate(model, Chunks(X, Y, **options)), evaluate(model, X, Y))
+    assert seen[5] > seen[4]
+    assert not (tmp_path / "pass").exists()
+
+
+def test_labels_are_needed():
+    with pytest.raises(ValueError, match="must have labels"):
+        evaluate(fitted(), da.from_array(X, chunks=(9, -1)))
+    with pytest.raises(ValueError, match="one kind"):
+        evaluate(fitted(), da.from_array(X, chunks=(9, -1)), np.arange(len(Y)))
