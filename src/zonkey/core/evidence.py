@@ -179,7 +179,7 @@ class Regression:
         size = max(1, _BLOCK_VALUES // C.shape[0])
         blocks = (Y[start : start + size] for start in range(0, max(1, len(Y)), size))
         parts = [self.kernel.between(self._coordinates(y, M), *basis) @ C for y in blocks]
-        f = namespace(M).concat(parts)
+        f = parts[0] if len(parts) == 1 else namespace(M).concat(parts)
         return f * _lengthened(f, M) if evidence.is_transferred else f
 
     def weights(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge) -> Array:
