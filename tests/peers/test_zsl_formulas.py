@@ -322,7 +322,7 @@ def test_sae_and_eszsl_stay_in_the_span_of_few_prototypes():
     ids=["SAE", "ESZSL", "exemplars", "paper", "recommended"],
 )
 def test_no_matrix_over_pairs_of_dimensions_is_made(make):
-    k = 2000
+    k = 3000
     known = {label: RNG.normal(size=k) for label in COUNTS}
     tracemalloc.start()
     try:

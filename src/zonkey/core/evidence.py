@@ -235,7 +235,7 @@ class Regression:
         if self.n_components is None or len(anchors) <= self.n_components:
             return None
         rows = self.prototypes.matrix[self.prototypes.positions(anchors)]
-        order = np.argsort(row_priorities(rows, self.seed), kind="stable")
+        order = np.argsort(to_numpy(row_priorities(rows, self.seed)), kind="stable")
         return np.sort(order[: self.n_components])
 
     def _basis(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
