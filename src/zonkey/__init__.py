@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         NearestSupport,
         ZeroShotClassifier,
     )
+    from .estimators.candidate_index import CandidateIndex
     from .estimators.explain import explain
     from .estimators.model_file import load, model_card, model_info, save
     from .estimators.onnx_graph import to_onnx
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "AnyShotClassifier": "estimators",
     "BaseClasses": "core.frame",
+    "CandidateIndex": "estimators.candidate_index",
     "Chunks": "core.chunks",
     "FewShotClassifier": "estimators",
     "Moments": "core.moments",
@@ -56,6 +58,7 @@ _MODULES = {
 __all__ = [
     "AnyShotClassifier",
     "BaseClasses",
+    "CandidateIndex",
     "Chunks",
     "FewShotClassifier",
     "Moments",

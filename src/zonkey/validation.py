@@ -125,10 +125,10 @@ def check_semantics(known: Prototypes, seen: np.ndarray, candidates: np.ndarray)
             f"Prototypes should not be all zeros; those of {listed(zero)} are. Check that they "
             "are not missing."
         )
-    first_of: dict[bytes, int] = {}
+    first_of: dict[int, int] = {}  # by hash: the vectors themselves would fill memory again
     for j, vector in enumerate(vectors):
-        i = first_of.setdefault(vector.tobytes(), j)
-        if i != j and vector.any():
+        i = first_of.setdefault(hash(vector.tobytes()), j)
+        if i != j and vector.any() and np.array_equal(vectors[i], vector):
             pair = " and ".join(map(shown, known.labels[[i, j]]))
             warn_user(
                 f"Prototypes of different classes should differ; those of {pair} are equal, so "

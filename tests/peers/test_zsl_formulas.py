@@ -1,12 +1,13 @@
 """Peers, and the preset that is a one-way regression, against naively evaluated equations."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from zonkey import presets
+from zonkey import AnyShotClassifier, ZeroShotClassifier, presets
 from zonkey.datasets import load_emoji
 from zonkey.peers import zsl
 
@@ -290,3 +291,43 @@ def test_a_singular_equation_gives_the_limit_of_a_vanishing_ridge(peer, ridge):
 def test_other_classes_must_be_less_wanted_than_the_own(negative):
     with pytest.raises(ValueError, match=r"`negative` must be a number in \(-inf, 1\)"):
         fitted(zsl.ESZSL, negative=negative)
+
+
+WIDE = {label: RNG.normal(size=40) for label in COUNTS}  # more dimensions than classes
+
+
+def test_sae_and_eszsl_stay_in_the_span_of_few_prototypes():
+    S = np.stack([WIDE[label] for label in SEEN]).T
+    Y = np.stack([WIDE[label] for label in LABELS])
+    model = fitted(zsl.SAE, prototypes=WIDE, lam=1.7)
+    W = model.projection_.T
+    error = Y.T @ Y @ W + W @ (1.7 * X.T @ X) - 2.7 * Y.T @ X
+    assert np.abs(error).max() < 1e-9 * np.abs(2.7 * Y.T @ X).max()
+    targets = np.where(np.array(SEEN)[None, :] == LABELS[:, None], 1.0, -0.4)
+    model = fitted(zsl.ESZSL, prototypes=WIDE, gamma=0.7, lam=0.3, negative=-0.4)
+    left = np.linalg.inv(X.T @ X + 0.7 * np.eye(D))
+    expected = left @ X.T @ targets @ S.T @ np.linalg.inv(S @ S.T + 0.3 * np.eye(40))
+    assert_allclose(model.projection_, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda known: zsl.SAE(known),
+        lambda known: zsl.ESZSL(known),
+        lambda known: zsl.ExemplarRegression(known),
+        lambda known: ZeroShotClassifier(known, alpha=0.01, mu=0.001),
+        lambda known: AnyShotClassifier(known),
+    ],
+    ids=["SAE", "ESZSL", "exemplars", "paper", "recommended"],
+)
+def test_no_matrix_over_pairs_of_dimensions_is_made(make):
+    k = 3000
+    known = {label: RNG.normal(size=k) for label in COUNTS}
+    tracemalloc.start()
+    try:
+        make(known).fit(X, LABELS).predict(X_NEW)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * k * k / 2

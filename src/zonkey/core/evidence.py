@@ -11,10 +11,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..linalg.arrays import Array, identity_like, namespace, placed_like, to_numpy
+from ..linalg.arrays import Array, identity_like, namespace, placed_like, squared_norm, to_numpy
 from .kernels import PrototypeKernel
-from .posterior import left_out_weights, posterior_centers, ridge_inverse
+from .posterior import posterior_centers, ridge_inverse
 from .prototypes import Prototypes
+from .reservoir import row_priorities
+from .ridges import ExactRidge, LandmarkRidge, Ridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +144,8 @@ class Regression:
     """Kernel ridge regression of class means on prototypes.
 
     `transformer`, which may be None, and `kernel` are learned from the prototypes given to `fit`,
-    whose labels are `known`; `prototypes` also has those of classes that came later.
+    whose labels are `known`; `prototypes` also has those of classes that came later. With more
+    anchors than `n_components`, that many of them are landmarks, drawn with the seed.
     """
 
     prototypes: Prototypes
@@ -150,54 +153,57 @@ class Regression:
     transformer: Any
     kernel: PrototypeKernel
     ridge: float
+    n_components: int | None = None
+    seed: int = 0
 
-    def inverse(self, evidence: Evidence) -> Array:
-        """Return G of the anchors."""
+    def solved(self, evidence: Evidence) -> Ridge:
+        """Return the regression that is learned from the anchors."""
         Y, columns = self._anchors(evidence)
-        K = self.kernel.between(Y, Y, columns)
-        return ridge_inverse(K, evidence.counts[evidence.is_anchor], self.ridge)
+        counts = evidence.counts[evidence.is_anchor]
+        K = self.kernel.between(Y, *self._basis(evidence))
+        landmarks = self._landmarks(evidence)
+        if landmarks is None:
+            return ExactRidge(ridge_inverse(K, counts, self.ridge))
+        unit = self.kernel.mean_of_own(Y, columns) or 1.0
+        return LandmarkRidge.of(K, landmarks, counts, self.ridge, unit)
 
-    def predict(self, Y: np.ndarray, evidence: Evidence, G: Array | None = None) -> Array:
-        """Return f(y) for each row of Y."""
-        G = self.inverse(evidence) if G is None else G
-        M = evidence.anchor_means()
-        if not evidence.is_transferred:
-            return self.to_anchors(Y, evidence) @ (G @ M)
-        return self.weights(Y, evidence, G) @ M
-
-    def weights(self, Y: np.ndarray, evidence: Evidence, G: Array) -> Array:
-        """Return the weights of the means of the anchors in f(y).
+    def predict(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge | None = None) -> Array:
+        """Return f(y) for each row of Y.
 
         If the anchors are of another kind, all f(y) have the root mean square length of the means:
         how far a prediction is from the origin tells how sure it is, not where pictures are.
         """
-        weights = self.to_anchors(Y, evidence) @ G
+        ridge = self.solved(evidence) if ridge is None else ridge
+        M = evidence.anchor_means()
+        C, basis = ridge.coefficients(M), self._basis(evidence)
+        size = max(1, _BLOCK_VALUES // C.shape[0])
+        blocks = (Y[start : start + size] for start in range(0, max(1, len(Y)), size))
+        parts = [self.kernel.between(self._coordinates(y, M), *basis) @ C for y in blocks]
+        f = parts[0] if len(parts) == 1 else namespace(M).concat(parts)
+        return f * _lengthened(f, M) if evidence.is_transferred else f
+
+    def weights(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge) -> Array:
+        """Return the weights of the means of the anchors in f(y)."""
+        k = self.kernel.between(self._coordinates(Y, evidence.sums), *self._basis(evidence))
+        weights = ridge.weights(k)
         if not evidence.is_transferred:
             return weights
-        M, xp = evidence.anchor_means(), namespace(G)
-        f = weights @ M
-        length = xp.sqrt(xp.mean(xp.sum(M * M, axis=1)))
-        own = xp.sqrt(xp.sum(f * f, axis=1))
-        return weights * (length / xp.where(own > 0, own, xp.ones_like(own)))[:, None]
-
-    def to_anchors(self, Y: np.ndarray, evidence: Evidence) -> Array:
-        """Return the kernel k(y) between each row of Y and the anchors."""
-        of_anchors, columns = self._anchors(evidence)
-        return self.kernel.between(self._coordinates(Y, evidence.sums), of_anchors, columns)
+        M = evidence.anchor_means()
+        return weights * _lengthened(weights @ M, M)
 
     def priors(self, evidence: Evidence) -> Array:
         """Return the prior of each class, zero for classes without a prototype.
 
         That of an anchor is learned from the other anchors.
         """
-        xp, G = namespace(evidence.sums), self.inverse(evidence)
+        xp, ridge = namespace(evidence.sums), self.solved(evidence)
         rest = evidence.is_described & ~evidence.is_anchor
         means = evidence.anchor_means()
         # Nobody asks for classes that are of another kind.
-        parts = [xp.zeros_like(means) if evidence.is_transferred else left_out_weights(G) @ means]
+        parts = [xp.zeros_like(means) if evidence.is_transferred else ridge.left_out(means)]
         if rest.any():
             Y = self.prototypes.subset(evidence.labels[rest]).matrix
-            parts.append(self.predict(Y, evidence, G))
+            parts.append(self.predict(Y, evidence, ridge))
         parts.append(xp.zeros_like(evidence.sums[:1, :]))
         order = np.concatenate([np.flatnonzero(evidence.is_anchor), np.flatnonzero(rest)])
         places = np.full(len(evidence.labels), len(order))
@@ -211,11 +217,34 @@ class Regression:
         Y = placed_like(self.prototypes.subset(evidence.anchors).matrix.astype(np.float64), M)
         center, level = xp.mean(M, axis=0), xp.mean(Y, axis=0)
         M = M - center
-        gram = M @ M.T
-        scale = float(xp.linalg.trace(gram)) / gram.shape[0] or 1.0
-        ridge = max(self.ridge, _LEAST_RIDGE) * scale
-        W = M.T @ xp.linalg.solve(gram + ridge * identity_like(gram), Y - level)
+        ridge = max(self.ridge, _LEAST_RIDGE) * (squared_norm(M) / M.shape[0] or 1.0)
+        # (M'M + ridge I)^-1 M' = M' (MM' + ridge I)^-1: the smaller of the two is solved.
+        is_wide = M.shape[0] <= M.shape[1]
+        gram = M @ M.T if is_wide else M.T @ M
+        gram = gram + ridge * identity_like(gram)
+        Y = Y - level
+        W = M.T @ xp.linalg.solve(gram, Y) if is_wide else xp.linalg.solve(gram, M.T @ Y)
         return W, level - center @ W
+
+    def _landmarks(self, evidence: Evidence) -> np.ndarray | None:
+        """Return the landmarks among the anchors, None if there are none.
+
+        They are chosen by a hash of their prototypes: in which order classes came does not matter.
+        """
+        anchors = evidence.anchors
+        if self.n_components is None or len(anchors) <= self.n_components:
+            return None
+        rows = self.prototypes.matrix[self.prototypes.positions(anchors)]
+        order = np.argsort(to_numpy(row_priorities(rows, self.seed)), kind="stable")
+        return np.sort(order[: self.n_components])
+
+    def _basis(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
+        """Return coordinates and places of the landmarks, or of all anchors."""
+        Y, columns = self._anchors(evidence)
+        landmarks = self._landmarks(evidence)
+        if landmarks is None:
+            return Y, columns
+        return namespace(Y).take(Y, placed_like(landmarks, Y), axis=0), columns[landmarks]
 
     def _anchors(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
         """Return the coordinates of the anchors, and their places among all prototypes."""
@@ -232,6 +261,15 @@ class Regression:
 
 
 _LEAST_RIDGE = 1e-6
+_BLOCK_VALUES = 2**24  # of the kernel between prototypes and the basis, held at a time
+
+
+def _lengthened(f: Array, M: Array) -> Array:
+    """Return what turns the length of each f into the root mean square length of the means."""
+    xp = namespace(M)
+    length = xp.sqrt(xp.mean(xp.sum(M * M, axis=1)))
+    own = xp.sqrt(xp.sum(f * f, axis=1))
+    return (length / xp.where(own > 0, own, xp.ones_like(own)))[:, None]
 
 
 def class_priors(evidence: Evidence, regression: Regression | None) -> Array:

@@ -21,6 +21,7 @@ KERNELS: tuple[str, ...] = ("linear", "rbf", "poly", "arccos", "precomputed")
 
 _ROUNDING = 10  # values within this many rounding errors of zero are zero
 _MOST_ROWS = 2000
+_DIAGONAL_ROWS = 256  # at a time
 
 
 def kernel_matrix(
@@ -103,6 +104,15 @@ class PrototypeKernel:
         if self.kind == "precomputed":
             return namespace(Y).take(Y, placed_like(columns, Y), axis=1)
         return kernel_matrix(self.kind, Y, Z, gamma=self.gamma)
+
+    def mean_of_own(self, Y: Array, columns: np.ndarray) -> float:
+        """Return the mean of k(y, y) over the rows of Y, whose classes have these positions."""
+        n, total = Y.shape[0], 0.0
+        for start in range(0, n, _DIAGONAL_ROWS):
+            rows = Y[start : min(start + _DIAGONAL_ROWS, n), :]
+            own = self.between(rows, rows, columns[start : start + _DIAGONAL_ROWS])
+            total += float(namespace(Y).linalg.trace(own))
+        return total / n
 
 
 def median_squared_distance(Y: Array) -> float:

@@ -31,6 +31,7 @@ from ..linalg.arrays import (
     placed_like,
     softmax,
 )
+from ..linalg.symmetric import symmetric_inverse
 
 # The mean of n samples is itself uncertain: its ridge is larger by this number over n.
 _NOISE_OF_MEANS = 8.0
@@ -57,7 +58,7 @@ class KernelRidge:
         p = K.shape[0]
         # Ridges are relative to the diagonal of the kernel.
         self._unit = float(xp.linalg.trace(K)) / p or 1.0
-        root = 1 / np.sqrt(1 + _NOISE_OF_MEANS / np.asarray(counts, np.float64))
+        root = 1 / np.sqrt(ridge_factors(counts))
         self._root = xp.astype(placed_like(root, K), K.dtype)
         values, vectors = xp.linalg.eigh(K * self._root[:, None] * self._root[None, :])
         self._values = xp.where(values > 0, values, xp.zeros_like(values))
@@ -72,16 +73,26 @@ class KernelRidge:
 
 
 def ridge_inverse(K: Array, counts: np.ndarray, ridge: float) -> Array:
-    """Return G for one ridge; for many classes this is faster than `KernelRidge`."""
+    """Return G for one ridge; for many classes this is faster than `KernelRidge`.
+
+    K may be overwritten: of many classes, only one matrix fits into memory.
+    """
     p = K.shape[0]
     if p < _MANY or ridge < _SAFE_RIDGE:
         return KernelRidge(K, counts).inverse(ridge)
     xp = namespace(K)
     unit = float(xp.linalg.trace(K)) / p or 1.0
-    noise = 1 + _NOISE_OF_MEANS / np.asarray(counts, np.float64)
-    levels = xp.astype(placed_like(ridge * unit * noise, K), K.dtype)
+    levels = xp.astype(placed_like(ridge * unit * ridge_factors(counts), K), K.dtype)
+    if isinstance(K, np.ndarray):
+        np.fill_diagonal(K, K.diagonal() + levels)
+        return symmetric_inverse(K)
     G = xp.linalg.inv(K + levels[:, None] * identity_like(K))
     return (G + G.T) / 2
+
+
+def ridge_factors(counts: np.ndarray) -> np.ndarray:
+    """Return by how much the ridge of each class is larger: 1 + 8 / n."""
+    return 1 + _NOISE_OF_MEANS / np.asarray(counts, np.float64)
 
 
 def held_out_weights(G: Array, held: Array) -> Array:
@@ -119,12 +130,21 @@ def left_out_weights(G: Array) -> Array:
 
     Rows of classes that G leaves out are the identity.
     """
+    return identity_like(G) - G / _own_entries(G)[:, None]
+
+
+def left_out_means(G: Array, M: Array) -> Array:
+    """Return `left_out_weights(G) @ M`, without another matrix of the size of G."""
+    return M - (G @ M) / _own_entries(G)[:, None]
+
+
+def _own_entries(G: Array) -> Array:
+    """Return the diagonal of G, infinity for classes that G leaves out."""
     xp = namespace(G)
     own = xp.linalg.diagonal(G)
     # What `held_out_weights` leaves of held-out classes is rounding.
     is_out = own <= epsilon(G) * G.shape[0] * xp.max(own)
-    own = xp.where(is_out, xp.full_like(own, xp.inf), own)
-    return identity_like(G) - G / own[:, None]
+    return xp.where(is_out, xp.full_like(own, xp.inf), own)
 
 
 def worth_of_prior(within: float, error: float) -> float:

@@ -37,7 +37,9 @@ class NormalEquations:
     A0 : array of shape (d, d) or (d,), or callable
         Scatter of the features; its diagonal if it is diagonal; or a function that returns it,
         called if it is needed at all.
-    B0, C0 : arrays of shape (k, k) and (d, k)
+    B0 : array of shape (k, k), or callable
+        Likewise for the prototypes.
+    C0 : array of shape (d, k)
     twin : NormalEquations, default=None
         Equations with the same A0. Its decomposition is shared, and `A0` is ignored.
     """
@@ -45,13 +47,13 @@ class NormalEquations:
     def __init__(
         self,
         A0: Array | Callable[[], Array] | None,
-        B0: Array,
+        B0: Array | Callable[[], Array],
         C0: Array,
         *,
         twin: NormalEquations | None = None,
     ) -> None:
         self._A0 = A0
-        self.B0 = B0
+        self._B0 = B0
         self.C0 = C0
         self._twin = twin
 
@@ -62,8 +64,8 @@ class NormalEquations:
         `twin` has the same samples.
         """
         # Not a closure: base classes are pickled for workers.
-        scatter = partial(getattr, moments, "A0")
-        return cls(scatter, moments.B0, moments.C0, twin=twin)
+        A0, B0 = (partial(getattr, moments, name) for name in ("A0", "B0"))
+        return cls(A0, B0, moments.C0, twin=twin)
 
     @cached_property
     def A0(self) -> Array:
@@ -72,6 +74,12 @@ class NormalEquations:
             return self._twin.A0
         A0: Any = self._A0
         return cast(Array, A0() if callable(A0) else A0)
+
+    @cached_property
+    def B0(self) -> Array:
+        """Scatter of the prototypes; frames in the span of few prototypes never need it."""
+        B0: Any = self._B0
+        return cast(Array, B0() if callable(B0) else B0)
 
     @cached_property
     def trace(self) -> float:

@@ -12,12 +12,10 @@ from ..core.evidence import Evidence
 from ..core.posterior import (
     SoftShots,
     class_scores,
-    held_out_weights,
-    inverse_without,
-    left_out_weights,
     posterior_centers,
     soft_shots,
 )
+from ..core.ridges import Ridge
 from ..core.storage import Stored
 from ..linalg.arrays import Array, namespace, placed_like, sums_by_code, to_numpy
 from ..metrics import best_temperature
@@ -198,14 +196,14 @@ class Task:
 class Adapting:
     """Adaptation of the candidates of a fitted model.
 
-    `inverse` is G of the classes that the regression learns from, None if there are none.
+    `ridge` is what the regression learned from its classes, None if there are none.
     """
 
     evidence: Evidence
     candidates: np.ndarray
     centers: Array
     penalties: np.ndarray
-    inverse: Array | None
+    ridge: Ridge | None
     prior_worth: float
     reserve: Reserve | None
 
@@ -269,7 +267,7 @@ class Adapting:
     def _simulated(self, X: Array, rng: np.random.Generator) -> list[Task]:
         """Return tasks of training classes that resemble the task at hand."""
         reserve, is_new = self.reserve, self._is_new()
-        if reserve is None or self.inverse is None:
+        if reserve is None or self.ridge is None:
             return []
         apart = reserve.priors is not None  # validation classes: all may be new
         anchors = reserve.labels if apart else self.evidence.anchors
@@ -301,9 +299,8 @@ class _Simulation:
 
     def draw(self, rng: np.random.Generator) -> Task | None:
         """Return a task, or None if the classes have too few samples for one."""
-        source, reserve, G = self.source, self.source.reserve, self.source.inverse
+        source, reserve = self.source, self.source.reserve
         assert reserve is not None
-        assert G is not None
         order = rng.permutation(len(self.anchors))
         new, old = order[: self.n_new], np.sort(order[self.n_new : self.n_new + self.n_old])
         # Shares of a pile are never equal; a symmetric Dirichlet(2) is far from it.
@@ -347,29 +344,25 @@ class _Simulation:
         picks: list[np.ndarray],
     ) -> tuple[Array, np.ndarray]:
         """Return the centers of new and old classes, and the samples behind them."""
-        source, G, n0 = self.source, self.source.inverse, self.source.prior_worth
+        source, ridge, n0 = self.source, self.source.ridge, self.source.prior_worth
         evidence, reserve = source.evidence, source.reserve
         assert reserve is not None
-        assert G is not None
-        xp, M = namespace(G), self.means
-        weights: Array | None = None
+        assert ridge is not None
+        xp, M = namespace(self.means), self.means
         if reserve.priors is None:
-            weights = held_out_weights(G, placed_like(new, G))
-            prior = weights @ M
+            prior, prior_of_old = ridge.held_out(new, old, M)
         else:
-            prior = xp.take(reserve.priors, placed_like(new, G), axis=0)
+            prior, prior_of_old = xp.take(reserve.priors, placed_like(new, M), axis=0), None
         n_shots = np.array([reserve.weights[rows].sum() for rows in shot_rows[: self.n_new]])
         gained = self._sums(shot_rows[: self.n_new], M)
-        parts, totals = [posterior_centers(prior, gained, placed_like(n_shots, G), n0)], [n_shots]
-        if weights is not None and len(old):
-            places, counts = placed_like(old, G), evidence.counts[evidence.is_anchor][old]
-            G_rest = inverse_without(G, placed_like(new, G), weights)
-            prior = xp.take(left_out_weights(G_rest) @ M, places, axis=0)
+        parts, totals = [posterior_centers(prior, gained, placed_like(n_shots, M), n0)], [n_shots]
+        if prior_of_old is not None and len(old):
+            places, counts = placed_like(old, M), evidence.counts[evidence.is_anchor][old]
             # Samples that joined the pile leave the class they came from.
             left = counts - [reserve.weights[rows].sum() for rows in picks[self.n_new :]]
-            sums = xp.take(M, places, axis=0) * placed_like(counts, G)[:, None]
+            sums = xp.take(M, places, axis=0) * placed_like(counts, M)[:, None]
             rest = sums - self._sums(picks[self.n_new :], M)
-            parts.append(posterior_centers(prior, rest, placed_like(left, G), n0))
+            parts.append(posterior_centers(prior_of_old, rest, placed_like(left, M), n0))
             totals.append(left)
         return xp.concat(parts), np.concatenate(totals)
 

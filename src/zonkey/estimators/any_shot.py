@@ -17,9 +17,18 @@ from ..core.chunks import as_chunks, in_chunks, without_names
 from ..core.class_sums import ClassSums
 from ..core.evidence import Evidence, Regression, class_centers, class_priors, common_shift
 from ..core.kernels import KERNELS
-from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
+from ..core.labels import (
+    as_labels,
+    encoded,
+    listed,
+    placed_labels,
+    require_same_kind,
+    shown,
+    warn_user,
+)
 from ..core.posterior import left_out_worth
 from ..core.prototypes import Prototypes
+from ..core.ridges import Ridge
 from ..core.samples import require_scale
 from ..linalg.arrays import (
     Array,
@@ -58,6 +67,8 @@ from .sources import ChunkSource, MemorySource, Source
 from .survey import Kept
 
 _BY_SHOTS = "shots"
+_MANY_ANCHORS = 16_000
+_MATRICES = 3  # of the size of the kernel, held at a time
 _USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype, in shots
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
 
@@ -129,8 +140,13 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         rows of a classifier. They teach directions of priors only; their classes are removed, and
         those without samples stay. All priors may move together, to where the samples of
         `partial_fit` and `adapt` are.
+    n_components : int, default=None
+        Number of landmarks: with more classes that have a prototype and samples, kernel values
+        with this many of them replace those with all (Nystroem). None is exact: memory grows with
+        the square of the number of classes, and time with its cube; use 2,000 from about 16,000
+        classes on. Parameters are chosen on at most 2,000 classes, and exactly.
     random_state : int, RandomState or None, default=0
-        Seed of the folds that hold out classes.
+        Seed of the folds that hold out classes, and of the landmarks.
 
     Attributes
     ----------
@@ -219,6 +235,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         adapt_temperature: Any = "auto",
         adapt_weight: Any = "auto",
         transfer: bool = False,
+        n_components: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.prototypes = prototypes
@@ -237,6 +254,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self.adapt_temperature = adapt_temperature
         self.adapt_weight = adapt_weight
         self.transfer = transfer
+        self.n_components = n_components
         self.random_state = random_state
 
     def fit(
@@ -287,10 +305,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         )
         if given is not None:
             anchors = np.intersect1d(used, given.labels)
+            self._check_size(len(anchors))
             check_semantics(given, anchors, np.intersect1d(candidates, given.labels))
         others = self._validation(validation, source.like, given, labels, seed)
         self._choice, fixed = self._choose(source, given, others, seed)
-        self._regression = self._learned_map(given, fixed)
+        self._regression = self._learned_map(given, fixed, seed)
         self._steps, self.preprocessing_ = fixed, None
         if fixed["preprocessing"] is not None:
             chosen = is_auto(self.preprocessing)
@@ -532,7 +551,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             centers=self._centers_of(rows),
             penalties=self._penalties()[rows],
             # Only tasks that are simulated with the reserve need it.
-            inverse=None if self._reserve is None else self._inverse(),
+            ridge=None if self._reserve is None else self._solved(),
             prior_worth=self.worth_,
             reserve=None if self._reserve is None else self._reserve.read(),
         )
@@ -672,9 +691,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if self.worth == _BY_SHOTS:
             fixed["worth"] = _USUAL_WORTH
         if given is None:
-            given = Prototypes.one_hot(source.labels)
+            given = Prototypes(source.labels, np.zeros((len(source.labels), 1)))
             fixed |= {"prototype_transformer": None, "kernel": "linear", "gamma": 1.0, "ridge": 1.0}
-            fixed["worth"] = 0.0  # one-hot prototypes say nothing about other classes
+            fixed["worth"] = 0.0  # equal prototypes say nothing about other classes
         elif fixed.get("kernel") == "precomputed":
             fixed |= {"prototype_transformer": None, "gamma": 1.0}
         if not is_auto(self.seen_penalty):
@@ -735,12 +754,15 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             )
         return Kept.of(placed_like(X_v, X), given.positions(new), given.labels, seed)
 
-    def _learned_map(self, given: Prototypes | None, steps: dict[str, Any]) -> Regression | None:
+    def _learned_map(
+        self, given: Prototypes | None, steps: dict[str, Any], seed: int
+    ) -> Regression | None:
         """Return the map of prototypes, learned from all that were given."""
         if given is None:
             return None
         _, transformer, kernel = learned_kernel(given.matrix.astype(np.float64), steps)
-        return Regression(given, given.labels, transformer, kernel, float(steps["ridge"]))
+        ridge, n_components = float(steps["ridge"]), self.n_components
+        return Regression(given, given.labels, transformer, kernel, ridge, n_components, seed)
 
     def _reserved(self, source: Source, others: Kept | None) -> Reserve:
         """Return samples to simulate tasks with: of validation classes if there are any."""
@@ -831,11 +853,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             _WORTHS,
         )
 
-    def _inverse(self) -> Array | None:
-        """Return G of the classes that the regression learns from, None if there are none."""
+    def _solved(self) -> Ridge | None:
+        """Return what the regression learned from its classes, None if there are none."""
         if self._regression is None or not self._evidence.is_anchor.any():
             return None
-        return self._regression.inverse(self._evidence)
+        return self._regression.solved(self._evidence)
 
     def _centers_of(self, rows: np.ndarray) -> Array:
         centers = self._class_centers
@@ -888,6 +910,14 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 "with prototypes."
             )
 
+    def _check_size(self, n_anchors: int) -> None:
+        if self.n_components is None and n_anchors > _MANY_ANCHORS:
+            warn_user(
+                f"The exact regression is for up to {_MANY_ANCHORS:,} classes with prototype and "
+                f"samples; {n_anchors:,} need about {_MATRICES * 8 * n_anchors**2 / 2**30:.0f} GB "
+                "and minutes. Pass n_components=2000."
+            )
+
     def _check_prototypes(self, given: Prototypes, labels: np.ndarray) -> None:
         require_same_kind(labels=labels, prototypes=given.labels)
         if not np.isin(labels, given.labels).any():
@@ -912,6 +942,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         check_interval("seen_penalty", self.seen_penalty, -math.inf, or_auto=True)
         check_interval("adapt_weight", self.adapt_weight, 0, 1, or_auto=True)
         check_count("n_shots", self.n_shots, 0)
+        if self.n_components is not None:
+            check_count("n_components", self.n_components, 1)
         if self.reject_below is not None:
             check_interval("reject_below", self.reject_below, 0, 1)
         if not isinstance(self.transfer, bool | np.bool_) or (

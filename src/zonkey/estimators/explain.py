@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..core.evidence import Evidence
-from ..core.posterior import held_out_weights, inverse_without, left_out_weights
 from ..core.prototypes import Prototypes
+from ..core.ridges import Ridge
 from ..linalg.arrays import (
     Array,
     dtype_like,
@@ -199,12 +199,12 @@ class _Posterior:
         return _on_host(self.question.model._prepared(self.question.X))[0]
 
     @cached_property
-    def G(self) -> np.ndarray | None:
-        """G of the anchors, None if there are none."""
+    def ridge(self) -> Ridge | None:
+        """What the regression learned from the anchors, None if there are none."""
         regression = self.question.model._regression
         if regression is None or not self.evidence.is_anchor.any():
             return None
-        return to_numpy(regression.inverse(self.evidence))
+        return regression.solved(self.evidence)
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -293,19 +293,18 @@ class _Posterior:
         If f becomes f + d, the center becomes c + s d with s = n0 / (n0 + n), and the score changes
         by 2 s d'(x - c) - s^2 ||d||^2. If the class has samples, f is learned from the others.
         """
-        regression, evidence, G = self.question.model._regression, self.evidence, self.G
-        assert G is not None
+        regression, evidence, ridge = self.question.model._regression, self.evidence, self.ridge
+        assert ridge is not None
         place = self._place(label)
         if evidence.is_anchor[place]:
-            own = np.flatnonzero(evidence.anchors == label)
-            G = inverse_without(G, own, held_out_weights(G, own))
+            ridge = ridge.without(np.flatnonzero(evidence.anchors == label))
         y = regression.prototypes[label].astype(np.float64)
-        prior = regression.predict(y[None], evidence, G)
+        prior = regression.predict(y[None], evidence, ridge)
         share = self._prior_share(place)
         away = self.x - self._center(label)
         changes = []
         for Y in _with_one_replaced(y, mean, len(self.x)):
-            moved = share * (regression.predict(Y, evidence, G) - prior)
+            moved = share * (regression.predict(Y, evidence, ridge) - prior)
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
 
@@ -326,15 +325,15 @@ class _Posterior:
         evidence, place = self.evidence, self._place(label)
         share = self._prior_share(place)
         shares = np.zeros(len(evidence.labels))
-        if self.G is not None and evidence.is_described[place]:
+        if self.ridge is not None and evidence.is_described[place]:
             if evidence.is_anchor[place]:
                 own = int(np.flatnonzero(evidence.anchors == label)[0])
-                weights = left_out_weights(self.G)[own]
+                weights = self.ridge.left_out_row(own)
             else:
                 regression = self.question.model._regression
                 y = regression.prototypes[label][None]
-                weights = regression.weights(y, evidence, self.G)[0]
-            shares[evidence.is_anchor] = share * to_numpy(weights)
+                weights = regression.weights(y, evidence, self.ridge)[0]
+            shares[evidence.is_anchor] = share * weights
         shares[place] += 1 - share
         return shares
 

@@ -118,6 +118,9 @@ def _check_regression(regression: Any) -> None:
     inside = np.isin(regression.known, regression.prototypes.labels).all()
     require_that(bool(inside), "Every known class of the regression must have a prototype.")
     require_that(float(regression.ridge) >= 0, "The ridge penalty must not be negative.")
+    require_number("seed", regression.seed, 0)
+    if regression.n_components is not None:
+        require_number("n_components", regression.n_components, 1)
 
 
 def _check_kernel(kernel: Any) -> None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 # Scores held in memory at a time while predicting; large enough for full-speed products.
 _BLOCK_SCORES = 2**24
+_KEPT = "_kept"  # the scores in another dtype
 _FEW = 16  # up to this `k`, the best classes are found one by one
 
 
@@ -94,25 +95,38 @@ class LinearScores:
 
     def like(self, X: Array) -> LinearScores:
         """Return the same scores in the library and dtype and on the device of X."""
+        if isinstance(self.centers, np.ndarray) and isinstance(X, np.ndarray):
+            if self.centers.dtype == X.dtype:
+                return self
+            kept: LinearScores | None = vars(self).get(_KEPT)
+            if kept is not None and kept.centers.dtype == X.dtype:
+                return kept
         xp = namespace(X)
 
         def moved(M: Array) -> Array:
             return xp.astype(placed_like(M, X), X.dtype, copy=False)
 
         M = None if self.M is None else moved(self.M)
-        return LinearScores(moved(self.centers), moved(self.constants), M)
+        form = LinearScores(moved(self.centers), moved(self.constants), M)
+        if isinstance(self.centers, np.ndarray) and isinstance(X, np.ndarray):
+            # Converting many centers takes longer than scoring a few samples.
+            object.__setattr__(self, _KEPT, form)
+        return form
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != _KEPT}
 
     def blocks(self, X: Array) -> Iterator[Array]:
         """Yield scores of consecutive rows of X, so that memory stays bounded."""
         form = self.like(X)
-        doubled = namespace(X).matrix_transpose(2 * form.centers)
+        turned = namespace(X).matrix_transpose(form.centers)
         rows = max(1, _BLOCK_SCORES // max(form.centers.shape[0], X.shape[1]))
         for start in range(0, X.shape[0], rows):
             block = X[start : min(start + rows, X.shape[0]), :]
             block = block if form.M is None else block @ form.M
             # Without ||x||^2, which is the same for all candidates: in float32 it would
             # swallow the digits that tell them apart.
-            scores = block @ doubled
+            scores = (2 * block) @ turned
             scores -= form.constants
             yield scores
 
@@ -630,12 +644,13 @@ class ProbabilityMixin(ExplainedMixin):
         ndarray of shape (n_samples,)
             Entropy of the probabilities, divided by that of equal ones: 0 is certain, 1 a guess.
         """
-        P = self.predict_proba(X)
-        xp = namespace(P)
-        if P.shape[1] == 1:
-            return xp.zeros_like(P[:, 0])
-        logs = xp.log(xp.where(P > 0, P, xp.ones_like(P)))
-        return -xp.sum(P * logs, axis=1) / float(np.log(P.shape[1]))
+        X = self._validated(X)
+        parts = []
+        for scores in self._finite_blocks(X):
+            P, xp = softmax(scores / self.temperature_), namespace(scores)
+            logs = xp.log(xp.where(P > 0, P, xp.ones_like(P)))
+            parts.append(-xp.sum(P * logs, axis=1) / (float(np.log(P.shape[1])) or 1.0))
+        return namespace(X).concat(parts)
 
     def _predicted(self, X: Array) -> Array:
         below = self._rejection.below

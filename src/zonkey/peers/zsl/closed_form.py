@@ -108,6 +108,18 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
             check_interval(name, getattr(self, name), 0)
 
 
+def in_span(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return prototypes (m x k) in an orthonormal basis of their span, and that basis (k x m).
+
+    If there are as many prototypes as dimensions, both stay: the basis is None. Outside the span
+    projections are zero, so nothing larger than k x m is needed.
+    """
+    if Y.shape[1] <= Y.shape[0]:
+        return Y, None
+    basis, turned = np.linalg.qr(Y.T)
+    return turned.T, basis
+
+
 def value_of(solution: Solution, remedy: str) -> np.ndarray:
     """Return the value of a solution; warn if it is dominated by rounding errors.
 

@@ -13,7 +13,7 @@ from ...estimators.scoring import LinearScores
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
 from ...validation import check_interval
-from .closed_form import ClosedFormPeer, not_offered, value_of
+from .closed_form import ClosedFormPeer, in_span, not_offered, value_of
 
 
 class ESZSL(ClosedFormPeer):
@@ -104,7 +104,8 @@ class ESZSL(ClosedFormPeer):
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         seen = moments.counts > 0
-        S = moments.prototypes.matrix[seen].T.astype(np.float64)
+        rows, basis = in_span(moments.prototypes.matrix[seen].astype(np.float64))
+        S = rows.T
         sums = moments.class_sums[seen].T
         others = sums.sum(axis=1, keepdims=True) - sums
         XY = sums + self.negative * others  # targets: 1 for the own class, `negative` for others
@@ -114,7 +115,8 @@ class ESZSL(ClosedFormPeer):
         half = solve(A, Factor.zeros(len(S), like=A.values), XY @ S.T)
         V = value_of(half, "Increase `gamma`.")
         whole = solve(Factor.zeros(len(V), like=B.values), B, V)
-        return {"projection_": value_of(whole, "Increase `lam`.").astype(dtype)}
+        V = value_of(whole, "Increase `lam`.")
+        return {"projection_": (V if basis is None else V @ basis.T).astype(dtype)}
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         V = self.projection_.astype(dtype, copy=False)

@@ -14,7 +14,7 @@ from ...linalg.arrays import Array
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
 from ...validation import check_option
-from .closed_form import ClosedFormPeer, value_of
+from .closed_form import ClosedFormPeer, in_span, value_of
 
 _DIRECTIONS = ("feature-to-semantic", "semantic-to-feature")
 
@@ -102,8 +102,11 @@ class SAE(ClosedFormPeer):
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         A = Factor.of(moments.A0).transformed(scale=self.lam)
-        solution = solve(A, Factor.of(moments.B0), (1 + self.lam) * moments.C0)
+        Y, basis = in_span(moments.prototypes.matrix.astype(np.float64))
+        B0, C0 = (Y.T * moments.counts[None, :]) @ Y, moments.class_sums.T @ Y
+        solution = solve(A, Factor.of(B0), (1 + self.lam) * C0)
         decoder = value_of(solution, "Remove features that hardly vary, or change `lam`.")
+        decoder = decoder if basis is None else decoder @ basis.T
         semantic = self.direction == "feature-to-semantic"
         return {"projection_": decoder.astype(dtype), "_in_semantic_space": semantic}
 

@@ -1,0 +1,120 @@
+"""Predictions among up to 100,000 candidates: exact in blocks, and by `CandidateIndex`.
+
+Generated data: 200 seen classes, 512 features, prototypes of 64 dimensions in 300 groups; class
+means are a smooth function of them plus a deviation. Each number of candidates is measured in a
+process of its own. "predict (MB)" is what exact predictions add to its peak memory; a table of all
+scores of 2,000 samples would need 800 MB at 100,000 candidates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from recording import save, save_page, show
+from zonkey import AnyShotClassifier, CandidateIndex, Prototypes
+
+CANDIDATES = (1_000, 10_000, 100_000)
+EFFORTS = (0.02, 0.05, 0.2)
+SEEN, DIMENSIONS, FEATURES, SAMPLES = 200, 64, 512, 2_000
+GIVEN: dict[str, Any] = {
+    "preprocessing": None,
+    "prototype_transformer": None,
+    "kernel": "rbf",
+    "gamma": 0.25,
+    "ridge": 0.1,
+    "worth": 5.0,
+    "seen_penalty": 0.0,
+    "temperature": 1.0,
+    "adapt_temperature": 0.1,
+    "adapt_weight": 0.5,
+}
+
+
+def problem(q: int) -> tuple[AnyShotClassifier, Any]:
+    """Return a fitted model with q candidates, and samples of them."""
+    rng = np.random.default_rng(0)
+    m = SEEN + q
+    groups = rng.normal(size=(300, DIMENSIONS))
+    Y = groups[rng.integers(300, size=m)] + 0.7 * rng.normal(size=(m, DIMENSIONS))
+    means = np.tanh(Y @ (rng.normal(size=(DIMENSIONS, 256)) / 8))
+    means = (means @ rng.normal(size=(256, FEATURES)) / 16).astype(np.float32)
+    y = np.repeat(np.arange(m), [5 if j < SEEN else 0 for j in range(m)])
+    X = means[y] + 0.5 * rng.normal(size=(len(y), FEATURES)).astype(np.float32)
+    new = SEEN + rng.integers(q, size=SAMPLES)
+    X_new = means[new] + 0.5 * rng.normal(size=(SAMPLES, FEATURES)).astype(np.float32)
+    names = np.array([f"class {j:06d}" for j in range(m)])
+    return AnyShotClassifier(Prototypes(names, Y), **GIVEN).fit(X, names[y]), X_new
+
+
+def timed(work: Any) -> tuple[float, Any]:
+    start = time.perf_counter()
+    found = work()
+    return time.perf_counter() - start, found
+
+
+def measured(q: int) -> list[dict[str, Any]]:
+    """Return the exact row and one row per effort, all in this process."""
+    model, X = problem(q)
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seconds, exact = timed(lambda: model.predict_top(X, 5))
+    added = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / unit
+    common = {"candidates": f"{q:,}"}
+    rows = [_row(common, "exact", 0.0, seconds, exact, exact, f"{added:.0f}")]
+    for effort in EFFORTS:
+        building, index = timed(lambda effort=effort: CandidateIndex(model, effort=effort))
+        seconds, found = timed(lambda index=index: index.predict_top(X, 5))
+        rows.append(_row(common, f"effort {effort}", building, seconds, found, exact, ""))
+    return rows
+
+
+def _row(
+    common: dict[str, Any],
+    name: str,
+    building: float,
+    seconds: float,
+    found: Any,
+    exact: Any,
+    added: str,
+) -> dict[str, Any]:
+    shares = [np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)]
+    return {
+        **common,
+        "search": name,
+        "build (s)": round(building, 1),
+        "samples/s": round(SAMPLES / seconds),
+        "recall@1 (%)": round(100 * float(np.mean(found[:, 0] == exact[:, 0])), 2),
+        "recall@5 (%)": round(100 * float(np.mean(shares)), 2),
+        "predict (MB)": added,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measured(options.one)))
+        return
+    rows: list[dict[str, Any]] = []
+    for q in CANDIDATES:
+        command = [sys.executable, __file__, "--one", str(q)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        rows += json.loads(done.stdout.splitlines()[-1])
+        print(rows[-1], flush=True)
+    title = f"Best 5 of very many candidates, {SAMPLES:,} samples of {FEATURES} features"
+    show(title, rows)
+    save("many_candidates", {"rows": rows})
+    save_page("many_candidates", title, "python benchmarks/many_candidates.py", {"": rows})
+
+
+if __name__ == "__main__":
+    main()
