@@ -1,8 +1,8 @@
 """A cluster that reduces chunks in a tree: when each task starts, where, and what has to travel.
 
 Tasks are those of `zonkey.core.distributed`: one per chunk, and merges of `FAN_IN` neighbors. A
-worker runs one task at a time. Like Dask's scheduler, the model prefers merges to new chunks, runs a
-merge where most of its input is, and hands out tasks one after the other.
+worker runs one task at a time. Like Dask's scheduler, the model prefers merges to new chunks, runs
+a merge where most of its input is, and hands out tasks one after the other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-FAN_IN = 8
+from zonkey.core.distributed import FAN_IN
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from rich.progress import track
 from threadpoolctl import threadpool_limits
 
 from recording import save, save_page, show
-from zonkey import Moments, Prototypes
+from zonkey import AnyShotClassifier, Chunks, Moments, Prototypes
 from zonkey.paper.bench.runner import peak_memory_mb
 
 BLOCK, IN_MEMORY = 8_192, 65_536  # rows
@@ -153,6 +153,42 @@ def speed(seconds: float, bare: float) -> dict[str, Any]:
     return {"rows per s": f"{1 / seconds:,.0f}", "of the product": f"{bare / seconds:.0%}"}
 
 
+def time_recommended(path: Path, size: Size) -> dict[str, Any]:
+    """Return seconds of each pass of the recommended model, of the choice, and peak memory."""
+    ends: dict[str, float] = {}
+    starts: dict[str, float] = {}
+
+    def progress(name: str, n_rows: int, n_total: int | None) -> None:  # noqa: ARG001
+        now = time.perf_counter()
+        starts.setdefault(name, now)
+        ends[name] = now
+
+    begin = time.perf_counter()
+    chunks = Chunks(opened(path, size), labels(size), progress=progress)
+    AnyShotClassifier(prototypes(size), candidates="all").fit(chunks)
+    end = time.perf_counter()
+    passes = {name: ends[name] - starts[name] for name in ends}  # without their first chunk
+    rest = end - begin - sum(passes.values())
+    return {"passes": passes, "rest": rest, "peak": peak_memory_mb() or 0.0}
+
+
+def recommended(folder: Path, size: Size) -> list[dict[str, Any]]:
+    path = folder / "recommended.npy"
+    write(path, size)
+    bare = alone(time_product, path, size) * size.n
+    found = alone(time_recommended, path, size)
+    path.unlink()
+    rows = [
+        {"what": f"pass {i}: {name}", "s": f"{seconds:.1f}", "products": f"{seconds / bare:.2f}"}
+        for i, (name, seconds) in enumerate(found["passes"].items(), 1)
+    ]
+    total = sum(found["passes"].values()) + found["rest"]
+    for what, seconds in (("choice of parameters, decompositions", found["rest"]), ("fit", total)):
+        rows.append({"what": what, "s": f"{seconds:.1f}", "products": f"{seconds / bare:.2f}"})
+    rows.append({"what": "peak memory", "s": f"{found['peak']:,.0f} MB", "products": "-"})
+    return rows
+
+
 def growth(folder: Path, sizes: list[Size]) -> list[dict[str, Any]]:
     path = folder / "growth.npy"
     write(path, sizes[-1])
@@ -176,7 +212,8 @@ NOTES = f"""
 "bare product" is `X.T @ X` of blocks of {BLOCK:,} rows in memory, converted to float64, the mean of
 a run before and one after; it and the pass in memory are measured on {IN_MEMORY:,} rows and scaled.
 "from the file" is the pass over `np.load(path, mmap_mode="r")`, whose pages the system may have in
-its cache. Peak memory is that of the whole process. Growth is in processor time on one thread, the
+its cache. Peak memory is that of the whole process. "products" are multiples of the time of the
+bare product of all samples. Growth is in processor time on one thread, the
 best of as many passes as take {AT_LEAST_S:g} s, at most {MOST_REPEATS}.
 """
 
@@ -192,10 +229,10 @@ def main() -> None:
     counts = [round(options.most * 10 ** (-3 + i / 2)) for i in range(7)]
     sizes = [Size(n, d=256, k=32, p=20) for n in counts]
     with TemporaryDirectory(dir=options.folder) as folder:
+        shape = f"{size.n:,} x {size.d:,}, {size.p:,} classes"
         tables = {
-            f"Speed and memory, {size.n:,} x {size.d:,}, {size.p:,} classes": speeds(
-                Path(folder), size
-            ),
+            f"Speed and memory, {shape}": speeds(Path(folder), size),
+            f"Fit of the recommended model, {shape}": recommended(Path(folder), size),
             f"Growth with the samples, {sizes[0].d} features, {sizes[0].p} classes": growth(
                 Path(folder), sizes
             ),

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from .chunks import Chunked, checked, transformed
 from .labels import as_labels, shown
 
-_FAN_IN = 4  # merged by one task, whose worker holds all of them
+FAN_IN = 4  # merged by one task, whose worker holds all of them
 _TRIES = 4  # submissions of a reduction whose connection is lost
 _POLL = 2.0  # seconds between two looks at the scheduler
 _PATIENCE = 300.0  # seconds without an answer of the scheduler, or without a worker
@@ -125,7 +125,7 @@ class DaskChunks(Chunked):
         tree: dict[Any, Any] = {}
         layer, level = f"zonkey-merge-{uuid.uuid4().hex}", 0
         while len(keys) > 1:
-            groups = [keys[i : i + _FAN_IN] for i in range(0, len(keys), _FAN_IN)]
+            groups = [keys[i : i + FAN_IN] for i in range(0, len(keys), FAN_IN)]
             keys = [(layer, level, i) for i in range(len(groups))]
             tree |= {key: (_merge, group) for key, group in zip(keys, groups, strict=True)}
             level += 1
