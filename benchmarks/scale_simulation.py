@@ -267,8 +267,8 @@ def main() -> None:
         notes = f"""
 Measured: seconds per chunk and per merged byte on one core of this machine. Assumed: 10 Gbit/s
 between workers, files at {STORAGE / GB:g} GB/s per worker, {PER_TASK * 1e3:g} ms of the scheduler
-per task. "moved" are states between workers, "states on one" those that the fullest worker holds at a
-time, besides its chunk.
+per task. "moved" are states between workers, "states on one" those that the fullest worker holds
+at a time, besides its chunk.
 """
         save_page(
             "scale_simulation",

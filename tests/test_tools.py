@@ -52,8 +52,8 @@ def test_algorithm_1_is_found():
 
 def test_call_paths_stay_short():
     passed = {name: len(files) for name, files in structure.files_by_call().items()}
-    assert passed["predict"] <= 4
-    assert passed["ZeroShotClassifier.fit"] <= 18
+    assert passed["predict"] <= 5  # one of them tells samples in memory from chunks
+    assert passed["ZeroShotClassifier.fit"] <= 20
     assert passed["FewShotClassifier.fit"] <= 19
 
 

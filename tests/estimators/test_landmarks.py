@@ -123,7 +123,7 @@ def test_landmarks_serve_every_library(library):
 
 
 def test_no_matrix_over_all_pairs_of_classes_is_made():
-    p, d = 1500, 4
+    p, d = 2500, 4
     rng = np.random.default_rng(0)
     prototypes = dict(enumerate(rng.normal(size=(p + 20, 3))))
     X, y = rng.normal(size=(2 * p, d)), np.arange(2 * p) % p

@@ -90,6 +90,7 @@ def blas_limits():
 
 def test_blas_has_one_thread_inside_parts_and_its_own_afterwards(monkeypatch):
     parts_of(monkeypatch, 2)
+    blocks._libraries.cache_clear()  # other tests may have loaded libraries since
     with threadpool_limits(2, "blas"):
         before = blas_limits()
         inside = in_parts(lambda *_: blas_limits(), 10, 5, HOST)

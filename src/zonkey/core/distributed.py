@@ -40,20 +40,18 @@ class DaskChunks(Chunked):
     be run again.
     """
 
-    def __init__(self, X: Any, y: Any, names: tuple[str, ...] | None, frame: Any) -> None:
+    def __init__(self, X: Any, y: Any, names: tuple[str, ...] | None) -> None:
         self._X = X
         self._y = y
-        self._named = None if names is None else (frame, [*names])
         self.feature_names = names
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Self:
         """Return the chunks of a collection, and of its labels if given."""
-        names = frame = None
+        names = None
         if hasattr(X, "to_dask_array") and getattr(X, "ndim", 0) == 2:
             columns = X.columns.tolist()
             names = tuple(columns) if all(isinstance(name, str) for name in columns) else None
-            frame = type(X._meta)
             X = X.to_dask_array()
         if not hasattr(X, "rechunk"):
             raise TypeError(
@@ -66,7 +64,7 @@ class DaskChunks(Chunked):
                 "array with one row per sample."
             )
         X = X.rechunk({1: -1})
-        return cls(X, None if y is None else _aligned(y, X), names, frame)
+        return cls(X, None if y is None else _aligned(y, X), names)
 
     @property
     def n_chunks(self) -> int:
@@ -75,7 +73,7 @@ class DaskChunks(Chunked):
 
     def applied(self, function: Callable[[Any], Any]) -> Any:
         """Return the results for the samples of all chunks, as a lazy Dask array."""
-        work = _Application(function, self.transforms, self._named, self._width())
+        work = _Application(function, self.transforms, self._width())
         # The result for one sample tells type and shape; a sample of zeros may be refused.
         dtype = np.float32 if self._X.dtype.itemsize < 4 else np.float64
         work.form = np.asarray(work.result(np.ones((1, self._X.shape[1]), dtype)))[:0]
@@ -173,16 +171,11 @@ class _Application:
 
     function: Callable[[Any], Any]
     transforms: tuple[Any, ...]
-    named: tuple[Any, list[str]] | None
     width: int | None
     form: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def result(self, X: np.ndarray) -> Any:
-        samples: Any = X
-        if self.named is not None:  # models that were fitted with names ask for them
-            frame, names = self.named
-            samples = frame(X, columns=names)
-        return self.function(transformed(samples, self.transforms))
+        return self.function(transformed(X, self.transforms))
 
 
 def _reduce(X: Any, y: Any, *, work: _Leaf, block_id: tuple[int, ...]) -> Any:
