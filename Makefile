@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo demo-pictures test check format structure bench docs results constraints clean
+.PHONY: demo demo-pictures test test-faults check format structure bench docs results constraints clean
 
 demo: $(VENV)/.runtime ## classify emoji of unseen classes: a table and a page
 	$(BIN)/zonkey demo
@@ -15,6 +15,9 @@ demo-pictures: $(VENV)/.images ## the same from pictures: emoji drawn to files, 
 test: $(VENV)/.dev ## tests, and minimum coverage of the mathematics
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=
 	$(BIN)/python -m coverage report --include='*/zonkey/linalg/*,*/zonkey/core/*' --fail-under=95
+
+test-faults: $(VENV)/.dev ## clusters that lose memory, connections and their scheduler; about a minute
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m faults tests/distributed
 
 check: $(VENV)/.dev ## linters, types, import direction, docstrings
 	$(BIN)/ruff check .
@@ -44,6 +47,12 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/gpu_encoders.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/many_classes.py
+	$(BIN)/python benchmarks/many_candidates.py
+	$(BIN)/python benchmarks/many_seen.py
+	$(BIN)/python benchmarks/narrow_features.py
+	$(BIN)/python benchmarks/out_of_core.py --write
+	$(BIN)/python benchmarks/dask_overhead.py
+	$(BIN)/python benchmarks/scale_simulation.py --write
 	$(BIN)/python benchmarks/alternatives.py
 	$(BIN)/python benchmarks/few_shot_alternatives.py
 	$(BIN)/python benchmarks/recommended.py

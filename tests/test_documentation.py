@@ -118,6 +118,16 @@ def test_examples_of_the_page_about_models(tmp_path, monkeypatch):
     assert names["model"].predict([[0.9, 0.9]]).tolist() == ["zebra"]
 
 
+def test_examples_of_the_page_about_large_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in python_blocks("docs/scale.md"):
+        exec(block, names)
+    answers = names["model"].predict(names["rows"]).compute()
+    assert (answers == names["y"]).mean() > 0.9
+    assert not Path("fit.progress").exists()
+
+
 @pytest.fixture
 def own_files(tmp_path, monkeypatch):
     """Write the tables of docs/data.md to the current folder."""
