@@ -12,6 +12,7 @@ from sklearn.utils import check_X_y, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from .core.chunks import Chunked
 from .core.labels import as_labels, listed, require_label_array, shown, warn_user
 from .core.prototypes import Prototypes
 from .core.samples import as_samples, require_scale
@@ -172,6 +173,24 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     return X
 
 
+def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
+    """Set `n_features_in_`, and `feature_names_in_` if there are names."""
+    estimator.n_features_in_ = n_features
+    vars(estimator).pop("feature_names_in_", None)
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+
+
+def refuse_weights(sample_weight: Any) -> None:
+    """Refuse weights of samples in chunks."""
+    if sample_weight is not None:
+        raise ValueError(
+            "`sample_weight` must be None if X comes in chunks; got "
+            f"{type(sample_weight).__name__}. Leave it out, or pass arrays in memory, for a memory "
+            "map np.array(X)."
+        )
+
+
 def validate_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     """Return samples to fit on and their labels, and set `n_features_in_`."""
     if _keeps_library(estimator, X):
@@ -257,6 +276,10 @@ def plain_labels(y: Any) -> Any:
 def plain_samples(X: Any) -> Any:
     """Return samples in a form that scikit-learn can check, with errors of their own."""
     require_values(X)
+    if isinstance(X, Chunked):
+        raise TypeError(
+            f"X must be in memory here; got {type(X).__name__}. Pass an array of some samples."
+        )
     if is_device_array(X):
         return to_numpy(X)
     names = getattr(X, "columns", None)

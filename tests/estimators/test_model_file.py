@@ -143,7 +143,9 @@ def test_round_trip_is_exact(case, tmp_path):
     queries = np.concatenate([X, X_NEW])
     np.testing.assert_array_equal(again.predict(queries), model.predict(queries))
     scores = model.decision_function(queries)
-    np.testing.assert_array_equal(again.decision_function(queries), scores)
+    # Squared lengths of centers are summed anew, and torch adds up in another order.
+    digits = 1e-14 if case == "tensors" else 0
+    np.testing.assert_allclose(again.decision_function(queries), scores, digits, digits)
     last, other = (m[-1] if hasattr(m, "steps") else m for m in (model, again))
     np.testing.assert_array_equal(other.classes_, last.classes_)
     for name in ("seen_classes_", "unseen_classes_", "n_features_in_", "temperature_"):

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,30 @@ def _is_locked(file: Any) -> bool:
     except OSError:  # the file system has none
         return True
     return True
+
+
+def fingerprint(value: Any) -> str:
+    """Return text that is the same for equal numbers, arrays, estimators and methods of them.
+
+    Unlike a pickle, it does not depend on which objects are shared.
+    """
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return checksum(np.ascontiguousarray(value))
+    if isinstance(value, np.ndarray):
+        return fingerprint(value.tolist())
+    if value is None or isinstance(value, bool | int | float | str | np.generic):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(fingerprint, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {fingerprint(value[key])}' for key in value)}}}"
+    if isinstance(value, partial):
+        return fingerprint([value.func, value.args, value.keywords])
+    if hasattr(value, "__self__"):
+        return f"{value.__name__} of {fingerprint(value.__self__)}"
+    name = getattr(value, "__qualname__", type(value).__qualname__)
+    held = {} if hasattr(value, "__qualname__") else getattr(value, "__dict__", {})
+    return f"{type(value).__module__}.{name} {fingerprint(held)}"
 
 
 def _digest(text: str) -> str:

@@ -20,8 +20,8 @@ from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
-from .checkpoints import Checkpoint, State
-from .labels import as_labels
+from .checkpoints import Checkpoint, State, fingerprint
+from .labels import as_labels, listed
 from .samples import as_samples, require_scale
 from .sources import ROW_LIBRARIES, ArraySource, PairSource, Source, ahead, has_rows, require_count
 
@@ -289,7 +289,8 @@ class Chunks(Chunked):
             return self._pass(reduction, name, chunks, _START, lambda _: None)
         with kept.locked():
             pairs, of_first = self._first()
-            identity = f"{key} {of_first} {self.n_rows} {self._source.identity}"
+            about = (self.n_rows, self._source.identity, fingerprint(self.transforms))
+            identity = f"{key} {of_first} {about}"
             start = kept.read(name, identity) or _START
             if start.n_chunks:
                 reduction.restore(start.parts)
@@ -398,9 +399,30 @@ def in_chunks(method: M) -> M:
         chunks = as_chunks(X)
         if chunks is None:
             return method(self, X, *args, **options)
-        return chunks.applied(_Bound(self, method.__name__, args, options))
+        owner = without_names(self, chunks)
+        return chunks.applied(_Bound(owner, method.__name__, args, options))
 
     return cast(M, whole)
+
+
+def without_names(estimator: Any, chunks: Chunked) -> Any:
+    """Return a fitted estimator for chunks whose names of features are right.
+
+    Chunks are arrays, so it must not compare names again.
+    """
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is None:
+        return estimator
+    names = chunks.feature_names
+    if names is not None and [*names] != [*known]:
+        raise ValueError(
+            f"Chunks must have the features that {type(estimator).__name__} was fitted on, in "
+            f"their order: {listed(np.asarray(known))}; got {listed(np.asarray(names))}. Prepare "
+            "them as the training data."
+        )
+    other = copy.copy(estimator)
+    del other.feature_names_in_
+    return other
 
 
 @dataclass(frozen=True, eq=False)

@@ -164,6 +164,22 @@ def comparable(*arrays: Array) -> tuple[Array, ...]:
     return tuple(xp.astype(array, dtype, copy=True) for array in arrays)
 
 
+def joined_labels(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return the labels of both, sorted, each once."""
+    if not own.size or not other.size:
+        return np.unique(other if other.size else own)
+    require_same_kind(labels=own, others=other)
+    if own.dtype.kind != other.dtype.kind:  # NumPy would turn some large integers into floats
+        return np.unique(as_labels([*own.tolist(), *other.tolist()]))
+    return np.union1d(own, other)
+
+
+def places_among(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the positions of labels in the sorted `known`, which has them all."""
+    # NumPy would compare integers of two types as floats.
+    return np.searchsorted(known, labels.astype(known.dtype, copy=False))
+
+
 def placed_labels(labels: np.ndarray, like: Array) -> Array:
     """Return numeric labels on the device of `like`, and text unchanged."""
     if labels.dtype.kind == "U" or not is_device_array(like):

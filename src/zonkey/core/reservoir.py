@@ -294,21 +294,6 @@ def _multiset_difference(values: Array, remove: Array) -> Array:
     return positions[repeat >= n_removed]
 
 
-def lowest_priorities(
-    X: Array, codes: np.ndarray, most: int, seed: int, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return up to `most` of the given rows per class, and their priorities.
-
-    Rows are sorted by class and priority, so neither order nor array library matters.
-    """
-    priorities = to_numpy(row_priorities(X, seed))[rows]
-    order = np.lexsort((priorities, codes[rows]))
-    rows, priorities = rows[order], priorities[order]
-    of_class = codes[rows]
-    kept = np.arange(len(rows)) - np.searchsorted(of_class, of_class) < most
-    return rows[kept], priorities[kept]
-
-
 def row_priorities(X: Array, seed: int) -> Array:
     """Hash each row of X to an int64: the sum over columns of the mixed bits of its values.
 

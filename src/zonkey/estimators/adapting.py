@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +18,11 @@ from ..core.posterior import (
     posterior_centers,
     soft_shots,
 )
-from ..core.reservoir import lowest_priorities
 from ..core.storage import Stored
 from ..linalg.arrays import Array, namespace, placed_like, sums_by_code, to_numpy
 from ..metrics import best_temperature
 from ..validation import is_auto
+from .survey import Kept
 
 # From cautious to bold. A high temperature blurs classes until all centers are one.
 TEMPERATURES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
@@ -61,23 +62,20 @@ class Reserve:
     @classmethod
     def of(
         cls,
-        X: Array,
-        codes: np.ndarray,
+        kept: Kept,
+        prepare: Callable[[Array], Array],
         labels: np.ndarray,
-        seed: int,
-        *,
-        weights: Array | None = None,
         priors: Array | None = None,
     ) -> Reserve:
-        """Keep the samples of lowest hash, at most 64 per class and 16,384 in all."""
+        """Preprocess the first of the kept samples, at most 64 per class and 16,384 in all."""
         most = max(_FEWEST_PER_CLASS, min(_MOST_PER_CLASS, _MOST_SAMPLES // len(labels)))
-        host = np.ones(len(codes)) if weights is None else to_numpy(weights).astype(np.float64)
-        rows, _ = lowest_priorities(X, codes, most, seed, np.flatnonzero(host > 0))
-        bounds = np.searchsorted(codes[rows], np.arange(len(labels) + 1))
-        xp = namespace(X)
-        kept = xp.take(X, placed_like(rows, X), axis=0)
-        origin = (rows if priors is None else rows[:0]).astype(np.int64)
-        return cls(xp.astype(kept, xp.float32), labels, bounds, host[rows], origin, priors)
+        some = np.flatnonzero(kept.ranks() < most)
+        bounds = np.searchsorted(kept.codes[some], np.arange(len(labels) + 1))
+        xp = namespace(kept.X)
+        X = prepare(xp.take(kept.X, placed_like(some, kept.X), axis=0))
+        origin = kept.rows[some if priors is None else some[:0]].astype(np.int64)
+        weights = kept.weights[some]
+        return cls(xp.astype(X, xp.float32), labels, bounds, weights, origin, priors)
 
     def read(self) -> Reserve:
         """Return the reserve with its samples, which may still be in a file."""

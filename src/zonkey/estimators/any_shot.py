@@ -9,16 +9,18 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.chunks import as_chunks, in_chunks, without_names
+from ..core.class_sums import ClassSums
 from ..core.evidence import Evidence, Regression, class_centers, class_priors, common_shift
 from ..core.kernels import KERNELS
 from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
 from ..core.posterior import left_out_worth
 from ..core.prototypes import Prototypes
-from ..core.samples import class_sums, require_scale
+from ..core.samples import require_scale
 from ..linalg.arrays import (
     Array,
     is_device_array,
@@ -36,11 +38,13 @@ from ..validation import (
     check_semantics,
     checked_weights,
     is_auto,
+    refuse_weights,
+    set_features,
     validate_labeled,
     validate_samples,
 )
 from .adapting import Adapted, Adapting, Reserve
-from .choosing import Choice, Choosing, learned_kernel, steps_of, weight_options
+from .choosing import POWERS, Choice, Choosing, learned_kernel, steps_of
 from .held_out import TrainingData
 from .scoring import (
     LinearScores,
@@ -50,6 +54,8 @@ from .scoring import (
     labeled_or_rows,
     require_dimensions,
 )
+from .sources import ChunkSource, MemorySource, Source
+from .survey import Kept
 
 _BY_SHOTS = "shots"
 _USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype, in shots
@@ -185,6 +191,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     """
 
     preprocessing_: Any
+    n_features_in_: int
     _evidence: Evidence
     _regression: Regression | None
     _choice: Choice
@@ -232,17 +239,21 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self.transfer = transfer
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None
+    ) -> Self:
         """Choose parameters and learn from labeled samples.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Training samples. Chunks, which may exceed the memory, are read three times, or twice
+            with ``preprocessing=None``.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. None for `Chunks`, which have their own.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples: 2 counts as two samples, 0 as none. None weights all equally.
+            Not for chunks.
         validation : tuple of (X, y), default=None
             Samples of further classes with prototypes. Parameters are chosen on them instead of on
             held-out training classes. Use it if the features were trained on the training classes,
@@ -256,14 +267,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             The fitted estimator.
         """
         self._check_parameters()
-        X, y = validate_labeled(self, X, y)
-        labels, codes = encoded(y, X)
-        check_classes(y if is_device_array(y) else labels)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        source = self._source(X, y, sample_weight, seed)
+        labels, used = source.labels, source.used
         given = None if self.prototypes is None else Prototypes.coerce(self.prototypes)
-        weights = checked_weights(sample_weight, X)
-        used = labels
-        if weights is not None:
-            used = labels[np.bincount(to_numpy(codes), to_numpy(weights)) > 0]
         if given is not None:
             self._check_prototypes(given, used)
         unseen = None if given is None else np.setdiff1d(given.labels, used)
@@ -281,21 +288,23 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if given is not None:
             anchors = np.intersect1d(used, given.labels)
             check_semantics(given, anchors, np.intersect1d(candidates, given.labels))
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        others = self._validation(validation, X, given, labels)
-        self._choice, fixed = self._choose(X, codes, labels, weights, given, others, seed)
+        others = self._validation(validation, source.like, given, labels, seed)
+        self._choice, fixed = self._choose(source, given, others, seed)
         self._regression = self._learned_map(given, fixed)
-        prepared = self._fit_preprocessing(X, codes, weights, fixed)
+        self._steps, self.preprocessing_ = fixed, None
+        if fixed["preprocessing"] is not None:
+            chosen = is_auto(self.preprocessing)
+            self.preprocessing_ = source.fitted(fixed["preprocessing"], chosen=chosen)
+        sums = source.gathered(self._transforms, "sums")
         described = labels[:0] if given is None else given.labels
-        evidence = Evidence.none(described, like=prepared)
-        self._evidence = evidence.plus(*_gathered(prepared, codes, labels, weights))
+        self._evidence = _with_samples(Evidence.none(described, like=sums.sums), sums)
         if self.transfer:
             self._evidence = self._evidence.without(used)
             foreign = np.isin(self._evidence.labels, used)
             self._evidence = replace(self._evidence, is_foreign=foreign)
         self._reserve = None
         if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
-            self._reserve = self._reserved(prepared, codes, labels, weights, others, seed)
+            self._reserve = self._reserved(source, others)
         self._settings = (self.adapt_temperature, self.adapt_weight, seed)
         self._rejection = Rejection(self.reject_below, self.reject_label)
         self._n_shots = self.n_shots
@@ -308,13 +317,14 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             shares = counts / (counts + self._choice.worth) if counts.size else np.ones(1)
             full = self._choice.penalty / float(np.mean(shares))
             self._choice = replace(self._choice, penalty=full)
-        self._settle(like=X)
+        self._settle(like=source.like)
+        source.close()
         return self
 
     def partial_fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         classes: Any = None,  # noqa: ARG002
         sample_weight: Any = None,
     ) -> Self:
@@ -326,14 +336,14 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Samples. Chunks are read once.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. None for `Chunks`, which have their own.
         classes : None
             Ignored; present for API consistency. New classes may come with any call.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. None weights all equally.
+            Weights of the samples. None weights all equally. Not for chunks.
 
         Returns
         -------
@@ -342,10 +352,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         if not hasattr(self, "classes_"):
             return self.fit(X, y, sample_weight)
-        X = validate_samples(self, X, reset=False)
-        X, y = check_labeled(self, X, y)
-        labels, codes = encoded(y, X)
-        check_classes(y if is_device_array(y) else labels)
+        sums, source = self._further(X, y, sample_weight)
+        labels = sums.labels
         require_same_kind(labels=labels, known=self._evidence.labels)
         hidden = np.intersect1d(labels, self._evidence.labels[self._evidence.is_hidden])
         if hidden.size:
@@ -353,17 +361,15 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 f"The class {listed(hidden)} was removed by `without_classes`; got samples of it. "
                 "Use the model from before, or another label."
             )
-        weights = checked_weights(sample_weight, X)
-        X, given = self._prepared(X), labels
-        labels, sums, *rest = _gathered(X, codes, labels, weights)
-        sums = placed_like(sums, self._evidence.sums)
         candidates = to_numpy(self.classes_)
-        new = np.setdiff1d(labels, self._evidence.known())
-        self._evidence = self._evidence.plus(labels, sums, *rest)
+        new = np.setdiff1d(sums.labels[sums.counts > 0], self._evidence.known())
+        self._evidence = _with_samples(self._evidence, sums)
         self._adapted = None
         prior = class_priors(self._evidence, self._regression)
         if self.worth == _BY_SHOTS:
-            worth = self._worth_of_shots(prior, X, codes, weights, given)
+            assert source is not None
+            X = self._prepared(source.like)
+            worth = self._worth_of_shots(prior, X, source.codes, source.weights, labels)
             self._choice = replace(self._choice, worth=worth)
         if not (isinstance(self._targets, str) and self._targets == "all"):
             self._targets = np.union1d(candidates, new)
@@ -509,6 +515,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             The copy.
         """
         check_is_fitted(self, "classes_")
+        if as_chunks(X_unlabeled) is not None and not isinstance(X_unlabeled, np.ndarray):
+            raise TypeError(
+                "Unlabeled samples must be in memory, because they are read many times; got "
+                f"{type(X_unlabeled).__name__}. Pass an array of some thousands of them."
+            )
         X = validate_samples(self, X_unlabeled, reset=False)
         require_scale(X, "Unlabeled samples")
         X = self._prepared(X)
@@ -551,6 +562,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         require_dimensions(prototypes, self._regression.prototypes)
         return self._regression.predict(prototypes.matrix, self._evidence)
 
+    @in_chunks
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space of the prototypes.
 
@@ -558,7 +570,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
 
         Returns
@@ -609,14 +621,50 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
     # What `fit` does, step by step.
 
+    def _source(self, X: Any, y: Any, sample_weight: Any, seed: int) -> Source:
+        """Return the samples of `fit`, checked."""
+        chunks = as_chunks(X, y)
+        if chunks is None:
+            X, y = validate_labeled(self, X, y)
+            return _in_memory(X, y, sample_weight, seed)
+        refuse_weights(sample_weight)
+        powers = POWERS if is_auto(self.preprocessing) else ()
+        source = ChunkSource(chunks, seed, powers)
+        set_features(self, source.like.shape[1], chunks.feature_names)
+        return source
+
+    def _further(self, X: Any, y: Any, sample_weight: Any) -> tuple[ClassSums, MemorySource | None]:
+        """Return the sums of the samples of `partial_fit`, and the samples if in memory."""
+        chunks = as_chunks(X, y)
+        if chunks is None:
+            X = validate_samples(self, X, reset=False)
+            X, y = check_labeled(self, X, y)
+            source = _in_memory(X, y, sample_weight, 0)
+            return source.gathered(self._transforms, "more"), source
+        refuse_weights(sample_weight)
+        if self.worth == _BY_SHOTS:
+            raise ValueError(
+                'worth="shots" must have its samples in memory, to leave each out in turn; got '
+                "chunks. Pass a few samples as an array, or another `worth`."
+            )
+        without_names(self, chunks)
+        for transform in self._transforms:
+            chunks = chunks.map(transform)
+        sums = chunks.reduced(ClassSums(), "more")
+        check_classes(sums.labels)
+        if sums.sums.shape[1] != self._evidence.sums.shape[1]:
+            raise ValueError(
+                f"X must have the {self.n_features_in_} features of `fit`; got "
+                f"{sums.sums.shape[1]}. Prepare it as the training data."
+            )
+        chunks.close()
+        return sums, None
+
     def _choose(
         self,
-        X: Array,
-        codes: Array,
-        labels: np.ndarray,
-        weights: Array | None,
+        source: Source,
         given: Prototypes | None,
-        others: tuple[Array, np.ndarray] | None,
+        others: Kept | None,
         seed: int,
     ) -> tuple[Choice, dict[str, Any]]:
         """Return what is chosen, and the parameters of the steps of `fit`."""
@@ -624,7 +672,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         if self.worth == _BY_SHOTS:
             fixed["worth"] = _USUAL_WORTH
         if given is None:
-            given = Prototypes.one_hot(labels)
+            given = Prototypes.one_hot(source.labels)
             fixed |= {"prototype_transformer": None, "kernel": "linear", "gamma": 1.0, "ridge": 1.0}
             fixed["worth"] = 0.0  # one-hot prototypes say nothing about other classes
         elif fixed.get("kernel") == "precomputed":
@@ -634,19 +682,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         needed = {*_CHOSEN} - {*fixed} or is_auto(self.seen_penalty) or is_auto(self.temperature)
         choice = Choice(Choosing.start(fixed), fixed.get("worth", 0.0))
         if needed:
-            rows = to_numpy(codes)
-            found = np.searchsorted(given.labels, labels)
+            found = np.searchsorted(given.labels, source.labels)
             found = np.minimum(found, len(given) - 1)
-            of_labels = np.where(given.labels[found] == labels, found, -1)
-            host = None if weights is None else to_numpy(weights).astype(np.float64)
-            data = TrainingData.of(
-                X,
-                of_labels[rows],
-                host,
-                given.matrix.astype(np.float64),
-                seed=seed,
-                validation=others,
-            )
+            of_labels = np.where(given.labels[found] == source.labels, found, -1)
+            prototypes = given.matrix.astype(np.float64)
+            data = TrainingData.of(source.kept, of_labels, prototypes, others)
             choice = Choosing(
                 data,
                 fixed,
@@ -660,9 +700,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         return choice, steps_of(choice.point, fixed)
 
     def _validation(
-        self, validation: Any, X: Array, given: Prototypes | None, labels: np.ndarray
-    ) -> tuple[Array, np.ndarray] | None:
-        """Return validation samples, and the rows of their classes in the prototypes."""
+        self, validation: Any, X: Array, given: Prototypes | None, labels: np.ndarray, seed: int
+    ) -> Kept | None:
+        """Return validation samples; their codes are rows of the prototypes."""
         if validation is None:
             return None
         is_pair = isinstance(validation, tuple | list) and len(validation) == 2
@@ -693,7 +733,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 "`validation` must have at least two classes of at least two samples; got "
                 f"{len(classes)} classes, the smallest of {counts.min()}. Pass more, or None."
             )
-        return placed_like(X_v, X), given.positions(new)
+        return Kept.of(placed_like(X_v, X), given.positions(new), given.labels, seed)
 
     def _learned_map(self, given: Prototypes | None, steps: dict[str, Any]) -> Regression | None:
         """Return the map of prototypes, learned from all that were given."""
@@ -702,37 +742,19 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         _, transformer, kernel = learned_kernel(given.matrix.astype(np.float64), steps)
         return Regression(given, given.labels, transformer, kernel, float(steps["ridge"]))
 
-    def _fit_preprocessing(
-        self, X: Array, codes: Array, weights: Array | None, steps: dict[str, Any]
-    ) -> Array:
-        """Fit the transformer of features, and return the transformed samples."""
-        self._steps = steps
-        self.preprocessing_ = None
-        if steps["preprocessing"] is None:
-            return X
-        self.preprocessing_ = clone(steps["preprocessing"])
-        options = {} if weights is None else weight_options(self.preprocessing_, weights)
-        if is_auto(self.preprocessing):  # a given one may be frozen, which has no fit_transform
-            return self.preprocessing_.fit_transform(X, codes, **options)
-        return self.preprocessing_.fit(X, codes, **options).transform(X)
-
-    def _reserved(
-        self,
-        prepared: Array,
-        codes: Array,
-        labels: np.ndarray,
-        weights: Array | None,
-        others: tuple[Array, np.ndarray] | None,
-        seed: int,
-    ) -> Reserve:
+    def _reserved(self, source: Source, others: Kept | None) -> Reserve:
         """Return samples to simulate tasks with: of validation classes if there are any."""
         if others is None or self._regression is None:
-            return Reserve.of(prepared, to_numpy(codes), labels, seed, weights=weights)
+            return Reserve.of(source.kept, self._prepared, source.labels)
         known = self._regression.prototypes
-        rows, places = np.unique(others[1], return_inverse=True)
+        rows, places = np.unique(others.codes, return_inverse=True)
         priors = self._regression.predict(known.matrix[rows], self._evidence)
-        X = self._prepared(others[0])
-        return Reserve.of(X, places, known.labels[rows], seed, priors=priors)
+        few = replace(others, codes=places)
+        return Reserve.of(few, self._prepared, known.labels[rows], priors)
+
+    @property
+    def _transforms(self) -> tuple[Any, ...]:
+        return () if self.preprocessing_ is None else (self.preprocessing_.transform,)
 
     def _prepared(self, X: Array) -> Array:
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
@@ -934,21 +956,19 @@ def _known_labels(labels: Any, known: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _gathered(
-    X: Array, codes: Array, labels: np.ndarray, weights: Array | None
-) -> tuple[np.ndarray, Array, np.ndarray, np.ndarray]:
-    """Return the classes of positive weight: labels, sums in float64, counts and squares."""
-    xp = namespace(X)
-    ones = xp.ones_like(X[:, 0]) if weights is None else weights
-    ones = xp.astype(ones, xp.float64)
-    # Sums in float32 would lose digits over many samples; NumPy's are always in float64.
-    X = X if isinstance(X, np.ndarray) else xp.astype(X, xp.float64, copy=False)
-    sums = class_sums(X, codes, len(labels), ones)
-    lengths = xp.stack([ones, ones * xp.astype(xp.vecdot(X, X), xp.float64)], axis=1)
-    counts, squares = to_numpy(class_sums(lengths, codes, len(labels))).T
-    used = np.flatnonzero(counts > 0)
-    kept = xp.take(sums, placed_like(used, sums), axis=0)
-    return labels[used], kept, counts[used], squares[used]
+def _in_memory(X: Array, y: Any, sample_weight: Any, seed: int) -> MemorySource:
+    labels, codes = encoded(y, X)
+    check_classes(y if is_device_array(y) else labels)
+    return MemorySource(X, codes, labels, checked_weights(sample_weight, X), seed)
+
+
+def _with_samples(evidence: Evidence, sums: ClassSums) -> Evidence:
+    """Return the evidence with the samples of classes of positive weight."""
+    used = np.flatnonzero(sums.counts > 0)
+    totals = sums.totals()
+    kept = namespace(totals).take(totals, placed_like(used, totals), axis=0)
+    kept = placed_like(kept, evidence.sums)
+    return evidence.plus(sums.labels[used], kept, sums.counts[used], sums.squares[used])
 
 
 def _frozen(candidates: Any) -> Any:

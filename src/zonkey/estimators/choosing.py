@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
 from ..core.kernels import PrototypeKernel
 from ..core.posterior import (
@@ -43,6 +42,7 @@ from .held_out import (
     fold_of,
     n_partitions,
 )
+from .sources import weight_options
 
 POWERS = (0.5, 1.0)
 SHRINKAGES = (0.25, 1.0, 4.0, 16.0)
@@ -53,7 +53,6 @@ RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 _SHORTLIST = 4  # points of highest accuracy that the harmonic mean decides between
 _ROUNDS = 2
-_WEIGHT = "sample_weight"
 _DECIMALS = 6
 _PENALTIES = 201  # evenly spaced quantiles of the margins
 DEFAULT_WORTH = 8.0
@@ -74,14 +73,6 @@ def preprocessing(power: float = 0.5, shrinkage: float = 4.0) -> Pipeline:
 def prototype_transformer(power: float = 0.7, norm: str | None = "l2") -> FeatureNormalizer:
     """Return the unfitted transformer of prototypes: power, center, unit length."""
     return FeatureNormalizer(power=power, center=True, norm=norm)
-
-
-def weight_options(transformer: Any, weights: Array) -> dict[str, Array]:
-    """Return the arguments that pass sample weights to a transformer or the steps of a pipeline."""
-    if isinstance(transformer, Pipeline):
-        steps = (name for name, step in transformer.steps if has_fit_parameter(step, _WEIGHT))
-        return {f"{name}__{_WEIGHT}": weights for name in steps}
-    return {_WEIGHT: weights} if has_fit_parameter(transformer, _WEIGHT) else {}
 
 
 @dataclass(frozen=True)

@@ -14,22 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from ..core.reservoir import lowest_priorities
 from ..core.samples import class_sums
 from ..linalg.arrays import Array, namespace, placed_like, to_numpy
+from .survey import Kept
 
 MOST_PARTITIONS = 3
 _HELD_IN_ALL = 3000  # classes held out over all partitions, about: many classes need fewer
 _FEWEST_FOLDS, _MOST_FOLDS = 5, 10
 _FEWEST_CLASSES = 4  # with fewer, no fold can hold out two and keep two
-_MOST_CLASSES = 2000
-_MOST_PER_CLASS = 100
 _HELD_OUT = 4  # every fourth sample
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Samples to choose on: at most 100 per class, at most 2,000 classes.
+    """Samples to choose on: some of the described classes, of at most 2,000 classes.
 
     `codes`, in ascending order, are positions in `classes`, the rows of `prototypes` that have
     samples. Rows of validation classes follow those of training classes and are all held out.
@@ -46,33 +44,31 @@ class TrainingData:
     @classmethod
     def of(
         cls,
-        X: Array,
-        codes: np.ndarray,
-        weights: np.ndarray | None,
+        kept: Kept,
+        described: np.ndarray,
         prototypes: np.ndarray,
-        *,
-        seed: int,
-        validation: tuple[Array, np.ndarray] | None = None,
+        validation: Kept | None = None,
     ) -> TrainingData:
-        """Take samples by a hash of their values; `codes` are rows of `prototypes`, or -1."""
-        rows, is_held = _some_samples(X, codes, weights, seed)
-        classes = np.unique(codes[rows])
-        position = np.searchsorted(classes, codes[rows])
+        """Take the kept samples of classes with a prototype.
+
+        `described` is the row of each label in `prototypes`, or -1. The codes of validation
+        samples are such rows.
+        """
+        of_label = np.where(kept.is_main, described, -1)
+        rows = np.flatnonzero(of_label[kept.codes] >= 0)
+        classes, position = np.unique(of_label[kept.codes[rows]], return_inverse=True)
         n_train = len(classes)
-        xp = namespace(X)
-        X_used = xp.take(X, placed_like(rows, X), axis=0)
-        w = np.ones(len(rows)) if weights is None else weights[rows]
+        xp = namespace(kept.X)
+        X = xp.take(kept.X, placed_like(rows, kept.X), axis=0)
+        weights, is_held = kept.weights[rows], _held_out(kept)[rows]
         if validation is not None:
-            order, _ = _some_samples(*validation, None, seed)
-            codes_v = validation[1][order]
-            new = np.unique(codes_v)
-            X_v = xp.take(validation[0], placed_like(order, X), axis=0)
-            X_used = xp.concat([X_used, xp.astype(X_v, X.dtype)])
-            position = np.concatenate([position, n_train + np.searchsorted(new, codes_v)])
+            new, own = np.unique(validation.codes, return_inverse=True)
+            X = xp.concat([X, xp.astype(placed_like(validation.X, X), X.dtype)])
+            position = np.concatenate([position, n_train + own])
             classes = np.concatenate([classes, new])
-            w = np.concatenate([w, np.ones(len(codes_v))])
-            is_held = np.concatenate([is_held, np.ones(len(codes_v), bool)])
-        return cls(X_used, position, w, is_held, prototypes, classes, n_train)
+            weights = np.concatenate([weights, validation.weights])
+            is_held = np.concatenate([is_held, np.ones(len(own), bool)])
+        return cls(X, position, weights, is_held, prototypes, classes, n_train)
 
     def placed(self, array: Any) -> Array:
         """Return an array on the device of the samples, floats in float32."""
@@ -80,28 +76,18 @@ class TrainingData:
         return placed_like(array.astype(np.float32) if array.dtype.kind == "f" else array, self.X)
 
 
-def _some_samples(
-    X: Array, codes: np.ndarray, weights: np.ndarray | None, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the samples to use, and which of them are held out.
+def _held_out(kept: Kept) -> np.ndarray:
+    """Return which samples are held out: some of each class, by their hash.
 
-    Hashes make the choice independent of the order of samples, and equal samples stay together.
-    A class never loses all of its samples.
+    The rank is among distinct priorities, so that copies of a sample share their place. A class
+    never loses all of its samples.
     """
-    counts = np.ones(len(codes)) if weights is None else weights
-    rows = np.flatnonzero((codes >= 0) & (counts > 0))
-    classes = np.unique(codes[rows])
-    if len(classes) > _MOST_CLASSES:
-        kept = np.random.default_rng(seed).permutation(classes)[:_MOST_CLASSES]
-        rows = rows[np.isin(codes[rows], kept)]
-    rows, priorities = lowest_priorities(X, codes, _MOST_PER_CLASS, seed, rows)
-    # The rank among distinct priorities, so that copies of a sample share their place.
-    of_class = codes[rows]
-    is_new = np.ones(len(rows), bool)
-    is_new[1:] = (priorities[1:] != priorities[:-1]) | (of_class[1:] != of_class[:-1])
+    codes, priorities = kept.codes, kept.priorities
+    is_new = np.ones(len(codes), bool)
+    is_new[1:] = (priorities[1:] != priorities[:-1]) | (codes[1:] != codes[:-1])
     rank = np.cumsum(is_new) - 1
-    rank -= rank[np.searchsorted(of_class, of_class)]
-    return rows, rank % _HELD_OUT == 1
+    rank -= rank[np.searchsorted(codes, codes)]
+    return rank % _HELD_OUT == 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.chunks import Chunk, as_chunks, in_chunks, required_labels, without_names
 from ..core.labels import (
     distinct,
     listed,
@@ -142,12 +143,13 @@ class ScoresMixin(ClassifierMixin):
 
     classes_: Array
 
+    @in_chunks
     def predict(self, X: Any) -> Array:
         """Predict the class of each sample among the candidates.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
 
         Returns
@@ -158,12 +160,13 @@ class ScoresMixin(ClassifierMixin):
         """
         return self._predicted(self._validated(X))
 
+    @in_chunks
     def predict_top(self, X: Any, k: int | None = None) -> Array:
         """Return the `k` best candidates of each sample, best first.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
         k : int, default=None
             Number of candidates. None: five, or all of them if there are fewer.
@@ -179,6 +182,7 @@ class ScoresMixin(ClassifierMixin):
         tops = [best_columns(scores, k) for scores in self._finite_blocks(X)]
         return labels_at(labels, namespace(X).concat(tops))
 
+    @in_chunks
     def decision_function(self, X: Any) -> Array:
         """Return the score of each candidate.
 
@@ -188,7 +192,7 @@ class ScoresMixin(ClassifierMixin):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
 
         Returns
@@ -201,15 +205,15 @@ class ScoresMixin(ClassifierMixin):
         scores = namespace(X).concat(list(self._finite_blocks(X)))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of the per-class accuracies, the usual measure of zero-shot learning.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
         y : array-like of shape (n_samples,)
-            True labels.
+            True labels. None for `Chunks`, which have their own.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples within their class.
 
@@ -218,7 +222,12 @@ class ScoresMixin(ClassifierMixin):
         float
             Mean over the classes of `y` of the share of correct predictions.
         """
-        predicted = self.predict(X)
+        chunks = as_chunks(X, y)
+        if chunks is None:
+            predicted = self.predict(X)
+        else:
+            answers = chunks.reduced(_Answers(without_names(self, chunks)), "score")
+            y, predicted = answers.pairs()
         self._check_scored(y)
         return per_class_accuracy(y, predicted, sample_weight=sample_weight)
 
@@ -299,6 +308,33 @@ class ScoresMixin(ClassifierMixin):
         return validate_samples(self, X, reset=False)
 
 
+class _Answers:
+    """Labels and predictions of all chunks: a `Reduction`."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def update(self, chunk: Chunk) -> None:
+        y = required_labels(chunk)
+        if len(y):
+            self._found[chunk.number] = y, to_numpy(self._model.predict(chunk.X))
+
+    def merge(self, other: _Answers) -> None:
+        self._found |= other._found
+
+    def parts(self) -> dict[str, Any]:
+        return {str(number): [*pair] for number, pair in self._found.items()}
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        self._found = {int(number): (y, found) for number, (y, found) in parts.items()}
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return all labels and all predictions, in the order of the chunks."""
+        y, found = zip(*(self._found[number] for number in sorted(self._found)), strict=True)
+        return np.concatenate(y), np.concatenate(found)
+
+
 class ExplainedMixin(ScoresMixin):
     """Explanations of single answers."""
 
@@ -364,12 +400,13 @@ class NearestPrototypeMixin(ExplainedMixin):
         W = self.projection_
         return self._placed_coordinates(prototypes, W.dtype) @ W.T
 
+    @in_chunks
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
 
         Returns
@@ -559,6 +596,7 @@ class ProbabilityMixin(ExplainedMixin):
     temperature_: float
     _rejection: Rejection
 
+    @in_chunks
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each candidate.
 
@@ -566,7 +604,7 @@ class ProbabilityMixin(ExplainedMixin):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
 
         Returns
@@ -578,12 +616,13 @@ class ProbabilityMixin(ExplainedMixin):
         blocks = [softmax(scores / self.temperature_) for scores in self._finite_blocks(X)]
         return namespace(X).concat(blocks)
 
+    @in_chunks
     def uncertainty(self, X: Any) -> Array:
         """Return how uncertain the prediction of each sample is.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
 
         Returns

@@ -10,6 +10,8 @@ from array_api_compat import device
 
 from ..core.algorithm1 import Competition, Course, learn
 from ..core.assignment import Rule
+from ..core.chunks import as_chunks
+from ..core.class_sums import ClassSums
 from ..core.entropy import EntropyObjective, minimize_entropy
 from ..core.frame import BaseClasses, Frame
 from ..core.labels import as_labels, distinct
@@ -29,6 +31,7 @@ from ..validation import (
     check_option,
     check_semantics,
     is_auto,
+    set_features,
     validate_labeled,
     validate_samples,
 )
@@ -210,15 +213,16 @@ class ZeroShotClassifier(ProjectionLearner):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the projection from samples of seen classes.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Training samples. Chunks, which may exceed the memory, are read once, or twice without
+            prototypes; `projection_` is then in float64.
         y : array-like of shape (n_samples,)
-            Labels, each with a prototype.
+            Labels, each with a prototype. None for `Chunks`, which have their own.
 
         Returns
         -------
@@ -302,15 +306,15 @@ class ZeroShotClassifier(ProjectionLearner):
         dtype = gathered.class_sums.dtype
         return self._learn(known, moments, self._penalty_for(None, None), dtype)
 
-    def gather(self, X: Any, y: Any) -> Moments:
+    def gather(self, X: Any, y: Any = None) -> Moments:
         """Return the moments that `fit` learns from, without changing the estimator.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Training samples.
         y : array-like of shape (n_samples,)
-            Labels, each with a prototype.
+            Labels, each with a prototype. None for `Chunks`, which have their own.
 
         Returns
         -------
@@ -318,7 +322,8 @@ class ZeroShotClassifier(ProjectionLearner):
             Moments for `fit_moments`.
         """
         self._check_parameters()
-        return self._gather(*check_labeled(self, X, y))
+        chunks = as_chunks(X, y)
+        return self._gather(*(check_labeled(self, X, y) if chunks is None else (chunks, None)))
 
     @property
     def uses_scatter(self) -> bool:
@@ -326,21 +331,33 @@ class ZeroShotClassifier(ProjectionLearner):
         return self.direction != "reverse"
 
     def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, float]:
+        """Return the samples, or sums of chunks in their place, moments and penalty."""
         self._check_parameters()
-        X, y = validate_labeled(self, X, y)
-        moments = self._gather(X, y)
-        return X, moments, self._penalty_for(X, y)
+        chunks = as_chunks(X, y)
+        if chunks is None:
+            X, y = validate_labeled(self, X, y)
+            moments = self._gather(X, y)
+            return X, moments, self._penalty_for(X, y)
+        penalty = self._penalty_for(None, None)
+        moments = self._gather(chunks, None)
+        set_features(self, moments.n_features, chunks.feature_names)
+        return moments.class_sums, moments, penalty
 
-    def _gather(self, X: Array, y: Array) -> Moments:
+    def _gather(self, X: Any, y: Any) -> Moments:
         # scikit-learn rejects integers in an object array.
-        labels = y if is_device_array(y) else as_labels(y)
-        check_classes(labels)
+        labels = y if y is None or is_device_array(y) else as_labels(y)
+        if labels is None and self.prototypes is None:
+            labels = X.reduced(ClassSums(), "labels").labels
+        if labels is not None:
+            check_classes(labels)
         given = self.prototypes
         known = Prototypes.one_hot(distinct(labels)) if given is None else Prototypes.coerce(given)
         # Raw samples are needed for synthesis only, and A0, the most expensive sum, for the forward
         # error only.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
         options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": self.uses_scatter}
+        if y is None:
+            return Moments(known, **options).update(X)
         return Moments.from_arrays(X, labels, known, **options)
 
     def _penalty_for(self, X: Any, y: Any) -> float:
@@ -349,8 +366,8 @@ class ZeroShotClassifier(ProjectionLearner):
             return float(self.seen_penalty)
         if X is None:
             raise ValueError(
-                'seen_penalty="auto" is chosen on held-out samples, which moments do not keep. '
-                "Use fit(X, y), or pass a number."
+                'seen_penalty="auto" is chosen on held-out samples, which moments do not keep, '
+                "nor do chunks. Use fit(X, y) with arrays in memory, or pass a number."
             )
         if is_device_array(X):
             raise ValueError(

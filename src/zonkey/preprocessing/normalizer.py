@@ -8,8 +8,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.chunks import Chunk, Chunked, as_chunks, in_chunks, without_names
+from ..core.class_sums import blocks_of
 from ..linalg.arrays import Array, namespace, placed_like
-from ..validation import check_interval, checked_weights, validate_samples
+from ..validation import (
+    check_interval,
+    checked_weights,
+    refuse_weights,
+    set_features,
+    validate_samples,
+)
 
 
 class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -77,60 +85,73 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Training features.
         y : None
             Ignored; present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples in the mean. None weights all equally.
+            Weights of the samples in the mean. None weights all equally. Not for chunks.
 
         Returns
         -------
         FeatureNormalizer
             The fitted transformer itself.
         """
+        chunks = as_chunks(X)
+        if chunks is not None:
+            refuse_weights(sample_weight)
+            self._fit_in_chunks(chunks)
+            chunks.close()
+            return self
         self._check_parameters()
         X = validate_samples(self, X)
-        # Later `set_params` must not mix with the mean.
-        self._power, self._norm = self.power, self.norm
-        self.mean_ = None
         weights = checked_weights(sample_weight, X)
+        sums = PowerSums((self.power,) if self.center else ())
         if self.center:
-            xp = namespace(X)
-            powered, total = self._powered(X), float(X.shape[0])
-            if weights is not None:
-                powered, total = powered * weights[:, None], float(xp.sum(weights))
-            # float32 sums over many samples lose digits.
-            self.mean_ = xp.sum(powered, axis=0, dtype=xp.float64) / total
+            sums.add(X, None, weights)
+        self._learn(sums.mean(self.power) if self.center else None)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Apply the three steps.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Features.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            New array of the same float type.
+            New array of the same float type. Chunks that are transformed when they are read for
+            `Chunks`, a lazy array for a Dask collection.
         """
         check_is_fitted(self)
-        X = self._powered(validate_samples(self, X, copy=True, reset=False))
+        if isinstance(X, Chunked):
+            return X.map(without_names(self, X).transform)
+        return self._transformed(X)
+
+    @in_chunks
+    def _transformed(self, X: Any) -> Array:
+        X = powered(validate_samples(self, X, copy=True, reset=False), self._power)
         if self.mean_ is not None:
             X -= namespace(X).astype(placed_like(self.mean_, X), X.dtype)
         return X if self._norm is None else _to_unit_rows(X)
 
-    def _powered(self, X: Array) -> Array:
-        if self._power is None:
-            return X
-        xp, sizes = namespace(X), namespace(X).abs(X)
-        # A NumPy float64 scalar as exponent would turn float32 into float64. Roots are several
-        # times faster than powers.
-        powered = xp.sqrt(sizes) if self._power == 0.5 else sizes ** float(self._power)
-        return xp.copysign(powered, X)
+    def _fit_in_chunks(self, chunks: Chunked) -> None:
+        """Learn from chunks, which stay open."""
+        self._check_parameters()
+        powers = (self.power,) if self.center else ()
+        # Steps of a pipeline share the checkpoint.
+        name = f"mean{len(chunks.transforms)}"
+        sums = chunks.reduced(PowerSums(powers), name, f"{powers}")
+        set_features(self, sums.n_features, chunks.feature_names)
+        self._learn(sums.mean(self.power) if self.center else None)
+
+    def _learn(self, mean: Array | None) -> None:
+        # Later `set_params` must not mix with the mean.
+        self._power, self._norm = self.power, self.norm
+        self.mean_ = mean
 
     def _check_parameters(self) -> None:
         if self.power is not None:
@@ -150,6 +171,61 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class PowerSums:
+    """Sums of samples after some powers, in float64: a `Reduction`."""
+
+    def __init__(self, powers: tuple[float | None, ...]) -> None:
+        self.powers = powers
+        self.total = 0.0  # number of samples, or sum of their weights
+        self.n_features = 0
+        self.sums: list[Any] = [0.0] * len(powers)
+
+    def update(self, chunk: Chunk) -> None:
+        """Add the samples of a chunk."""
+        self.add(chunk.X)
+
+    def add(self, X: Array, codes: Any = None, weights: Array | None = None) -> None:  # noqa: ARG002
+        """Add samples, times their weights; their classes do not matter."""
+        xp = namespace(X)
+        self.n_features = X.shape[1]
+        self.total += float(X.shape[0] if weights is None else xp.sum(weights, dtype=xp.float64))
+        for rows in blocks_of(X):
+            for i, power in enumerate(self.powers):
+                values = powered(X[rows, :], power)
+                values = values if weights is None else values * weights[rows][:, None]
+                # float32 sums over many samples lose digits.
+                self.sums[i] = self.sums[i] + xp.sum(values, axis=0, dtype=xp.float64)
+
+    def merge(self, other: PowerSums) -> None:
+        """Add the sums of other samples."""
+        if other.total:
+            self.total, self.n_features = self.total + other.total, other.n_features
+            self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
+
+    def parts(self) -> dict[str, Any]:
+        """Return the sums and the number of samples."""
+        return {"total": self.total, "n_features": self.n_features, "sums": self.sums}
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        """Take over sums."""
+        vars(self).update(parts)
+
+    def mean(self, power: float | None) -> Array:
+        """Return the mean after one of the powers."""
+        return self.sums[self.powers.index(power)] / self.total
+
+
+def powered(X: Array, power: float | None) -> Array:
+    """Return sign(x) abs(x)^power of each value."""
+    if power is None:
+        return X
+    xp, sizes = namespace(X), namespace(X).abs(X)
+    # A NumPy float64 scalar as exponent would turn float32 into float64. Roots are several times
+    # faster than powers.
+    values = xp.sqrt(sizes) if power == 0.5 else sizes ** float(power)
+    return xp.copysign(values, X)
 
 
 def _to_unit_rows(X: Array) -> Array:

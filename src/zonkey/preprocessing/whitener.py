@@ -7,10 +7,21 @@ from typing import Any
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.checkpoints import fingerprint
+from ..core.chunks import Chunked, as_chunks, in_chunks, without_names
+from ..core.class_sums import ClassSums
 from ..core.labels import encoded
 from ..core.samples import class_sums
 from ..linalg.arrays import Array, epsilon, identity_like, namespace, placed_like
-from ..validation import check_interval, checked_weights, validate_labeled, validate_samples
+from ..validation import (
+    check_classes,
+    check_interval,
+    checked_weights,
+    refuse_weights,
+    set_features,
+    validate_labeled,
+    validate_samples,
+)
 
 
 class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -55,49 +66,83 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
     def __init__(self, shrinkage: float = 4.0) -> None:
         self.shrinkage = shrinkage
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> WithinClassWhitener:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> WithinClassWhitener:
         """Learn the within-class covariance.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training features.
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Training features. Chunks are read twice: for the means of classes, then for the
+            deviations from them.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. None for `Chunks`, which have their own.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. None weights all equally.
+            Weights of the samples. None weights all equally. Not for chunks.
 
         Returns
         -------
         WithinClassWhitener
             The fitted transformer.
         """
+        chunks = as_chunks(X, y)
+        if chunks is not None:
+            refuse_weights(sample_weight)
+            self._fit_in_chunks(chunks)
+            chunks.close()
+            return self
         check_interval("shrinkage", self.shrinkage, 0)
         X, y = validate_labeled(self, X, y)
         labels, codes = encoded(y, X)
-        X = namespace(X).astype(X, namespace(X).float64, copy=False)
         weights = checked_weights(sample_weight, X)
-        values, vectors = within_class_directions(X, codes, len(labels), weights)
-        scales = whitening_scales(values, self.shrinkage)
-        self.whitening_ = (vectors * scales[None, :]) @ vectors.T
+        sums = ClassSums(labels)
+        sums.add(X, codes, weights)
+        scatter = ClassSums(labels, scatter=True, shift=(labels, sums.means()))
+        scatter.add(X, codes, weights)
+        self._learn(scatter)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Whiten samples.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Features.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Whitened features, in the float type, library and device of `X`.
+            Whitened features, in the float type, library and device of `X`. Chunks that are
+            whitened when they are read for `Chunks`, a lazy array for a Dask collection.
         """
         check_is_fitted(self)
+        if isinstance(X, Chunked):
+            return X.map(without_names(self, X).transform)
+        return self._transformed(X)
+
+    @in_chunks
+    def _transformed(self, X: Any) -> Array:
         X = validate_samples(self, X, reset=False)
         return X @ namespace(X).astype(placed_like(self.whitening_, X), X.dtype, copy=False)
+
+    def _fit_in_chunks(self, chunks: Chunked) -> None:
+        """Learn from chunks, which stay open."""
+        check_interval("shrinkage", self.shrinkage, 0)
+        step = len(chunks.transforms)  # of a pipeline, whose steps share the checkpoint
+        sums = chunks.reduced(ClassSums(), f"means{step}")
+        check_classes(sums.labels)
+        shift = sums.labels, sums.means()
+        scatter = ClassSums(scatter=True, shift=shift)
+        self._learn(chunks.reduced(scatter, f"scatter{step}", fingerprint(shift)))
+        set_features(self, len(self.whitening_), chunks.feature_names)
+
+    def _learn(self, sums: ClassSums) -> None:
+        check_interval("shrinkage", self.shrinkage, 0)
+        covariance = sums.covariance()
+        size = float(sums.squares.sum() / sums.counts.sum()) / covariance.shape[0]
+        values, vectors = _directions(covariance, epsilon(covariance) * size)
+        scales = whitening_scales(values, self.shrinkage)
+        self.whitening_ = (vectors * scales[None, :]) @ vectors.T
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -124,10 +169,16 @@ def within_class_directions(
         deviations *= xp.sqrt(weights)[:, None]
     total = float(xp.sum(counts))
     covariance = xp.astype(deviations.T @ deviations, xp.float64) / total
+    return _directions(covariance, epsilon(X) * float(xp.mean(X * X)))
+
+
+def _directions(covariance: Array, least: float) -> tuple[Array, Array]:
+    """Return eigenvalues relative to their mean, zero if it is not above `least`, and vectors."""
+    xp = namespace(covariance)
     values, vectors = xp.linalg.eigh(covariance)
     mean = float(xp.mean(values))
     # With one distinct sample per class there is no within-class variation to learn.
-    if mean <= epsilon(X) * float(xp.mean(X * X)):
+    if mean <= least:
         return xp.zeros_like(values), identity_like(vectors)
     # Rounding makes zero eigenvalues slightly negative.
     return xp.where(values > 0, values, xp.zeros_like(values)) / mean, vectors

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator
 
+from ...core.chunks import as_chunks
 from ...core.labels import as_labels
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
@@ -20,6 +21,7 @@ from ...validation import (
     check_interval,
     check_semantics,
     is_auto,
+    set_features,
     validate_labeled,
 )
 
@@ -47,15 +49,16 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         self.candidates = candidates
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from labeled samples of the seen classes.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Training samples. Chunks are read once; they need prototypes, and a number as penalty.
         y : array-like of shape (n_samples,)
-            Labels. Classes that have a prototype but no sample are the unseen ones.
+            Labels. Classes that have a prototype but no sample are the unseen ones. None for
+            `Chunks`, which have their own labels.
 
         Returns
         -------
@@ -63,16 +66,30 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
             Fitted estimator.
         """
         self._check_parameters()
-        X, y = validate_labeled(self, X, y)
-        labels = as_labels(y)  # scikit-learn rejects integers in an object array
-        check_classes(labels)
-        one_hot = self.prototypes is None
-        known = Prototypes.one_hot(labels) if one_hot else Prototypes.coerce(self.prototypes)
-        options = {"n_reserve": 0, "scatter": self._needs_scatter}
-        moments = Moments.from_arrays(X, labels, known, **options)
+        one_hot, options = self.prototypes is None, {"n_reserve": 0, "scatter": self._needs_scatter}
+        labels: Any = None
+        chunks = None if isinstance(X, np.ndarray) else as_chunks(X, y)
+        if chunks is not None:
+            if one_hot or is_auto(self.seen_penalty):
+                raise ValueError(
+                    "Chunks must come with prototypes and a number as `seen_penalty`; got "
+                    f"{'no ' if one_hot else ''}prototypes and {self.seen_penalty!r}. Pass both, "
+                    "or arrays in memory."
+                )
+            known = Prototypes.coerce(self.prototypes)
+            moments = Moments(known, **options).update(chunks)
+            set_features(self, moments.n_features, chunks.feature_names)
+            dtype = moments.class_sums.dtype
+        else:
+            X, y = validate_labeled(self, X, y)
+            labels = as_labels(y)  # scikit-learn rejects integers in an object array
+            check_classes(labels)
+            known = Prototypes.one_hot(labels) if one_hot else Prototypes.coerce(self.prototypes)
+            moments = Moments.from_arrays(X, labels, known, **options)
+            dtype = X.dtype
         seen = moments.seen_labels
         check_semantics(known, seen, self._candidate_labels(known, seen))  # fails early
-        learned = self._solve(moments, X.dtype)
+        learned = self._solve(moments, dtype)
         penalty = self.seen_penalty
         if is_auto(penalty):
             penalty = calibrate(self, X, labels)

@@ -1,0 +1,107 @@
+"""Transformers in chunks: the fit in memory, and chunks that are transformed when they are read."""
+
+import numpy as np
+import pytest
+import zarr
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.pipeline import make_pipeline
+
+from zonkey import AnyShotClassifier, Chunks
+from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
+
+RNG = np.random.default_rng(0)
+Y = np.array(["ass", "bat", "elephant", "cow"])[RNG.integers(4, size=90)]
+X = RNG.normal(size=(90, 6)) * [1, 2, 3, 0.1, 1, 1] + 3 * (Y == "cow")[:, None]
+TRANSFORMERS = [
+    FeatureNormalizer(0.5, center=True),
+    FeatureNormalizer(0.8, center=True, norm=None),
+    FeatureNormalizer(),
+    WithinClassWhitener(0.7),
+]
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=str)
+@pytest.mark.parametrize("rows", [1, 8, 90])
+def test_fit_and_transform(transformer, rows):
+    expected = transformer.fit(X, Y).transform(X)
+    learned = getattr(transformer, "mean_", getattr(transformer, "whitening_", None))
+    chunks = Chunks(X, Y, rows=rows)
+    chunks.feature_names = tuple("abcdef")
+    transformer.fit(chunks)
+    assert transformer.n_features_in_ == 6
+    assert transformer.feature_names_in_.tolist() == [*"abcdef"]
+    found = getattr(transformer, "mean_", getattr(transformer, "whitening_", None))
+    if learned is not None:
+        assert_allclose(found, learned, rtol=1e-12, atol=1e-13)
+    later = transformer.transform(chunks)
+    assert isinstance(later, Chunks)
+    read = later.applied(np.asarray)
+    assert_allclose(read, expected, rtol=1e-10, atol=1e-12)
+    plain = transformer.fit(X, Y).transform(zarr.array(X))
+    assert_allclose(plain, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_means_far_apart():
+    far = X + 1e4 * RNG.normal(size=(4, 6))[np.unique(Y, return_inverse=True)[1]]
+    expected = WithinClassWhitener(0.3).fit(far, Y).whitening_
+    found = WithinClassWhitener(0.3).fit(Chunks(far, Y, rows=11)).whitening_
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_a_pipeline_of_chunks():
+    prototypes = {name: RNG.normal(size=3) for name in ("ass", "bat", "elephant", "cow", "dog")}
+
+    def pipeline():
+        return make_pipeline(
+            FeatureNormalizer(0.5, center=True),
+            WithinClassWhitener(0.3),
+            AnyShotClassifier(prototypes, candidates="all", preprocessing=None, ridge=0.1),
+        )
+
+    expected = pipeline().fit(X, Y)
+    found = pipeline().fit(Chunks(X, Y, rows=13))
+    assert_allclose(found[-1].centers_, expected[-1].centers_, rtol=1e-10, atol=1e-12)
+    assert_array_equal(found.predict(Chunks(X, rows=7)), expected.predict(X))
+
+
+def test_two_means_of_one_checkpoint_are_told_apart(tmp_path):
+    pipeline = make_pipeline(
+        FeatureNormalizer(0.5, center=True), FeatureNormalizer(0.5, center=True)
+    )
+    expected = pipeline.fit(X).transform(X)
+
+    class Open(Chunks):
+        def close(self):
+            """Leave the state of both steps."""
+
+    found = pipeline.fit(Open(X, rows=9, checkpoint=tmp_path / "state")).transform(X)
+    assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_checkpoint_of_other_features_is_refused(tmp_path):
+    class Open(Chunks):
+        def close(self):
+            """Leave the state."""
+
+    FeatureNormalizer(center=True).fit(Open(X, rows=9, checkpoint=tmp_path / "state"))
+    with pytest.raises(ValueError, match="must belong to this computation"):
+        FeatureNormalizer(0.5, center=True).fit(Open(X, rows=9, checkpoint=tmp_path / "state"))
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=str)
+def test_errors(transformer):
+    chunks = Chunks(X, Y, rows=30)
+    with pytest.raises(ValueError, match="`sample_weight` must be None if X comes in chunks"):
+        transformer.fit(chunks, sample_weight=np.ones(90))
+    transformer.fit(chunks)
+    chunks.feature_names = tuple("abcdef")
+    transformer.fit(chunks)
+    other = Chunks(X, Y, rows=30)
+    other.feature_names = tuple("abcdeg")
+    with pytest.raises(ValueError, match="Chunks must have the features that"):
+        transformer.transform(other)
+
+
+def test_labels_are_needed_to_whiten():
+    with pytest.raises(ValueError, match="Chunks to learn from must have labels"):
+        WithinClassWhitener().fit(Chunks(X, rows=30))
