@@ -252,31 +252,60 @@ def arrays_of(path):
     return arrays
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs signals of POSIX")
-@pytest.mark.parametrize(
-    ("preset", "n_writes", "told"),
-    [
-        ("recommended", 8, "with pass 2"),
-        ("recommended", 13, "at row 35 of pass 2"),
-        ("recommended", 24, "after the last pass"),
-        ("paper", 5, "at row 35 of pass 1"),
-    ],
-)
-def test_a_killed_fit_goes_on_with_the_same_bits(tmp_path, classes, preset, n_writes, told):
-    path, *options = save_text("x.csv", ",")(tmp_path)
-    arguments = "fit", path, classes, *options, "--preset", preset, "--chunks", "-o"
-    output, whole = tmp_path / "m.zonkey", tmp_path / "whole.zonkey"
-    killed = stopped(signal.SIGKILL, n_writes, *arguments, output)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+def interrupted(n_writes, *arguments):
+    """Interrupt a fit in this process when it has written a state so many times."""
+    write, states = checkpoints.Checkpoint.write, []
+
+    def stopping(*state):
+        write(*state)
+        states.append(state)
+        if len(states) == n_writes:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints.Checkpoint, "write", stopping)
+        assert zonkey_does(*arguments).exit_code == 130
+
+
+def assert_goes_on(folder, told, *arguments):
+    """Run a command again: it goes on, with the bits of one that was never interrupted."""
+    output, whole = folder / "m.zonkey", folder / "whole.zonkey"
     assert not output.exists()
     again = zonkey_does(*arguments, output)
     assert (again.exit_code, again.stderr) == (0, f"Going on {told}.\n")
     assert again.stdout.startswith(f"Samples:    {len(X)}\n")
+    assert not (folder / "m.zonkey.progress").exists()
     done(*arguments, whole)
     found, expected = arrays_of(output), arrays_of(whole)
     assert found.keys() == expected.keys()
     assert all(found[name].tobytes() == expected[name].tobytes() for name in expected)
-    assert not (tmp_path / "m.zonkey.progress").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals of POSIX")
+@pytest.mark.parametrize(
+    ("preset", "n_writes", "told"),
+    [("recommended", 13, "at row 35 of pass 2"), ("paper", 5, "at row 35 of pass 1")],
+)
+def test_a_killed_fit_goes_on_with_the_same_bits(tmp_path, classes, preset, n_writes, told):
+    arguments = "fit", *SOURCES["csv"](tmp_path), classes, "--preset", preset, "--chunks", "-o"
+    killed = stopped(signal.SIGKILL, n_writes, *arguments, tmp_path / "m.zonkey")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert_goes_on(tmp_path, told, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("n_writes", "told"),
+    [
+        (4, "at row 28 of pass 1"),
+        (8, "with pass 2"),
+        (20, "at row 28 of pass 3"),
+        (24, "after the last pass"),
+    ],
+)
+def test_an_interrupted_fit_goes_on_with_the_same_bits(tmp_path, classes, n_writes, told):
+    arguments = "fit", *save_npz(tmp_path), classes, "--chunks", "-o"
+    interrupted(n_writes, *arguments, tmp_path / "m.zonkey")
+    assert_goes_on(tmp_path, told, *arguments)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals of POSIX")
@@ -287,26 +316,19 @@ def test_control_c(tmp_path, classes):
     assert found.stderr == (
         "Interrupted; nothing was written; run the same command again to go on.\n"
     )
-    assert zonkey_does(*arguments).stderr.startswith("Going on at row ")
-
-
-def kept_progress(monkeypatch, *arguments):
-    """Leave the progress of a fit whose third state is the last."""
-    write, states = checkpoints.Checkpoint.write, []
-
-    def stopping(*state):
-        write(*state)
-        states.append(state)
-        if len(states) == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(checkpoints.Checkpoint, "write", stopping)
-    assert zonkey_does(*arguments).exit_code == 130
-    monkeypatch.setattr(checkpoints.Checkpoint, "write", write)
+    assert zonkey_does(*arguments).stderr == "Going on at row 21 of pass 1.\n"
 
 
 def another_seed(folder):
     return ("--seed", 5)
+
+
+def another_preset(folder):
+    return ("--preset", "paper")
+
+
+def other_candidates(folder):
+    return ("--candidates", "all")
 
 
 def other_labels(folder):
@@ -325,11 +347,14 @@ def damage(folder):
     return ()
 
 
-@pytest.mark.parametrize("change", [another_seed, other_labels, other_prototypes, damage])
-def test_the_progress_of_another_fit_is_refused(tmp_path, classes, change, monkeypatch):
+@pytest.mark.parametrize(
+    "change",
+    [another_seed, another_preset, other_candidates, other_labels, other_prototypes, damage],
+)
+def test_the_progress_of_another_fit_is_refused(tmp_path, classes, change):
     output = tmp_path / "m.zonkey"
     arguments = ["fit", *save_npy(tmp_path), classes, "--chunks", "-o", output]
-    kept_progress(monkeypatch, *arguments)
+    interrupted(3, *arguments)
     line = refused(*arguments, *change(tmp_path))
     progress = tmp_path / "m.zonkey.progress"
     assert line == (
@@ -430,9 +455,9 @@ def test_options_that_do_not_fit(tmp_path, classes):
     assert "classes.csv" in refused("fit", path, *arguments)
 
 
-def test_a_fault_leaves_the_progress_of_another_fit(tmp_path, classes, monkeypatch):
+def test_a_fault_leaves_the_progress_of_another_fit(tmp_path, classes):
     arguments = ["fit", *save_npz(tmp_path), classes, "--chunks", "-o", tmp_path / "m.zonkey"]
-    kept_progress(monkeypatch, *arguments)
+    interrupted(3, *arguments)
     late_label(tmp_path)
     refused("fit", tmp_path / "x.csv", *arguments[4:])
     assert zonkey_does(*arguments).stderr == "Going on at row 21 of pass 1.\n"

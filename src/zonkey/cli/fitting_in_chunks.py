@@ -42,14 +42,15 @@ from ..presets import paper, recommended
 from .fitting import Learned, Training, Write
 from .loading import working
 
-# Names of passes, without the number of transforms at their ends, and what follows them
+# Passes of each preset by name, without the number of transforms at its end, and what follows them
 _PASSES = {
-    "survey": (1, "samples and means"),
-    "scatter": (2, "spread within classes"),
-    "sums": (3, "class means"),
-    "moments": (1, "sums over classes"),
+    "recommended": {
+        "survey": "samples and means",
+        "scatter": "spread within classes",
+        "sums": "class means",
+    },
+    "paper": {"moments": "sums over classes"},
 }
-_LAST = ("sums", "moments")
 _THEN = {"survey": "Choosing parameters", "moments": "Learning the projection"}
 
 
@@ -63,7 +64,8 @@ def learned_in_chunks(
     unlabeled = None
     if training.unlabeled is not None:
         unlabeled = training.read_unlabeled(names, rows.heading.X.shape[1])
-    with _Passes(rows) as passes, _Kept(output, passes).guarded() as kept:
+    rows.identity += f", {parameters}"
+    with _Passes(rows, preset) as passes, _Kept(output, passes).guarded() as kept:
         chunks = Chunks(rows, progress=passes.advance)
         chunks.checkpoint = kept
         model = _FITS[preset](known, chunks, rows.heading.X, unlabeled, passes.say, **parameters)
@@ -182,6 +184,8 @@ class _Kept(Checkpoint):
         """Return the state of a pass that begins."""
         try:
             state = super().read(name, identity)
+            if not {*map(_plain, self.names())} <= {*self._passes.about}:
+                raise StorageError("It holds passes of another preset.")
         except StorageError:
             raise StorageError(
                 f"{self.folder} must hold the progress of this fit; it was kept for other data or "
@@ -217,10 +221,16 @@ def _with_options() -> Iterator[None]:
         raise StorageError(text.replace("pass another folder", "choose another --output")) from None
 
 
+def _plain(name: str) -> str:
+    """Return the name of a pass without the number of transforms before it."""
+    return name.rstrip("0123456789")
+
+
 class _Passes:
     """What is shown on stderr: each pass over the rows, its speed and the time left."""
 
-    def __init__(self, rows: _Rows) -> None:
+    def __init__(self, rows: _Rows, preset: str) -> None:
+        self.about = _PASSES[preset]
         console = Console(stderr=True)
         columns = (
             TextColumn("{task.description}"),
@@ -262,17 +272,17 @@ class _Passes:
         """Show a pass; tell once where it goes on after an interruption."""
         self.n_rows = 0 if state is None else state.n_rows
         if state is not None and state.whole:
-            if name in _LAST and not self._is_told:
+            if _plain(name) == [*self.about][-1] and not self._is_told:
                 typer.echo("Going on after the last pass.", err=True)
             self.end(name, state.n_rows)
             return
-        number, about = _PASSES[name.rstrip("0123456789")]
+        number = [*self.about].index(_plain(name)) + 1
         if not self._is_told and (self.n_rows or number > 1):
             where = f"at row {self.n_rows:,} of" if self.n_rows else "with"
             typer.echo(f"Going on {where} pass {number}.", err=True)
         self._is_told = True
         self._start = None if self.n_rows else 0
-        self.say(f"Pass {number}: {about}")
+        self.say(f"Pass {number}: {self.about[_plain(name)]}")
 
     def advance(self, _: str, n_rows: int, __: int | None) -> None:
         """Show how far a pass is. Reading is a chunk or two ahead."""
