@@ -308,6 +308,17 @@ def test_an_interrupted_fit_goes_on_with_the_same_bits(tmp_path, classes, n_writ
     assert_goes_on(tmp_path, told, *arguments)
 
 
+@pytest.mark.parametrize(
+    ("n_writes", "left"), [(20, "12 marked `test`"), (24, "rows marked `test`")]
+)
+def test_rows_of_text_are_counted_if_they_are_read(tmp_path, classes, n_writes, left):
+    frame().assign(split=MARKS).to_csv(tmp_path / "x.csv", index=False)
+    arguments = "fit", tmp_path / "x.csv", classes, "--chunks", "-o", tmp_path / "m.zonkey"
+    interrupted(n_writes, *arguments)
+    found = zonkey_does(*arguments).stdout
+    assert found.startswith(f"Samples:    {len(X) - 12}; {left} are left out\n")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals of POSIX")
 def test_control_c(tmp_path, classes):
     arguments = "fit", *save_npz(tmp_path), classes, "--chunks", "-o", tmp_path / "m.zonkey"
