@@ -183,10 +183,12 @@ def test_examples_of_the_page_about_the_command_line(monkeypatch, tmp_path):
     Path("new.csv").write_text("id,f3,f1,f2\n7,0.4,0.8,0.5\n")
     Path("test.csv").write_text("label,f1,f2,f3\nzebra,0.8,0.5,0.4\nokapi,0.5,0.3,0.2\n")
     Path("more-prototypes.csv").write_text("class,stripes,mane\nquagga,0.6,0.9\n")
+    Path("features").mkdir()
+    pd.read_csv("features.csv").to_parquet("features/part-0.parquet")
     called = run_commands((ROOT / "docs" / "cli.md").read_text("utf-8"))
     verbs = [line.split()[1] for line in called]
     road = ["fit", "predict", "evaluate", "explain", "classes", "export"]
-    assert verbs == ["classify", "data", *road, "fit", "predict", "classes"]
+    assert verbs == ["classify", "data", *road, "fit", "predict", "classes", "fit"]
 
 
 # Classes of the guide to pictures -> the emoji that stand for them.

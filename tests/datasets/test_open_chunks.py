@@ -293,7 +293,7 @@ def damaged_store(folder):
 
 FAULTS = [
     (other_columns, {}, "same columns; b.parquet lacks 'f1', unlike a.parquet"),
-    (wrong_mark, {}, "must say train, val or test; x.csv says 'maybe'"),
+    (wrong_mark, {}, "must say train, val or test; row 2 of x.csv says 'maybe'"),
     (bad_cell, {}, "Row 7, column 'f2' of b.parquet is empty"),
     (empty_folder, {}, "must be a file; it is a folder"),
     (damaged_store, {}, r"x\.zarr\.zip must"),

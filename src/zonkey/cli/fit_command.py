@@ -97,6 +97,15 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    chunks: Annotated[
+        bool,
+        typer.Option(
+            "--chunks",
+            help="Read features in chunks, for files larger than memory. Rows marked `val` are "
+            "training rows then. After an interruption, the same command goes on, with what "
+            "OUTPUT.progress holds.",
+        ),
+    ] = False,
     on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
     no_cache: Annotated[bool, NO_CACHE] = False,
     label_column: Annotated[str | None, LABEL_COLUMN] = None,
@@ -121,8 +130,7 @@ def fit(
         require_file("--output", output, source, classes, unlabeled, labels)
         from ..estimators.model_file import model_info, save
         from .encoding import Encoders
-        from .fitting import PRESETS, Training
-        from .loading import working
+        from .fitting import Training
 
         encoders = Encoders(
             encoder=encoder,
@@ -134,30 +142,37 @@ def fit(
         )
         keys = {"labels": labels, "features_key": features_key, "labels_key": labels_key}
         training = Training(source, classes, encoders, unlabeled, label_column, keys)
-        data = training.read()
-        names = data.about.get("feature_names")
-        extra = None if unlabeled is None else training.read_unlabeled(names, data.shape[1])
-        with working("Fitting") as say:
-            parameters = {"candidates": candidates.value, "random_state": seed}
-            model = PRESETS[preset.value](data, extra, say, **parameters)
-            say("Writing")
-            facts = training.facts(names)
-            save(model, output, notes=notes, license=license, training=facts)
+
+        def write(model: Any, names: list[str] | None) -> None:
+            save(model, output, notes=notes, license=license, training=training.facts(names))
+
+        parameters = {"candidates": candidates.value, "random_state": seed}
+        if chunks:
+            from .fitting_in_chunks import learned_in_chunks
+
+            found = learned_in_chunks(training, preset.value, parameters, output, write)
+        else:
+            from .fitting import learned
+
+            found = learned(training, preset.value, parameters, write)
         record = {"seconds": round(time.perf_counter() - started, 2), **model_info(output)}
-        skipped = data.about.get("skipped", [])
     if as_json:
-        typer.echo(json.dumps({**record, "skipped": skipped}))
+        typer.echo(json.dumps({**record, "skipped": list(found.skipped)}))
         return
-    n_left = len(data.y) - len(data.split.train)
-    left = f"; {n_left} marked `test` are left out" if n_left else ""
-    left += f"; {len(skipped)} skipped" if skipped else ""
-    typer.echo(f"Samples:    {len(data.split.train)}{left}")
-    if data.about.get("unused_columns"):
-        typer.echo(f"Not used:   {', '.join(data.about['unused_columns'])}")
+    typer.echo(f"Samples:    {found.n_samples}{_left_out(found.n_left_out)}", nl=False)
+    typer.echo(f"; {len(found.skipped)} skipped" if found.skipped else "")
+    if found.unused:
+        typer.echo(f"Not used:   {', '.join(found.unused)}")
     print_encoders(record.get("training", {}))
     print_summary(record["summary"], longest=_LONGEST_VALUE)
     typer.echo(f"Time:       {record['seconds']:.1f} s")
     typer.echo(f"Model:      {output} ({record['bytes']:,} bytes)")
+
+
+def _left_out(n: int | None) -> str:
+    if n is None:
+        return "; rows marked `test` are left out"
+    return f"; {n} marked `test` are left out" if n else ""
 
 
 def print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,19 @@ from ..estimators.scoring import unwrapped
 from ..presets import paper, recommended
 from .encoding import ENCODER, TEXT_COLUMNS, TEXT_ENCODER, Encoders
 from .loading import FEATURE_NAMES, read_rows, working
+
+# Writes a model and the names of its features, None if they have none
+Write = Callable[[Any, list[str] | None], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What was learned from, for the summary of a command."""
+
+    n_samples: int
+    n_left_out: int | None  # None: nobody counted
+    unused: Sequence[str] = ()  # columns
+    skipped: Sequence[str] = ()  # errors of pictures
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +130,21 @@ def _tell_lost_classes(pictures: Pictures, y: np.ndarray | None) -> None:
             f"Classes should have a picture that can be read; {listed(lost)} has none, and counts "
             "as unseen. Replace its pictures, or drop the class."
         )
+
+
+def learned(training: Training, preset: str, parameters: dict[str, Any], write: Write) -> Learned:
+    """Fit a model to samples in memory, and write it."""
+    data = training.read()
+    names = data.about.get("feature_names")
+    extra = None
+    if training.unlabeled is not None:
+        extra = training.read_unlabeled(names, data.shape[1])
+    with working("Fitting") as say:
+        model = PRESETS[preset](data, extra, say, **parameters)
+        say("Writing")
+        write(model, names)
+    n, unused = len(data.split.train), data.about.get("unused_columns", ())
+    return Learned(n, len(data.y) - n, unused, data.about.get("skipped", ()))
 
 
 def fit_recommended(

@@ -109,6 +109,10 @@ class Checkpoint:
                 "Make room on the disk; the computation goes on."
             )
 
+    def names(self) -> list[str]:
+        """Return the names of the passes that have a state."""
+        return sorted(path.stem for path in self._own.glob(f"*{_ENDING}") if path.name != _LOCK)
+
     def remove(self) -> None:
         """Remove the states, and the folder if nothing else is in it."""
         if not self._own.is_dir():

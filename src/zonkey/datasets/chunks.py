@@ -13,7 +13,15 @@ import numpy as np
 from ..core.chunks import Chunks
 from ..core.sources import CHUNK, Source, require_count
 from .dataset import DataError
-from .readers import FOLDER, ending_of, existing_file, parquet_files, position_of
+from .readers import (
+    ARRAY_ENDINGS,
+    FOLDER,
+    SEPARATORS,
+    ending_of,
+    existing_file,
+    parquet_files,
+    position_of,
+)
 from .streams import STREAM_ENDINGS, TEXT_ENDINGS, Block, FeatureStream, cells
 from .tables import require_one_source
 
@@ -96,46 +104,64 @@ def open_chunks(
         features_key=features_key,
         labels_key=labels_key,
     )
-    source = _Files(stream, require_count("rows", rows))
+    source = FileSource(stream, require_count("rows", rows))
     return Chunks(source, checkpoint=checkpoint, every=every, progress=progress)
 
 
-class _Files(Source):
-    """Blocks of a stream, without the rows that nothing is learned from."""
+class FileSource(Source):
+    """Blocks of a stream, without the rows that nothing is learned from.
+
+    `stream` is the one that is being read; it tells how far reading is.
+    """
 
     def __init__(self, stream: FeatureStream, rows: int | None) -> None:
         path = existing_file(stream.path, STREAM_ENDINGS)
         ending = ending_of(path)
         block = None if ending in TEXT_ENDINGS else CHUNK
-        self._stream = replace(stream, rows=rows, block=block)
+        self.stream = replace(stream, rows=rows, block=block)
         heading = replace(stream, rows=1)
-        next(iter(heading))
+        self.heading = next(iter(heading))
         self.n_rows = None if ending in TEXT_ENDINGS else heading.total
-        self.feature_names = heading.columns
-        files = parquet_files(path) if ending == FOLDER else [path]
-        sizes = [f"{file.name} of {file.stat().st_size} bytes" for file in files]
+        self.feature_names, self.unused = heading.columns, heading.unused
+        self.file = path.name
+        self.first_row = 2 if ending in SEPARATORS else int(ending not in ARRAY_ENDINGS)
+        self.files = parquet_files(path) if ending == FOLDER else [path]
+        sizes = [f"{file.name} of {file.stat().st_size} bytes" for file in self.files]
         self.identity = f"{rows} rows, {', '.join(sizes)}"
 
     def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:
         """Yield samples and labels from chunk `first` on."""
-        for block in replace(self._stream, first=first):
+        self.stream = stream = replace(self.stream, first=first)
+        for block in stream:
             X, y = block.X, block.labels
             if learning and y is not None:
-                kept = (y != "") & self._is_training(block)
+                kept = self.is_kept(block, stream.n_read - len(X))
                 X, y = (X, y) if kept.all() else (X[kept], y[kept])
             yield X, y
 
-    def _is_training(self, block: Block) -> np.ndarray | bool:
-        position = position_of(("split",), list(block.carried))
+    def is_kept(self, block: Block, before: int) -> np.ndarray:
+        """Tell which rows are learned from; `before` is the number of rows before the block."""
+        assert block.labels is not None
+        labeled = block.labels != ""
+        position = split_position(block)
         if position is None:
-            return True
+            return labeled
         found = [str(cell).strip().lower() for cell in cells([*block.carried.values()][position])]
         marks = np.array(found)
         wrong = ~np.isin(marks, ("train", "val", "test"))
         if wrong.any():
+            row = int(np.argmax(wrong))
             raise DataError(
-                "The column `split` must say train, val or test; "
-                f"{Path(self._stream.path).name} says {found[int(np.argmax(wrong))]!r} in "
-                f"{int(wrong.sum())} rows of a chunk. Correct them."
+                f"The column `split` must say train, val or test; row {self.row(before + row)} of "
+                f"{self.file} says {found[row]!r}. Correct it."
             )
-        return marks != "test"
+        return labeled & (marks != "test")
+
+    def row(self, position: int) -> int:
+        """Return the number of a row as users count it in the file."""
+        return self.first_row + position
+
+
+def split_position(block: Block) -> int | None:
+    """Return the position of the column `split` among the carried ones."""
+    return position_of(("split",), list(block.carried))

@@ -197,6 +197,24 @@ def examine_samples(
         return _examine_lines(path, labels, label_column, features_key)
     if path.suffix.lower() not in TABLE_ENDINGS:
         return _examine_arrays(path, labels, features_key, labels_key, problems), problems
+    problems += wrong_options(path, labels, features_key, labels_key)
+    table, wrong = table_of(path, "features", label_column)
+    problems += wrong
+    if table is None:
+        return Samples(), problems
+    matrix = None if wrong else LazyMatrix.of(table.matrix, path.name)
+    if table.split is None:
+        return Samples(matrix, table.labels, None, table.unused, table.columns), problems
+    wrong = wrong_marks(table.labels, table.split, path.name, table.first_row)
+    marks = None if wrong else table.split
+    return Samples(matrix, table.labels, marks, table.unused, table.columns), problems + wrong
+
+
+def wrong_options(
+    path: Path, labels: Path | None, features_key: str | None, labels_key: str | None
+) -> list[str]:
+    """Return what is wrong with options of arrays that are given for a table."""
+    problems = []
     if labels is not None:
         problems.append(
             f"A table has its labels in a column; {path.name} is a table, and {labels.name} is a "
@@ -208,16 +226,7 @@ def examine_samples(
                 f"`{parameter}` must be None for a table; got {key!r}, and {path.name} is a table. "
                 "Name the column of labels with `label_column`."
             )
-    table, wrong = table_of(path, "features", label_column)
-    problems += wrong
-    if table is None:
-        return Samples(), problems
-    matrix = None if wrong else LazyMatrix.of(table.matrix, path.name)
-    if table.split is None:
-        return Samples(matrix, table.labels, None, table.unused, table.columns), problems
-    wrong = wrong_marks(table.labels, table.split, path.name, table.first_row)
-    marks = None if wrong else table.split
-    return Samples(matrix, table.labels, marks, table.unused, table.columns), problems + wrong
+    return problems
 
 
 def _examine_lines(

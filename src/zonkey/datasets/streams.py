@@ -122,9 +122,16 @@ class FeatureStream:
     total: int | None = field(default=None, init=False)
     columns: tuple[str, ...] | None = field(default=None, init=False)
     unused: tuple[str, ...] = field(default=(), init=False)
+    _n_lines: int = field(default=0, init=False)
+
+    @property
+    def n_read(self) -> int:
+        """Number of rows so far, those before the first block included."""
+        return self._n_lines or self.done
 
     def __iter__(self) -> Iterator[Block]:
         self.done, self.total, self.columns, self.unused = 0, None, None, ()
+        self._n_lines = 0
         if str(self.path) != STANDARD_INPUT:
             yield from self._file_blocks(existing_file(self.path, STREAM_ENDINGS))
             return
@@ -171,6 +178,7 @@ class FeatureStream:
                 self._note(layout)
                 for block in self._collected(rows, layout, path.name):
                     n += len(block.X)
+                    self._n_lines = n
                     self.done = n if self.total is None else file.tell()
                     yield block
         finally:
