@@ -229,10 +229,12 @@ def main() -> None:
     counts = [round(options.most * 10 ** (-3 + i / 2)) for i in range(7)]
     sizes = [Size(n, d=256, k=32, p=20) for n in counts]
     with TemporaryDirectory(dir=options.folder) as folder:
-        shape = f"{size.n:,} x {size.d:,}, {size.p:,} classes"
+        part = Size(options.rows // 5)
         tables = {
-            f"Speed and memory, {shape}": speeds(Path(folder), size),
-            f"Fit of the recommended model, {shape}": recommended(Path(folder), size),
+            f"Speed and memory, {size.n:,} x {size.d:,}, {size.p:,} classes": speeds(
+                Path(folder), size
+            ),
+            f"Fit of the recommended model, {part.n:,} samples": recommended(Path(folder), part),
             f"Growth with the samples, {sizes[0].d} features, {sizes[0].p} classes": growth(
                 Path(folder), sizes
             ),

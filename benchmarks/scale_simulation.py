@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from cluster_simulation import Cluster, Pass, simulated
 from recording import save, save_page, show
-from zonkey.core.chunks import Chunk
+from zonkey.core.chunks import as_chunks, checked, transformed
 from zonkey.core.class_sums import ClassSums
 from zonkey.core.evidence import Evidence, Regression
 from zonkey.core.kernels import PrototypeKernel
@@ -63,45 +64,47 @@ def best(work: Callable[[], Any], repeats: int = 2) -> float:
     return min(found)
 
 
-def measured(rows: int, n_classes: int) -> dict[str, Any]:
+def passes(n_classes: int) -> dict[str, tuple[Callable[[], Any], tuple[Any, ...]]]:
+    """Return what `fit` reduces in each pass: an empty reduction, and transforms of samples."""
+    rng = np.random.default_rng(0)
+    few = rng.standard_normal((4 * D, D), np.float32)
+    steps = preprocessing().fit(few, np.arange(len(few)) % 16)
+    rough = np.arange(n_classes), rng.standard_normal((n_classes, D)) / D
+    return {
+        "survey": (lambda: Survey(0, POWERS), ()),
+        "scatter": (lambda: ClassSums(scatter=True, shift=rough), (steps[0].transform,)),
+        "sums": (ClassSums, (steps.transform,)),
+    }
+
+
+def measured(rows: int, n_classes: int, dtype: Any) -> dict[str, Any]:
     """Return seconds of the tasks on one core, and sizes of states."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((rows, D), np.float32)
+    X = rng.standard_normal((rows, D), np.float32).astype(dtype)
     y = rng.integers(0, n_classes, rows)
-    chunk = Chunk(X, y, 0)
-    steps = preprocessing().fit(X[: 4 * D], y[: 4 * D] % 16)
-    first, whole = steps[0].transform, steps.transform
     found: dict[str, Any] = {"rows": rows, "classes": n_classes}
-    makers: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
-        "survey": (lambda: Survey(0, POWERS), lambda X: X),
-        "scatter": (lambda: ClassSums(scatter=True), first),
-        "sums": (ClassSums, whole),
-    }
     with threadpool_limits(1):
-        for name, (make, transform) in makers.items():
+        for name, (make, transforms) in passes(n_classes).items():
 
-            def take_up(make: Any = make, transform: Any = transform) -> Any:
+            def take_up(number: int = 0, make: Any = make, transforms: Any = transforms) -> Any:
                 state = make()
-                state.update(Chunk(transform(X), y, 0))
+                chunk = checked(X, y, number)
+                state.update(replace(chunk, X=transformed(chunk.X, transforms)))
                 return state
 
-            one, other = take_up(), make()
-            other.update(Chunk(transform(X[::-1]), y[::-1], 1))
+            one, other = take_up(), take_up(1)
             size = state_bytes(one)
             found[name] = {
                 "chunk_s": best(take_up),
-                "merge_rate": size / best(lambda a=one, b=other: merged(a, b)),
+                "merge_rate": size / best(lambda a=one, b=other, make=make: merged(make(), a, b)),
                 "bytes": size,
             }
-    del chunk
     return found
 
 
-def merged(one: Any, other: Any) -> Any:
-    import copy
-
-    whole = copy.deepcopy(one)
-    whole.merge(other)
+def merged(whole: Any, *parts: Any) -> Any:
+    for part in parts:
+        whole.merge(part)
     return whole
 
 
@@ -157,19 +160,24 @@ def table(task: Task, found: dict[str, Any], client: dict[str, float]) -> list[d
     n_chunks = -(-task.n // task.rows)
     read_s = task.rows * D * task.item / STORAGE
     totals = dict.fromkeys(WORKERS, 0.0)
+    # What every worker needs before it starts: rough class means, and the whitening.
+    needed = {"survey": 0.0, "scatter": task.classes * D * 8.0, "sums": D * D * 8.0}
     for name in ("survey", "scatter", "sums"):
-        # Reading is ahead of the products: the slower of the two counts.
-        chunk_s = max(found[name]["chunk_s"], read_s)
+        chunk_s = found[name]["chunk_s"] + read_s  # one task reads a chunk and takes it up
         size = sizes(name, task)
         work = Pass(n_chunks, chunk_s, size, found[name]["merge_rate"])
         row: dict[str, Any] = {"step": name, "one chunk": f"{chunk_s:.2f} s"}
         for workers in WORKERS:
             outcome = simulated(work, Cluster(workers, BANDWIDTH, PER_TASK))
-            totals[workers] += outcome.seconds
-            row[f"{workers} worker{'s' * (workers > 1)}"] = spoken(outcome.seconds)
+            # Workers that have it pass it on, so twice as many have it after each round.
+            handed = needed[name] / BANDWIDTH * math.ceil(math.log2(workers + 1))
+            seconds = outcome.seconds + handed
+            totals[workers] += seconds
+            row[f"{workers} worker{'s' * (workers > 1)}"] = spoken(seconds)
             if workers > 1:
-                row[f"moved ({workers})"] = f"{outcome.moved / GB:.0f} GB"
-                row[f"states on one ({workers})"] = f"{outcome.peak / GB:.1f} GB"
+                moved = outcome.moved + needed[name] * workers
+                row[f"moved ({workers})"] = f"{moved / GB:.0f} GB"
+                row[f"on one ({workers})"] = f"{(outcome.peak + needed[name]) / GB:.1f} GB"
         rows.append(row)
     for name, seconds in client.items():
         row = dict.fromkeys(rows[0], "-") | {"step": f"{name} (client)"}
@@ -190,17 +198,21 @@ def spoken(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def real(workers: int, n_chunks: int, rows: int, found: dict[str, Any]) -> dict[str, Any]:
-    """Compare the simulation of a pass with the same pass on a cluster of processes here."""
+def real(workers: int, n_chunks: int, rows: int, n_classes: int) -> dict[str, Any]:
+    """Compare the simulation of the second pass with that pass on a cluster of processes here."""
     import dask.array as da
 
     from distributed import Client, LocalCluster
-    from zonkey.core.chunks import as_chunks
 
+    make, transforms = passes(n_classes)["scatter"]
     with (
         TemporaryDirectory() as folder,
         LocalCluster(
-            workers, threads_per_worker=1, dashboard_address=None, local_directory=folder
+            workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            local_directory=folder,
+            memory_limit=0,
         ) as cluster,
         Client(cluster),
     ):
@@ -208,21 +220,16 @@ def real(workers: int, n_chunks: int, rows: int, found: dict[str, Any]) -> dict[
         np.save(path, np.random.default_rng(0).standard_normal((rows, D), np.float32))
         blocks = da.zeros((n_chunks * rows, 1), chunks=(rows, 1))
         X = blocks.map_blocks(_loaded, path=str(path), chunks=(blocks.chunks[0], (D,)), dtype="f4")
-        y = np.random.default_rng(1).integers(0, found["classes"], n_chunks * rows)
+        y = np.random.default_rng(1).integers(0, n_classes, n_chunks * rows)
         chunks: Any = as_chunks(X, y)
-
-        def run() -> None:
-            chunks.reduced(ClassSums(scatter=True), "scatter")
-
-        run()
-        seconds = best(run, 2)
-    alone = ClassSums(scatter=True)
-    chunk = Chunk(np.random.default_rng(0).standard_normal((rows, D), np.float32), y[:rows], 0)
-    with threadpool_limits(1):
-        alone.update(chunk)
-        chunk_s = best(lambda: ClassSums(scatter=True).update(chunk))
-    task = Task("", n_chunks * rows, found["classes"], rows, 4)
-    work = Pass(n_chunks, chunk_s, sizes("scatter", task), found["scatter"]["merge_rate"])
+        for transform in transforms:
+            chunks = chunks.map(transform)
+        chunks.reduced(make(), "scatter")
+        seconds = best(lambda: chunks.reduced(make(), "scatter"), 2)
+    found = measured(rows, n_classes, np.float32)["scatter"]
+    task = Task("", n_chunks * rows, n_classes, rows, 4)
+    read_s = rows * D * 4 / STORAGE
+    work = Pass(n_chunks, found["chunk_s"] + read_s, sizes("scatter", task), found["merge_rate"])
     expected = simulated(work, Cluster(workers, BANDWIDTH, PER_TASK)).seconds
     return {
         "workers": str(workers),
@@ -246,19 +253,19 @@ def main() -> None:
     record: dict[str, Any] = {}
     tasks = [Task("quick", 400_000, 1_000, 2_048, 4)] if options.quick else TASKS
     for task in tasks:
-        key = f"{task.rows} {task.classes}"
+        key = f"{task.rows} rows, {task.classes} classes, {8 * task.item} bits"
         if key not in record:
             record[key] = {
-                "tasks": measured(task.rows, task.classes),
+                "tasks": measured(task.rows, task.classes, f"f{task.item}"),
                 "client": on_client(task.classes),
             }
         title = f"{task.name}: {task.n:,} x {D:,}, {task.classes:,} classes"
         tables[title] = table(task, record[key]["tasks"], record[key]["client"])
     rows = 2_048 if options.quick else 8_192
-    small = measured(rows, 1_000)
-    tables["The simulation against a cluster of processes on this machine"] = [
-        real(workers, 24, rows, small) for workers in (1, 2)
-    ]
+    title = (
+        f"Pass 2 of 24 chunks of {rows:,} rows, 1,000 classes: simulated, and run on this machine"
+    )
+    tables[title] = [real(workers, 24, rows, 1_000) for workers in (1, 2)]
     for title, shown in tables.items():
         show(title, shown)
     save("scale_simulation", {"measured": record, "tables": tables})
@@ -267,8 +274,8 @@ def main() -> None:
         notes = f"""
 Measured: seconds per chunk and per merged byte on one core of this machine. Assumed: 10 Gbit/s
 between workers, files at {STORAGE / GB:g} GB/s per worker, {PER_TASK * 1e3:g} ms of the scheduler
-per task. "moved" are states between workers, "states on one" those that the fullest worker holds
-at a time, besides its chunk.
+per task. "moved" are states between workers, and what each worker needs before it starts. "on one"
+is what the fullest worker holds at a time, besides its chunk.
 """
         save_page(
             "scale_simulation",
