@@ -1,9 +1,10 @@
 """Predictions among up to 100,000 candidates: exact in blocks, and by `CandidateIndex`.
 
-Generated data: 200 seen classes, 512 features, prototypes of 64 dimensions in 300 groups; class
-means are a smooth function of them plus a deviation. Each number of candidates is measured in a
-process of its own. "predict (MB)" is what exact predictions add to its peak memory; a table of all
-scores of 2,000 samples would need 800 MB at 100,000 candidates.
+Generated data: 200 seen classes, 512 features, prototypes of 64 dimensions, in 300 groups or
+without groups, which are harder to divide into cells. Class means are a smooth function of
+prototypes. Each problem is measured in a process of its own. "predict (MB)" is what exact
+predictions add to its peak memory; a table of all scores of 2,000 samples would need 800 MB at
+100,000 candidates.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from recording import save, save_page, show
 from zonkey import AnyShotClassifier, CandidateIndex, Prototypes
 
 CANDIDATES = (1_000, 10_000, 100_000)
-EFFORTS = (0.02, 0.05, 0.2)
+EFFORTS = (0.02, 0.05, None)
+PROTOTYPES = ("in groups", "without groups")
 SEEN, DIMENSIONS, FEATURES, SAMPLES = 200, 64, 512, 2_000
 GIVEN: dict[str, Any] = {
     "preprocessing": None,
@@ -38,12 +40,13 @@ GIVEN: dict[str, Any] = {
 }
 
 
-def problem(q: int) -> tuple[AnyShotClassifier, Any]:
+def problem(q: int, form: str) -> tuple[AnyShotClassifier, Any]:
     """Return a fitted model with q candidates, and samples of them."""
     rng = np.random.default_rng(0)
     m = SEEN + q
-    groups = rng.normal(size=(300, DIMENSIONS))
-    Y = groups[rng.integers(300, size=m)] + 0.7 * rng.normal(size=(m, DIMENSIONS))
+    Y = rng.normal(size=(m, DIMENSIONS))
+    if form == "in groups":
+        Y = rng.normal(size=(300, DIMENSIONS))[rng.integers(300, size=m)] + 0.7 * Y
     means = np.tanh(Y @ (rng.normal(size=(DIMENSIONS, 256)) / 8))
     means = (means @ rng.normal(size=(256, FEATURES)) / 16).astype(np.float32)
     y = np.repeat(np.arange(m), [5 if j < SEEN else 0 for j in range(m)])
@@ -60,19 +63,21 @@ def timed(work: Any) -> tuple[float, Any]:
     return time.perf_counter() - start, found
 
 
-def measured(q: int) -> list[dict[str, Any]]:
+def measured(q: int, form: str) -> list[dict[str, Any]]:
     """Return the exact row and one row per effort, all in this process."""
-    model, X = problem(q)
+    model, X = problem(q, form)
     unit = 2**20 if sys.platform == "darwin" else 2**10
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds, exact = timed(lambda: model.predict_top(X, 5))
     added = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / unit
-    common = {"candidates": f"{q:,}"}
+    common = {"candidates": f"{q:,}", "prototypes": form}
     rows = [_row(common, "exact", 0.0, seconds, exact, exact, f"{added:.0f}")]
+    building, index = timed(lambda: CandidateIndex(model))
     for effort in EFFORTS:
-        building, index = timed(lambda effort=effort: CandidateIndex(model, effort=effort))
-        seconds, found = timed(lambda index=index: index.predict_top(X, 5))
-        rows.append(_row(common, f"effort {effort}", building, seconds, found, exact, ""))
+        index.effort = effort
+        seconds, found = timed(lambda: index.predict_top(X, 5))
+        name = "default" if effort is None else f"effort {effort}"
+        rows.append(_row(common, name, building, seconds, found, exact, ""))
     return rows
 
 
@@ -99,21 +104,26 @@ def _row(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--most", type=int, default=CANDIDATES[-1], help="number of candidates")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(measured(options.one)))
+        print(json.dumps(measured(*json.loads(options.one))))
         return
     rows: list[dict[str, Any]] = []
-    for q in CANDIDATES:
-        command = [sys.executable, __file__, "--one", str(q)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        rows += json.loads(done.stdout.splitlines()[-1])
-        print(rows[-1], flush=True)
+    for q in (q for q in CANDIDATES if q <= options.most):
+        for form in PROTOTYPES:
+            command = [sys.executable, __file__, "--one", json.dumps([q, form])]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            rows += json.loads(done.stdout.splitlines()[-1])
+            print(rows[-1], flush=True)
     title = f"Best 5 of very many candidates, {SAMPLES:,} samples of {FEATURES} features"
     show(title, rows)
     save("many_candidates", {"rows": rows})
-    save_page("many_candidates", title, "python benchmarks/many_candidates.py", {"": rows})
+    if options.write:
+        command = "python benchmarks/many_candidates.py --write"
+        save_page("many_candidates", title, command, {"": rows})
 
 
 if __name__ == "__main__":

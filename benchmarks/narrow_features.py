@@ -57,6 +57,7 @@ def rows_of(name: str, data: Any) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of the CUB files")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results")
     options = parser.parse_args()
     rows = rows_of("emoji", load_emoji())
     if options.data is not None:
@@ -65,7 +66,9 @@ def main() -> None:
     title = "Recommended model on narrow features"
     show(title, rows)
     save("narrow_features", {"rows": rows})
-    save_page("narrow_features", title, "python benchmarks/narrow_features.py", {"": rows})
+    if options.write:
+        command = "python benchmarks/narrow_features.py --write"
+        save_page("narrow_features", title, command, {"": rows})
 
 
 if __name__ == "__main__":

@@ -204,6 +204,16 @@ def test_one_inverse_for_many_classes_is_that_of_the_decomposition(monkeypatch):
     assert_array_equal(ridge_inverse(K, counts, 1e-6), KernelRidge(K, counts).inverse(1e-6))
 
 
+def test_an_indefinite_kernel_of_many_classes_is_that_of_the_decomposition(monkeypatch):
+    K, counts, _ = drawn(5)
+    K = K - 5 * np.eye(len(K)) * (np.arange(len(K)) % 2)
+    expected = KernelRidge(K, counts).inverse(0.02)
+    monkeypatch.setattr("zonkey.core.posterior._MANY", 2)
+    monkeypatch.setattr("zonkey.linalg.symmetric._SWEPT", 3)
+    assert np.linalg.eigvalsh(K + ridge_matrix(K, counts, 0.02)).min() < 0
+    assert_allclose(ridge_inverse(K, counts, 0.02), expected, rtol=1e-9, atol=1e-12)
+
+
 def test_proportions_are_estimated_and_smoothed():
     rng = np.random.default_rng(8)
     centers = np.eye(3) * 10

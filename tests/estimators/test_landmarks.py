@@ -59,6 +59,22 @@ def test_as_many_landmarks_as_classes_are_exact(n_components):
     assert_array_equal(same.centers_, exact.centers_)
 
 
+def test_nearly_as_many_landmarks_as_classes_are_exact():
+    # Without a ridge, the class that is no landmark would be predicted by rounding errors.
+    w = world(5, n_classes=20, k=6)
+    X, y = w.draw(np.arange(20), 4)
+    models = [
+        AnyShotClassifier(
+            w.prototypes, n_components=r, **cases.GIVEN | {"kernel": "rbf", "ridge": 0.0}
+        ).fit(X, y)
+        for r in (None, 19, 18, 17)
+    ]
+    exact, *others = [model.centers_ for model in models]
+    for near in others[:2]:
+        assert_array_equal(near, exact)
+    assert not np.allclose(others[2], exact)
+
+
 def test_the_seed_draws_the_landmarks():
     centers = [fitted(n_components=R, random_state=seed).centers_ for seed in (1, 1, 2, 3)]
     assert_array_equal(centers[0], centers[1])

@@ -144,8 +144,9 @@ class Regression:
     """Kernel ridge regression of class means on prototypes.
 
     `transformer`, which may be None, and `kernel` are learned from the prototypes given to `fit`,
-    whose labels are `known`; `prototypes` also has those of classes that came later. With more
-    anchors than `n_components`, that many of them are landmarks, drawn with the seed.
+    whose labels are `known`; `prototypes` also has those of classes that came later. If
+    `n_components` are fewer than nine tenths of the anchors, that many of them are landmarks, drawn
+    with the seed.
     """
 
     prototypes: Prototypes
@@ -232,7 +233,7 @@ class Regression:
         They are chosen by a hash of their prototypes: in which order classes came does not matter.
         """
         anchors = evidence.anchors
-        if self.n_components is None or len(anchors) <= self.n_components:
+        if self.n_components is None or _FEWER * len(anchors) <= self.n_components:
             return None
         rows = self.prototypes.matrix[self.prototypes.positions(anchors)]
         order = np.argsort(to_numpy(row_priorities(rows, self.seed)), kind="stable")
@@ -261,6 +262,9 @@ class Regression:
 
 
 _LEAST_RIDGE = 1e-6
+# With more landmarks nothing is saved, and without a ridge the few other classes, each left out in
+# turn, are predicted by differences of nearly equal numbers.
+_FEWER = 0.9
 _BLOCK_VALUES = 2**24  # of the kernel between prototypes and the basis, held at a time
 
 

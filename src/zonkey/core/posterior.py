@@ -84,8 +84,13 @@ def ridge_inverse(K: Array, counts: np.ndarray, ridge: float) -> Array:
     unit = float(xp.linalg.trace(K)) / p or 1.0
     levels = xp.astype(placed_like(ridge * unit * ridge_factors(counts), K), K.dtype)
     if isinstance(K, np.ndarray):
-        np.fill_diagonal(K, K.diagonal() + levels)
-        return symmetric_inverse(K)
+        own = K.diagonal().copy()
+        np.fill_diagonal(K, own + levels)
+        try:
+            return symmetric_inverse(K)
+        except np.linalg.LinAlgError:  # a given kernel may be indefinite beyond the ridge
+            np.fill_diagonal(K, own)
+            return KernelRidge(K, counts).inverse(ridge)
     G = xp.linalg.inv(K + levels[:, None] * identity_like(K))
     return (G + G.T) / 2
 

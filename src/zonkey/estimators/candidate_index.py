@@ -11,29 +11,49 @@ searched.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..linalg.arrays import Array, to_numpy
-from ..validation import check_interval, check_top
+from ..core.chunks import in_chunks
+from ..core.labels import shown
+from ..linalg.arrays import dtype_like, namespace, placed_like, to_numpy
+from ..validation import check_top
 from .any_shot import AnyShotClassifier
-from .scoring import LinearScores, NearestPrototypeMixin, unwrapped
+from .scoring import LinearScores, NearestPrototypeMixin, best_columns
 
 _PER_CELL = 39  # candidates, at least: k-means needs them
 _ROUNDS = 10  # of k-means
 _SEED = 0
+_CELLS, _SHARE = 32, 0.1  # searched by default: the larger of the two
+# float32 tells squared distances apart to 1e-7. Of samples further away, in units of the spread of
+# the candidates, too little would be left for what sets candidates apart.
+_FAR = 100.0
+_BLOCK_VALUES = 2**22  # of the found candidates, held at a time
 
 
 class CandidateIndex:
     """An index of the candidates of a fitted model, for approximate predictions among very many.
 
     A prediction compares a sample with the candidates in the cells nearest to it only. There are
-    about as many cells as the square root of the number of candidates. The same model gives the
-    same index. It does not follow later changes of the model.
+    about as many cells as the square root of the number of candidates. The best of the found
+    candidates are scored as the model scores them. Samples very far from all candidates are
+    compared with all of them, so they take as long as with the model.
+
+    How many of the best candidates are found depends on the data: ask `recall`. On generated data
+    with 3,000 and 10,000 candidates, `ZeroShotClassifier` and `AnyShotClassifier`, and prototypes
+    of 8 to 100 dimensions, the default found the best one for at least 97% of the samples. Of the
+    five best it found at least 85%; if prototypes form groups, all of them.
+
+    An index pays from some ten thousands of candidates on: among 10,000, the model itself answers
+    many samples at a time as fast.
+
+    The same model gives the same index. It does not follow later changes of the model.
 
     Needs faiss: the extra ``zonkey[index]``.
 
@@ -42,8 +62,9 @@ class CandidateIndex:
     model : estimator
         Fitted `AnyShotClassifier`, `ZeroShotClassifier`, `FewShotClassifier`, or a Pipeline that
         ends in one. It must not reject samples: a probability needs the scores of all candidates.
-    effort : float, default=0.05
-        Share of the cells that are searched, in (0, 1]. 1 searches all of them: the exact answer.
+    effort : float, default=None
+        Share of the cells that are searched, in (0, 1]. 1 searches all of them: the exact answer,
+        up to rounding. None: a tenth of them, and at least 32 cells.
 
     Attributes
     ----------
@@ -69,44 +90,51 @@ class CandidateIndex:
     ((2,), (2, 3))
     """
 
-    def __init__(self, model: Any, *, effort: float = 0.05) -> None:
-        check_interval("effort", effort, 0, 1, open_below=True)
+    def __init__(self, model: Any, *, effort: float | None = None) -> None:
+        _check_effort(effort)
         self.model = model
         self.effort = effort
-        self._steps, self._last = unwrapped(model)
-        self._scores, self._prepared = _parts_of(self._last)
-        self.classes_ = to_numpy(self._last.classes_)
-        points = _as_points(self._scores)
-        faiss = _faiss()
+        self._chain = _copied_steps(model)
+        names = getattr(self._chain[0], "feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = names
+        scores = _scores_of(self._chain[-1])
+        self.classes_ = to_numpy(self._chain[-1].classes_)
+        self._scores = _on_host(scores)
+        self._other: LinearScores | None = None  # in another dtype
+        self._middle, self._spread, points = _as_points(self._scores)
         q, width = points.shape
         self.n_cells_ = max(1, min(math.isqrt(q), q // _PER_CELL))
-        self._cells = faiss.IndexFlatL2(width)  # the index does not keep it alive
-        self._index = faiss.IndexIVFFlat(self._cells, width, self.n_cells_)
-        self._index.cp.niter, self._index.cp.seed = _ROUNDS, _SEED
+        self._index = _faiss().index_factory(width, f"IVF{self.n_cells_},Flat")
+        clustering = self._index.cp
+        clustering.niter, clustering.seed = _ROUNDS, _SEED
+        clustering.min_points_per_centroid = 1  # a single cell may have fewer than k-means wants
         self._index.train(points)
         self._index.add(points)
 
+    @in_chunks
     def predict(self, X: Any) -> np.ndarray:
         """Predict the class of each sample.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Predicted labels, nearly always those of the model.
+            Predicted labels; `recall` tells how many of them are those of the model.
         """
         return self.classes_[self._found(X, 1)[:, 0]]
 
+    @in_chunks
     def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
         """Return about the `k` best candidates of each sample, best first.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Samples.
         k : int, default=None
             Number of candidates. None: five, or all of them if there are fewer.
@@ -119,7 +147,7 @@ class CandidateIndex:
         return self.classes_[self._found(X, check_top(k, len(self.classes_)))]
 
     def recall(self, X: Any, k: int = 1) -> float:
-        """Compare with the model.
+        """Compare with the model, as it was when the index was made.
 
         Parameters
         ----------
@@ -134,32 +162,105 @@ class CandidateIndex:
             Share of the `k` best candidates of the model that `predict_top` finds.
         """
         k = check_top(k, len(self.classes_))
-        exact = to_numpy(self._last.predict_top(self._before(X), k))
+        exact = self.classes_[self._compared_with_all(self._validated(X), k)]
         found = self.predict_top(X, k)
         return float(np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)]))
 
+    def _validated(self, X: Any) -> Any:
+        """Return samples as the last step of the model takes them."""
+        steps = [*self._chain]
+        if hasattr(steps[0], "feature_names_in_") and not hasattr(self, "feature_names_in_"):
+            # `in_chunks` compared the names: chunks are arrays.
+            steps[0] = copy.copy(steps[0])
+            del steps[0].feature_names_in_
+        for step in steps[:-1]:
+            X = step.transform(X)
+        return steps[-1]._validated(X)
+
     def _found(self, X: Any, k: int) -> np.ndarray:
-        """Return the positions of the k nearest candidates of each sample."""
-        Z = self._prepared(self._last._validated(self._before(X)))
-        M = self._scores.M
-        Z = to_numpy(Z) if M is None else to_numpy(Z) @ to_numpy(M)
-        Z = np.pad(Z.astype(np.float32), ((0, 0), (0, 1)))
-        found = self._searched(Z, k, math.ceil(self.effort * self.n_cells_))
+        """Return the positions of the k best candidates of each sample."""
+        X = self._validated(X)
+        last = self._chain[-1]
+        Z = to_numpy(last._prepared(X) if isinstance(last, AnyShotClassifier) else X)
+        form = self._scores_like(Z)
+        found = np.full((len(Z), k), -1)
+        several = min(len(self.classes_), max(2 * k, k + 8))
+        size = max(1, _BLOCK_VALUES // (several * Z.shape[1]))
+        for start in range(0, len(Z), size):
+            rows = np.arange(start, min(start + size, len(Z)))
+            block = Z[rows] if form.M is None else Z[rows] @ form.M
+            away = block - self._middle
+            with np.errstate(over="ignore", invalid="ignore"):
+                lengths = np.einsum("ij,ij->i", away, away)
+            near = lengths <= (_FAR * self._spread) ** 2
+            if near.any():
+                neighbors = self._neighbors(away[near], several)
+                found[rows[near]] = _best_of(neighbors, block[near], form, k)
+        far = np.flatnonzero(found[:, 0] < 0)
+        if len(far):
+            rows = namespace(X).take(X, placed_like(far, X), axis=0)
+            found[far] = self._compared_with_all(rows, k)
+        return found
+
+    def _neighbors(self, away: np.ndarray, k: int) -> np.ndarray:
+        """Return the positions of about the k nearest candidates of each sample, ascending."""
+        Z = np.pad(away.astype(np.float32), ((0, 0), (0, 1)))
+        found = self._searched(Z, k, self._n_searched())
         few = (found < 0).any(axis=1)  # cells with fewer than k candidates
         if few.any():
             found[few] = self._searched(Z[few], k, self.n_cells_)
-        return found
+        return np.sort(found, axis=1)
 
-    def _before(self, X: Any) -> Any:
-        return X if self._steps is None else self._steps.transform(X)
+    def _n_searched(self) -> int:
+        if self.effort is not None:
+            return math.ceil(self.effort * self.n_cells_)
+        return min(self.n_cells_, max(_CELLS, math.ceil(_SHARE * self.n_cells_)))
 
     def _searched(self, Z: np.ndarray, k: int, n_cells: int) -> np.ndarray:
         options = _faiss().SearchParametersIVF(nprobe=n_cells)
         return self._index.search(Z, k, params=options)[1]
 
+    def _scores_like(self, Z: np.ndarray) -> LinearScores:
+        """Return the scores in the dtype of Z, with all its digits."""
+        last = self._chain[-1]
+        if isinstance(last, AnyShotClassifier) or Z.dtype == self._scores.centers.dtype:
+            return self._scores.like(Z)
+        if self._other is None or self._other.centers.dtype != Z.dtype:
+            self._other = _on_host(last._scores_in(dtype_like(Z.dtype, last.projection_)))
+        return self._other
 
-def _parts_of(model: Any) -> tuple[LinearScores, Callable[[Any], Array]]:
-    """Return the scores of a fitted model, and what turns validated samples into its space."""
+    def _compared_with_all(self, X: Any, k: int) -> np.ndarray:
+        blocks = self._chain[-1]._finite_blocks(X)
+        return np.concatenate([to_numpy(best_columns(scores, k)) for scores in blocks])
+
+
+def _check_effort(effort: Any) -> None:
+    is_number = isinstance(effort, Real) and not isinstance(effort, bool)
+    if effort is not None and not (is_number and 0 < float(effort) <= 1):
+        raise ValueError(
+            f"`effort` must be None or a number in (0, 1]; got {shown(effort)}. 1 searches all "
+            "cells; choose less by `recall` on samples like those to come."
+        )
+
+
+def _copied_steps(model: Any) -> list[Any]:
+    """Return the steps of a pipeline, or the model, as they are now.
+
+    `fit` and `partial_fit` set attributes anew, so that shallow copies stay as they are.
+    """
+    *steps, last = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    steps = [step for step in steps if step not in (None, "passthrough")]
+    return [copy.copy(step) for step in (*steps, last)]
+
+
+def _best_of(found: np.ndarray, Z: np.ndarray, form: LinearScores, k: int) -> np.ndarray:
+    """Return the k best of the found candidates, by their scores in the dtype of Z."""
+    scores = (form.centers[found] @ (2 * Z)[:, :, None])[:, :, 0] - form.constants[found]
+    return np.take_along_axis(found, to_numpy(best_columns(scores, k)), axis=1)
+
+
+def _scores_of(model: Any) -> LinearScores:
+    """Return the scores of a fitted model."""
     steps = getattr(type(model), "_score_blocks", None)
     if steps not in (AnyShotClassifier._score_blocks, NearestPrototypeMixin._score_blocks):
         raise TypeError(
@@ -175,19 +276,30 @@ def _parts_of(model: Any) -> tuple[LinearScores, Callable[[Any], Array]]:
                 f"scores of all candidates; got reject_below={model._rejection.below}. Fit with "
                 "reject_below=None."
             )
-        return model._scores, model._prepared
+        return model._scores
     assert model._decision.scores is not None
-    return model._decision.scores, lambda X: X
+    return model._decision.scores
 
 
-def _as_points(scores: LinearScores) -> np.ndarray:
-    """Return the points whose nearest neighbors have the highest scores, in float32."""
-    centers = to_numpy(scores.centers)
-    offsets = to_numpy(scores.constants) - np.einsum("ij,ij->i", centers, centers)
+def _on_host(scores: LinearScores) -> LinearScores:
+    M = None if scores.M is None else to_numpy(scores.M)
+    return LinearScores(to_numpy(scores.centers), to_numpy(scores.constants), M)
+
+
+def _as_points(scores: LinearScores) -> tuple[np.ndarray, float, np.ndarray]:
+    """Return the mean of the centers, their spread, and points relative to the mean in float32.
+
+    The nearest neighbors among these points have the highest scores.
+    """
+    centers = np.asarray(scores.centers, np.float64)
+    offsets = scores.constants - np.einsum("ij,ij->i", centers, centers)
+    middle = centers.mean(axis=0)
+    centers = centers - middle
+    spread = math.sqrt(np.einsum("ij,ij->", centers, centers) / len(centers))
     points = np.empty((len(centers), centers.shape[1] + 1), np.float32)
     points[:, :-1] = centers
     points[:, -1] = np.sqrt(offsets - offsets.min())
-    return points
+    return middle, spread, points
 
 
 def _faiss() -> Any:

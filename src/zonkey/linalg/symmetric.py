@@ -280,18 +280,28 @@ def eigh(M: Array) -> tuple[Array, Array]:
 
 
 def symmetric_inverse(M: np.ndarray) -> np.ndarray:
-    """Return the inverse of a symmetric matrix, such as a positive definite one, in its memory.
+    """Return the inverse of a symmetric positive definite matrix, in its memory.
 
     Gauss-Jordan elimination by blocks, on the upper half: nearly all of it are products. LAPACK
     needs further matrices of this size, and OpenBLAS crashes in its Cholesky decomposition of
-    17,000 rows.
+    17,000 rows. Blocks are not exchanged, which loses digits of other matrices: if M is not
+    positive definite, it is left as it was, and LinAlgError is raised.
     """
     n = len(M)
+    kept = [
+        M[start : start + _SWEPT, start : start + _SWEPT].copy() for start in range(0, n, _SWEPT)
+    ]
     for start in range(0, n, _SWEPT):
         stop = min(start + _SWEPT, n)
         own = slice(start, stop)
         square = np.triu(M[own, own])
-        P = np.linalg.inv(square + np.triu(square, 1).T)
+        square += np.triu(square, 1).T
+        try:
+            np.linalg.cholesky(square)
+        except np.linalg.LinAlgError:
+            _restore(M, kept)
+            raise
+        P = np.linalg.inv(square)
         C = np.concatenate([M[:start, own], np.zeros_like(P), M[own, stop:].T])
         T = C @ P
         for first in range(0, n, _SWEPT):
@@ -300,6 +310,15 @@ def symmetric_inverse(M: np.ndarray) -> np.ndarray:
         M[:start, own], M[own, stop:], M[own, own] = T[:start], T[stop:].T, -P
     np.negative(M, out=M)
     return _mirrored(M)
+
+
+def _restore(M: np.ndarray, squares: list[np.ndarray]) -> None:
+    """Undo the elimination, which left what is below the squares on the diagonal."""
+    for i, square in enumerate(squares):
+        start = i * _SWEPT
+        rows, rest = slice(start, start + _SWEPT), slice(start + _SWEPT, None)
+        M[rows, rows] = square
+        M[rows, rest] = M[rest, rows].T
 
 
 def _mirrored(M: np.ndarray) -> np.ndarray:
