@@ -8,6 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import Chunks, evaluate
+from zonkey.core.checkpoints import Checkpoint
+from zonkey.core.class_sums import ClassSums
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -51,6 +53,13 @@ def test_memory_maps(tmp_path):
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     check_same(evaluate(fitted(), mapped, Y), evaluate(fitted(), X.astype(np.float32), Y))
+
+
+def test_nothing_is_taken_from_a_checkpoint(tmp_path):
+    whole = Chunks(X, Y, rows=9, checkpoint=tmp_path / "kept")
+    whole.reduced(ClassSums(), "sums")
+    evaluate(fitted(), whole)
+    assert Checkpoint(tmp_path / "kept").names() == ["sums"]
 
 
 def test_whole_numbers_have_the_same_hash():

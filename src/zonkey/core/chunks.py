@@ -343,14 +343,16 @@ class Chunks(Chunked):
             identity = self._identity(key)
             start = kept.read(name, identity) or _START
             self._ran.add(name)
-            first = max(0, start.n_chunks - 1)  # the last one is read again, to compare it
+            is_compared = start.n_chunks > 0 and not source.is_file
+            first = start.n_chunks - is_compared  # the last one is read again
             read = islice(source.read(0, purpose), first, None) if source.once else None
             chunks = checked_chunks(read or source.read(first, purpose), first)
-            if start.n_chunks:
+            if is_compared:
                 last = next(chunks, None)
                 is_more = start.whole and next(chunks, None) is not None
                 if last is None or _digest(last) != start.last or is_more:
                     raise kept.of_others(name)
+            if start.n_chunks:
                 reduction.restore(start.parts)
             if start.whole:
                 return reduction

@@ -49,14 +49,15 @@ class Source(ABC):
     """Where chunks come from.
 
     `n_rows` is the number of all rows, None if unknown. `identity` tells how they are divided into
-    chunks, and of which files. `labels` are those of all rows, if they are in memory. `once` says
-    that rows can be read once only.
+    chunks, and of which files; `is_file`, that it tells all. `labels` are those of all rows, if
+    they are in memory. `once` says that rows can be read once only.
     """
 
     n_rows: int | None = None
     feature_names: tuple[str, ...] | None = None
     identity: str = ""
     labels: np.ndarray | None = None
+    is_file: bool = False
     once: bool = False
 
     def names(self) -> tuple[str, ...] | None:
@@ -349,8 +350,8 @@ def required_labels(chunk: Chunk) -> np.ndarray:
     """Return the labels of a chunk, which must have some."""
     if chunk.y is None:
         raise ValueError(
-            "Chunks to learn from or to score must have labels; got samples only. Pass y, "
-            "Chunks(X, y), or pairs (X, y)."
+            "Chunks to learn from must have labels, and those to score; got samples only. Pass "
+            "y, Chunks(X, y), or pairs (X, y)."
         )
     return chunk.y
 

@@ -114,6 +114,8 @@ class FileSource(Source):
     `stream` is the one that is being read; it tells how far reading is.
     """
 
+    is_file = True
+
     def __init__(self, stream: FeatureStream, rows: int | None) -> None:
         path = existing_file(stream.path, STREAM_ENDINGS)
         ending = ending_of(path)
