@@ -90,22 +90,6 @@ def test_samples_of_other_classes_are_left_out_with_a_warning():
     check_same(found, expected)
 
 
-def test_an_evaluation_goes_on_from_its_checkpoint(tmp_path):
-    model, seen = fitted(), []
-
-    def interrupted(name, n_rows, n_total):
-        seen.append(n_rows)
-        if len(seen) == 5:
-            raise KeyboardInterrupt
-
-    options = {"rows": 8, "checkpoint": tmp_path / "pass", "every": 1, "progress": interrupted}
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(model, Chunks(X, Y, **options))
-    check_same(evaluate(model, Chunks(X, Y, **options)), evaluate(model, X, Y))
-    assert seen[5] > seen[4]
-    assert not (tmp_path / "pass").exists()
-
-
 def test_labels_are_needed():
     with pytest.raises(ValueError, match="must have labels"):
         evaluate(fitted(), da.from_array(X, chunks=(9, -1)))
