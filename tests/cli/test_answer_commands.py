@@ -142,7 +142,7 @@ def test_explain_is_the_library(files, tmp_path, name):
 def test_explain_finds_a_row_in_a_later_block(files, monkeypatch):
     arguments = "explain", files / "model.zonkey", files / "test.csv", "--row", 17
     text = done(*arguments)
-    monkeypatch.setattr("zonkey.datasets.streams._MOST_ROWS", 5)
+    monkeypatch.setattr("zonkey.core.sources._MOST_ROWS", 5)
     assert done(*arguments) == text
     among = done(*arguments, "--candidates", SEEN[0], "--candidates", UNSEEN[0])
     assert UNSEEN[1] not in among

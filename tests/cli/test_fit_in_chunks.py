@@ -24,9 +24,8 @@ from model_files import (
     zonkey_does,
 )
 from zonkey import load
-from zonkey.core import checkpoints, chunks
+from zonkey.core import checkpoints, chunks, sources
 from zonkey.core.storage import read_arrays
-from zonkey.datasets import streams
 
 ROWS = 7
 MARKS = np.array(["train", "val", "test", "train"])[np.arange(len(TRAIN)) % 4]
@@ -110,7 +109,7 @@ SOURCES = {
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Make chunks of a few rows, and a checkpoint after each."""
-    monkeypatch.setattr(streams, "_MOST_ROWS", ROWS)
+    monkeypatch.setattr(sources, "_MOST_ROWS", ROWS)
     monkeypatch.setitem(chunks.Chunks.__init__.__kwdefaults__, "every", 1)
 
 
@@ -222,11 +221,10 @@ def test_json(tmp_path, classes):
 # A fit that gets a signal when it has written a state so many times
 STOPPED = """
 import os, signal, sys
-from zonkey.core import checkpoints, chunks
-from zonkey.datasets import streams
+from zonkey.core import checkpoints, chunks, sources
 from zonkey.cli import app
 
-streams._MOST_ROWS = 7
+sources._MOST_ROWS = 7
 chunks.Chunks.__init__.__kwdefaults__["every"] = 1
 write, left = checkpoints.Checkpoint.write, int(sys.argv[2])
 
@@ -384,7 +382,7 @@ def test_two_fits_at_a_time(tmp_path, classes):
     assert line.endswith(
         f"{progress} is in use by another one. Wait for it, or choose another --output."
     )
-    checkpoints.Checkpoint(progress).remove()
+    checkpoints.Checkpoint(progress).remove(())
     progress.write_text("mine")
     assert refused(*arguments).endswith(f"{progress} is a file. Choose another --output.")
     assert progress.read_text() == "mine"

@@ -249,7 +249,7 @@ def test_predict_among_other_candidates(files, tmp_path):
 def test_predict_in_blocks_is_the_same(files, tmp_path, monkeypatch):
     arguments = "predict", files / "model.zonkey", files / "test.csv", "--top", 2, "--proba", "-o"
     done(*arguments, tmp_path / "one.csv")
-    monkeypatch.setattr("zonkey.datasets.streams._MOST_ROWS", 7)
+    monkeypatch.setattr("zonkey.core.sources._MOST_ROWS", 7)
     for ending in ("csv", "parquet", "npz", "jsonl"):
         done(*arguments, tmp_path / f"many.{ending}")
     one = pd.read_csv(tmp_path / "one.csv")

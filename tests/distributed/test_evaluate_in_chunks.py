@@ -8,6 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import Chunks, evaluate
+from zonkey.core.checkpoints import Checkpoint
+from zonkey.core.class_sums import ClassSums
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -53,6 +55,13 @@ def test_memory_maps(tmp_path):
     check_same(evaluate(fitted(), mapped, Y), evaluate(fitted(), X.astype(np.float32), Y))
 
 
+def test_nothing_is_taken_from_a_checkpoint(tmp_path):
+    whole = Chunks(X, Y, rows=9, checkpoint=tmp_path / "kept")
+    whole.reduced(ClassSums(), "sums")
+    evaluate(fitted(), whole)
+    assert Checkpoint(tmp_path / "kept").names() == ["sums"]
+
+
 def test_whole_numbers_have_the_same_hash():
     whole = np.round(10 * X).astype(np.int8)
     found = [evaluate(fitted(), Chunks(whole, Y, rows=9)), evaluate(fitted(), whole, Y)]
@@ -79,22 +88,6 @@ def test_samples_of_other_classes_are_left_out_with_a_warning():
     with pytest.warns(UserWarning, match="Left out: 7 of 57 samples"):
         found = evaluate(fitted(), da.from_array(X, chunks=(4, -1)), y)
     check_same(found, expected)
-
-
-def test_an_evaluation_goes_on_from_its_checkpoint(tmp_path):
-    model, seen = fitted(), []
-
-    def interrupted(name, n_rows, n_total):
-        seen.append(n_rows)
-        if len(seen) == 5:
-            raise KeyboardInterrupt
-
-    options = {"rows": 8, "checkpoint": tmp_path / "pass", "every": 1, "progress": interrupted}
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(model, Chunks(X, Y, **options))
-    check_same(evaluate(model, Chunks(X, Y, **options)), evaluate(model, X, Y))
-    assert seen[5] > seen[4]
-    assert not (tmp_path / "pass").exists()
 
 
 def test_labels_are_needed():

@@ -332,8 +332,8 @@ def test_errors():
 def test_names_of_features():
     y = NAMES[CODES]
     chunks, other, unnamed = (Chunks(X, y, rows=20) for _ in range(3))
-    chunks.feature_names = tuple("abcdefgh")
-    other.feature_names = tuple("abcdefgx")
+    chunks._source.feature_names = tuple("abcdefgh")
+    other._source.feature_names = tuple("abcdefgx")
     fitted = model().fit(chunks)
     assert fitted.feature_names_in_.tolist() == [*"abcdefgh"]
     expected = model().fit(X, y).predict(X)

@@ -11,35 +11,32 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import islice
 from os import PathLike
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Literal, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
 from .checkpoints import Checkpoint, State, fingerprint
-from .labels import as_labels, listed
-from .samples import as_samples, require_scale
-from .sources import ROW_LIBRARIES, ArraySource, PairSource, Source, ahead, has_rows, require_count
+from .labels import listed
+from .sources import (
+    ROW_LIBRARIES,
+    ArraySource,
+    Chunk,
+    PairSource,
+    Purpose,
+    Source,
+    checked,
+    checked_chunks,
+    has_rows,
+    require_count,
+    required_labels,
+    telling,
+)
 
-_START = State({}, n_chunks=0, n_rows=0, whole=False)
-# float32 holds their values exactly, and takes half the memory of float64.
-_NARROW = ("float16", "int8", "uint8", "int16", "uint16")
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Consecutive samples, at least one: finite floats, and their labels if there are any.
-
-    `number` counts the chunks of the source from 0. Empty ones are counted and left out.
-    """
-
-    X: np.ndarray
-    y: np.ndarray | None
-    number: int
+_START = State({}, n_chunks=0, n_rows=0, last="", whole=False)
 
 
 class Reduction(Protocol):
@@ -73,10 +70,15 @@ Transform = Callable[[np.ndarray], Any]
 class Chunked(ABC):
     """Samples in chunks, and functions to apply to the samples of each chunk."""
 
-    feature_names: tuple[str, ...] | None = None
     transforms: tuple[Transform, ...] = ()
+    _keys: tuple[str | None, ...] = ()
 
-    def map(self, transform: Transform) -> Self:
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, None if they have none."""
+        return None if self.transforms else self._names()
+
+    def map(self, transform: Transform, key: str | None = None) -> Self:
         """Return the same chunks with their samples transformed when they are read.
 
         Parameters
@@ -84,6 +86,8 @@ class Chunked(ABC):
         transform : callable
             Function of the samples of a chunk. It must be picklable if chunks live on other
             machines.
+        key : str, default=None
+            Stands for the function in checkpoints. None: its code, and all that it holds.
 
         Returns
         -------
@@ -92,10 +96,17 @@ class Chunked(ABC):
         """
         other = self._copy()
         other.transforms = (*self.transforms, transform)
-        other.feature_names = None
+        other._keys = (*self._keys, key)
         return other
 
-    def reduced(self, reduction: R, name: str, key: str = "") -> R:
+    def reduced(
+        self,
+        reduction: R,
+        name: str,
+        key: str = "",
+        *,
+        purpose: Literal["learn", "score"] = "learn",
+    ) -> R:
         """Return the reduction of all chunks.
 
         Parameters
@@ -107,6 +118,9 @@ class Chunked(ABC):
         key : str, default=""
             Stands for everything the pass depends on besides the chunks: a checkpoint with another
             key belongs to another computation.
+        purpose : {"learn", "score"}, default="learn"
+            "learn" leaves out rows that nothing is to be learned from, such as test samples of a
+            file. "score" takes all that have a label, and stores nothing in a checkpoint.
 
         Returns
         -------
@@ -114,10 +128,9 @@ class Chunked(ABC):
             The reduction that took up all chunks.
         """
         if not self.transforms:
-            return self._reduced(reduction, name, key)
+            return self._reduced(reduction, name, key, purpose)
         mapped = _Mapped(reduction, self.transforms)
-        key = f"{key} after {len(self.transforms)} transforms"
-        return cast(R, self._reduced(mapped, name, key).inner)
+        return cast(R, self._reduced(mapped, name, key, purpose).inner)
 
     @abstractmethod
     def applied(self, function: Callable[[Any], Any]) -> Any:
@@ -139,10 +152,13 @@ class Chunked(ABC):
         """Forget what was kept for an interruption, once everything is done."""
 
     @abstractmethod
-    def _reduced(self, reduction: Any, name: str, key: str) -> Any: ...
+    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any: ...
 
     @abstractmethod
     def _copy(self) -> Self: ...
+
+    @abstractmethod
+    def _names(self) -> tuple[str, ...] | None: ...
 
 
 @dataclass
@@ -153,8 +169,7 @@ class _Mapped:
     transforms: tuple[Transform, ...]
 
     def update(self, chunk: Chunk) -> None:
-        X = transformed(chunk.X, self.transforms)
-        self.inner.update(replace(checked(X, None, chunk.number), y=chunk.y))
+        self.inner.update(_after(chunk, self.transforms))
 
     def merge(self, other: _Mapped) -> None:
         self.inner.merge(other.inner)
@@ -171,6 +186,15 @@ def transformed(X: Any, transforms: Iterable[Transform]) -> Any:
     for transform in transforms:
         X = transform(X)
     return X
+
+
+def _after(chunk: Chunk, transforms: tuple[Transform, ...]) -> Chunk:
+    """Return a chunk after some functions of its samples."""
+    if not transforms:
+        return chunk
+    with telling(chunk.number):
+        X = transformed(chunk.X, transforms)
+    return replace(checked(X, None, chunk.number), y=chunk.y)
 
 
 class Chunks(Chunked):
@@ -194,8 +218,9 @@ class Chunks(Chunked):
     every : int, default=16
         Number of chunks between two checkpoints.
     progress : callable, default=None
-        Called after each chunk as ``progress(name, n_rows, n_total)`` with the name of the pass,
-        the number of rows so far and that of all rows, None if unknown.
+        Called after each chunk as ``progress(name, n_rows, n_total)`` with the name of the pass or
+        method, the number of rows so far and that of all rows, None if unknown. Rows that are left
+        out count at the end.
 
     Attributes
     ----------
@@ -229,7 +254,7 @@ class Chunks(Chunked):
         every: int = 16,
         progress: Callable[[str, int, int | None], Any] | None = None,
     ) -> None:
-        require_count("rows", rows)
+        require_count("rows", 1 if rows is None else rows)
         require_count("every", every)
         sliceable = has_rows(X)
         if not sliceable and (y is not None or rows is not None):
@@ -243,15 +268,31 @@ class Chunks(Chunked):
         else:
             self._source = ArraySource(X, y, rows) if sliceable else PairSource(X)
         self.n_rows = self._source.n_rows
-        self.feature_names = self._source.feature_names
         self.checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self.every = every
         self.progress = progress
-        self._of_first = ""  # hash of the first chunk, once it was read
+        self._ran: set[str] = set()  # names of passes, also of copies
 
     def __iter__(self) -> Iterator[Chunk]:
-        """Read the chunks, checked."""
-        return _checked_chunks(self._source.read(0), 0)
+        """Read the chunks, checked and transformed."""
+        return self._chunks("all")
+
+    def labeled(self) -> Iterator[Chunk]:
+        """Read the samples to learn from, checked and transformed.
+
+        Yields
+        ------
+        Chunk
+            Samples and labels.
+        """
+        for chunk in self._chunks("learn"):
+            required_labels(chunk)
+            yield chunk
+
+    def _chunks(self, purpose: Purpose) -> Iterator[Chunk]:
+        for chunk in checked_chunks(self._source.read(0, purpose), 0):
+            yield _after(chunk, self.transforms)
+            del chunk
 
     def applied(self, function: Callable[[Any], Any]) -> Any:
         """Return the results for the samples of all chunks, one below the other.
@@ -266,53 +307,63 @@ class Chunks(Chunked):
         array
             One row or entry per sample.
         """
-        parts = []
+        return _joined(self._results(function), self.n_rows)
+
+    def _results(self, function: Callable[[Any], Any]) -> Iterator[Any]:
+        n_rows, name = 0, getattr(function, "name", "apply")
         for chunk in self:
-            with _telling(chunk.number):
-                parts.append(function(transformed(chunk.X, self.transforms)))
-        if not parts:
-            raise _empty()
-        return np.concatenate(parts)
+            with telling(chunk.number):
+                yield function(chunk.X)
+            n_rows += len(chunk.X)
+            self._tell(name, n_rows)
+            del chunk
+
+    def _tell(self, name: str, n_rows: int | None) -> None:
+        if self.progress is not None and n_rows is not None:
+            self.progress(name, n_rows, self.n_rows)
 
     def close(self) -> None:
-        """Remove the checkpoint."""
+        """Remove the states of the passes that were run, and the checkpoint if it is empty."""
         if self.checkpoint is not None:
-            self.checkpoint.remove()
+            self.checkpoint.remove(self._ran)
+            self._ran.clear()
 
     def _copy(self) -> Self:
         return copy.copy(self)
 
-    def _reduced(self, reduction: Any, name: str, key: str) -> Any:
-        kept = self.checkpoint
-        if kept is None:
-            chunks = _checked_chunks(self._source.read(0, learning=True), 0)
-            return self._pass(reduction, name, chunks, _START, lambda _: None)
+    def _names(self) -> tuple[str, ...] | None:
+        return self._source.names()
+
+    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:
+        kept, source = self.checkpoint, self._source
+        if kept is None or purpose == "score":
+            chunks = checked_chunks(source.read(0, purpose), 0)
+            return self._pass(reduction, name, chunks, _START, None)
         with kept.locked():
-            pairs, of_first = self._first()
-            about = (self.n_rows, self._source.identity, fingerprint(self.transforms))
-            identity = f"{key} {of_first} {about}"
+            identity = self._identity(key)
             start = kept.read(name, identity) or _START
+            self._ran.add(name)
+            is_compared = start.n_chunks > 0 and not source.is_file
+            first = start.n_chunks - is_compared  # the last one is read again
+            read = islice(source.read(0, purpose), first, None) if source.once else None
+            chunks = checked_chunks(read or source.read(first, purpose), first)
+            if is_compared:
+                last = next(chunks, None)
+                is_more = start.whole and next(chunks, None) is not None
+                if last is None or _digest(last) != start.last or is_more:
+                    raise kept.of_others(name)
             if start.n_chunks:
                 reduction.restore(start.parts)
-                skip = partial(islice, pairs, start.n_chunks, None)
-                read = partial(self._source.read, start.n_chunks, learning=True)
-                pairs = skip() if self._source.once else read()
             if start.whole:
                 return reduction
-            chunks = _checked_chunks(pairs, start.n_chunks)
             return self._pass(reduction, name, chunks, start, partial(kept.write, name, identity))
 
-    def _first(self) -> tuple[Iterator[Any], str]:
-        """Return the pairs of all chunks, and a hash of the first."""
-        pairs = self._source.read(0, learning=True)
-        if not self._of_first:
-            first = list(islice(pairs, 1))
-            if not first:
-                raise _empty()
-            chunk = checked(*first[0], 0)
-            self._of_first = Checkpoint.digest(chunk.X, chunk.y)
-            pairs = _following(first, pairs)
-        return pairs, self._of_first
+    def _identity(self, key: str) -> str:
+        """Return what a state depends on, besides the samples."""
+        pairs = zip(self.transforms, self._keys, strict=True)
+        keys = [fingerprint(transform) if own is None else own for transform, own in pairs]
+        source = self._source
+        return fingerprint([key, self.n_rows, source.identity, source.labels, keys])
 
     def _pass(
         self,
@@ -320,52 +371,29 @@ class Chunks(Chunked):
         name: str,
         chunks: Iterator[Chunk],
         start: State,
-        write: Callable[[State], Any],
+        write: Callable[[State], Any] | None,
     ) -> Any:
         """Take up chunks; write the state after every few of them, and at the end."""
-        done, n_rows = start.n_chunks, start.n_rows
+        done, n_rows, chunk = start.n_chunks, start.n_rows, None
         for chunk in chunks:
-            with _telling(chunk.number):
+            with telling(chunk.number):
                 reduction.update(chunk)
             before, done, n_rows = done, chunk.number + 1, n_rows + len(chunk.X)
-            if self.checkpoint is not None and done // self.every > before // self.every:
-                write(State(reduction.parts(), done, n_rows, whole=False))
-            if self.progress is not None:
-                self.progress(name, n_rows, self.n_rows)
+            if write is not None and done // self.every > before // self.every:
+                write(State(reduction.parts(), done, n_rows, _digest(chunk), whole=False))
+            self._tell(name, n_rows)
         if not n_rows:
             raise _empty()
-        if self.checkpoint is not None:
-            write(State(reduction.parts(), done, n_rows, whole=True))
+        if n_rows != self.n_rows:
+            self._tell(name, self.n_rows)  # those that were left out
+        if write is not None:
+            last = start.last if chunk is None else _digest(chunk)
+            write(State(reduction.parts(), done, n_rows, last, whole=True))
         return reduction
 
 
-def _following(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
-    """Yield an item that was read before, without keeping it, and then others."""
-    yield first.pop()
-    yield from rest
-
-
-def _checked_chunks(pairs: Iterator[Any], first: int) -> Iterator[Chunk]:
-    """Yield chunks from number `first` on; the next one is read while the last is used."""
-    width, number = None, first
-    for X, y in ahead(pairs):
-        chunk = checked(X, y, number, width)
-        del X, y  # they may be copies
-        width, number = chunk.X.shape[1], number + 1
-        if len(chunk.X):
-            yield chunk
-        del chunk
-
-
-@contextmanager
-def _telling(number: int) -> Iterator[None]:
-    """Name the chunk in errors about samples."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if type(error) not in (TypeError, ValueError) or str(error).startswith("Chunk"):
-            raise
-        raise type(error)(f"Chunk {number}: {error}") from error
+def _digest(chunk: Chunk) -> str:
+    return fingerprint([chunk.X, chunk.y])
 
 
 def as_chunks(X: Any, y: Any = None) -> Chunked | None:
@@ -438,37 +466,25 @@ class _Bound:
         return getattr(self.owner, self.name)(X, *self.args, **self.options)
 
 
-def checked(X: Any, y: Any, number: int, width: int | None = None) -> Chunk:
-    """Return a chunk of finite floats with one label per sample; `width` is that of the others."""
-    with _telling(number):
-        dtype = getattr(X, "dtype", None)
-        if getattr(dtype, "name", "") in (*_NARROW, "float32"):
-            X = np.asarray(X, np.float32)  # in the byte order of the machine
-        X = as_samples(X)
-        require_scale(X)
-        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-        labels = None if y is None else as_labels(y, "y")
-    if width is not None and X.shape[1] != width:
-        raise ValueError(
-            f"Chunks must have the same features; chunk {number} has {X.shape[1]}, those before "
-            f"have {width}. Use the same encoder for all."
-        )
-    if labels is not None and len(labels) != len(X):
-        raise ValueError(
-            f"Chunks must have one label per sample; chunk {number} has {len(X)} samples and "
-            f"{len(labels)} labels. Pass X and y of the same samples."
-        )
-    return Chunk(X, labels, number)
-
-
-def required_labels(chunk: Chunk) -> np.ndarray:
-    """Return the labels of a chunk, which must have some."""
-    if chunk.y is None:
-        raise ValueError(
-            "Chunks to learn from must have labels; got samples only. Pass Chunks(X, y), or pairs "
-            "(X, y)."
-        )
-    return chunk.y
+def _joined(parts: Iterable[Any], n_rows: int | None) -> np.ndarray:
+    """Return arrays one below the other; a known number of rows is allocated once."""
+    if n_rows is None:
+        found = list(parts)
+        if not found:
+            raise _empty()
+        return np.concatenate(found)
+    whole, n = None, 0
+    for part in map(np.asarray, parts):
+        if whole is None:
+            whole = np.empty((n_rows, *part.shape[1:]), part.dtype)
+        elif part.dtype != whole.dtype:
+            whole = whole.astype(np.result_type(whole, part), copy=False)
+        whole[n : n + len(part)] = part
+        n += len(part)
+        del part
+    if whole is None:
+        raise _empty()
+    return whole[:n]
 
 
 def _empty() -> ValueError:

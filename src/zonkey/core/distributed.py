@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from .chunks import Chunked, checked, transformed
 from .labels import as_labels, shown
+from .sources import Purpose
 
 FAN_IN = 4  # merged by one task, whose worker holds all of them
 _TRIES = 4  # submissions of a reduction whose connection is lost
@@ -43,7 +44,7 @@ class DaskChunks(Chunked):
     def __init__(self, X: Any, y: Any, names: tuple[str, ...] | None) -> None:
         self._X = X
         self._y = y
-        self.feature_names = names
+        self._columns = names
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Self:
@@ -89,6 +90,9 @@ class DaskChunks(Chunked):
     def _copy(self) -> Self:
         return copy.copy(self)
 
+    def _names(self) -> tuple[str, ...] | None:
+        return self._columns
+
     def _width(self) -> int | None:
         width = self._X.shape[1]
         return None if np.isnan(width) else int(width)
@@ -107,7 +111,7 @@ class DaskChunks(Chunked):
             **options,
         )
 
-    def _reduced(self, reduction: Any, name: str, key: str) -> Any:  # noqa: ARG002
+    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:  # noqa: ARG002
         from dask.base import get_scheduler, optimize
         from dask.delayed import Delayed
         from dask.highlevelgraph import HighLevelGraph

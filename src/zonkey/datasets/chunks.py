@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.chunks import Chunks
-from ..core.sources import CHUNK, Source, require_count
+from ..core.sources import CHUNK, Purpose, Source, require_count, written
 from .dataset import DataError
 from .readers import (
     ARRAY_ENDINGS,
@@ -104,7 +104,7 @@ def open_chunks(
         features_key=features_key,
         labels_key=labels_key,
     )
-    source = FileSource(stream, require_count("rows", rows))
+    source = FileSource(stream, None if rows is None else require_count("rows", rows))
     return Chunks(source, checkpoint=checkpoint, every=every, progress=progress)
 
 
@@ -113,6 +113,8 @@ class FileSource(Source):
 
     `stream` is the one that is being read; it tells how far reading is.
     """
+
+    is_file = True
 
     def __init__(self, stream: FeatureStream, rows: int | None) -> None:
         path = existing_file(stream.path, STREAM_ENDINGS)
@@ -126,16 +128,18 @@ class FileSource(Source):
         self.file = path.name
         self.first_row = 2 if ending in SEPARATORS else int(ending not in ARRAY_ENDINGS)
         self.files = parquet_files(path) if ending == FOLDER else [path]
-        sizes = [f"{file.name} of {file.stat().st_size} bytes" for file in self.files]
-        self.identity = f"{rows} rows, {', '.join(sizes)}"
+        labels = [] if stream.labels is None else [Path(stream.labels)]
+        facts = [written(file) for file in (*self.files, *labels)]
+        self.identity = f"{rows} rows, {', '.join(facts)}"
 
-    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:
+    def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:
         """Yield samples and labels from chunk `first` on."""
         self.stream = stream = replace(self.stream, first=first)
         for block in stream:
             X, y = block.X, block.labels
-            if learning and y is not None:
-                kept = self.is_kept(block, stream.n_read - len(X))
+            if purpose != "all" and y is not None:
+                is_learned = purpose == "learn"
+                kept = self.is_kept(block, stream.n_read - len(X)) if is_learned else y != ""
                 X, y = (X, y) if kept.all() else (X[kept], y[kept])
             yield X, y
 
