@@ -47,9 +47,9 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/gpu_encoders.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/many_classes.py
-	$(BIN)/python benchmarks/many_candidates.py
-	$(BIN)/python benchmarks/many_seen.py
-	$(BIN)/python benchmarks/narrow_features.py
+	$(BIN)/python benchmarks/many_candidates.py --write
+	$(BIN)/python benchmarks/many_seen.py --write
+	$(BIN)/python benchmarks/narrow_features.py --write
 	$(BIN)/python benchmarks/out_of_core.py --write
 	$(BIN)/python benchmarks/dask_overhead.py
 	$(BIN)/python benchmarks/scale_simulation.py --write
