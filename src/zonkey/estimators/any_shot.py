@@ -141,8 +141,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         those without samples stay. All priors may move together, to where the samples of
         `partial_fit` and `adapt` are.
     n_components : int, default=None
-        Number of landmarks: with more classes that have a prototype and samples, kernel values
-        with this many of them replace those with all (Nystroem). None is exact: memory grows with
+        Number of landmarks: if it is below nine tenths of the classes with prototype and samples,
+        kernel values with this many of them replace those with all (Nystroem). None is exact: memory grows with
         the square of the number of classes, and time with its cube; use 2,000 from about 16,000
         classes on. Parameters are chosen on at most 2,000 classes, and exactly.
     random_state : int, RandomState or None, default=0

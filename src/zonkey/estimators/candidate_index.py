@@ -51,7 +51,7 @@ class CandidateIndex:
     five best it found at least 85%; if prototypes form groups, all of them.
 
     An index pays from some ten thousands of candidates on: among 10,000, the model itself answers
-    many samples at a time as fast.
+    many samples at a time faster.
 
     The same model gives the same index. It does not follow later changes of the model.
 
