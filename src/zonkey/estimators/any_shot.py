@@ -142,9 +142,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         `partial_fit` and `adapt` are.
     n_components : int, default=None
         Number of landmarks: if it is below nine tenths of the classes with prototype and samples,
-        kernel values with this many of them replace those with all (Nystroem). None is exact: memory grows with
-        the square of the number of classes, and time with its cube; use 2,000 from about 16,000
-        classes on. Parameters are chosen on at most 2,000 classes, and exactly.
+        kernel values with this many of them replace those with all (Nystroem). None is exact:
+        memory grows with the square of the number of classes, and time with its cube; use 2,000
+        from about 16,000 classes on. Parameters are chosen on at most 2,000 classes, and exactly.
     random_state : int, RandomState or None, default=0
         Seed of the folds that hold out classes, and of the landmarks.
 
