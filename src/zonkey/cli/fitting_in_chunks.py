@@ -6,7 +6,7 @@ same command goes on after an interruption.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,7 @@ from ..core.checkpoints import Checkpoint, State
 from ..core.chunks import Chunks
 from ..core.labels import shown
 from ..core.prototypes import Prototypes
+from ..core.sources import Purpose
 from ..core.storage import StorageError
 from ..datasets import DataError
 from ..datasets.chunks import FileSource, split_position
@@ -111,10 +112,10 @@ class _Rows(FileSource):
         changed = [path.stat().st_mtime_ns for path in (*self.files, *labels)]
         self.identity += f", changed {changed}, {known.fingerprint()}"
 
-    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:
+    def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:
         """Yield samples and labels from chunk `first` on."""
         n = 0
-        for X, y in super().read(first, learning=learning):
+        for X, y in super().read(first, purpose):
             n += len(X)
             yield X, y
         self._n_all = self.stream.n_read
@@ -202,12 +203,12 @@ class _Kept(Checkpoint):
         if state.whole:
             self._passes.end(name, state.n_rows)
 
-    def remove(self) -> None:
+    def remove(self, names: Iterable[str]) -> None:
         """Keep the folder: the model is fitted, and not yet written."""
 
     def finish(self) -> None:
         """Remove the folder."""
-        super().remove()
+        super().remove(self.names())
 
 
 @contextmanager

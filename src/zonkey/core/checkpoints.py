@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ class State:
     parts: dict[str, Any]
     n_chunks: int
     n_rows: int
+    last: str  # hash of the last chunk
     whole: bool
 
 
@@ -88,11 +89,15 @@ class Checkpoint:
                 "folder to begin again."
             ) from None
         if header.get("identity") != _digest(identity):
-            raise StorageError(
-                f"{path} must belong to this computation; it was written for other data, chunks or "
-                "parameters. Remove the folder, or pass another `checkpoint`."
-            )
+            raise self.of_others(name)
         return state
+
+    def of_others(self, name: str) -> StorageError:
+        """Return the error of a state that belongs to another computation."""
+        return StorageError(
+            f"{self._path(name)} must belong to this computation; it was written for other data, "
+            "chunks or parameters. Remove the folder, or pass another `checkpoint`."
+        )
 
     def write(self, name: str, identity: str, state: State) -> None:
         """Replace the state of a pass, if there is room for it.
@@ -113,15 +118,20 @@ class Checkpoint:
         """Return the names of the passes that have a state."""
         return sorted(path.stem for path in self._own.glob(f"*{_ENDING}") if path.name != _LOCK)
 
-    def remove(self) -> None:
-        """Remove the states, and the folder if nothing else is in it."""
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove the states of some passes, and the folder if nothing else is in it."""
         if not self._own.is_dir():
             return
-        for path in self._own.iterdir():
-            path.unlink(missing_ok=True)
-        self._own.rmdir()
-        if not any(self.folder.iterdir()):
-            self.folder.rmdir()
+        with self.locked():
+            for name in names:
+                self._path(name).unlink(missing_ok=True)
+            if self.names():
+                return
+            (self._own / _LOCK).unlink(missing_ok=True)
+            for folder in (self._own, self.folder):
+                if any(folder.iterdir()):
+                    return
+                folder.rmdir()
 
     @staticmethod
     def digest(X: np.ndarray, y: np.ndarray | None) -> str:

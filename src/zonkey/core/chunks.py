@@ -16,16 +16,25 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import islice
 from os import PathLike
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Literal, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
 from .checkpoints import Checkpoint, State, fingerprint
 from .labels import as_labels, listed
 from .samples import as_samples, require_scale
-from .sources import ROW_LIBRARIES, ArraySource, PairSource, Source, ahead, has_rows, require_count
+from .sources import (
+    ROW_LIBRARIES,
+    ArraySource,
+    PairSource,
+    Purpose,
+    Source,
+    ahead,
+    has_rows,
+    require_count,
+)
 
-_START = State({}, n_chunks=0, n_rows=0, whole=False)
+_START = State({}, n_chunks=0, n_rows=0, last="", whole=False)
 # float32 holds their values exactly, and takes half the memory of float64.
 _NARROW = ("float16", "int8", "uint8", "int16", "uint16")
 
@@ -75,8 +84,9 @@ class Chunked(ABC):
 
     feature_names: tuple[str, ...] | None = None
     transforms: tuple[Transform, ...] = ()
+    _keys: tuple[str | None, ...] = ()
 
-    def map(self, transform: Transform) -> Self:
+    def map(self, transform: Transform, key: str | None = None) -> Self:
         """Return the same chunks with their samples transformed when they are read.
 
         Parameters
@@ -84,6 +94,8 @@ class Chunked(ABC):
         transform : callable
             Function of the samples of a chunk. It must be picklable if chunks live on other
             machines.
+        key : str, default=None
+            Stands for the function in checkpoints. None: its code, and all that it holds.
 
         Returns
         -------
@@ -92,10 +104,18 @@ class Chunked(ABC):
         """
         other = self._copy()
         other.transforms = (*self.transforms, transform)
+        other._keys = (*self._keys, key)
         other.feature_names = None
         return other
 
-    def reduced(self, reduction: R, name: str, key: str = "") -> R:
+    def reduced(
+        self,
+        reduction: R,
+        name: str,
+        key: str = "",
+        *,
+        purpose: Literal["learn", "score"] = "learn",
+    ) -> R:
         """Return the reduction of all chunks.
 
         Parameters
@@ -107,6 +127,9 @@ class Chunked(ABC):
         key : str, default=""
             Stands for everything the pass depends on besides the chunks: a checkpoint with another
             key belongs to another computation.
+        purpose : {"learn", "score"}, default="learn"
+            "learn" leaves out rows that nothing is to be learned from, such as test samples of a
+            file. "score" takes all that have a label, and stores nothing in a checkpoint.
 
         Returns
         -------
@@ -114,10 +137,9 @@ class Chunked(ABC):
             The reduction that took up all chunks.
         """
         if not self.transforms:
-            return self._reduced(reduction, name, key)
+            return self._reduced(reduction, name, key, purpose)
         mapped = _Mapped(reduction, self.transforms)
-        key = f"{key} after {len(self.transforms)} transforms"
-        return cast(R, self._reduced(mapped, name, key).inner)
+        return cast(R, self._reduced(mapped, name, key, purpose).inner)
 
     @abstractmethod
     def applied(self, function: Callable[[Any], Any]) -> Any:
@@ -139,7 +161,7 @@ class Chunked(ABC):
         """Forget what was kept for an interruption, once everything is done."""
 
     @abstractmethod
-    def _reduced(self, reduction: Any, name: str, key: str) -> Any: ...
+    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any: ...
 
     @abstractmethod
     def _copy(self) -> Self: ...
@@ -153,8 +175,7 @@ class _Mapped:
     transforms: tuple[Transform, ...]
 
     def update(self, chunk: Chunk) -> None:
-        X = transformed(chunk.X, self.transforms)
-        self.inner.update(replace(checked(X, None, chunk.number), y=chunk.y))
+        self.inner.update(_after(chunk, self.transforms))
 
     def merge(self, other: _Mapped) -> None:
         self.inner.merge(other.inner)
@@ -171,6 +192,15 @@ def transformed(X: Any, transforms: Iterable[Transform]) -> Any:
     for transform in transforms:
         X = transform(X)
     return X
+
+
+def _after(chunk: Chunk, transforms: tuple[Transform, ...]) -> Chunk:
+    """Return a chunk after some functions of its samples."""
+    if not transforms:
+        return chunk
+    with _telling(chunk.number):
+        X = transformed(chunk.X, transforms)
+    return replace(checked(X, None, chunk.number), y=chunk.y)
 
 
 class Chunks(Chunked):
@@ -247,11 +277,28 @@ class Chunks(Chunked):
         self.checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self.every = every
         self.progress = progress
-        self._of_first = ""  # hash of the first chunk, once it was read
+        self._ran: set[str] = set()  # names of passes, also of copies
 
     def __iter__(self) -> Iterator[Chunk]:
-        """Read the chunks, checked."""
-        return _checked_chunks(self._source.read(0), 0)
+        """Read the chunks, checked and transformed."""
+        return self._chunks("all")
+
+    def labeled(self) -> Iterator[Chunk]:
+        """Read the samples to learn from, checked and transformed.
+
+        Yields
+        ------
+        Chunk
+            Samples and labels.
+        """
+        for chunk in self._chunks("learn"):
+            required_labels(chunk)
+            yield chunk
+
+    def _chunks(self, purpose: Purpose) -> Iterator[Chunk]:
+        for chunk in _checked_chunks(self._source.read(0, purpose), 0):
+            yield _after(chunk, self.transforms)
+            del chunk
 
     def applied(self, function: Callable[[Any], Any]) -> Any:
         """Return the results for the samples of all chunks, one below the other.
@@ -269,50 +316,47 @@ class Chunks(Chunked):
         parts = []
         for chunk in self:
             with _telling(chunk.number):
-                parts.append(function(transformed(chunk.X, self.transforms)))
+                parts.append(function(chunk.X))
         if not parts:
             raise _empty()
         return np.concatenate(parts)
 
     def close(self) -> None:
-        """Remove the checkpoint."""
+        """Remove the states of the passes that were run, and the checkpoint if it is empty."""
         if self.checkpoint is not None:
-            self.checkpoint.remove()
+            self.checkpoint.remove(self._ran)
+            self._ran.clear()
 
     def _copy(self) -> Self:
         return copy.copy(self)
 
-    def _reduced(self, reduction: Any, name: str, key: str) -> Any:
-        kept = self.checkpoint
-        if kept is None:
-            chunks = _checked_chunks(self._source.read(0, learning=True), 0)
-            return self._pass(reduction, name, chunks, _START, lambda _: None)
+    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:
+        kept, source = self.checkpoint, self._source
+        if kept is None or purpose == "score":
+            chunks = _checked_chunks(source.read(0, purpose), 0)
+            return self._pass(reduction, name, chunks, _START, None)
         with kept.locked():
-            pairs, of_first = self._first()
-            about = (self.n_rows, self._source.identity, fingerprint(self.transforms))
-            identity = f"{key} {of_first} {about}"
+            identity = self._identity(key)
             start = kept.read(name, identity) or _START
+            self._ran.add(name)
+            first = max(0, start.n_chunks - 1)  # the last one is read again, to compare it
+            read = islice(source.read(0, purpose), first, None) if source.once else None
+            chunks = _checked_chunks(read or source.read(first, purpose), first)
             if start.n_chunks:
+                last = next(chunks, None)
+                is_more = start.whole and next(chunks, None) is not None
+                if last is None or Checkpoint.digest(last.X, last.y) != start.last or is_more:
+                    raise kept.of_others(name)
                 reduction.restore(start.parts)
-                skip = partial(islice, pairs, start.n_chunks, None)
-                read = partial(self._source.read, start.n_chunks, learning=True)
-                pairs = skip() if self._source.once else read()
             if start.whole:
                 return reduction
-            chunks = _checked_chunks(pairs, start.n_chunks)
             return self._pass(reduction, name, chunks, start, partial(kept.write, name, identity))
 
-    def _first(self) -> tuple[Iterator[Any], str]:
-        """Return the pairs of all chunks, and a hash of the first."""
-        pairs = self._source.read(0, learning=True)
-        if not self._of_first:
-            first = list(islice(pairs, 1))
-            if not first:
-                raise _empty()
-            chunk = checked(*first[0], 0)
-            self._of_first = Checkpoint.digest(chunk.X, chunk.y)
-            pairs = _following(first, pairs)
-        return pairs, self._of_first
+    def _identity(self, key: str) -> str:
+        """Return what a state depends on, besides the samples."""
+        pairs = zip(self.transforms, self._keys, strict=True)
+        keys = [fingerprint(transform) if own is None else own for transform, own in pairs]
+        return fingerprint([key, self.n_rows, self._source.identity, keys])
 
     def _pass(
         self,
@@ -320,29 +364,25 @@ class Chunks(Chunked):
         name: str,
         chunks: Iterator[Chunk],
         start: State,
-        write: Callable[[State], Any],
+        write: Callable[[State], Any] | None,
     ) -> Any:
         """Take up chunks; write the state after every few of them, and at the end."""
-        done, n_rows = start.n_chunks, start.n_rows
+        done, n_rows, chunk = start.n_chunks, start.n_rows, None
         for chunk in chunks:
             with _telling(chunk.number):
                 reduction.update(chunk)
             before, done, n_rows = done, chunk.number + 1, n_rows + len(chunk.X)
-            if self.checkpoint is not None and done // self.every > before // self.every:
-                write(State(reduction.parts(), done, n_rows, whole=False))
+            if write is not None and done // self.every > before // self.every:
+                last = Checkpoint.digest(chunk.X, chunk.y)
+                write(State(reduction.parts(), done, n_rows, last, whole=False))
             if self.progress is not None:
                 self.progress(name, n_rows, self.n_rows)
         if not n_rows:
             raise _empty()
-        if self.checkpoint is not None:
-            write(State(reduction.parts(), done, n_rows, whole=True))
+        if write is not None:
+            last = start.last if chunk is None else Checkpoint.digest(chunk.X, chunk.y)
+            write(State(reduction.parts(), done, n_rows, last, whole=True))
         return reduction
-
-
-def _following(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
-    """Yield an item that was read before, without keeping it, and then others."""
-    yield first.pop()
-    yield from rest
 
 
 def _checked_chunks(pairs: Iterator[Any], first: int) -> Iterator[Chunk]:

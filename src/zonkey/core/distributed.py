@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from .chunks import Chunked, checked, transformed
 from .labels import as_labels, shown
+from .sources import Purpose
 
 FAN_IN = 4  # merged by one task, whose worker holds all of them
 _TRIES = 4  # submissions of a reduction whose connection is lost
@@ -107,7 +108,7 @@ class DaskChunks(Chunked):
             **options,
         )
 
-    def _reduced(self, reduction: Any, name: str, key: str) -> Any:  # noqa: ARG002
+    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:  # noqa: ARG002
         from dask.base import get_scheduler, optimize
         from dask.delayed import Delayed
         from dask.highlevelgraph import HighLevelGraph

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from .labels import as_labels, shown
 CHUNK = 1 << 24
 _MOST_ROWS = 1 << 16
 ROW_LIBRARIES = ("h5py", "zarr")
+# What rows are read for: those to learn from; those with a label; all, whose labels may be missing.
+Purpose = Literal["learn", "score", "all"]
 
 
 class Source(ABC):
@@ -36,11 +38,8 @@ class Source(ABC):
     once: bool = False
 
     @abstractmethod
-    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:
-        """Yield pairs (X, y) from chunk `first` on; y may be None.
-
-        With `learning`, rows that nothing is to be learned from may be left out.
-        """
+    def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:
+        """Yield pairs (X, y) from chunk `first` on; y may be None."""
 
 
 def ahead(items: Iterable[Any], depth: int = 1) -> Iterator[Any]:
@@ -112,7 +111,7 @@ class ArraySource(Source):
         self._take = row_reader(X)
         self.identity = f"{self._rows} rows"
 
-    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
+    def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield samples and labels from chunk `first` on."""
         n, y = cast(int, self.n_rows), self._labels
         for start in range(first * self._rows, n, self._rows):
@@ -186,7 +185,7 @@ class PairSource(Source):
         self.once = not callable(pairs) and iter(pairs) is pairs
         self._is_used = False
 
-    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
+    def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield the pairs from number `first` on; those before are read, too."""
         if self.once and self._is_used:
             raise ValueError(

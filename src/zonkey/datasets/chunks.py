@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.chunks import Chunks
-from ..core.sources import CHUNK, Source, require_count
+from ..core.sources import CHUNK, Purpose, Source, require_count
 from .dataset import DataError
 from .readers import (
     ARRAY_ENDINGS,
@@ -129,13 +129,14 @@ class FileSource(Source):
         sizes = [f"{file.name} of {file.stat().st_size} bytes" for file in self.files]
         self.identity = f"{rows} rows, {', '.join(sizes)}"
 
-    def read(self, first: int, *, learning: bool = False) -> Iterator[tuple[Any, Any]]:
+    def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:
         """Yield samples and labels from chunk `first` on."""
         self.stream = stream = replace(self.stream, first=first)
         for block in stream:
             X, y = block.X, block.labels
-            if learning and y is not None:
-                kept = self.is_kept(block, stream.n_read - len(X))
+            if purpose != "all" and y is not None:
+                is_learned = purpose == "learn"
+                kept = self.is_kept(block, stream.n_read - len(X)) if is_learned else y != ""
                 X, y = (X, y) if kept.all() else (X[kept], y[kept])
             yield X, y
 

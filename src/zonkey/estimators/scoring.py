@@ -240,7 +240,9 @@ class ScoresMixin(ClassifierMixin):
         if chunks is None:
             predicted = self.predict(X)
         else:
-            answers = chunks.reduced(_Answers(without_names(self, chunks)), "score")
+            answers = chunks.reduced(
+                _Answers(without_names(self, chunks)), "score", purpose="score"
+            )
             y, predicted = answers.pairs()
         self._check_scored(y)
         return per_class_accuracy(y, predicted, sample_weight=sample_weight)

@@ -201,9 +201,9 @@ class ChunkSource(Source):
         if isinstance(transformer, FrozenEstimator) or not get_tags(transformer).requires_fit:
             transformer.fit(one, self.kept.codes[:1])
         elif hasattr(transformer, "partial_fit") and isinstance(chunks, Chunks):
-            for chunk in chunks:
+            for chunk in chunks.labeled():
                 own = places_among(self.labels, required_labels(chunk))
-                transformer.partial_fit(transformed(chunk.X, chunks.transforms), own)
+                transformer.partial_fit(chunk.X, own)
         else:
             raise TypeError(
                 "`preprocessing` must be one that learns in chunks, such as FeatureNormalizer, "

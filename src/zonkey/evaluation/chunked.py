@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import joblib
 import numpy as np
 
 from ..core.chunks import Chunk, Chunked, checked, required_labels
@@ -29,10 +28,7 @@ class Answered:
 def answered(chunks: Chunked, subjects: Sequence[Subject], seen: np.ndarray) -> Answered:
     """Return the answers of classifiers in one pass; the first one's classes are evaluated."""
     empty = _Answering(tuple(subjects), seen, chunks.feature_names)
-    key = str(joblib.hash((subjects, seen)))
-    found = chunks.reduced(empty, "evaluation", key).joined()
-    chunks.close()
-    return found
+    return chunks.reduced(empty, "evaluation", purpose="score").joined()
 
 
 def row_digests(X: Any) -> np.ndarray:

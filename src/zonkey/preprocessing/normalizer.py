@@ -101,7 +101,6 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if chunks is not None:
             refuse_weights(sample_weight)
             self._fit_in_chunks(chunks)
-            chunks.close()
             return self
         self._check_parameters()
         X = validate_samples(self, X)

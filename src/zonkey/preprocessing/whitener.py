@@ -88,7 +88,6 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         if chunks is not None:
             refuse_weights(sample_weight)
             self._fit_in_chunks(chunks)
-            chunks.close()
             return self
         check_interval("shrinkage", self.shrinkage, 0)
         X, y = validate_labeled(self, X, y)
