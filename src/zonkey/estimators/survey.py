@@ -23,6 +23,7 @@ MOST_CLASSES = 2000
 _MOST_PER_CLASS, _FEWEST_PER_CLASS = 100, 16
 _MOST_SAMPLES = 2**15
 _OF_OTHERS = 4  # samples of classes beyond the first 2,000
+_COPIED = 256  # rows at a time, through a copy of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +186,10 @@ class Survey:
         slots = np.zeros(len(chosen), np.int64)
         slots[~is_new] = self._slots[chosen[~is_new]]
         slots[is_new] = self._free(slots[~is_new], int(is_new.sum()), X)
-        self._store[slots[is_new]] = X[rows[near[chosen[is_new] - n]]]
+        targets, sources = slots[is_new], rows[near[chosen[is_new] - n]]
+        for start in range(0, len(targets), _COPIED):
+            few = slice(start, start + _COPIED)
+            self._store[targets[few]] = X[sources[few]]
         self._codes, self._priorities = codes[chosen], priorities[chosen]
         self._places, self._slots = places[chosen], slots
 
