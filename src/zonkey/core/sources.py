@@ -171,6 +171,14 @@ def _read_rows(
     return rows
 
 
+def read_once() -> ValueError:
+    """Return the error of an iterator that would have to be read again."""
+    return ValueError(
+        "This computation must read the chunks more than once; got an iterator, which can be read "
+        "once. Pass a list of pairs, or a function that returns a new iterator."
+    )
+
+
 class PairSource(Source):
     """Pairs (X, y) of the user."""
 
@@ -188,10 +196,7 @@ class PairSource(Source):
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield the pairs from number `first` on; those before are read, too."""
         if self.once and self._is_used:
-            raise ValueError(
-                "This computation must read the chunks more than once; got an iterator, which can "
-                "be read once. Pass a list of pairs, or a function that returns a new iterator."
-            )
+            raise read_once()
         self._is_used = True
         pairs: Any = self._pairs() if callable(self._pairs) else self._pairs
         for pair in islice(pairs, first, None):
