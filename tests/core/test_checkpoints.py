@@ -1,11 +1,16 @@
 """Checkpoints: a pass that was interrupted or killed gives the same bits, or one clear error."""
 
+import copy
 import errno
+import math
 import os
 import random
+import shutil
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +18,8 @@ from safetensors import SafetensorError
 
 from zonkey import Chunks, Moments
 from zonkey.core import checkpoints as module
-from zonkey.core.checkpoints import Checkpoint, State
+from zonkey.core.checkpoints import Checkpoint, State, fingerprint
+from zonkey.core.class_sums import ClassSums
 from zonkey.core.storage import StorageError
 
 N, D = 230, 5
@@ -181,7 +187,8 @@ def test_a_damaged_checkpoint(tmp_path, damage):
     path.write_bytes(
         {"cut": content[:-5], "changed": flipped, "empty": b"", "other": other}[damage]
     )
-    with pytest.raises(StorageError, match=r"\A[^\n]+Remove the folder to begin again\.\Z"):
+    words = r"\A[^\n]+ it is damaged, or of another version\. Remove the folder to begin again\.\Z"
+    with pytest.raises(StorageError, match=words):
         moments_of(Chunks(X, Y, rows=20, checkpoint=tmp_path / "kept"))
 
 
@@ -221,19 +228,154 @@ def test_a_full_disk_costs_the_checkpoint_only(tmp_path, monkeypatch, error):
 
 def test_only_own_files_are_removed(tmp_path):
     kept, own = Checkpoint(tmp_path), tmp_path / "passes"
-    (tmp_path / "notes.txt").write_text("x")
+    own.mkdir()
+    for path in (tmp_path / "notes.txt", own / "notes.csv", own / "x.part"):
+        path.write_text("x")
     with kept.locked():
         kept.write("a", "b", State({"x": np.eye(2)}, 1, 2, "", whole=False))
-    left = [own / ".tmpA1b2C3", own / "a.pass.0123.part"]  # by processes that were killed
+    left = [own / ".tmpA1b2C3", own / "a.pass.0123456789ab.part"]  # by processes that were killed
     for path in left:
         path.write_text("half")
     with kept.locked():
         assert not any(path.exists() for path in left)
         assert kept.read("a", "b").n_rows == 2
-    left[0].write_text("half")
     kept.remove(["a"])
     kept.remove(["a"])
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    assert sorted(path.name for path in own.iterdir()) == ["notes.csv", "x.part"]
+    assert (tmp_path / "notes.txt").exists()
+
+
+def test_other_computations_keep_their_states(tmp_path):
+    folder = tmp_path / "kept"
+    interrupted(folder)
+    other = Chunks(X, Y, rows=50, checkpoint=folder)
+    other.reduced(ClassSums(), "sums")
+    assert Checkpoint(folder).names() == ["moments", "sums"]
+    other.close()
+    assert Checkpoint(folder).names() == ["moments"]
+    progress, after = stopping_after(None)
+    moments_of(Chunks(X, Y, rows=20, checkpoint=folder, progress=progress))
+    assert after[0] == 60  # went on
+    assert not folder.exists()
+
+
+def test_states_stay_while_another_computation_uses_the_folder(tmp_path):
+    chunks = Chunks(X, Y, rows=50, checkpoint=tmp_path / "kept")
+    chunks.reduced(ClassSums(), "sums")
+    with Checkpoint(tmp_path / "kept").locked():
+        chunks.map(np.sign).close()
+        assert Checkpoint(tmp_path / "kept").names() == ["sums"]
+
+
+def test_a_folder_that_vanishes(tmp_path):
+    def progress(_, n_rows, __):
+        if n_rows == 60:
+            shutil.rmtree(tmp_path / "kept")
+        if n_rows == 100:
+            raise Stop
+
+    with pytest.raises(Stop):
+        moments_of(Chunks(X, Y, rows=20, checkpoint=tmp_path / "kept", every=1, progress=progress))
+    assert Checkpoint(tmp_path / "kept").names() == ["moments"]
+
+
+def changed_in(chunk):
+    """Return pairs whose other chunks are the same."""
+    parts = pairs(20)
+    parts[chunk] = (parts[chunk][0] + 1, parts[chunk][1])
+    return parts
+
+
+CHANGES = {
+    "last chunk": lambda: changed_in(1),
+    "cut": lambda: [(X[:20], Y[:20]), (X[20:35], Y[20:35]), (X[35:], Y[35:])],
+    "labels": lambda: [(X[:20], Y[:20]), (X[20:40], Y[20:40][::-1])],
+    "fewer": lambda: pairs(20)[:1],
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_pairs_that_changed_after_the_first(tmp_path, kind):
+    progress, _ = stopping_after(3)
+    chunks = Chunks(pairs(20), checkpoint=tmp_path / "kept", every=2, progress=progress)
+    interrupted(tmp_path / "kept", chunks)
+    with pytest.raises(StorageError, match="written for other data, chunks or parameters"):
+        moments_of(Chunks(CHANGES[kind](), checkpoint=tmp_path / "kept"))
+
+
+def test_pairs_that_are_more_than_those_of_a_whole_pass(tmp_path):
+    Chunks(pairs(50)[:2], checkpoint=tmp_path / "kept").reduced(ClassSums(), "sums")
+    again = Chunks(pairs(50)[:2], checkpoint=tmp_path / "kept")
+    assert again.reduced(ClassSums(), "sums").labels.tolist() == ["ass", "horse", "mule"]
+    with pytest.raises(StorageError, match="written for other data"):
+        Chunks(pairs(50), checkpoint=tmp_path / "kept").reduced(ClassSums(), "sums")
+
+
+@pytest.mark.parametrize("kind", ["later labels", "file"])
+def test_arrays_that_changed_where_nothing_was_read(tmp_path, kind):
+    np.save(tmp_path / "x.npy", X)
+    M, other = np.load(tmp_path / "x.npy", mmap_mode="r"), Y.copy()
+    progress, _ = stopping_after(3)
+    options = {"rows": 20, "checkpoint": tmp_path / "kept", "every": 2}
+    interrupted(tmp_path / "kept", Chunks(M, Y, progress=progress, **options))
+    if kind == "file":
+        os.utime(tmp_path / "x.npy", ns=(1, 1))
+    else:
+        other[-1] = "ass" if other[-1] != "ass" else "mule"
+    with pytest.raises(StorageError, match="written for other data"):
+        moments_of(Chunks(M, other, **options))
+
+
+def test_a_score_takes_nothing_from_a_checkpoint(tmp_path):
+    chunks = Chunks(X, Y, rows=50, checkpoint=tmp_path / "kept")
+    chunks.reduced(ClassSums(), "score", purpose="score")
+    assert not (tmp_path / "kept").exists()
+
+
+def times(factor):
+    return lambda X: X * factor
+
+
+class Slots:
+    __slots__ = ("factor", "itself")
+
+    def __init__(self, factor):
+        self.factor, self.itself = factor, self
+
+    def __call__(self, X):
+        return X * self.factor
+
+
+FUNCTIONS = {
+    "lambda": (lambda X: X * 2, lambda X: X * 3),
+    "closure": (times(2), times(3)),
+    "array": (times(np.ones(5)), times(np.zeros(5))),
+    "default": (lambda X, a=2: X * a, lambda X, a=3: X * a),
+    "slots": (Slots(2), Slots(3)),
+    "method": (Slots(2).__call__, Slots(3).__call__),
+    "ufunc": (np.sign, np.sqrt),
+    "partial": (partial(np.multiply, 2), partial(np.multiply, 3)),
+    "builtin": (math.sqrt, math.exp),
+}
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_functions_tell_apart(kind):
+    one, other = FUNCTIONS[kind]
+    assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(one) == fingerprint(copy.deepcopy(one))
+
+
+def test_functions_that_cannot_be_compared(tmp_path):
+    held = threading.Lock()
+    chunks = Chunks(X, Y, rows=50, checkpoint=tmp_path / "kept")
+    with pytest.raises(TypeError, match=r"must hold values that can be compared.*Pass a `key`"):
+        chunks.map(lambda X: held and X).reduced(ClassSums(), "sums")
+    chunks.map(lambda X: held and X, "as it is").reduced(ClassSums(), "sums")
+    again = Chunks(X, Y, rows=50, checkpoint=tmp_path / "kept")
+    again.map(lambda X: X * 1, "as it is").reduced(ClassSums(), "sums")  # stands for the other
+    with pytest.raises(StorageError, match="written for other data"):
+        again.map(lambda X: X * 1, "another").reduced(ClassSums(), "sums")
 
 
 CHILD = """

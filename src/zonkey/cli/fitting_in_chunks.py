@@ -108,9 +108,7 @@ class _Rows(FileSource):
         self._known, self._dimensions, self._classes = known.labels, dimensions, classes
         self._has_split = split_position(self.heading) is not None
         self._n_all = self.n_rows
-        labels = [] if stream.labels is None else [Path(stream.labels)]
-        changed = [path.stat().st_mtime_ns for path in (*self.files, *labels)]
-        self.identity += f", changed {changed}, {known.fingerprint()}"
+        self.identity += f", {known.fingerprint()}"
 
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:
         """Yield samples and labels from chunk `first` on."""

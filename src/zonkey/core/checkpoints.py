@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,8 +25,11 @@ _KIND = "checkpoint"
 _ENDING = ".pass"
 _LOCK = f"lock{_ENDING}"
 # All files are in a folder of their own within that of the user. A process that is killed leaves
-# unfinished files in it, which have names that the writing library chose.
+# unfinished files in it; the first kind of names is ours, the second that of the writing library.
 _OWN = "passes"
+_UNFINISHED = re.compile(rf".*\{_ENDING}\.[0-9a-f]{{12}}\.part|\.tmp[0-9A-Za-z]{{6}}")
+_PLAIN = bool | int | float | complex | str | bytes | np.generic
+_VALUES = (_PLAIN, np.ndarray, list, tuple, dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,22 +61,9 @@ class Checkpoint:
         The system drops the lock of a process that is killed. What such a process had only begun to
         write is removed.
         """
-        try:
-            self._own.mkdir(parents=True, exist_ok=True)
-            file = (self._own / _LOCK).open("ab")
-        except OSError as error:
-            raise StorageError(
-                f"`checkpoint` must be a folder to write to; {self.folder} is not "
-                f"({error.strerror}). Pass another path."
-            ) from None
-        with file:
-            if not _is_locked(file):
-                raise StorageError(
-                    f"`checkpoint` must belong to one computation at a time; {self.folder} is in "
-                    "use by another one. Wait for it, or pass another folder."
-                )
+        with self._locked_file():
             for path in self._own.iterdir():
-                if path.suffix != _ENDING:
+                if _UNFINISHED.fullmatch(path.name):
                     path.unlink(missing_ok=True)
             yield
 
@@ -83,10 +76,10 @@ class Checkpoint:
             header, arrays = read_arrays(path, _KIND)
             content = unpacked(path, header, arrays, {})
             state = State(**content)
-        except (StorageError, TypeError) as error:
+        except (StorageError, TypeError):
             raise StorageError(
-                f"{path} must be a checkpoint as it was written; it is not ({error}) Remove the "
-                "folder to begin again."
+                f"{path} must be a checkpoint as it was written; it is damaged, or of another "
+                "version. Remove the folder to begin again."
             ) from None
         if header.get("identity") != _digest(identity):
             raise self.of_others(name)
@@ -107,6 +100,7 @@ class Checkpoint:
         node, arrays = pack(vars(state), {})
         header = {"identity": _digest(identity), "content": node}
         try:
+            self._own.mkdir(parents=True, exist_ok=True)  # the user may have removed it
             write_arrays(self._path(name), _KIND, header, arrays)
         except (OSError, import_module("safetensors").SafetensorError) as error:
             warn_user(
@@ -122,7 +116,8 @@ class Checkpoint:
         """Remove the states of some passes, and the folder if nothing else is in it."""
         if not self._own.is_dir():
             return
-        with self.locked():
+        # A result is worth more than an empty folder, which others may use.
+        with suppress(StorageError), self.locked():
             for name in names:
                 self._path(name).unlink(missing_ok=True)
             if self.names():
@@ -133,11 +128,29 @@ class Checkpoint:
                     return
                 folder.rmdir()
 
-    @staticmethod
-    def digest(X: np.ndarray, y: np.ndarray | None) -> str:
-        """Return a hash of samples and labels."""
-        of_labels = "" if y is None else _digest("\n".join(map(str, y.tolist())))
-        return f"{checksum(np.ascontiguousarray(X))} {of_labels}"
+    def _locked_file(self) -> Any:
+        path = self._own / _LOCK
+        try:
+            self._own.mkdir(parents=True, exist_ok=True)
+            file = path.open("ab")
+        except OSError as error:
+            raise StorageError(
+                f"`checkpoint` must be a folder to write to; {self.folder} is not "
+                f"({error.strerror}). Pass another path."
+            ) from None
+        if os.name == "nt":  # has no such locks, and does not remove open files
+            file.close()
+            return nullcontext()
+        if not _is_locked(file):
+            file.close()
+            raise StorageError(
+                f"`checkpoint` must belong to one computation at a time; {self.folder} is in use "
+                "by another one. Wait for it, or pass another folder."
+            )
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            return file
+        file.close()  # its owner removed it meanwhile
+        return self._locked_file()
 
     def _path(self, name: str) -> Path:
         return self._own / f"{name}{_ENDING}"
@@ -145,10 +158,7 @@ class Checkpoint:
 
 def _is_locked(file: Any) -> bool:
     """Lock an open file for this process; whether no other has it."""
-    try:
-        fcntl = import_module("fcntl")
-    except ImportError:  # Windows has no such locks
-        return True
+    fcntl = import_module("fcntl")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -159,27 +169,61 @@ def _is_locked(file: Any) -> bool:
 
 
 def fingerprint(value: Any) -> str:
-    """Return text that is the same for equal numbers, arrays, estimators and methods of them.
+    """Return text that is the same for equal numbers, arrays, functions and objects of them.
 
-    Unlike a pickle, it does not depend on which objects are shared.
+    Unlike a pickle, it does not depend on which objects are shared. A function counts with its
+    code, and with the values that it refers to.
     """
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return checksum(np.ascontiguousarray(value))
+    return _text_of(value, ())
+
+
+def _text_of(value: Any, above: tuple[int, ...]) -> str:
+    if id(value) in above:  # it holds itself
+        return f"<{len(above) - above.index(id(value))} above>"
+    of = partial(_text_of, above=(*above, id(value)))
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        array = np.ascontiguousarray(value)
+        return checksum(array.view(np.uint32) if array.dtype.kind == "U" else array)
     if isinstance(value, np.ndarray):
-        return fingerprint(value.tolist())
-    if value is None or isinstance(value, bool | int | float | str | np.generic):
+        return of(value.tolist())
+    if value is None or isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(fingerprint, value))}]"
+        return f"[{', '.join(map(of, value))}]"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(of, value)))}}}"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!r}: {fingerprint(value[key])}' for key in value)}}}"
-    if isinstance(value, partial):
-        return fingerprint([value.func, value.args, value.keywords])
-    if hasattr(value, "__self__"):
-        return f"{value.__name__} of {fingerprint(value.__self__)}"
-    name = getattr(value, "__qualname__", type(value).__qualname__)
-    held = {} if hasattr(value, "__qualname__") else getattr(value, "__dict__", {})
-    return f"{type(value).__module__}.{name} {fingerprint(held)}"
+        return f"{{{', '.join(f'{of(key)}: {of(value[key])}' for key in value)}}}"
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, CodeType):
+        return of([value.co_code, value.co_consts, value.co_names])
+    if isinstance(value, FunctionType):
+        code, held = value.__code__, [cell.cell_contents for cell in value.__closure__ or ()]
+        known = {name: value.__globals__.get(name) for name in code.co_names}
+        known = {name: known[name] for name in known if isinstance(known[name], _VALUES)}
+        rest = [code, held, known, value.__defaults__, value.__kwdefaults__]
+        return f"{value.__module__}.{value.__qualname__} {of(rest)}"
+    return f"{type(value).__qualname__} {of(_reduced(value))}"
+
+
+def _reduced(value: Any) -> Any:
+    """Return what an object would be made of again."""
+    try:
+        by_type = copyreg.dispatch_table.get(type(value))
+        found: Any = value.__reduce_ex__(4) if by_type is None else by_type(value)
+    except Exception as error:
+        raise TypeError(
+            "Functions of chunks must hold values that can be compared, to go on from a "
+            f"checkpoint; got {type(value).__name__} ({error}). Pass a `key` that stands for the "
+            "function."
+        ) from None
+    if isinstance(found, str):
+        return [getattr(value, "__module__", ""), found]
+    make, arguments, state, *items = (*found, None, None, None)[:5]
+    return [make, arguments, state, *(None if part is None else list(part) for part in items)]
 
 
 def _digest(text: str) -> str:

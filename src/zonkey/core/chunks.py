@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import islice
@@ -21,35 +20,24 @@ from typing import Any, Literal, Protocol, Self, TypeVar, cast
 import numpy as np
 
 from .checkpoints import Checkpoint, State, fingerprint
-from .labels import as_labels, listed
-from .samples import as_samples, require_scale
+from .labels import listed
 from .sources import (
     ROW_LIBRARIES,
     ArraySource,
+    Chunk,
     PairSource,
     Purpose,
     Source,
-    ahead,
+    checked,
+    checked_chunks,
     has_rows,
     read_once,
     require_count,
+    required_labels,
+    telling,
 )
 
 _START = State({}, n_chunks=0, n_rows=0, last="", whole=False)
-# float32 holds their values exactly, and takes half the memory of float64.
-_NARROW = ("float16", "int8", "uint8", "int16", "uint16")
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Consecutive samples, at least one: finite floats, and their labels if there are any.
-
-    `number` counts the chunks of the source from 0. Empty ones are counted and left out.
-    """
-
-    X: np.ndarray
-    y: np.ndarray | None
-    number: int
 
 
 class Reduction(Protocol):
@@ -83,9 +71,13 @@ Transform = Callable[[np.ndarray], Any]
 class Chunked(ABC):
     """Samples in chunks, and functions to apply to the samples of each chunk."""
 
-    feature_names: tuple[str, ...] | None = None
     transforms: tuple[Transform, ...] = ()
     _keys: tuple[str | None, ...] = ()
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, None if they have none."""
+        return None if self.transforms else self._names()
 
     def map(self, transform: Transform, key: str | None = None) -> Self:
         """Return the same chunks with their samples transformed when they are read.
@@ -106,7 +98,6 @@ class Chunked(ABC):
         other = self._copy()
         other.transforms = (*self.transforms, transform)
         other._keys = (*self._keys, key)
-        other.feature_names = None
         return other
 
     def reduced(
@@ -170,6 +161,9 @@ class Chunked(ABC):
     @abstractmethod
     def _copy(self) -> Self: ...
 
+    @abstractmethod
+    def _names(self) -> tuple[str, ...] | None: ...
+
 
 @dataclass
 class _Mapped:
@@ -202,7 +196,7 @@ def _after(chunk: Chunk, transforms: tuple[Transform, ...]) -> Chunk:
     """Return a chunk after some functions of its samples."""
     if not transforms:
         return chunk
-    with _telling(chunk.number):
+    with telling(chunk.number):
         X = transformed(chunk.X, transforms)
     return replace(checked(X, None, chunk.number), y=chunk.y)
 
@@ -228,8 +222,9 @@ class Chunks(Chunked):
     every : int, default=16
         Number of chunks between two checkpoints.
     progress : callable, default=None
-        Called after each chunk as ``progress(name, n_rows, n_total)`` with the name of the pass,
-        the number of rows so far and that of all rows, None if unknown.
+        Called after each chunk as ``progress(name, n_rows, n_total)`` with the name of the pass or
+        method, the number of rows so far and that of all rows, None if unknown. Rows that are left
+        out count at the end.
 
     Attributes
     ----------
@@ -263,7 +258,7 @@ class Chunks(Chunked):
         every: int = 16,
         progress: Callable[[str, int, int | None], Any] | None = None,
     ) -> None:
-        require_count("rows", rows)
+        require_count("rows", 1 if rows is None else rows)
         require_count("every", every)
         sliceable = has_rows(X)
         if not sliceable and (y is not None or rows is not None):
@@ -277,7 +272,6 @@ class Chunks(Chunked):
         else:
             self._source = ArraySource(X, y, rows) if sliceable else PairSource(X)
         self.n_rows = self._source.n_rows
-        self.feature_names = self._source.feature_names
         self.checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self.every = every
         self.progress = progress
@@ -300,7 +294,7 @@ class Chunks(Chunked):
             yield chunk
 
     def _chunks(self, purpose: Purpose) -> Iterator[Chunk]:
-        for chunk in _checked_chunks(self._source.read(0, purpose), 0):
+        for chunk in checked_chunks(self._source.read(0, purpose), 0):
             yield _after(chunk, self.transforms)
             del chunk
 
@@ -317,13 +311,20 @@ class Chunks(Chunked):
         array
             One row or entry per sample.
         """
-        parts = []
+        return _joined(self._results(function), self.n_rows)
+
+    def _results(self, function: Callable[[Any], Any]) -> Iterator[Any]:
+        n_rows, name = 0, getattr(function, "name", "apply")
         for chunk in self:
-            with _telling(chunk.number):
-                parts.append(function(chunk.X))
-        if not parts:
-            raise _empty()
-        return np.concatenate(parts)
+            with telling(chunk.number):
+                yield function(chunk.X)
+            n_rows += len(chunk.X)
+            self._tell(name, n_rows)
+            del chunk
+
+    def _tell(self, name: str, n_rows: int | None) -> None:
+        if self.progress is not None and n_rows is not None:
+            self.progress(name, n_rows, self.n_rows)
 
     def close(self) -> None:
         """Remove the states of the passes that were run, and the checkpoint if it is empty."""
@@ -339,10 +340,13 @@ class Chunks(Chunked):
     def _copy(self) -> Self:
         return copy.copy(self)
 
+    def _names(self) -> tuple[str, ...] | None:
+        return self._source.names()
+
     def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:
         kept, source = self.checkpoint, self._source
         if kept is None or purpose == "score":
-            chunks = _checked_chunks(source.read(0, purpose), 0)
+            chunks = checked_chunks(source.read(0, purpose), 0)
             return self._pass(reduction, name, chunks, _START, None)
         with kept.locked():
             identity = self._identity(key)
@@ -350,11 +354,11 @@ class Chunks(Chunked):
             self._ran.add(name)
             first = max(0, start.n_chunks - 1)  # the last one is read again, to compare it
             read = islice(source.read(0, purpose), first, None) if source.once else None
-            chunks = _checked_chunks(read or source.read(first, purpose), first)
+            chunks = checked_chunks(read or source.read(first, purpose), first)
             if start.n_chunks:
                 last = next(chunks, None)
                 is_more = start.whole and next(chunks, None) is not None
-                if last is None or Checkpoint.digest(last.X, last.y) != start.last or is_more:
+                if last is None or _digest(last) != start.last or is_more:
                     raise kept.of_others(name)
                 reduction.restore(start.parts)
             if start.whole:
@@ -365,7 +369,8 @@ class Chunks(Chunked):
         """Return what a state depends on, besides the samples."""
         pairs = zip(self.transforms, self._keys, strict=True)
         keys = [fingerprint(transform) if own is None else own for transform, own in pairs]
-        return fingerprint([key, self.n_rows, self._source.identity, keys])
+        source = self._source
+        return fingerprint([key, self.n_rows, source.identity, source.labels, keys])
 
     def _pass(
         self,
@@ -378,43 +383,24 @@ class Chunks(Chunked):
         """Take up chunks; write the state after every few of them, and at the end."""
         done, n_rows, chunk = start.n_chunks, start.n_rows, None
         for chunk in chunks:
-            with _telling(chunk.number):
+            with telling(chunk.number):
                 reduction.update(chunk)
             before, done, n_rows = done, chunk.number + 1, n_rows + len(chunk.X)
             if write is not None and done // self.every > before // self.every:
-                last = Checkpoint.digest(chunk.X, chunk.y)
-                write(State(reduction.parts(), done, n_rows, last, whole=False))
-            if self.progress is not None:
-                self.progress(name, n_rows, self.n_rows)
+                write(State(reduction.parts(), done, n_rows, _digest(chunk), whole=False))
+            self._tell(name, n_rows)
         if not n_rows:
             raise _empty()
+        if n_rows != self.n_rows:
+            self._tell(name, self.n_rows)  # those that were left out
         if write is not None:
-            last = start.last if chunk is None else Checkpoint.digest(chunk.X, chunk.y)
+            last = start.last if chunk is None else _digest(chunk)
             write(State(reduction.parts(), done, n_rows, last, whole=True))
         return reduction
 
 
-def _checked_chunks(pairs: Iterator[Any], first: int) -> Iterator[Chunk]:
-    """Yield chunks from number `first` on; the next one is read while the last is used."""
-    width, number = None, first
-    for X, y in ahead(pairs):
-        chunk = checked(X, y, number, width)
-        del X, y  # they may be copies
-        width, number = chunk.X.shape[1], number + 1
-        if len(chunk.X):
-            yield chunk
-        del chunk
-
-
-@contextmanager
-def _telling(number: int) -> Iterator[None]:
-    """Name the chunk in errors about samples."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if type(error) not in (TypeError, ValueError) or str(error).startswith("Chunk"):
-            raise
-        raise type(error)(f"Chunk {number}: {error}") from error
+def _digest(chunk: Chunk) -> str:
+    return fingerprint([chunk.X, chunk.y])
 
 
 def as_chunks(X: Any, y: Any = None) -> Chunked | None:
@@ -487,37 +473,25 @@ class _Bound:
         return getattr(self.owner, self.name)(X, *self.args, **self.options)
 
 
-def checked(X: Any, y: Any, number: int, width: int | None = None) -> Chunk:
-    """Return a chunk of finite floats with one label per sample; `width` is that of the others."""
-    with _telling(number):
-        dtype = getattr(X, "dtype", None)
-        if getattr(dtype, "name", "") in (*_NARROW, "float32"):
-            X = np.asarray(X, np.float32)  # in the byte order of the machine
-        X = as_samples(X)
-        require_scale(X)
-        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-        labels = None if y is None else as_labels(y, "y")
-    if width is not None and X.shape[1] != width:
-        raise ValueError(
-            f"Chunks must have the same features; chunk {number} has {X.shape[1]}, those before "
-            f"have {width}. Use the same encoder for all."
-        )
-    if labels is not None and len(labels) != len(X):
-        raise ValueError(
-            f"Chunks must have one label per sample; chunk {number} has {len(X)} samples and "
-            f"{len(labels)} labels. Pass X and y of the same samples."
-        )
-    return Chunk(X, labels, number)
-
-
-def required_labels(chunk: Chunk) -> np.ndarray:
-    """Return the labels of a chunk, which must have some."""
-    if chunk.y is None:
-        raise ValueError(
-            "Chunks to learn from must have labels; got samples only. Pass Chunks(X, y), or pairs "
-            "(X, y)."
-        )
-    return chunk.y
+def _joined(parts: Iterable[Any], n_rows: int | None) -> np.ndarray:
+    """Return arrays one below the other; a known number of rows is allocated once."""
+    if n_rows is None:
+        found = list(parts)
+        if not found:
+            raise _empty()
+        return np.concatenate(found)
+    whole, n = None, 0
+    for part in map(np.asarray, parts):
+        if whole is None:
+            whole = np.empty((n_rows, *part.shape[1:]), part.dtype)
+        elif part.dtype != whole.dtype:
+            whole = whole.astype(np.result_type(whole, part), copy=False)
+        whole[n : n + len(part)] = part
+        n += len(part)
+        del part
+    if whole is None:
+        raise _empty()
+    return whole[:n]
 
 
 def _empty() -> ValueError:

@@ -44,7 +44,7 @@ class DaskChunks(Chunked):
     def __init__(self, X: Any, y: Any, names: tuple[str, ...] | None) -> None:
         self._X = X
         self._y = y
-        self.feature_names = names
+        self._columns = names
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Self:
@@ -89,6 +89,9 @@ class DaskChunks(Chunked):
 
     def _copy(self) -> Self:
         return copy.copy(self)
+
+    def _names(self) -> tuple[str, ...] | None:
+        return self._columns
 
     def _width(self) -> int | None:
         width = self._X.shape[1]

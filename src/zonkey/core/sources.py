@@ -7,15 +7,19 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
 
-from .labels import as_labels, shown
+from ..linalg.arrays import require_values
+from .labels import as_labels, listed, shown
+from .samples import as_samples, require_scale
 
 # Numbers per chunk, unless the rows are given: enough rows for a full-speed product of them.
 CHUNK = 1 << 24
@@ -25,17 +29,39 @@ ROW_LIBRARIES = ("h5py", "zarr")
 Purpose = Literal["learn", "score", "all"]
 
 
+# float32 holds their values exactly, and takes half the memory of float64.
+_NARROW = ("float16", "int8", "uint8", "int16", "uint16")
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Consecutive samples, at least one: finite floats, and their labels if there are any.
+
+    `number` counts the chunks of the source from 0. Empty ones are counted and left out.
+    """
+
+    X: np.ndarray
+    y: np.ndarray | None
+    number: int
+
+
 class Source(ABC):
     """Where chunks come from.
 
     `n_rows` is the number of all rows, None if unknown. `identity` tells how they are divided into
-    chunks. `once` says that they can be read once only.
+    chunks, and of which files. `labels` are those of all rows, if they are in memory. `once` says
+    that rows can be read once only.
     """
 
     n_rows: int | None = None
     feature_names: tuple[str, ...] | None = None
     identity: str = ""
+    labels: np.ndarray | None = None
     once: bool = False
+
+    def names(self) -> tuple[str, ...] | None:
+        """Return the names of the features."""
+        return self.feature_names
 
     @abstractmethod
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:
@@ -85,10 +111,16 @@ def has_rows(X: Any) -> bool:
     return isinstance(shape, tuple) and len(shape) == 2 and hasattr(X, "__getitem__")
 
 
+def frame_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a data frame, if all are text."""
+    names: Any = tuple(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
 def require_count(name: str, value: Any) -> Any:
-    """Return a parameter that must be a positive whole number or None."""
+    """Return a parameter that must be a positive whole number."""
     is_count = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if value is not None and not (is_count and value >= 1):
+    if not (is_count and value >= 1):
         raise ValueError(
             f"`{name}` must be an integer of at least 1; got {shown(value)}. Pass a whole number "
             "of rows or chunks."
@@ -100,28 +132,39 @@ class ArraySource(Source):
     """Slices of rows of one array, and of its labels."""
 
     def __init__(self, X: Any, y: Any, rows: int | None) -> None:
+        require_values(X)
         self.n_rows, d = map(int, X.shape)
-        self._rows = rows or rows_per_chunk(d, getattr(X, "chunks", None))
-        self._labels = None if y is None else as_labels(_read_labels(y), "y")
-        if self._labels is not None and len(self._labels) != self.n_rows:
+        self._rows = rows or rows_per_chunk(d, stored=getattr(X, "chunks", None))
+        self.labels = None if y is None else as_labels(_read_labels(y), "y")
+        if self.labels is not None and len(self.labels) != self.n_rows:
             raise ValueError(
                 f"y must have one label for each of the {self.n_rows} samples; got "
-                f"{len(self._labels)}. Pass X and y of the same samples."
+                f"{len(self.labels)}. Pass X and y of the same samples."
             )
         self._take = row_reader(X)
-        self.identity = f"{self._rows} rows"
+        self.feature_names = frame_names(X)
+        self.identity = f"{self._rows} rows of {(self.n_rows, d)}"
+        path = getattr(X, "filename", None) if isinstance(X, np.memmap) else None
+        if path is not None and Path(path).exists():
+            self.identity += f", {written(Path(path))}"
 
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield samples and labels from chunk `first` on."""
-        n, y = cast(int, self.n_rows), self._labels
+        n, y = cast(int, self.n_rows), self.labels
         for start in range(first * self._rows, n, self._rows):
             stop = min(start + self._rows, n)
             yield self._take(start, stop), None if y is None else y[start:stop]
 
 
-def rows_per_chunk(width: int, stored: Any) -> int:
+def written(path: Path) -> str:
+    """Return the size of a file, and the time of its last change."""
+    facts = path.stat()
+    return f"{path.name} of {facts.st_size} bytes, changed {facts.st_mtime_ns}"
+
+
+def rows_per_chunk(width: int, numbers: int = CHUNK, stored: Any = None) -> int:
     """Return the rows of a chunk; whole parts of a file that is stored in parts of rows."""
-    rows = min(_MOST_ROWS, max(1, CHUNK // max(width, 1)))
+    rows = min(_MOST_ROWS, max(1, numbers // max(width, 1)))
     part = stored[0] if isinstance(stored, tuple) and stored else 1
     return rows // part * part if isinstance(part, int) and 1 < part <= rows else rows
 
@@ -143,6 +186,7 @@ def row_reader(X: Any) -> Callable[[int, int], Any]:
     Pages of a memory map would stay in memory, so its file is read instead. Only an unsliced map
     knows its place in the file, and private changes of a map are not in the file.
     """
+    rows = getattr(X, "iloc", X)  # of data frames
     if (
         isinstance(X, np.memmap)
         and isinstance(X.base, mmap.mmap)
@@ -150,25 +194,50 @@ def row_reader(X: Any) -> Callable[[int, int], Any]:
         and X.mode != "c"
         and isinstance(X.filename, str | PathLike)
     ):
-        return partial(_read_rows, X.filename, X.dtype, X.shape[1], X.offset)
-    return lambda start, stop: np.array(X[start:stop])
+        return _FileRows(X)
+    return partial(_copied, rows)
 
 
-def _read_rows(
-    path: Any, dtype: np.dtype[Any], width: int, offset: int, start: int, stop: int
-) -> np.ndarray:
-    rows = np.empty((stop - start, width), dtype)
-    with Path(path).open("rb", buffering=0) as file:
-        file.seek(offset + start * width * dtype.itemsize)
-        view = memoryview(cast(Any, rows.reshape(-1).view(np.uint8)))
-        while len(view):
-            n = file.readinto(view)
-            if not n:
-                raise ValueError(
-                    f"{path} must be whole; it ends before row {stop}. Save the features again."
-                )
-            view = view[n:]
-    return rows
+def _copied(X: Any, start: int, stop: int) -> np.ndarray:
+    return np.array(X[start:stop])
+
+
+class _FileRows:
+    """Rows of the file of a map; of the map, if another file has taken its place."""
+
+    def __init__(self, X: np.memmap) -> None:
+        self._map: np.memmap | None = X
+        self._path, self._offset = Path(cast(Any, X.filename)), X.offset
+        self._dtype, self._width = X.dtype, X.shape[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_map": None}  # it would be read whole
+
+    def __call__(self, start: int, stop: int) -> np.ndarray:
+        X = self._map
+        try:
+            rows = self._read(start, stop)
+        except FileNotFoundError:
+            if X is None:
+                raise
+            return _copied(X, start, stop)
+        is_same = X is None or rows[-1].tobytes() == X[stop - 1].tobytes()
+        return rows if is_same else _copied(X, start, stop)
+
+    def _read(self, start: int, stop: int) -> np.ndarray:
+        rows = np.empty((stop - start, self._width), self._dtype)
+        with self._path.open("rb", buffering=0) as file:
+            file.seek(self._offset + start * self._width * self._dtype.itemsize)
+            view = memoryview(cast(Any, rows.reshape(-1).view(np.uint8)))
+            while len(view):
+                n = file.readinto(view)
+                if not n:
+                    raise ValueError(
+                        f"{self._path} must be whole; it ends before row {stop}. Save the features "
+                        "again."
+                    )
+                view = view[n:]
+        return rows
 
 
 def read_once() -> ValueError:
@@ -183,6 +252,11 @@ class PairSource(Source):
     """Pairs (X, y) of the user."""
 
     def __init__(self, pairs: Any) -> None:
+        if isinstance(pairs, str | PathLike):
+            raise TypeError(
+                f"X must be samples; got the path {shown(str(pairs))}. Use "
+                "zonkey.datasets.open_chunks(path), or np.load(path, mmap_mode='r')."
+            )
         if not callable(pairs) and not isinstance(pairs, Iterable):
             raise TypeError(
                 "X must be an array with rows, pairs (X, y), or a function that returns an "
@@ -191,19 +265,107 @@ class PairSource(Source):
             )
         self._pairs = cast(Any, pairs)
         self.once = not callable(pairs) and iter(pairs) is pairs
+        self.identity = "pairs"
         self._is_used = False
+
+    def names(self) -> tuple[str, ...] | None:
+        """Return the names of the first samples, which are read for it unless they were."""
+        if not self._is_used:
+            pairs: Any = iter(self._begun())
+            first = list(islice(pairs, 1))
+            if self.once:
+                self._pairs = chain(first, pairs)
+            for pair in first:
+                self.feature_names = frame_names(_pair(pair)[0])
+        return self.feature_names
+
+    def _begun(self) -> Any:
+        return self._pairs() if callable(self._pairs) else self._pairs
 
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield the pairs from number `first` on; those before are read, too."""
         if self.once and self._is_used:
             raise read_once()
         self._is_used = True
-        pairs: Any = self._pairs() if callable(self._pairs) else self._pairs
-        for pair in islice(pairs, first, None):
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise TypeError(
-                    f"Chunks must be pairs (X, y); got {shown(pair)}. Yield the samples and "
-                    "their labels together."
+        for number, pair in enumerate(islice(self._begun(), first, None), first):
+            X, y = _pair(pair)
+            names = frame_names(X)
+            self.feature_names = self.feature_names or names
+            if names not in (None, self.feature_names):
+                raise ValueError(
+                    f"Chunks must have the same features in the same order; chunk {number} has "
+                    f"{listed(np.array(names))}, those before have "
+                    f"{listed(np.array(self.feature_names))}. Sort the columns."
                 )
-            yield pair[0], pair[1]
-            del pair
+            # The user may reuse the memory for the next one, which is read meanwhile.
+            yield _own(X), _own(y)
+            del pair, X, y
+
+
+def _own(part: Any) -> Any:
+    return np.array(part) if isinstance(part, np.ndarray) else part
+
+
+def _pair(pair: Any) -> Any:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(
+            f"Chunks must be pairs (X, y); got {shown(pair)}. Yield the samples and their labels "
+            "together."
+        )
+    return pair
+
+
+def checked_chunks(pairs: Iterator[Any], first: int) -> Iterator[Chunk]:
+    """Yield chunks from number `first` on; the next one is read while the last is used."""
+    width, number = None, first
+    for X, y in ahead(pairs):
+        chunk = checked(X, y, number, width)
+        del X, y  # they may be copies
+        width, number = chunk.X.shape[1], number + 1
+        if len(chunk.X):
+            yield chunk
+        del chunk
+
+
+def checked(X: Any, y: Any, number: int, width: int | None = None) -> Chunk:
+    """Return a chunk of finite floats with one label per sample; `width` is that of the others."""
+    with telling(number):
+        dtype = getattr(X, "dtype", None)
+        if getattr(dtype, "name", "") in (*_NARROW, "float32"):
+            X = np.asarray(X, np.float32)  # in the byte order of the machine
+        X = as_samples(X)
+        require_scale(X)
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        labels = None if y is None else as_labels(y, "y")
+    if width is not None and X.shape[1] != width:
+        raise ValueError(
+            f"Chunks must have the same features; chunk {number} has {X.shape[1]}, those before "
+            f"have {width}. Use the same encoder for all."
+        )
+    if labels is not None and len(labels) != len(X):
+        raise ValueError(
+            f"Chunks must have one label per sample; chunk {number} has {len(X)} samples and "
+            f"{len(labels)} labels. Pass X and y of the same samples."
+        )
+    return Chunk(X, labels, number)
+
+
+def required_labels(chunk: Chunk) -> np.ndarray:
+    """Return the labels of a chunk, which must have some."""
+    if chunk.y is None:
+        raise ValueError(
+            "Chunks to learn from or to score must have labels; got samples only. Pass y, "
+            "Chunks(X, y), or pairs (X, y)."
+        )
+    return chunk.y
+
+
+@contextmanager
+def telling(number: int) -> Iterator[None]:
+    """Name the chunk in errors about samples."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if type(error) not in (TypeError, ValueError) or str(error).startswith("Chunk"):
+            raise
+        raise type(error)(f"Chunk {number}: {error}") from error

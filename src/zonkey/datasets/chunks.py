@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.chunks import Chunks
-from ..core.sources import CHUNK, Purpose, Source, require_count
+from ..core.sources import CHUNK, Purpose, Source, require_count, written
 from .dataset import DataError
 from .readers import (
     ARRAY_ENDINGS,
@@ -104,7 +104,7 @@ def open_chunks(
         features_key=features_key,
         labels_key=labels_key,
     )
-    source = FileSource(stream, require_count("rows", rows))
+    source = FileSource(stream, None if rows is None else require_count("rows", rows))
     return Chunks(source, checkpoint=checkpoint, every=every, progress=progress)
 
 
@@ -126,8 +126,9 @@ class FileSource(Source):
         self.file = path.name
         self.first_row = 2 if ending in SEPARATORS else int(ending not in ARRAY_ENDINGS)
         self.files = parquet_files(path) if ending == FOLDER else [path]
-        sizes = [f"{file.name} of {file.stat().st_size} bytes" for file in self.files]
-        self.identity = f"{rows} rows, {', '.join(sizes)}"
+        labels = [] if stream.labels is None else [Path(stream.labels)]
+        facts = [written(file) for file in (*self.files, *labels)]
+        self.identity = f"{rows} rows, {', '.join(facts)}"
 
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:
         """Yield samples and labels from chunk `first` on."""

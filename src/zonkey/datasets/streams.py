@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..core.labels import listed
+from ..core.sources import rows_per_chunk
 from .dataset import DataError, require_one_label_per_row
 from .readers import (
     ARRAY_ENDINGS,
@@ -64,7 +65,6 @@ STANDARD_INPUT = "-"
 TEXT_ENDINGS = (*SEPARATORS, LINES)
 _BLOCK = 1 << 22  # numbers that are held at a time
 _TEXT_BLOCK = 1 << 20  # of text, which takes a second or so to read
-_MOST_ROWS = 1 << 16
 _LOOKED_AT = 20  # rows in which columns of text are looked for
 
 # Number of a row in its file, its features, its other cells
@@ -363,7 +363,7 @@ class FeatureStream:
         )
 
     def _n_rows(self, n_features: int, block: int = _BLOCK) -> int:
-        return self.rows or min(_MOST_ROWS, max(1, (self.block or block) // max(n_features, 1)))
+        return self.rows or rows_per_chunk(n_features, self.block or block)
 
     @property
     def _label_names(self) -> tuple[str, ...]:
