@@ -476,9 +476,8 @@ def test_errors():
 
 def test_names_of_features():
     y = NAMES[CODES]
-    chunks, other, unnamed = (Chunks(X, y, rows=20) for _ in range(3))
-    chunks.feature_names = tuple("abcdefgh")
-    other.feature_names = tuple("abcdefgx")
+    named = (pd.DataFrame(X, columns=[*names]) for names in ("abcdefgh", "abcdefgx"))
+    chunks, other, unnamed = (Chunks(rows, y, rows=20) for rows in (*named, X))
     fitted = model().fit(chunks)
     assert fitted.feature_names_in_.tolist() == [*"abcdefgh"]
     expected = model().fit(X, y).predict(X)

@@ -29,8 +29,7 @@ TRANSFORMERS = [
 def test_fit_and_transform(transformer, rows):
     expected = transformer.fit(X, Y).transform(X)
     learned = getattr(transformer, "mean_", getattr(transformer, "whitening_", None))
-    chunks = Chunks(X, Y, rows=rows)
-    chunks.feature_names = tuple("abcdef")
+    chunks = Chunks(pd.DataFrame(X, columns=[*"abcdef"]), Y, rows=rows)
     transformer.fit(chunks)
     assert transformer.n_features_in_ == 6
     assert transformer.feature_names_in_.tolist() == [*"abcdef"]
@@ -98,10 +97,8 @@ def test_errors(transformer):
     with pytest.raises(ValueError, match="`sample_weight` must be None if X comes in chunks"):
         transformer.fit(chunks, sample_weight=np.ones(90))
     transformer.fit(chunks)
-    chunks.feature_names = tuple("abcdef")
-    transformer.fit(chunks)
-    other = Chunks(X, Y, rows=30)
-    other.feature_names = tuple("abcdeg")
+    transformer.fit(Chunks(pd.DataFrame(X, columns=[*"abcdef"]), Y, rows=30))
+    other = Chunks(pd.DataFrame(X, columns=[*"abcdeg"]), Y, rows=30)
     with pytest.raises(ValueError, match="Chunks must have the features that"):
         transformer.transform(other)
 
