@@ -12,7 +12,7 @@ from sklearn.utils import check_X_y, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from .core.chunks import Chunked
+from .core.chunks import Chunked, as_chunks
 from .core.labels import as_labels, listed, require_label_array, shown, warn_user
 from .core.prototypes import Prototypes
 from .core.samples import as_samples, require_scale
@@ -181,6 +181,25 @@ def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None)
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
 
 
+def chunks_of(X: Any, y: Any = None, *, in_memory: bool = False) -> Chunked | None:
+    """Return samples that come in chunks, None for samples in memory.
+
+    `in_memory`: options need all samples, so a memory map, which joblib makes of large arrays,
+    counts as an array.
+    """
+    return None if in_memory and isinstance(X, np.memmap) else as_chunks(X, y)
+
+
+def check_seed(random_state: Any, chunks: Chunked) -> None:
+    """Require a seed that is the same when an interrupted computation goes on."""
+    is_seed = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if getattr(chunks, "checkpoint", None) is not None and not is_seed:
+        raise ValueError(
+            "`random_state` must be an integer with a checkpoint, to go on after an interruption; "
+            f"got {shown(random_state)}. Pass random_state=0."
+        )
+
+
 def refuse_weights(sample_weight: Any) -> None:
     """Refuse weights of samples in chunks."""
     if sample_weight is not None:
@@ -276,10 +295,7 @@ def plain_labels(y: Any) -> Any:
 def plain_samples(X: Any) -> Any:
     """Return samples in a form that scikit-learn can check, with errors of their own."""
     require_values(X)
-    if isinstance(X, Chunked):
-        raise TypeError(
-            f"X must be in memory here; got {type(X).__name__}. Pass an array of some samples."
-        )
+    require_memory(X)
     if is_device_array(X):
         return to_numpy(X)
     names = getattr(X, "columns", None)
@@ -299,6 +315,14 @@ def plain_samples(X: Any) -> Any:
                 f"X must be numbers; got {X.dtype}. Convert it, for example to days since a date."
             )
     return X
+
+
+def require_memory(X: Any) -> None:
+    """Refuse chunks."""
+    if isinstance(X, Chunked):
+        raise TypeError(
+            f"X must be in memory here; got {type(X).__name__}. Pass an array of some samples."
+        )
 
 
 def _stacked(rows: Any) -> np.ndarray:

@@ -171,7 +171,8 @@ def test_bad_validation_classes_are_refused():
 
 def test_bad_validation_classes_are_refused_even_if_nothing_is_chosen():
     with refused(ValueError, "must not be among the training classes"):
-        AnyShotClassifier(PROTOTYPES, **GIVEN).fit(X, Y, validation=(X, Y))
+        pair = X_NEW[:4], ["bee", "bee", "ant", "ant"]
+        AnyShotClassifier(PROTOTYPES, **GIVEN).fit(X, Y, validation=pair)
 
 
 # Seeds

@@ -341,7 +341,7 @@ def test_the_penalty_raises_the_harmonic_mean(parameters):
 
 def test_moments_keep_nothing_to_hold_out():
     moments = prepared().gather(P.X, P.y)
-    said = 'seen_penalty="auto" is chosen on held-out samples, which moments do not keep'
+    said = 'seen_penalty="auto" must have its samples in memory'
     with refused(ValueError, said, "Use fit(X, y), or pass a number"):
         prepared(**AUTO).fit_moments(moments)
 

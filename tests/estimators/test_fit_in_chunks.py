@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from any_shot_cases import GIVEN, world
@@ -14,7 +15,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from zonkey import AnyShotClassifier, Chunks, ZeroShotClassifier
+from zonkey import (
+    AnyShotClassifier,
+    Chunks,
+    FewShotClassifier,
+    NearestSupport,
+    ZeroShotClassifier,
+)
+from zonkey.datasets import open_chunks
 from zonkey.peers import zsl
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 
@@ -272,7 +280,136 @@ def test_a_checkpoint_of_other_parameters_is_refused(tmp_path):
         model(random_state=5).fit(Chunks(parts, checkpoint=tmp_path / "state"))
 
 
+def test_a_checkpoint_of_another_power_is_refused(tmp_path):
+    def powered(power):
+        return model(preprocessing=FeatureNormalizer(power, center=True))
+
+    def stop(name, *_):
+        if name.startswith("mean"):
+            raise OSError("the disk is gone")
+
+    options = {"rows": 20, "checkpoint": tmp_path / "state", "every": 1}
+    with pytest.raises(OSError, match="disk"):
+        powered(0.5).fit(Chunks(X, NAMES[CODES], **options, progress=stop))
+    with pytest.raises(ValueError, match="must belong to this computation"):
+        powered(2.0).fit(Chunks(X, NAMES[CODES], **options))
+
+
+def test_last_digits_of_what_was_learned_do_not_matter(tmp_path, monkeypatch):
+    """They depend on the number of threads, which may differ when a fit goes on."""
+    options = {"rows": 20, "checkpoint": tmp_path / "state", "every": 1}
+    steps = make_pipeline(FeatureNormalizer(0.5, center=True), WithinClassWhitener(0.3))
+    parameters = GIVEN | {"preprocessing": steps}
+    expected = model(**parameters).fit(X, NAMES[CODES])
+
+    def stop(name, n_rows, _):
+        if name == "sums" and n_rows > 40:
+            raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="disk"):
+        model(**parameters).fit(Chunks(X, NAMES[CODES], **options, progress=stop))
+    learn, n_rows = WithinClassWhitener._learn, []
+
+    def learned_otherwise(self, sums):
+        learn(self, sums)
+        self.whitening_ = self.whitening_ * (1 + 1e-15)
+
+    monkeypatch.setattr(WithinClassWhitener, "_learn", learned_otherwise)
+    progress = lambda name, n, _: n_rows.append(n) if name == "sums" else None  # noqa: E731
+    found = model(**parameters).fit(Chunks(X, NAMES[CODES], **options, progress=progress))
+    assert min(n_rows) > 40  # it went on
+    assert_agree(found, expected)
+
+
+@pytest.mark.parametrize("state", [None, np.random.RandomState(0)], ids=["none", "generator"])
+def test_a_seed_for_a_checkpoint(state, tmp_path):
+    read = []
+    options = {"checkpoint": tmp_path / "state", "progress": lambda *told: read.append(told)}
+    for estimator in (
+        model(random_state=state),
+        ZeroShotClassifier(WORLD.prototypes, random_state=state),
+    ):
+        with pytest.raises(ValueError, match="`random_state` must be an integer with a checkpoint"):
+            estimator.fit(Chunks(X, CODES, rows=20, **options))
+    assert not read
+    model(NUMBERED, random_state=np.int64(3), **GIVEN).fit(Chunks(X, CODES, rows=20, **options))
+
+
+def test_scores_do_not_depend_on_a_checkpoint(tmp_path):
+    good = model(**GIVEN).fit(X, NAMES[CODES])
+    bad = model(**GIVEN).fit(X, NAMES[np.roll(CODES, 1)])
+    for fitted in (good, bad):
+        chunks = Chunks(X, NAMES[CODES], rows=20, checkpoint=tmp_path / "state")
+        assert fitted.score(chunks) == fitted.score(X, NAMES[CODES])
+    assert good.score(X, NAMES[CODES]) != bad.score(X, NAMES[CODES])
+
+
+def test_further_samples_of_another_model_are_refused(tmp_path):
+    """What the preprocessing learned counts, not only its parameters."""
+
+    def stop(*_):
+        raise OSError("the disk is gone")
+
+    options = {"rows": 10, "checkpoint": tmp_path / "state", "every": 1}
+    y, more = NAMES[CODES], NAMES[CODES_NEW]
+    quick = GIVEN | {"preprocessing": FeatureNormalizer(center=True)}
+    fitted, other = model(**quick).fit(X, y), model(**quick).fit(X[:-9], y[:-9])
+    with pytest.raises(OSError, match="disk"):
+        fitted.partial_fit(Chunks(NEW, more, **options, progress=stop))
+    with pytest.raises(ValueError, match="must belong to this computation"):
+        other.partial_fit(Chunks(NEW, more, **options))
+    fitted.partial_fit(Chunks(NEW, more, **options))
+    assert not (tmp_path / "state").exists()
+
+
+def test_other_preprocessing_learns_from_training_rows_only(tmp_path):
+    table = {f"f{i}": X[:, i] + (1000 if i == 0 else 0) * (np.arange(N) >= 60) for i in range(8)}
+    parts = np.where(np.arange(N) < 60, "train", "test")
+    pd.DataFrame(table | {"label": NAMES[CODES], "split": parts}).to_csv(
+        tmp_path / "X.csv", index=False
+    )
+    told = []
+    progress = lambda name, n, _: told.append(n) if name == "step0" else None  # noqa: E731
+    chunks = open_chunks(tmp_path / "X.csv", rows=25, progress=progress)
+    found = model(**GIVEN | {"preprocessing": StandardScaler()}).fit(chunks)
+    assert_allclose(found.preprocessing_.mean_, X[:60].mean(axis=0), rtol=1e-10)
+    assert told[-1] == 60
+
+
 # Cost.
+
+
+@pytest.mark.parametrize(
+    ("parameters", "options", "message"),
+    [
+        ({}, {"validation": 3}, "`validation` must be a pair"),
+        ({}, {"validation": (X[:1], NAMES[CODES][:1])}, "at least two classes"),
+        ({"prototypes": {"0": [1.0], "1": [1.0, 2.0]}}, {}, "must all have the same dimension"),
+        ({"kernel": "precomputed", "prototype_transformer": None}, {}, "kernel values"),
+        ({"preprocessing": PCA(3)}, {}, "must be one that learns in chunks"),
+        ({"preprocessing": make_pipeline(StandardScaler(), PCA(3))}, {}, "learns in chunks"),
+        ({"preprocessing": WithinClassWhitener(-1.0)}, {}, "`shrinkage` must be"),
+        ({"candidates": "some"}, {}, "`candidates` must be"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_read(parameters, options, message):
+    read = []
+    chunks = Chunks(X, NAMES[CODES], rows=20, progress=lambda *told: read.append(told))
+    with pytest.raises((TypeError, ValueError), match=message):
+        model(**parameters).fit(chunks, **options)
+    assert not read
+
+
+def test_an_iterator_is_refused_before_it_is_read():
+    for fit in (
+        model().fit,
+        WithinClassWhitener().fit,
+        ZeroShotClassifier(None, candidates="all", random_state=0).fit,
+    ):
+        left = iter(pairs(X, NAMES[CODES], 50))
+        with pytest.raises(ValueError, match="must read the chunks more than once"):
+            fit(Chunks(left))
+        assert len([*left]) == 2
 
 
 def test_memory_does_not_grow_with_the_number_of_samples():
@@ -303,7 +440,7 @@ def test_memory_does_not_grow_with_the_number_of_samples():
 def test_errors():
     y = NAMES[CODES]
     chunks = Chunks(X, y, rows=20)
-    with pytest.raises(ValueError, match="Chunks to learn from must have labels"):
+    with pytest.raises(ValueError, match="must have labels"):
         model().fit(Chunks(X, rows=20))
     with pytest.raises(ValueError, match="`sample_weight` must be None if X comes in chunks"):
         model().fit(chunks, sample_weight=np.ones(N))
@@ -320,20 +457,27 @@ def test_errors():
     fitted = model(worth="shots").fit(chunks)
     with pytest.raises(ValueError, match='worth="shots" must have its samples in memory'):
         fitted.partial_fit(chunks)
+    for call in (
+        lambda: fitted.with_shots(chunks),
+        lambda: fitted.most_informative(chunks, 2),
+        lambda: FewShotClassifier(WORLD.prototypes).fit(chunks),
+        lambda: NearestSupport().fit(chunks),
+    ):
+        with pytest.raises(TypeError, match="X must be in memory here; got Chunks"):
+            call()
     with pytest.raises(TypeError, match="Unlabeled samples must be in memory"):
         fitted.adapt(Chunks(NEW))
     missing = {j: v for j, v in WORLD.prototypes.items() if j != CODES[-1]}
     with pytest.raises(ValueError, match="No prototype for the class"):
         ZeroShotClassifier(missing).fit(Chunks(X, CODES, rows=N - 1))
-    with pytest.raises(ValueError, match='seen_penalty="auto" is chosen on held-out samples'):
+    with pytest.raises(ValueError, match='seen_penalty="auto" must have its samples in memory'):
         ZeroShotClassifier(WORLD.prototypes, seen_penalty="auto").fit(Chunks(X, CODES))
 
 
 def test_names_of_features():
     y = NAMES[CODES]
-    chunks, other, unnamed = (Chunks(X, y, rows=20) for _ in range(3))
-    chunks._source.feature_names = tuple("abcdefgh")
-    other._source.feature_names = tuple("abcdefgx")
+    named = (pd.DataFrame(X, columns=[*names]) for names in ("abcdefgh", "abcdefgx"))
+    chunks, other, unnamed = (Chunks(rows, y, rows=20) for rows in (*named, X))
     fitted = model().fit(chunks)
     assert fitted.feature_names_in_.tolist() == [*"abcdefgh"]
     expected = model().fit(X, y).predict(X)

@@ -1,9 +1,13 @@
 """Transformers in chunks: the fit in memory, and chunks that are transformed when they are read."""
 
+import copy
+
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from zonkey import AnyShotClassifier, Chunks
@@ -25,8 +29,7 @@ TRANSFORMERS = [
 def test_fit_and_transform(transformer, rows):
     expected = transformer.fit(X, Y).transform(X)
     learned = getattr(transformer, "mean_", getattr(transformer, "whitening_", None))
-    chunks = Chunks(X, Y, rows=rows)
-    chunks._source.feature_names = tuple("abcdef")
+    chunks = Chunks(pd.DataFrame(X, columns=[*"abcdef"]), Y, rows=rows)
     transformer.fit(chunks)
     assert transformer.n_features_in_ == 6
     assert transformer.feature_names_in_.tolist() == [*"abcdef"]
@@ -94,14 +97,71 @@ def test_errors(transformer):
     with pytest.raises(ValueError, match="`sample_weight` must be None if X comes in chunks"):
         transformer.fit(chunks, sample_weight=np.ones(90))
     transformer.fit(chunks)
-    chunks._source.feature_names = tuple("abcdef")
-    transformer.fit(chunks)
-    other = Chunks(X, Y, rows=30)
-    other._source.feature_names = tuple("abcdeg")
+    transformer.fit(Chunks(pd.DataFrame(X, columns=[*"abcdef"]), Y, rows=30))
+    other = Chunks(pd.DataFrame(X, columns=[*"abcdeg"]), Y, rows=30)
     with pytest.raises(ValueError, match="Chunks must have the features that"):
         transformer.transform(other)
 
 
 def test_labels_are_needed_to_whiten():
-    with pytest.raises(ValueError, match="Chunks to learn from must have labels"):
+    with pytest.raises(ValueError, match="must have labels"):
         WithinClassWhitener().fit(Chunks(X, rows=30))
+
+
+def test_only_a_mean_needs_all_chunks():
+    read = []
+
+    def chunks():
+        for rows in np.split(X, 9):
+            read.append(len(rows))
+            yield rows, None
+
+    fitted = FeatureNormalizer(0.5).fit(Chunks(chunks))
+    assert fitted.n_features_in_ == 6
+    assert fitted.mean_ is None
+    assert len(read) <= 3  # the first, and those read ahead
+    with pytest.raises(ValueError, match="at least one sample"):
+        FeatureNormalizer().fit(Chunks(list))
+    scaled = FeatureNormalizer(center=True).fit(X)
+    lazy = scaled.transform(Chunks(X, rows=9))
+    assert FeatureNormalizer().fit(lazy).n_features_in_ == 6
+
+
+def test_dask_is_not_computed_without_a_mean():
+    da = pytest.importorskip("dask.array")
+    n_calls = []
+    lazy = da.from_array(X, chunks=(30, 6)).map_blocks(
+        lambda rows: n_calls.append(1) or rows, meta=np.empty((0, 6))
+    )
+    assert FeatureNormalizer().fit(lazy).n_features_in_ == 6
+    assert not n_calls
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=str)
+def test_data_frames_are_made_of_arrays_only(transformer):
+    chunks = Chunks(X, Y, rows=30)
+    expected = transformer.fit(X, Y).transform(X)
+    framed = clone(transformer).set_output(transform="pandas")
+    for later in (framed.fit(chunks).transform(chunks), framed.fit_transform(chunks)):
+        assert isinstance(later, Chunks)
+        assert_allclose(later.applied(np.asarray), expected, rtol=1e-10, atol=1e-12)
+    assert isinstance(framed.transform(X), pd.DataFrame)
+    assert isinstance(framed.fit_transform(X, Y), pd.DataFrame)
+
+
+def _mean(chunks):
+    return FeatureNormalizer(center=True).fit(chunks).mean_
+
+
+@pytest.mark.parametrize("transformer", [TRANSFORMERS[1], TRANSFORMERS[3]], ids=str)
+def test_what_a_transformer_learned_counts_but_for_the_last_digits(transformer, tmp_path):
+    def later(fitted):
+        return fitted.transform(Chunks(X, Y, rows=9, checkpoint=tmp_path / "state"))
+
+    transformer.fit(X, Y)
+    expected = _mean(later(transformer))
+    same, (name,) = copy.copy(transformer), transformer._learned
+    setattr(same, name, getattr(transformer, name) * (1 + 1e-14))
+    assert_array_equal(_mean(later(same)), expected)  # the stored one
+    with pytest.raises(ValueError, match="must belong to this computation"):
+        _mean(later(clone(transformer).fit(X[:70], Y[:70])))

@@ -31,6 +31,7 @@ from .sources import (
     checked,
     checked_chunks,
     has_rows,
+    read_once,
     require_count,
     required_labels,
     telling,
@@ -146,6 +147,9 @@ class Chunked(ABC):
         array
             One row or entry per sample.
         """
+
+    def require_several_passes(self) -> None:  # noqa: B027
+        """Refuse chunks that can be read once only."""
 
     @abstractmethod
     def close(self) -> None:
@@ -327,6 +331,11 @@ class Chunks(Chunked):
         if self.checkpoint is not None:
             self.checkpoint.remove(self._ran)
             self._ran.clear()
+
+    def require_several_passes(self) -> None:
+        """Refuse an iterator, before anything is read."""
+        if self._source.once:
+            raise read_once()
 
     def _copy(self) -> Self:
         return copy.copy(self)

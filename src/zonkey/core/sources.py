@@ -241,6 +241,14 @@ class _FileRows:
         return rows
 
 
+def read_once() -> ValueError:
+    """Return the error of an iterator that would have to be read again."""
+    return ValueError(
+        "This computation must read the chunks more than once; got an iterator, which can be read "
+        "once. Pass a list of pairs, or a function that returns a new iterator."
+    )
+
+
 class PairSource(Source):
     """Pairs (X, y) of the user."""
 
@@ -278,10 +286,7 @@ class PairSource(Source):
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield the pairs from number `first` on; those before are read, too."""
         if self.once and self._is_used:
-            raise ValueError(
-                "This computation must read the chunks more than once; got an iterator, which can "
-                "be read once. Pass a list of pairs, or a function that returns a new iterator."
-            )
+            raise read_once()
         self._is_used = True
         for number, pair in enumerate(islice(self._begun(), first, None), first):
             X, y = _pair(pair)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.chunks import as_chunks, in_chunks, without_names
+from ..core.chunks import as_chunks, in_chunks
 from ..core.class_sums import ClassSums
 from ..core.evidence import Evidence, Regression, class_centers, class_priors, common_shift
 from ..core.kernels import KERNELS
@@ -39,17 +39,13 @@ from ..linalg.arrays import (
 )
 from ..validation import (
     AnyLibraryMixin,
-    check_classes,
     check_count,
     check_interval,
     check_labeled,
     check_option,
     check_semantics,
-    checked_weights,
     is_auto,
-    refuse_weights,
-    set_features,
-    validate_labeled,
+    require_memory,
     validate_samples,
 )
 from .adapting import Adapted, Adapting, Reserve
@@ -63,13 +59,14 @@ from .scoring import (
     labeled_or_rows,
     require_dimensions,
 )
-from .sources import ChunkSource, MemorySource, Source
+from .sources import Source, further, opened
 from .survey import Kept
 
 _BY_SHOTS = "shots"
 _MANY_ANCHORS = 16_000
 _MATRICES = 3  # of the size of the kernel, held at a time
 _USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype, in shots
+_ANY_LABELS: dict[str, np.ndarray] = dict.fromkeys(("unseen", "all"), np.zeros(1))
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
 
 
@@ -271,7 +268,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             Labels. None for `Chunks`, which have their own.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples: 2 counts as two samples, 0 as none. None weights all equally.
-            Not for chunks.
+            Not for chunks, except for a memory map.
         validation : tuple of (X, y), default=None
             Samples of further classes with prototypes. Parameters are chosen on them instead of on
             held-out training classes. Use it if the features were trained on the training classes,
@@ -286,11 +283,15 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         self._check_parameters()
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        source = self._source(X, y, sample_weight, seed)
-        labels, used = source.labels, source.used
         given = None if self.prototypes is None else Prototypes.coerce(self.prototypes)
+        self._check_kernel(given)
+        chosen_labels(self.candidates, _ANY_LABELS, as_labels, 0)  # a name, or labels
+        checked = self._checked_validation(validation, given)
+        powers = POWERS if is_auto(self.preprocessing) else ()
+        source = opened(self, X, y, sample_weight, seed, powers)
+        labels, used = source.labels, source.used
         if given is not None:
-            self._check_prototypes(given, used)
+            _check_prototypes(given, used)
         unseen = None if given is None else np.setdiff1d(given.labels, used)
         if self.transfer and not isinstance(self.candidates, str):
             seen = np.intersect1d(as_labels(self.candidates), used)
@@ -307,14 +308,13 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             anchors = np.intersect1d(used, given.labels)
             self._check_size(len(anchors))
             check_semantics(given, anchors, np.intersect1d(candidates, given.labels))
-        others = self._validation(validation, source.like, given, labels, seed)
+        others = _validation(checked, source.like, given, labels, seed)
         self._choice, fixed = self._choose(source, given, others, seed)
         self._regression = self._learned_map(given, fixed, seed)
         self._steps, self.preprocessing_ = fixed, None
         if fixed["preprocessing"] is not None:
-            chosen = is_auto(self.preprocessing)
-            self.preprocessing_ = source.fitted(fixed["preprocessing"], chosen=chosen)
-        sums = source.gathered(self._transforms, "sums")
+            self.preprocessing_ = source.fitted(fixed["preprocessing"])
+        sums = source.gathered(self._fitted_steps, "sums")
         described = labels[:0] if given is None else given.labels
         self._evidence = _with_samples(Evidence.none(described, like=sums.sums), sums)
         if self.transfer:
@@ -362,7 +362,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         classes : None
             Ignored; present for API consistency. New classes may come with any call.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. None weights all equally. Not for chunks.
+            Weights of the samples. None weights all equally. Not for chunks, except for a memory
+            map.
 
         Returns
         -------
@@ -371,7 +372,14 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         if not hasattr(self, "classes_"):
             return self.fit(X, y, sample_weight)
-        sums, source = self._further(X, y, sample_weight)
+        by_shots = isinstance(self.worth, str) and self.worth == _BY_SHOTS
+        steps = self._fitted_steps
+        sums, source = further(self, X, y, sample_weight, steps, in_memory=by_shots)
+        if sums.sums.shape[1] != self._evidence.sums.shape[1]:
+            raise ValueError(
+                f"X must have the {self.n_features_in_} features of `fit`; got "
+                f"{sums.sums.shape[1]}. Prepare it as the training data."
+            )
         labels = sums.labels
         require_same_kind(labels=labels, known=self._evidence.labels)
         hidden = np.intersect1d(labels, self._evidence.labels[self._evidence.is_hidden])
@@ -385,7 +393,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._evidence = _with_samples(self._evidence, sums)
         self._adapted = None
         prior = class_priors(self._evidence, self._regression)
-        if self.worth == _BY_SHOTS:
+        if by_shots:
             assert source is not None
             X = self._prepared(source.like)
             worth = self._worth_of_shots(prior, X, source.codes, source.weights, labels)
@@ -395,7 +403,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         self._settle(like=self.classes_, prior=prior)
         return self
 
-    def with_shots(self, X: Any, y: Any) -> Self:
+    def with_shots(self, X: Any, y: Any = None) -> Self:
         """Return a fitted copy that has learned from samples and chooses among their classes.
 
         Parameters
@@ -411,6 +419,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             The copy: `partial_fit`, and the classes of `y` as candidates.
         """
         check_is_fitted(self, "classes_")
+        require_memory(X)
         labels = encoded(y, X)[0] if is_device_array(y) else np.unique(as_labels(y))
         other = copy.copy(self).partial_fit(X, y)
         return other.with_candidates(labels.tolist())
@@ -622,6 +631,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             Positions of the samples, best first.
         """
         n = check_count("n", n, 1)
+        require_memory(X)
         value = to_numpy(self.uncertainty(X)).astype(np.float64)
         if n > len(value):
             raise ValueError(
@@ -639,45 +649,6 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         return np.array(chosen)
 
     # What `fit` does, step by step.
-
-    def _source(self, X: Any, y: Any, sample_weight: Any, seed: int) -> Source:
-        """Return the samples of `fit`, checked."""
-        chunks = as_chunks(X, y)
-        if chunks is None:
-            X, y = validate_labeled(self, X, y)
-            return _in_memory(X, y, sample_weight, seed)
-        refuse_weights(sample_weight)
-        powers = POWERS if is_auto(self.preprocessing) else ()
-        source = ChunkSource(chunks, seed, powers)
-        set_features(self, source.like.shape[1], chunks.feature_names)
-        return source
-
-    def _further(self, X: Any, y: Any, sample_weight: Any) -> tuple[ClassSums, MemorySource | None]:
-        """Return the sums of the samples of `partial_fit`, and the samples if in memory."""
-        chunks = as_chunks(X, y)
-        if chunks is None:
-            X = validate_samples(self, X, reset=False)
-            X, y = check_labeled(self, X, y)
-            source = _in_memory(X, y, sample_weight, 0)
-            return source.gathered(self._transforms, "more"), source
-        refuse_weights(sample_weight)
-        if self.worth == _BY_SHOTS:
-            raise ValueError(
-                'worth="shots" must have its samples in memory, to leave each out in turn; got '
-                "chunks. Pass a few samples as an array, or another `worth`."
-            )
-        without_names(self, chunks)
-        for transform in self._transforms:
-            chunks = chunks.map(transform)
-        sums = chunks.reduced(ClassSums(), "more")
-        check_classes(sums.labels)
-        if sums.sums.shape[1] != self._evidence.sums.shape[1]:
-            raise ValueError(
-                f"X must have the {self.n_features_in_} features of `fit`; got "
-                f"{sums.sums.shape[1]}. Prepare it as the training data."
-            )
-        chunks.close()
-        return sums, None
 
     def _choose(
         self,
@@ -718,10 +689,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             choice = replace(choice, penalty=float(self.seen_penalty))
         return choice, steps_of(choice.point, fixed)
 
-    def _validation(
-        self, validation: Any, X: Array, given: Prototypes | None, labels: np.ndarray, seed: int
-    ) -> Kept | None:
-        """Return validation samples; their codes are rows of the prototypes."""
+    def _checked_validation(
+        self, validation: Any, given: Prototypes | None
+    ) -> tuple[Array, np.ndarray] | None:
+        """Return validation samples and their labels."""
         if validation is None:
             return None
         is_pair = isinstance(validation, tuple | list) and len(validation) == 2
@@ -733,26 +704,16 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 "`validation` must be a pair (X, y) of samples of classes with prototypes; got "
                 f"{got}. Pass validation=(X, y) and prototypes."
             )
-        X_v, y_v = check_labeled(self, *validation)
-        new = to_numpy(y_v) if is_device_array(y_v) else as_labels(y_v)
-        overlap = np.intersect1d(new, labels)
-        if overlap.size:
-            raise ValueError(
-                f"Validation classes must not be among the training classes; {listed(overlap)} "
-                "came in both. Leave them out of one."
-            )
-        if X_v.shape[1] != X.shape[1]:
-            raise ValueError(
-                f"Validation samples must have the {X.shape[1]} features of the training samples; "
-                f"got {X_v.shape[1]}. Use the same encoder for both."
-            )
-        classes, counts = np.unique(new, return_counts=True)
+        X, y = check_labeled(self, *validation)
+        labels = to_numpy(y) if is_device_array(y) else as_labels(y)
+        classes, counts = np.unique(labels, return_counts=True)
         if len(classes) < 2 or counts.min() < 2:
             raise ValueError(
                 "`validation` must have at least two classes of at least two samples; got "
                 f"{len(classes)} classes, the smallest of {counts.min()}. Pass more, or None."
             )
-        return Kept.of(placed_like(X_v, X), given.positions(new), given.labels, seed)
+        given.positions(classes)  # refuses classes without a prototype
+        return X, labels
 
     def _learned_map(
         self, given: Prototypes | None, steps: dict[str, Any], seed: int
@@ -775,8 +736,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         return Reserve.of(few, self._prepared, known.labels[rows], priors)
 
     @property
-    def _transforms(self) -> tuple[Any, ...]:
-        return () if self.preprocessing_ is None else (self.preprocessing_.transform,)
+    def _fitted_steps(self) -> tuple[Any, ...]:
+        return () if self.preprocessing_ is None else (self.preprocessing_,)
 
     def _prepared(self, X: Array) -> Array:
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
@@ -918,14 +879,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
                 "and minutes. Pass n_components=2000."
             )
 
-    def _check_prototypes(self, given: Prototypes, labels: np.ndarray) -> None:
-        require_same_kind(labels=labels, prototypes=given.labels)
-        if not np.isin(labels, given.labels).any():
-            raise ValueError(
-                f"At least one class of y needs a prototype; got labels {listed(labels)} and "
-                f"prototypes of {listed(given.labels)}. Use the same names in both."
-            )
-        if self.kernel == "precomputed" and given.n_dimensions != len(given):
+    def _check_kernel(self, given: Prototypes | None) -> None:
+        if self.kernel != "precomputed" or given is None:
+            return
+        if given.n_dimensions != len(given):
             raise ValueError(
                 'kernel="precomputed" needs prototypes that are kernel values with all classes, in '
                 f"sorted order of the labels: {len(given)} each; got {given.n_dimensions}. Pass a "
@@ -969,6 +926,40 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             )
 
 
+def _validation(
+    checked: tuple[Array, np.ndarray] | None,
+    like: Array,
+    given: Prototypes | None,
+    labels: np.ndarray,
+    seed: int,
+) -> Kept | None:
+    """Return samples of validation classes; their codes are rows of the prototypes."""
+    if checked is None or given is None:
+        return None
+    X, new = checked
+    overlap = np.intersect1d(new, labels)
+    if overlap.size:
+        raise ValueError(
+            f"Validation classes must not be among the training classes; {listed(overlap)} "
+            "came in both. Leave them out of one."
+        )
+    if X.shape[1] != like.shape[1]:
+        raise ValueError(
+            f"Validation samples must have the {like.shape[1]} features of the training samples; "
+            f"got {X.shape[1]}. Use the same encoder for both."
+        )
+    return Kept.of(placed_like(X, like), given.positions(new), given.labels, seed)
+
+
+def _check_prototypes(given: Prototypes, labels: np.ndarray) -> None:
+    require_same_kind(labels=labels, prototypes=given.labels)
+    if not np.isin(labels, given.labels).any():
+        raise ValueError(
+            f"At least one class of y needs a prototype; got labels {listed(labels)} and "
+            f"prototypes of {listed(given.labels)}. Use the same names in both."
+        )
+
+
 def _candidate_labels(targets: Any, known: np.ndarray, unseen: np.ndarray | None) -> np.ndarray:
     """Return the labels that candidates stand for; `unseen` is None without prototypes."""
     named = {"unseen": known if unseen is None else unseen, "all": known}
@@ -986,12 +977,6 @@ def _known_labels(labels: Any, known: np.ndarray) -> np.ndarray:
             f"known classes are {listed(known)}. Correct the label, or add the class."
         )
     return labels
-
-
-def _in_memory(X: Array, y: Any, sample_weight: Any, seed: int) -> MemorySource:
-    labels, codes = encoded(y, X)
-    check_classes(y if is_device_array(y) else labels)
-    return MemorySource(X, codes, labels, checked_weights(sample_weight, X), seed)
 
 
 def _with_samples(evidence: Evidence, sums: ClassSums) -> Evidence:

@@ -182,7 +182,7 @@ class FewShotClassifier(ProjectionLearner):
         self.solver_tol = solver_tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a support set.
 
         Parameters

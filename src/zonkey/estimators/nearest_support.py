@@ -60,7 +60,7 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
     def __init__(self, reference: str = "sample") -> None:
         self.reference = reference
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Store the support set, or the mean of each class.
 
         Parameters

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -236,16 +236,21 @@ class ScoresMixin(ClassifierMixin):
         float
             Mean over the classes of `y` of the share of correct predictions.
         """
-        chunks = as_chunks(X, y)
+        chunks, labels = as_chunks(X, y), cast(Any, y)
+        if y is None and chunks is not X:
+            raise ValueError(
+                f"y must hold the true label of each sample of {type(X).__name__}; got None. Pass "
+                "score(X, y), or Chunks(X, y)."
+            )
         if chunks is None:
             predicted = self.predict(X)
         else:
             answers = chunks.reduced(
                 _Answers(without_names(self, chunks)), "score", purpose="score"
             )
-            y, predicted = answers.pairs()
-        self._check_scored(y)
-        return per_class_accuracy(y, predicted, sample_weight=sample_weight)
+            labels, predicted = answers.pairs()
+        self._check_scored(labels)
+        return per_class_accuracy(labels, predicted, sample_weight=sample_weight)
 
     def save(self, path: Any, **facts: Any) -> None:
         """Write the fitted model to one file, whole or not at all.

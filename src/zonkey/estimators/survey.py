@@ -23,6 +23,7 @@ MOST_CLASSES = 2000
 _MOST_PER_CLASS, _FEWEST_PER_CLASS = 100, 16
 _MOST_SAMPLES = 2**15
 _OF_OTHERS = 4  # samples of classes beyond the first 2,000
+_COPIED = 256  # rows at a time, through a copy of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +81,15 @@ class Kept:
 
 
 class Survey:
-    """Labels, numbers, a few samples and sums after some powers of all chunks: a `Reduction`."""
+    """Labels, a few samples and sums after some powers of all chunks: a `Reduction`.
+
+    The samples may be most of what fits into memory, so they are never copied as a whole.
+    """
 
     def __init__(self, seed: int, powers: tuple[float | None, ...]) -> None:
         self.seed = seed
         self.sums = PowerSums(powers)
         self.labels = np.empty(0)
-        self.counts = np.zeros(0, np.int64)
         self._lengths: dict[int, int] = {}  # by the number of the chunk
         self._keys = np.zeros(0, np.uint64)  # of the labels
         self._codes = self._priorities = np.zeros(0, np.int64)
@@ -102,9 +105,9 @@ class Survey:
         if not len(codes):
             return
         self.sums.update(chunk)
-        codes = self._grow(labels, np.bincount(codes))[codes]
-        places = np.stack([np.full(len(codes), chunk.number), np.arange(len(codes))], axis=1)
-        self._offer(chunk.X, codes, to_numpy(row_priorities(chunk.X, self.seed)), places)
+        codes, rows = self._grow(labels)[codes], np.arange(len(codes))
+        places = np.stack([np.full(len(codes), chunk.number), rows], axis=1)
+        self._offer(chunk.X, rows, codes, to_numpy(row_priorities(chunk.X, self.seed)), places)
 
     def merge(self, other: Survey) -> None:
         """Take up what another one has."""
@@ -112,25 +115,25 @@ class Survey:
         if other._store is None:
             return
         self.sums.merge(other.sums)
-        codes = self._grow(other.labels, other.counts)[other._codes]
-        self._offer(other._store[other._slots], codes, other._priorities, other._places)
+        codes = self._grow(other.labels)[other._codes]
+        self._offer(other._store, other._slots, codes, other._priorities, other._places)
 
     def parts(self) -> dict[str, Any]:
-        """Return the kept samples, and everything that was counted."""
+        """Return the kept samples, which are not copied, and everything that was counted."""
+        self._sort()
         return {
             "labels": self.labels,
-            "counts": self.counts,
             "sums": self.sums.parts(),
             "lengths": np.array(sorted(self._lengths.items()), np.int64).reshape(-1, 2),
             "codes": self._codes,
             "priorities": self._priorities,
             "places": self._places,
-            "samples": None if self._store is None else self._store[self._slots],
+            "samples": self._store,
         }
 
     def restore(self, parts: dict[str, Any]) -> None:
         """Take over what another one had."""
-        self.labels, self.counts = parts["labels"], parts["counts"]
+        self.labels = parts["labels"]
         self.sums.restore(parts["sums"])
         self._lengths = dict(parts["lengths"].tolist())
         self._codes, self._priorities = parts["codes"], parts["priorities"]
@@ -139,37 +142,39 @@ class Survey:
         self._keys = _label_keys(self.labels, self.seed)
 
     def kept(self) -> Kept:
-        """Return the samples, with their positions in the data."""
+        """Return the samples, which are not copied, with their positions in the data."""
+        self._sort()
         numbers = np.array(sorted(self._lengths))
         lengths = np.array([self._lengths[number] for number in numbers.tolist()])
         starts = np.cumsum(lengths) - lengths
         rows = starts[np.searchsorted(numbers, self._places[:, 0])] + self._places[:, 1]
         is_main = _sizes(self._keys) > _OF_OTHERS
-        X, ones = self._store[self._slots], np.ones(len(rows))
-        return Kept(X, self._codes, self._priorities, ones, rows, is_main)
+        ones = np.ones(len(rows))
+        return Kept(self._store, self._codes, self._priorities, ones, rows, is_main)
 
-    def _grow(self, labels: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Count samples of classes, and return their codes."""
+    def _grow(self, labels: np.ndarray) -> np.ndarray:
+        """Make room for classes, and return their codes."""
         every = joined_labels(self.labels, labels)
         if len(every) > len(self.labels):
             own = places_among(every, self.labels)
-            wider = np.zeros(len(every), np.int64)
-            wider[own] = self.counts
-            self.counts, self._codes = wider, own[self._codes]
+            self._codes = own[self._codes]
             keys = np.zeros(len(every), np.uint64)
             keys[own] = self._keys
             new = np.setdiff1d(np.arange(len(every)), own)
             keys[new] = _label_keys(every[new], self.seed)
             self._keys = keys
         self.labels = every
-        codes = places_among(every, labels)
-        self.counts[codes] += counts
-        return codes
+        return places_among(every, labels)
 
     def _offer(
-        self, X: np.ndarray, codes: np.ndarray, priorities: np.ndarray, places: np.ndarray
+        self,
+        X: np.ndarray,
+        rows: np.ndarray,
+        codes: np.ndarray,
+        priorities: np.ndarray,
+        places: np.ndarray,
     ) -> None:
-        """Keep the samples of lowest priority, of those here and of those offered."""
+        """Keep the samples of lowest priority, of those here and of those in some rows of X."""
         sizes = _sizes(self._keys)
         near = np.flatnonzero(priorities <= self._limits(sizes)[codes])
         n = len(self._codes)
@@ -181,7 +186,10 @@ class Survey:
         slots = np.zeros(len(chosen), np.int64)
         slots[~is_new] = self._slots[chosen[~is_new]]
         slots[is_new] = self._free(slots[~is_new], int(is_new.sum()), X)
-        self._store[slots[is_new]] = X[near[chosen[is_new] - n]]
+        targets, sources = slots[is_new], rows[near[chosen[is_new] - n]]
+        for start in range(0, len(targets), _COPIED):
+            few = slice(start, start + _COPIED)
+            self._store[targets[few]] = X[sources[few]]
         self._codes, self._priorities = codes[chosen], priorities[chosen]
         self._places, self._slots = places[chosen], slots
 
@@ -197,16 +205,45 @@ class Survey:
     def _free(self, used: np.ndarray, n: int, like: np.ndarray) -> np.ndarray:
         """Return n rows of the store that are not in use; it grows if it must."""
         if self._store is None:
-            self._store = np.empty((n, like.shape[1]), like.dtype)
+            self._store = np.empty((0, like.shape[1]), like.dtype)
         if like.dtype.itemsize > self._store.dtype.itemsize:
             self._store = self._store.astype(like.dtype)
-        missing = n + len(used) - len(self._store)
-        if missing > 0:
-            room = np.empty((max(missing, len(self._store)), like.shape[1]), self._store.dtype)
-            self._store = np.concatenate([self._store, room])
+        if n + len(used) > len(self._store):
+            self._resize(n + len(used))
         is_free = np.ones(len(self._store), bool)
         is_free[used] = False
         return np.flatnonzero(is_free)[:n]
+
+    def _resize(self, n: int) -> None:
+        """Let the store have n rows, where it is: the system moves pages, not their content."""
+        if not self._store.flags.owndata:
+            self._store = self._store.copy()
+        self._store.resize((n, self._store.shape[1]), refcheck=False)
+
+    def _sort(self) -> None:
+        """Put sample i into row i of the store, and drop the other rows."""
+        if self._store is None:
+            return
+        is_free = np.ones(len(self._store), bool)
+        is_free[self._slots] = False
+        _permute(self._store, np.concatenate([self._slots, np.flatnonzero(is_free)]))
+        if is_free.any():
+            self._resize(len(self._slots))
+        self._slots = np.arange(len(self._slots))
+
+
+def _permute(X: np.ndarray, order: np.ndarray) -> None:
+    """Replace X by X[order] in place, one cycle after the other."""
+    left = (order != np.arange(len(order))).tolist()
+    sources = order.tolist()
+    for start in np.flatnonzero(left).tolist():
+        if not left[start]:
+            continue
+        first, i = X[start].copy(), start
+        while sources[i] != start:
+            X[i] = X[sources[i]]
+            left[i], i = False, sources[i]
+        X[i], left[i] = first, False
 
 
 def _lowest(

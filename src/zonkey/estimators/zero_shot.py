@@ -10,7 +10,6 @@ from array_api_compat import device
 
 from ..core.algorithm1 import Competition, Course, learn
 from ..core.assignment import Rule
-from ..core.chunks import as_chunks
 from ..core.class_sums import ClassSums
 from ..core.entropy import EntropyObjective, minimize_entropy
 from ..core.frame import BaseClasses, Frame
@@ -29,7 +28,9 @@ from ..validation import (
     check_classes,
     check_labeled,
     check_option,
+    check_seed,
     check_semantics,
+    chunks_of,
     is_auto,
     set_features,
     validate_labeled,
@@ -322,7 +323,7 @@ class ZeroShotClassifier(ProjectionLearner):
             Moments for `fit_moments`.
         """
         self._check_parameters()
-        chunks = as_chunks(X, y)
+        chunks = chunks_of(X, y)
         return self._gather(*(check_labeled(self, X, y) if chunks is None else (chunks, None)))
 
     @property
@@ -333,7 +334,7 @@ class ZeroShotClassifier(ProjectionLearner):
     def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, float]:
         """Return the samples, or sums of chunks in their place, moments and penalty."""
         self._check_parameters()
-        chunks = as_chunks(X, y)
+        chunks = chunks_of(X, y, in_memory=is_auto(self.seen_penalty))
         if chunks is None:
             X, y = validate_labeled(self, X, y)
             moments = self._gather(X, y)
@@ -344,9 +345,12 @@ class ZeroShotClassifier(ProjectionLearner):
         return moments.class_sums, moments, penalty
 
     def _gather(self, X: Any, y: Any) -> Moments:
+        if y is None:
+            check_seed(self.random_state, X)
         # scikit-learn rejects integers in an object array.
         labels = y if y is None or is_device_array(y) else as_labels(y)
         if labels is None and self.prototypes is None:
+            X.require_several_passes()
             labels = X.reduced(ClassSums(), "labels").labels
         if labels is not None:
             check_classes(labels)
@@ -366,8 +370,8 @@ class ZeroShotClassifier(ProjectionLearner):
             return float(self.seen_penalty)
         if X is None:
             raise ValueError(
-                'seen_penalty="auto" is chosen on held-out samples, which moments do not keep, '
-                "nor do chunks. Use fit(X, y), or pass a number. X and y must be in memory."
+                'seen_penalty="auto" must have its samples in memory, to hold some out; got '
+                "moments or chunks, which keep none. Pass arrays to fit(X, y), or a number."
             )
         if is_device_array(X):
             raise ValueError(

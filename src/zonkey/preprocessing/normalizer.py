@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.chunks import Chunk, Chunked, as_chunks, in_chunks, without_names
+from ..core.chunks import Chunk, Chunked, Chunks, in_chunks
 from ..core.class_sums import blocks_of
 from ..linalg.arrays import Array, namespace, placed_like
 from ..validation import (
     check_interval,
     checked_weights,
+    chunks_of,
     refuse_weights,
     set_features,
     validate_samples,
 )
+from .chunk_transformer import ChunkTransformerMixin
 
 
-class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class FeatureNormalizer(
+    ChunkTransformerMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+):
     """Signed power, then centering, then unit length of each row.
 
     Each step is optional; their order is fixed.
@@ -67,6 +71,7 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """
 
     mean_: Array | None
+    _learned: ClassVar[tuple[str, ...]] = ("mean_",)
 
     def __init__(
         self, power: float | None = None, center: bool = False, norm: str | None = "l2"
@@ -86,23 +91,23 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Training features.
+            Training features. Chunks are read once, and only to learn a mean.
         y : None
             Ignored; present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples in the mean. None weights all equally. Not for chunks.
+            Weights of the samples in the mean. None weights all equally. Not for chunks, except
+            for a memory map.
 
         Returns
         -------
         FeatureNormalizer
             The fitted transformer itself.
         """
-        chunks = as_chunks(X)
+        self._check_parameters()
+        chunks = chunks_of(X, in_memory=sample_weight is not None)
         if chunks is not None:
             refuse_weights(sample_weight)
-            self._fit_in_chunks(chunks)
-            return self
-        self._check_parameters()
+            return self._fit_in_chunks(chunks)
         X = validate_samples(self, X)
         weights = checked_weights(sample_weight, X)
         sums = PowerSums((self.power,) if self.center else ())
@@ -127,7 +132,7 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if isinstance(X, Chunked):
-            return X.map(without_names(self, X).transform)
+            return self._in_chunks(X)
         return self._transformed(X)
 
     @in_chunks
@@ -137,15 +142,18 @@ class FeatureNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             X -= namespace(X).astype(placed_like(self.mean_, X), X.dtype)
         return X if self._norm is None else _to_unit_rows(X)
 
-    def _fit_in_chunks(self, chunks: Chunked) -> None:
+    def _fit_in_chunks(self, chunks: Chunked) -> FeatureNormalizer:
         """Learn from chunks, which stay open."""
-        self._check_parameters()
-        powers = (self.power,) if self.center else ()
-        # Steps of a pipeline share the checkpoint.
-        name = f"mean{len(chunks.transforms)}"
-        sums = chunks.reduced(PowerSums(powers), name, f"{powers}")
-        set_features(self, sums.n_features, chunks.feature_names)
-        self._learn(sums.mean(self.power) if self.center else None)
+        if self.center:
+            # Steps of a pipeline share the checkpoint.
+            name = f"mean{len(chunks.transforms)}"
+            mean = chunks.reduced(PowerSums((self.power,)), name, f"{self.power}").mean(self.power)
+            n_features = mean.shape[0]
+        else:
+            mean, n_features = None, _n_features(chunks)
+        set_features(self, n_features, chunks.feature_names)
+        self._learn(mean)
+        return self
 
     def _learn(self, mean: Array | None) -> None:
         # Later `set_params` must not mix with the mean.
@@ -178,7 +186,6 @@ class PowerSums:
     def __init__(self, powers: tuple[float | None, ...]) -> None:
         self.powers = powers
         self.total = 0.0  # number of samples, or sum of their weights
-        self.n_features = 0
         self.sums: list[Any] = [0.0] * len(powers)
 
     def update(self, chunk: Chunk) -> None:
@@ -188,7 +195,6 @@ class PowerSums:
     def add(self, X: Array, codes: Any = None, weights: Array | None = None) -> None:  # noqa: ARG002
         """Add samples, times their weights; their classes do not matter."""
         xp = namespace(X)
-        self.n_features = X.shape[1]
         self.total += float(X.shape[0] if weights is None else xp.sum(weights, dtype=xp.float64))
         for rows in blocks_of(X):
             for i, power in enumerate(self.powers):
@@ -200,12 +206,12 @@ class PowerSums:
     def merge(self, other: PowerSums) -> None:
         """Add the sums of other samples."""
         if other.total:
-            self.total, self.n_features = self.total + other.total, other.n_features
+            self.total += other.total
             self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
 
     def parts(self) -> dict[str, Any]:
         """Return the sums and the number of samples."""
-        return {"total": self.total, "n_features": self.n_features, "sums": self.sums}
+        return {"total": self.total, "sums": self.sums}
 
     def restore(self, parts: dict[str, Any]) -> None:
         """Take over sums."""
@@ -225,6 +231,12 @@ def powered(X: Array, power: float | None) -> Array:
     # faster than powers.
     values = xp.sqrt(sizes) if power == 0.5 else sizes ** float(power)
     return xp.copysign(values, X)
+
+
+def _n_features(chunks: Chunked) -> int:
+    """Return the number of features, from the first of them."""
+    first = next(iter(chunks), None) if isinstance(chunks, Chunks) else None
+    return (chunks.applied(np.asarray) if first is None else first.X).shape[1]
 
 
 def _to_unit_rows(X: Array) -> Array:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.checkpoints import fingerprint
-from ..core.chunks import Chunked, as_chunks, in_chunks, without_names
+from ..core.chunks import Chunked, in_chunks
 from ..core.class_sums import ClassSums
 from ..core.labels import encoded
 from ..core.samples import class_sums
@@ -17,14 +16,18 @@ from ..validation import (
     check_classes,
     check_interval,
     checked_weights,
+    chunks_of,
     refuse_weights,
     set_features,
     validate_labeled,
     validate_samples,
 )
+from .chunk_transformer import ChunkTransformerMixin
 
 
-class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class WithinClassWhitener(
+    ChunkTransformerMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+):
     """Whiten features by their pooled within-class covariance.
 
     Samples are multiplied by (S_w + shrinkage * m I)^(-1/2), with the pooled within-class
@@ -63,6 +66,8 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
     [3.32, 0.72]
     """
 
+    _learned: ClassVar[tuple[str, ...]] = ("whitening_",)
+
     def __init__(self, shrinkage: float = 4.0) -> None:
         self.shrinkage = shrinkage
 
@@ -77,19 +82,19 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         y : array-like of shape (n_samples,)
             Labels. None for `Chunks`, which have their own.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. None weights all equally. Not for chunks.
+            Weights of the samples. None weights all equally. Not for chunks, except for a memory
+            map.
 
         Returns
         -------
         WithinClassWhitener
             The fitted transformer.
         """
-        chunks = as_chunks(X, y)
+        self._check_parameters()
+        chunks = chunks_of(X, y, in_memory=sample_weight is not None)
         if chunks is not None:
             refuse_weights(sample_weight)
-            self._fit_in_chunks(chunks)
-            return self
-        check_interval("shrinkage", self.shrinkage, 0)
+            return self._fit_in_chunks(chunks)
         X, y = validate_labeled(self, X, y)
         labels, codes = encoded(y, X)
         weights = checked_weights(sample_weight, X)
@@ -116,7 +121,7 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         """
         check_is_fitted(self)
         if isinstance(X, Chunked):
-            return X.map(without_names(self, X).transform)
+            return self._in_chunks(X)
         return self._transformed(X)
 
     @in_chunks
@@ -124,19 +129,21 @@ class WithinClassWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         X = validate_samples(self, X, reset=False)
         return X @ namespace(X).astype(placed_like(self.whitening_, X), X.dtype, copy=False)
 
-    def _fit_in_chunks(self, chunks: Chunked) -> None:
+    def _fit_in_chunks(self, chunks: Chunked) -> WithinClassWhitener:
         """Learn from chunks, which stay open."""
-        check_interval("shrinkage", self.shrinkage, 0)
+        chunks.require_several_passes()
         step = len(chunks.transforms)  # of a pipeline, whose steps share the checkpoint
         sums = chunks.reduced(ClassSums(), f"means{step}")
         check_classes(sums.labels)
-        shift = sums.labels, sums.means()
-        scatter = ClassSums(scatter=True, shift=shift)
-        self._learn(chunks.reduced(scatter, f"scatter{step}", fingerprint(shift)))
+        scatter = ClassSums(scatter=True, shift=(sums.labels, sums.means()))
+        self._learn(chunks.reduced(scatter, f"scatter{step}"))
         set_features(self, len(self.whitening_), chunks.feature_names)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_interval("shrinkage", self.shrinkage, 0)
 
     def _learn(self, sums: ClassSums) -> None:
-        check_interval("shrinkage", self.shrinkage, 0)
         covariance = sums.covariance()
         size = float(sums.squares.sum() / sums.counts.sum()) / covariance.shape[0]
         values, vectors = _directions(covariance, epsilon(covariance) * size)

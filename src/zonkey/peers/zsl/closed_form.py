@@ -9,7 +9,6 @@ import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator
 
-from ...core.chunks import as_chunks
 from ...core.labels import as_labels
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
@@ -20,6 +19,7 @@ from ...validation import (
     check_classes,
     check_interval,
     check_semantics,
+    chunks_of,
     is_auto,
     set_features,
     validate_labeled,
@@ -68,9 +68,10 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
         self._check_parameters()
         one_hot, options = self.prototypes is None, {"n_reserve": 0, "scatter": self._needs_scatter}
         labels: Any = None
-        chunks = None if isinstance(X, np.ndarray) else as_chunks(X, y)
+        needs_memory = one_hot or is_auto(self.seen_penalty)
+        chunks = chunks_of(X, y, in_memory=needs_memory)
         if chunks is not None:
-            if one_hot or is_auto(self.seen_penalty):
+            if needs_memory:
                 raise ValueError(
                     "Chunks must come with prototypes and a number as `seen_penalty`; got "
                     f"{'no ' if one_hot else ''}prototypes and {self.seen_penalty!r}. Pass both, "
