@@ -48,6 +48,10 @@ class Reduction(Protocol):
     It starts empty. Merging it with an empty one changes nothing.
     """
 
+    def fresh(self) -> Self:
+        """Return an empty one, which shares all that chunks never change."""
+        ...
+
     def update(self, chunk: Chunk) -> None:
         """Take up a chunk, which must not be changed."""
         ...
@@ -151,6 +155,9 @@ class _Mapped:
 
     inner: Any
     transforms: tuple[Transform, ...]
+
+    def fresh(self) -> _Mapped:
+        return replace(self, inner=self.inner.fresh())
 
     def update(self, chunk: Chunk) -> None:
         X = transformed(chunk.X, self.transforms)
@@ -465,8 +472,8 @@ def required_labels(chunk: Chunk) -> np.ndarray:
     """Return the labels of a chunk, which must have some."""
     if chunk.y is None:
         raise ValueError(
-            "Chunks to learn from must have labels; got samples only. Pass Chunks(X, y), or pairs "
-            "(X, y)."
+            "Samples in chunks must have labels here; got samples only. Pass y with a Dask "
+            "collection, or else Chunks(X, y) or pairs (X, y)."
         )
     return chunk.y
 

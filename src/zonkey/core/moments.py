@@ -504,6 +504,9 @@ class _Gathering:
 
     moments: Moments
 
+    def fresh(self) -> _Gathering:
+        return _Gathering(Moments(self.moments.prototypes, **self.moments._options))
+
     def update(self, chunk: Chunk) -> None:
         codes = _as_codes(required_labels(chunk), self.moments.prototypes, chunk.X)
         self.moments._add(chunk.X, codes)
@@ -516,7 +519,7 @@ class _Gathering:
 
     def restore(self, parts: dict[str, Any]) -> None:
         own = {"prototypes": self.moments.prototypes, "options": self.moments._options}
-        self.moments = _make(own | parts)
+        self.moments = _assembled(own | parts)
 
 
 def _take(moments: Moments) -> dict[str, Any]:
@@ -535,6 +538,13 @@ def _sums(moments: Moments) -> dict[str, Any]:
 
 
 def _make(parts: dict[str, Any]) -> Moments:
+    moments = _assembled(parts)
+    _check_sums(moments)
+    return moments
+
+
+def _assembled(parts: dict[str, Any]) -> Moments:
+    """Return moments whose sums are trusted: to check them takes as long as a chunk."""
     moments = Moments(parts["prototypes"], **parts["options"])
     m = len(moments.prototypes)
     require_shape("counts", parts["counts"], m, kinds="i")
@@ -547,7 +557,6 @@ def _make(parts: dict[str, Any]) -> Moments:
         moments._A0 = parts["A0"]
     else:
         moments._squares = float(parts["squares"])
-    _check_sums(moments)
     moments._reservoir = _reservoir(parts["reserve"], moments)
     return moments
 

@@ -29,7 +29,8 @@ class Answered:
 def answered(chunks: Chunked, subjects: Sequence[Subject], seen: np.ndarray) -> Answered:
     """Return the answers of classifiers in one pass; the first one's classes are evaluated."""
     empty = _Answering(tuple(subjects), seen, chunks.feature_names)
-    key = str(joblib.hash((subjects, seen)))
+    has_checkpoint = getattr(chunks, "checkpoint", None) is not None
+    key = str(joblib.hash((subjects, seen))) if has_checkpoint else ""  # models may be large
     found = chunks.reduced(empty, "evaluation", key).joined()
     chunks.close()
     return found
@@ -61,6 +62,10 @@ class _Answering:
     seen: np.ndarray
     names: tuple[str, ...] | None
     found: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def fresh(self) -> _Answering:
+        """Return an empty one of the same models."""
+        return replace(self, found={})
 
     def update(self, chunk: Chunk) -> None:
         """Answer the samples of a chunk."""

@@ -182,6 +182,10 @@ class PowerSums:
         self.n_features = 0
         self.sums: list[Any] = [0.0] * len(powers)
 
+    def fresh(self) -> PowerSums:
+        """Return an empty one of the same powers."""
+        return PowerSums(self.powers)
+
     def update(self, chunk: Chunk) -> None:
         """Add the samples of a chunk."""
         self.add(chunk.X)
