@@ -8,7 +8,6 @@ import cloudpickle
 import dask
 import dask.array as da
 import dask.dataframe as dd
-import distributed
 import joblib
 import numpy as np
 import pandas as pd
@@ -17,6 +16,7 @@ from dask.delayed import Delayed
 from dask.sizeof import sizeof
 from sklearn.base import clone
 
+import distributed
 from zonkey import AnyShotClassifier, Moments, ZeroShotClassifier, evaluate
 from zonkey.core import distributed as engine
 from zonkey.core.chunks import Chunks, as_chunks
@@ -305,7 +305,7 @@ class Summing:
         return Summing(self.constant)
 
     def update(self, chunk):
-        self.total = self.total + [np.sum(chunk.X**2), len(self.constant)]
+        self.total = np.add(self.total, [np.sum(chunk.X**2), len(self.constant)])
 
     def merge(self, other):
         self.total += other.total
@@ -361,7 +361,8 @@ def test_merges_do_not_change_what_they_merge():
     for empty in kinds:
         work = engine._Work(empty, 5)
         states = [
-            engine._reduce(X[i : i + 3], y, work=work, block_id=(i, 0)) for i in range(engine.FAN_IN)
+            engine._reduce(X[i : i + 3], y, work=work, block_id=(i, 0))
+            for i in range(engine.FAN_IN)
         ]
         before = [cloudpickle.dumps(state.parts) for state in states]
         first = cloudpickle.dumps(engine._merge(states, work).parts)
@@ -418,7 +419,7 @@ def test_errors_name_their_chunk_once():
 def test_labels_that_are_missing():
     for action in (ZeroShotClassifier(PROTOTYPES).fit, PROBLEM.fitted(ZeroShotClassifier()).score):
         rows = da.from_array(PROBLEM.X if "score" in action.__name__ else X, chunks=(9, -1))
-        with pytest.raises(ValueError, match="must have labels here.* Pass y with a Dask"):
+        with pytest.raises(ValueError, match=r"must have labels here.* Pass y with a Dask"):
             action(rows)
 
 

@@ -1,17 +1,21 @@
 """Evaluation of samples in chunks: the figures, notes and hash of the same samples in memory."""
 
+import pickle
+
+import dask.array as da
+import dask.dataframe as dd
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
+from dask.sizeof import sizeof
 from evaluated import X_TRAIN, Y_TRAIN, X, Y, fitted
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import Chunks, evaluate
-
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
-pd = pytest.importorskip("pandas")
+from zonkey.core import distributed as engine
 
 NAMES = [f"f{j}" for j in range(X.shape[1])]
 OPTIONS = {"k": (1, 2, 3), "confidence": 0.9, "random_state": 3}
@@ -102,3 +106,31 @@ def test_labels_are_needed():
         evaluate(fitted(), da.from_array(X, chunks=(9, -1)))
     with pytest.raises(ValueError, match="one kind"):
         evaluate(fitted(), da.from_array(X, chunks=(9, -1)), np.arange(len(Y)))
+
+
+def test_states_do_not_carry_the_models(monkeypatch):
+    model, sizes, state = fitted(), [], engine._State
+    model.extra_ = np.ones(100_000)
+    assert len(pickle.dumps(model)) > 800_000
+
+    def seen(parts):
+        sizes.append(sizeof(state(parts)))
+        return state(parts)
+
+    monkeypatch.setattr(engine, "_State", seen)
+    rows = da.from_array(X, chunks=(11, -1))
+    check_same(evaluate(model, rows, Y), evaluate(model, X, Y))
+    assert model.score(rows, Y) == model.score(X, Y)
+    assert len(sizes) > 10
+    assert max(sizes) < 50_000
+
+
+def test_models_are_hashed_for_a_checkpoint_only(tmp_path, monkeypatch):
+    hashed, digest = [], joblib.hash
+    monkeypatch.setattr(joblib, "hash", lambda given: hashed.append(1) or digest(given))
+    evaluate(fitted(), Chunks(X, Y, rows=8, checkpoint=tmp_path / "pass"))
+    n = len(hashed)
+    evaluate(fitted(), Chunks(X, Y, rows=8))
+    evaluate(fitted(), da.from_array(X, chunks=(11, -1)), Y)
+    assert n > 0
+    assert len(hashed) == n

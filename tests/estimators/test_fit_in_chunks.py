@@ -303,7 +303,7 @@ def test_memory_does_not_grow_with_the_number_of_samples():
 def test_errors():
     y = NAMES[CODES]
     chunks = Chunks(X, y, rows=20)
-    with pytest.raises(ValueError, match="Chunks to learn from must have labels"):
+    with pytest.raises(ValueError, match="must have labels here"):
         model().fit(Chunks(X, rows=20))
     with pytest.raises(ValueError, match="`sample_weight` must be None if X comes in chunks"):
         model().fit(chunks, sample_weight=np.ones(N))

@@ -103,5 +103,5 @@ def test_errors(transformer):
 
 
 def test_labels_are_needed_to_whiten():
-    with pytest.raises(ValueError, match="Chunks to learn from must have labels"):
+    with pytest.raises(ValueError, match="must have labels here"):
         WithinClassWhitener().fit(Chunks(X, rows=30))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Any, Self
 
 import numpy as np
@@ -184,27 +184,45 @@ class _Application:
 class _OneThread:
     """Products of matrices have one thread while any task runs in this process.
 
-    Their limit belongs to the process, not to the thread of a task. So the last task to end, not
-    each of them, restores what the first one found. A limit set for good would also hold for the
-    user, where tasks run in the process of the user.
+    In most libraries their number belongs to the process. So the last task to end, not each of
+    them, restores what the first one found; `threadpoolctl` wants both done by one thread, hence
+    one that waits in between. A limit for good would also hold for the user, where tasks run in
+    the process of the user.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._n_tasks = 0
-        self._before: Any = None
+        self._end = Event()
+        self._keeper = Thread()
 
-    def __enter__(self) -> None:
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
         with self._lock:
-            limits = threadpool_limits(1, user_api="blas")
-            self._before = limits if self._n_tasks == 0 else self._before
             self._n_tasks += 1
+            if self._n_tasks == 1:
+                self._start()
+        try:
+            with threadpool_limits(1, user_api="blas"):  # where it belongs to the thread
+                yield
+        finally:
+            with self._lock:
+                self._n_tasks -= 1
+                if self._n_tasks == 0:
+                    self._end.set()
+                    self._keeper.join()
 
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._n_tasks -= 1
-            if self._n_tasks == 0:
-                self._before.restore_original_limits()
+    def _start(self) -> None:
+        is_set, self._end = Event(), Event()
+        self._keeper = Thread(target=self._keep, args=(is_set, self._end), daemon=True)
+        self._keeper.start()
+        is_set.wait()
+
+    @staticmethod
+    def _keep(is_set: Event, end: Event) -> None:
+        with threadpool_limits(1, user_api="blas"):
+            is_set.set()
+            end.wait()
 
 
 _one_thread = _OneThread()
@@ -215,7 +233,7 @@ def _reduce(X: Any, y: Any, *, work: _Work, block_id: tuple[int, ...]) -> Any:
     if not len(chunk.X):
         return _State(None)
     reduction = work.empty.fresh()
-    with _telling(chunk.number), _one_thread:
+    with _telling(chunk.number), _one_thread():
         reduction.update(chunk)
         return _State(reduction.parts())
 
@@ -224,7 +242,7 @@ def _apply(X: Any, y: None, *, work: _Application, block_id: tuple[int, ...]) ->
     chunk = checked(X, None, block_id[0], work.width)
     result = work.form
     if len(chunk.X):
-        with _telling(chunk.number), _one_thread:
+        with _telling(chunk.number), _one_thread():
             result = np.asarray(work.result(chunk.X))
     return result[:, None] if result.ndim == 1 else result
 
@@ -234,7 +252,7 @@ def _merge(states: list[_State], work: _Work) -> _State:
     if len(found) < 2:
         return found[0] if found else _State(None)
     whole = work.empty.fresh()  # a task must not change its inputs
-    with _one_thread:
+    with _one_thread():
         for state in found:
             other = work.empty.fresh()
             other.restore(state.parts)
