@@ -519,7 +519,7 @@ class _Gathering:
 
     def restore(self, parts: dict[str, Any]) -> None:
         own = {"prototypes": self.moments.prototypes, "options": self.moments._options}
-        self.moments = _assembled(own | parts)
+        self.moments = _make(own | parts, trusted=True)
 
 
 def _take(moments: Moments) -> dict[str, Any]:
@@ -537,14 +537,8 @@ def _sums(moments: Moments) -> dict[str, Any]:
     }
 
 
-def _make(parts: dict[str, Any]) -> Moments:
-    moments = _assembled(parts)
-    _check_sums(moments)
-    return moments
-
-
-def _assembled(parts: dict[str, Any]) -> Moments:
-    """Return moments whose sums are trusted: to check them takes as long as a chunk."""
+def _make(parts: dict[str, Any], *, trusted: bool = False) -> Moments:
+    """Return moments of parts; to check the sums takes as long as a chunk."""
     moments = Moments(parts["prototypes"], **parts["options"])
     m = len(moments.prototypes)
     require_shape("counts", parts["counts"], m, kinds="i")
@@ -557,6 +551,8 @@ def _assembled(parts: dict[str, Any]) -> Moments:
         moments._A0 = parts["A0"]
     else:
         moments._squares = float(parts["squares"])
+    if not trusted:
+        _check_sums(moments)
     moments._reservoir = _reservoir(parts["reserve"], moments)
     return moments
 
