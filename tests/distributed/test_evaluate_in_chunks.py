@@ -4,7 +4,6 @@ import pickle
 
 import dask.array as da
 import dask.dataframe as dd
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -123,14 +122,3 @@ def test_states_do_not_carry_the_models(monkeypatch):
     assert model.score(rows, Y) == model.score(X, Y)
     assert len(sizes) > 10
     assert max(sizes) < 50_000
-
-
-def test_models_are_hashed_for_a_checkpoint_only(tmp_path, monkeypatch):
-    hashed, digest = [], joblib.hash
-    monkeypatch.setattr(joblib, "hash", lambda given: hashed.append(1) or digest(given))
-    evaluate(fitted(), Chunks(X, Y, rows=8, checkpoint=tmp_path / "pass"))
-    n = len(hashed)
-    evaluate(fitted(), Chunks(X, Y, rows=8))
-    evaluate(fitted(), da.from_array(X, chunks=(11, -1)), Y)
-    assert n > 0
-    assert len(hashed) == n

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from threading import Event, Lock, Thread
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .chunks import Chunked, _empty, _telling, checked, transformed
 from .labels import as_labels, shown, warn_user
@@ -203,7 +205,7 @@ class _OneThread:
             if self._n_tasks == 1:
                 self._start()
         try:
-            with threadpool_limits(1, user_api="blas"):  # where it belongs to the thread
+            with _limited():  # where it belongs to the thread
                 yield
         finally:
             with self._lock:
@@ -220,12 +222,25 @@ class _OneThread:
 
     @staticmethod
     def _keep(is_set: Event, end: Event) -> None:
-        with threadpool_limits(1, user_api="blas"):
+        with _limited():
             is_set.set()
             end.wait()
 
 
 _one_thread = _OneThread()
+
+
+def _limited() -> Any:
+    return _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
+    """Return the loaded libraries, of which there may be more with more modules.
+
+    To find them takes as long as a small chunk.
+    """
+    return ThreadpoolController()
 
 
 def _reduce(X: Any, y: Any, *, work: _Work, block_id: tuple[int, ...]) -> Any:

@@ -29,8 +29,7 @@ class Answered:
 def answered(chunks: Chunked, subjects: Sequence[Subject], seen: np.ndarray) -> Answered:
     """Return the answers of classifiers in one pass; the first one's classes are evaluated."""
     empty = _Answering(tuple(subjects), seen, chunks.feature_names)
-    has_checkpoint = getattr(chunks, "checkpoint", None) is not None
-    key = str(joblib.hash((subjects, seen))) if has_checkpoint else ""  # models may be large
+    key = str(joblib.hash((subjects, seen)))
     found = chunks.reduced(empty, "evaluation", key).joined()
     chunks.close()
     return found
