@@ -2,14 +2,14 @@
 
 import pickle
 
+import dask.array as da
+import dask.bag as db
 import numpy as np
 import pytest
 
 from zonkey.encoders import ImageEncoder
 from zonkey.encoders.pictures import PictureError
 
-db = pytest.importorskip("dask.bag")
-da = pytest.importorskip("dask.array")
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("onnxruntime")
 

@@ -1,23 +1,31 @@
 """Dask collections as chunks: the same figures as in memory, the same bits on any scheduler."""
 
+import os
+import subprocess
 import sys
 
 import cloudpickle
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from dask.delayed import Delayed
 from dask.sizeof import sizeof
+from sklearn.base import clone
 
-from zonkey import Moments, ZeroShotClassifier
+import distributed
+from zonkey import AnyShotClassifier, Moments, ZeroShotClassifier, evaluate
+from zonkey.core import distributed as engine
 from zonkey.core.chunks import Chunks, as_chunks
+from zonkey.core.class_sums import ClassSums
 from zonkey.core.distributed import DaskChunks, _State
+from zonkey.core.moments import _Gathering
+from zonkey.estimators.survey import Survey
+from zonkey.preprocessing.normalizer import PowerSums
 from zonkey.testing import linear_problem
-
-dask = pytest.importorskip("dask")
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
-pd = pytest.importorskip("pandas")
-distributed = pytest.importorskip("distributed")
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
 
@@ -133,6 +141,9 @@ class Counting:
     def __init__(self):
         self.total = 0
 
+    def fresh(self):
+        return Counting()
+
     def update(self, chunk):
         self.total += len(chunk.X)
 
@@ -168,16 +179,14 @@ def test_the_reduction_is_in_the_graph_once(monkeypatch):
     monkeypatch.setattr(Delayed, "compute", seen)
     n = 10
     chunks = as_chunks(da.ones((2 * n, 3), chunks=(2, 3)) + 1, da.ones(2 * n, chunks=2))
-    empty = Counting()
     with dask.config.set(scheduler="sync"):
-        assert chunks.reduced(empty, "count").total == 2 * n
-    assert empty.total == 0
+        assert chunks.reduced(Counting(), "count").total == 2 * n
     Counting.n_pickled = 0
     (graph,) = graphs
-    cloudpickle.dumps(dict(graph))
+    cloudpickle.dumps(graph)
     assert Counting.n_pickled == 1
     # Tasks that read and reduce a chunk, merges of four, the reduction, and the result.
-    assert len(graph) == n + (3 + 1) + 1 + 1
+    assert len(dict(graph)) == n + (3 + 1) + 1 + 1
 
 
 def test_large_labels_and_prototypes_raise_no_warning_about_the_graph(client):
@@ -189,8 +198,8 @@ def test_large_labels_and_prototypes_raise_no_warning_about_the_graph(client):
 
 def test_dask_knows_the_size_of_states():
     """It counts what a worker holds and moves by it."""
-    gathered = moments(np.ones((4, 200)), Y[:4])
-    assert gathered.A0.nbytes < sizeof(_State(gathered)) < 2 * gathered.A0.nbytes
+    A0 = moments(np.ones((4, 200)), Y[:4]).A0
+    assert A0.nbytes < sizeof(_State({"A0": A0})) < 2 * A0.nbytes
 
 
 FAULTS = {
@@ -214,6 +223,10 @@ FAULTS = {
     ),
     "no matrix": (lambda: (ROWS[:, 0], Y), "X must be a matrix"),
     "labels in columns": (lambda: (ROWS, ROWS), "y must be one-dimensional"),
+    "a data frame of labels": (
+        lambda: (ROWS, dd.from_pandas(FRAME, 4)[["y"]]),
+        r"must be one column .* got a data frame of 1 columns\. .* y\['y'\]",
+    ),
 }
 
 
@@ -280,3 +293,204 @@ def test_mapped_chunks_are_transformed_where_they_are(client):
     chunks = as_chunks(ROWS).map(np.square).map(np.negative)
     np.testing.assert_allclose(chunks.applied(lambda X: X.sum(axis=1)), -(X**2).sum(axis=1))
     assert chunks.reduced(Counting(), "count").total == len(X)
+
+
+class Summing:
+    """A sum of squares, beside something large that never changes."""
+
+    def __init__(self, constant):
+        self.constant, self.total = constant, np.zeros(2)
+
+    def fresh(self):
+        return Summing(self.constant)
+
+    def update(self, chunk):
+        self.total = np.add(self.total, [np.sum(chunk.X**2), len(self.constant)])
+
+    def merge(self, other):
+        self.total += other.total
+
+    def parts(self):
+        return {"total": self.total}
+
+    def restore(self, parts):
+        self.total = parts["total"]
+
+
+@pytest.mark.parametrize("n_chunks", [1, 9])
+def test_states_leave_out_what_never_changes(n_chunks, monkeypatch):
+    sizes = []
+    state = engine._State
+
+    def seen(parts):
+        sizes.append(sizeof(state(parts)))
+        return state(parts)
+
+    monkeypatch.setattr(engine, "_State", seen)
+    constant = np.ones(100_000)
+    chunks = as_chunks(da.from_array(X, chunks=(-(-len(X) // n_chunks), -1))).map(
+        _Plus(np.zeros(100_000))
+    )
+    with dask.config.set(scheduler="sync"):
+        found = chunks.reduced(Summing(constant), "sum")
+    assert found.total[0] == pytest.approx(np.sum(X**2))
+    assert found.constant is constant
+    assert len(sizes) >= n_chunks
+    assert max(sizes) < 1_000
+
+
+class _Plus:
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def __call__(self, X):
+        return X + self.numbers[0]
+
+
+def test_merges_do_not_change_what_they_merge():
+    """A task may run again with the same inputs."""
+    P = {"a": [1.0], "b": [2.0]}
+    y = np.array(["a", "b", "b"])
+    shift = (np.array(["a", "b"]), np.ones((2, 5)))
+    kinds = [
+        _Gathering(Moments(P, n_reserve=2)),
+        ClassSums(scatter=True, shift=shift),
+        PowerSums((None, 0.5)),
+        Survey(3, (0.5,)),
+    ]
+    for empty in kinds:
+        work = engine._Work(empty, 5)
+        states = [
+            engine._reduce(X[i : i + 3], y, work=work, block_id=(i, 0))
+            for i in range(engine.FAN_IN)
+        ]
+        before = [cloudpickle.dumps(state.parts) for state in states]
+        first = cloudpickle.dumps(engine._merge(states, work).parts)
+        assert [cloudpickle.dumps(state.parts) for state in states] == before
+        assert cloudpickle.dumps(engine._merge(states, work).parts) == first
+
+
+EMPTY = ((0, 7, 0, 0, 76, 0), (5,))
+
+
+@pytest.mark.parametrize("model", [AnyShotClassifier, ZeroShotClassifier])
+def test_models_leave_out_empty_chunks(model):
+    model = model(PROTOTYPES, candidates="all", random_state=2)
+    rows = da.from_array(X, chunks=EMPTY)
+    with dask.config.set(scheduler="sync"):
+        found, expected = clone(model).fit(rows, Y), clone(model).fit(X, Y)
+        if hasattr(found, "partial_fit"):
+            found.partial_fit(rows, Y)
+            expected.partial_fit(X, Y)
+        assert found.score(rows, Y) == expected.score(X, Y)
+    A, B = found.decision_function(X), expected.decision_function(X)
+    np.testing.assert_allclose(A, B, rtol=1e-9, atol=1e-9)
+
+
+def test_no_sample_is_one_clear_error():
+    rows, model = da.from_array(X[:0], chunks=(4, -1)), PROBLEM.fitted(ZeroShotClassifier())
+    error = pytest.raises(ValueError, match="X must have at least one sample; got no chunk")
+    with error:
+        AnyShotClassifier(PROTOTYPES).fit(rows, Y[:0])
+    with error:
+        ZeroShotClassifier(PROTOTYPES).fit(rows, Y[:0])
+    none = da.from_array(PROBLEM.X_new[:0], chunks=(4, -1))
+    with error:
+        model.score(none, np.asarray(PROBLEM.y_new)[:0])
+    with error:
+        evaluate(model, none, np.asarray(PROBLEM.y_new)[:0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int32"])
+def test_lazy_results_have_the_type_they_tell(dtype):
+    model = PROBLEM.fitted(ZeroShotClassifier())
+    rows = da.from_array((4 * PROBLEM.X_new).astype(dtype), chunks=(7, -1))
+    for found in (model.decision_function(rows), as_chunks(rows).applied(np.square)):
+        assert found.dtype == found.compute().dtype
+    assert as_chunks(rows.astype("float32")).applied(np.square).dtype == np.float32
+
+
+def test_errors_name_their_chunk_once():
+    chunks = as_chunks(ROWS, Y).map(lambda rows: np.where(rows == X[70, 1], np.nan, rows))
+    with pytest.raises(ValueError, match=r"^Chunk 7: X must be finite"):
+        chunks.reduced(ClassSums(), "sums")
+
+
+def test_labels_that_are_missing():
+    for action in (ZeroShotClassifier(PROTOTYPES).fit, PROBLEM.fitted(ZeroShotClassifier()).score):
+        rows = da.from_array(PROBLEM.X if "score" in action.__name__ else X, chunks=(9, -1))
+        with pytest.raises(ValueError, match=r"must have labels here.* Pass y with a Dask"):
+            action(rows)
+
+
+@pytest.mark.parametrize("dtype", ["Float64", "Float32", "double[pyarrow]"])
+def test_nullable_columns(dtype):
+    frame = dd.from_pandas(FRAME[list("abcde")].astype({"b": dtype, "d": dtype}), npartitions=3)
+    expected = FRAME[list("abcde")].astype({"b": dtype, "d": dtype}).to_numpy(float)
+    labels = dd.from_pandas(FRAME, npartitions=3).y
+    check_against_memory(moments(frame, labels), expected)
+    assert DaskChunks.of(frame).feature_names == tuple("abcde")
+    missing = FRAME[list("abcde")].astype(dtype)
+    missing.iloc[40, 1] = pd.NA
+    with pytest.raises(ValueError, match="Chunk 1: X must be finite"):
+        moments(dd.from_pandas(missing, npartitions=3), labels)
+
+
+def _nested(_):
+    rows = da.from_array(X, chunks=(9, -1))
+    return moments(rows, Y).n_samples
+
+
+def test_a_reduction_inside_a_task(start):
+    """Its tasks need the only thread, on which it waits."""
+    with start(n_workers=1) as cluster, distributed.Client(cluster) as client:
+        futures = [client.submit(_nested, i, pure=False) for i in range(2)]
+        assert client.gather(futures) == [len(X)] * 2
+        with joblib.parallel_config(backend="dask"):
+            found = joblib.Parallel(n_jobs=2)(joblib.delayed(_nested)(i) for i in range(2))
+        assert found == [len(X)] * 2
+
+
+BITS = """
+import dask, dask.array as da, numpy as np
+from threadpoolctl import threadpool_info
+from zonkey import Moments
+
+def blas():
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+if __name__ == "__main__":
+    import distributed
+
+    X = np.random.default_rng(0).normal(size=(1500, 601))
+    y, before = np.arange(1500) % 3, blas()
+    assert max(before) == 2, before
+
+    def bits():
+        rows = da.from_array(X, chunks=(250, -1))
+        return Moments({j: [float(j)] for j in range(4)}, n_reserve=2).update(rows, y).A0.tobytes()
+
+    found = []
+    for scheduler in ("sync", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            found.append(bits())
+        assert blas() == before
+    options = {"processes": False, "n_workers": 1, "dashboard_address": ":0"}
+    for n_threads in (1, 2):
+        with distributed.Client(threads_per_worker=n_threads, **options):
+            found.append(bits())
+            found.append(bits())
+        assert blas() == before
+    print(len(set(found)), end="")
+"""
+
+
+def test_bits_do_not_depend_on_the_threads_of_a_process(tmp_path):
+    """Products of other numbers of threads have other last bits, and the user's number stays."""
+    script = tmp_path / "bits.py"
+    script.write_text(BITS)
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "2")
+    run = subprocess.run(
+        [sys.executable, script], env=os.environ | threads, capture_output=True, text=True
+    )
+    assert (run.returncode, run.stdout) == (0, "1"), run.stderr

@@ -1,19 +1,22 @@
 """Evaluation of samples in chunks: the figures, notes and hash of the same samples in memory."""
 
+import pickle
+
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
+from dask.sizeof import sizeof
 from evaluated import X_TRAIN, Y_TRAIN, X, Y, fitted
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import Chunks, evaluate
+from zonkey.core import distributed as engine
 from zonkey.core.checkpoints import Checkpoint
 from zonkey.core.class_sums import ClassSums
-
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
-pd = pytest.importorskip("pandas")
 
 NAMES = [f"f{j}" for j in range(X.shape[1])]
 OPTIONS = {"k": (1, 2, 3), "confidence": 0.9, "random_state": 3}
@@ -95,3 +98,20 @@ def test_labels_are_needed():
         evaluate(fitted(), da.from_array(X, chunks=(9, -1)))
     with pytest.raises(ValueError, match="one kind"):
         evaluate(fitted(), da.from_array(X, chunks=(9, -1)), np.arange(len(Y)))
+
+
+def test_states_do_not_carry_the_models(monkeypatch):
+    model, sizes, state = fitted(), [], engine._State
+    model.extra_ = np.ones(100_000)
+    assert len(pickle.dumps(model)) > 800_000
+
+    def seen(parts):
+        sizes.append(sizeof(state(parts)))
+        return state(parts)
+
+    monkeypatch.setattr(engine, "_State", seen)
+    rows = da.from_array(X, chunks=(11, -1))
+    check_same(evaluate(model, rows, Y), evaluate(model, X, Y))
+    assert model.score(rows, Y) == model.score(X, Y)
+    assert len(sizes) > 10
+    assert max(sizes) < 50_000

@@ -13,16 +13,15 @@ import threading
 import time
 from functools import partial
 
+import cloudpickle
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 
+import distributed
 from zonkey import Moments
 from zonkey.core import distributed as engine
-
-cloudpickle = pytest.importorskip("cloudpickle")
-da = pytest.importorskip("dask.array")
-dask = pytest.importorskip("dask")
-distributed = pytest.importorskip("distributed")
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -132,7 +131,7 @@ def meanwhile(path, action):
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     yield
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -207,7 +206,7 @@ class Proxy:
 def through_proxy(whole):
     """Return a proxy between the current client and its scheduler."""
     proxy = Proxy(whole.scheduler_address)
-    client = distributed.Client(proxy.address, timeout=4)
+    client = distributed.Client(proxy.address, timeout=30)
     try:
         yield proxy
     finally:
@@ -222,8 +221,10 @@ def test_a_worker_is_killed_in_the_middle(own, expected, tmp_path):
 
 
 @pytest.mark.faults
-def test_workers_are_killed_again_and_again(own, expected, tmp_path):
+def test_workers_are_killed_again_and_again(own, expected, tmp_path, monkeypatch):
     """Also in the last chunks, when only merges are left elsewhere."""
+    # A task that waits on a worker when it ends is suspected too.
+    monkeypatch.setattr(own[0].scheduler, "allowed_failures", 10)
     killed = {2, 7, 11, 15, 17}
     assert learned(partial(kill, tmp_path, killed)) == expected
     assert len(list(tmp_path.iterdir())) == len(killed)
@@ -232,7 +233,7 @@ def test_workers_are_killed_again_and_again(own, expected, tmp_path):
 def test_a_worker_is_restarted_in_the_middle(own, expected, tmp_path):
     _, client = own
     address, *_ = client.scheduler_info()["workers"]
-    with meanwhile(tmp_path, lambda: client.restart_workers([address], timeout=20)):
+    with meanwhile(tmp_path, lambda: client.restart_workers([address], timeout=60)):
         assert learned(partial(wait_at, tmp_path, 6)) == expected
 
 
@@ -240,7 +241,7 @@ def test_a_worker_is_restarted_in_the_middle(own, expected, tmp_path):
 def test_all_workers_are_restarted_in_the_middle(own, expected, tmp_path):
     """This cancels everything the client waits for."""
     _, client = own
-    with meanwhile(tmp_path, lambda: client.restart(timeout=20)):
+    with meanwhile(tmp_path, lambda: client.restart(timeout=60)):
         assert learned(partial(wait_at, tmp_path, 6)) == expected
 
 
@@ -272,6 +273,31 @@ def test_no_worker_is_left(own, tmp_path, monkeypatch):
         learned(partial(wait_at, tmp_path, 4), seconds=0.2)
 
 
+def test_no_worker_ever_comes(monkeypatch):
+    """A warning first: workers may wait in the queue of a cluster."""
+    monkeypatch.setattr(engine, "_POLL", 0.1)
+    monkeypatch.setattr(engine, "_PATIENCE", 0.3)
+    monkeypatch.setattr(engine, "_QUEUE", 1.5)
+    options = {"n_workers": 0, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
+        error = pytest.raises(RuntimeError, match=r"must have a running worker.*never came")
+        with pytest.warns(UserWarning, match=r"should have a running worker") as told, error:
+            learned()
+        assert len(told) == 1
+
+
+def test_the_first_worker_comes_late(expected, monkeypatch):
+    monkeypatch.setattr(engine, "_POLL", 0.1)
+    monkeypatch.setattr(engine, "_PATIENCE", 1.0)
+    options = {"n_workers": 0, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
+        timer = threading.Timer(2.5, cluster.scale, (1,))
+        timer.start()
+        with pytest.warns(UserWarning, match=r"should have a running worker"):
+            assert learned(seconds=0) == expected
+        timer.join()
+
+
 def test_the_connection_is_lost_for_seconds(through_proxy, expected, tmp_path, monkeypatch):
     waited, lost = engine._is_connected, []
     monkeypatch.setattr(engine, "_is_connected", lambda client: lost.append(1) or waited(client))
@@ -286,7 +312,8 @@ def test_the_connection_is_held_up_for_seconds(through_proxy, expected, tmp_path
         assert learned(partial(wait_at, tmp_path, 6), seconds=0.1) == expected
 
 
-def test_the_connection_is_lost_for_good(through_proxy, tmp_path):
+def test_the_connection_is_lost_for_good(through_proxy, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_PATIENCE", 3.0)
     error = pytest.raises(ConnectionError, match=r"must stay reachable.*new Client")
     with meanwhile(tmp_path, lambda: setattr(through_proxy, "is_cut", True)), error:
         learned(partial(wait_at, tmp_path, 6), seconds=0.1)

@@ -46,6 +46,10 @@ class Reduction(Protocol):
     It starts empty. Merging it with an empty one changes nothing.
     """
 
+    def fresh(self) -> Self:
+        """Return an empty one, which shares all that chunks never change."""
+        ...
+
     def update(self, chunk: Chunk) -> None:
         """Take up a chunk, which must not be changed."""
         ...
@@ -171,6 +175,9 @@ class _Mapped:
 
     inner: Any
     transforms: tuple[Transform, ...]
+
+    def fresh(self) -> _Mapped:
+        return replace(self, inner=self.inner.fresh())
 
     def update(self, chunk: Chunk) -> None:
         self.inner.update(_after(chunk, self.transforms))
@@ -392,7 +399,7 @@ class Chunks(Chunked):
                 write(State(reduction.parts(), done, n_rows, _digest(chunk), whole=False))
             self._tell(name, n_rows)
         if not n_rows:
-            raise _empty()
+            raise no_samples()
         if n_rows != self.n_rows:
             self._tell(name, self.n_rows)  # those that were left out
         if write is not None:
@@ -480,7 +487,7 @@ def _joined(parts: Iterable[Any], n_rows: int | None) -> np.ndarray:
     if n_rows is None:
         found = list(parts)
         if not found:
-            raise _empty()
+            raise no_samples()
         return np.concatenate(found)
     whole, n = None, 0
     for part in map(np.asarray, parts):
@@ -492,9 +499,10 @@ def _joined(parts: Iterable[Any], n_rows: int | None) -> np.ndarray:
         n += len(part)
         del part
     if whole is None:
-        raise _empty()
+        raise no_samples()
     return whole[:n]
 
 
-def _empty() -> ValueError:
+def no_samples() -> ValueError:
+    """Return the error of a source without any sample."""
     return ValueError("X must have at least one sample; got no chunk. Check the source.")

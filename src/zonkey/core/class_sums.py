@@ -56,13 +56,18 @@ class ClassSums:
         scatter: bool = False,
         shift: tuple[np.ndarray, Array] | None = None,
     ) -> None:
+        self._given = labels
         self.labels = np.empty(0) if labels is None else labels
         self.counts, self.squares = np.zeros((2, len(self.labels)))
         self.sums = None
         self.scatter = None
         self._has_scatter = scatter
         self._shift = shift
-        self._shifts: Any = None  # rows of the shift in the order of the labels
+        self._shifts: Any = None  # rows of the shift in the order of the labels, once needed
+
+    def fresh(self) -> ClassSums:
+        """Return empty sums with the same shift."""
+        return ClassSums(self._given, scatter=self._has_scatter, shift=self._shift)
 
     def update(self, chunk: Chunk) -> None:
         """Add the samples of a chunk."""
@@ -101,13 +106,14 @@ class ClassSums:
     def restore(self, parts: dict[str, Any]) -> None:
         """Take over sums."""
         vars(self).update(parts)
-        self._align()
+        self._shifts = None
 
     def totals(self) -> Array:
         """Return the sum of the samples of each class, with the shift."""
-        if self._shifts is None:
+        shifts = self._aligned()
+        if shifts is None:
             return self.sums
-        return self.sums + placed_like(self.counts, self.sums)[:, None] * self._shifts
+        return self.sums + placed_like(self.counts, self.sums)[:, None] * shifts
 
     def means(self) -> Array:
         """Return the mean of each class, zero without samples."""
@@ -126,7 +132,8 @@ class ClassSums:
         numbers = class_sums(xp.stack([ones, ones * xp.vecdot(X, X)], axis=1), codes, m)
         self.counts += to_numpy(numbers[:, 0])
         self.squares += to_numpy(numbers[:, 1])
-        D = X if self._shifts is None else X - xp.take(self._shifts, codes, axis=0)
+        shifts = self._aligned()
+        D = X if shifts is None else X - xp.take(shifts, codes, axis=0)
         if isinstance(D, np.ndarray):
             # Few of very many classes are in a block.
             present, own = np.unique(codes, return_inverse=True)
@@ -144,7 +151,6 @@ class ClassSums:
         place = {"dtype": xp.float64, "device": device(like)}
         self.sums = xp.zeros((len(self.labels), d), **place)
         self.scatter = xp.zeros((d, d), **place) if self._has_scatter else None
-        self._align()
 
     def _grow(self, labels: np.ndarray) -> None:
         """Make room for further classes."""
@@ -157,18 +163,19 @@ class ClassSums:
             wider = np.zeros((len(every), *old.shape[1:]))
             wider[places] = old
             setattr(self, name, wider)
-        self.labels = every
-        self._align()
+        self.labels, self._shifts = every, None
 
-    def _align(self) -> None:
-        if self._shift is None:
-            return
+    def _aligned(self) -> Any:
+        """Return the shift of each label; to merge sums, none is needed."""
+        if self._shift is None or self._shifts is not None:
+            return self._shifts
         known, shifts = self._shift
         if len(known) == len(self.labels) and bool((known == self.labels).all()):
             self._shifts = shifts
-            return
+            return shifts
         places = np.minimum(np.searchsorted(known, self.labels), len(known) - 1)
         self._shifts = np.where((known[places] == self.labels)[:, None], shifts[places], 0.0)
+        return self._shifts
 
 
 def blocks_of(X: Array) -> Iterator[slice]:

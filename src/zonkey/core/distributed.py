@@ -3,33 +3,37 @@
 The graph of a reduction has one task per chunk, which also reads it, and a tree of merges. No task
 is bound to a worker, and none changes its inputs, so any of them can be run again elsewhere. The
 form of the tree depends on the number of chunks alone. So results of the same chunks are equal to
-the last bit, as long as products of matrices are: each task has one thread for them, on Dask's own
-schedulers by `DaskChunks`, on workers by their nanny.
+the last bit, as long as products of matrices are: these have one thread while tasks run. Tasks
+exchange the parts of reductions; models, transforms and shifts are sent once, with an empty one.
 """
 
 from __future__ import annotations
 
 import copy
 import pickle
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
+from threading import Event, Lock, Thread
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from .chunks import Chunked, checked, transformed
-from .labels import as_labels, shown
-from .sources import Purpose
+from .chunks import Chunked, checked, no_samples, transformed
+from .labels import as_labels, shown, warn_user
+from .sources import Purpose, telling
 
 FAN_IN = 4  # merged by one task, whose worker holds all of them
 _TRIES = 4  # submissions of a reduction whose connection is lost
 _POLL = 2.0  # seconds between two looks at the scheduler
 _PATIENCE = 300.0  # seconds without an answer of the scheduler, or without a worker
+_QUEUE = 3600.0  # seconds until the first worker, which may wait in the queue of a cluster
 _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -53,7 +57,7 @@ class DaskChunks(Chunked):
         if hasattr(X, "to_dask_array") and getattr(X, "ndim", 0) == 2:
             columns = X.columns.tolist()
             names = tuple(columns) if all(isinstance(name, str) for name in columns) else None
-            X = X.to_dask_array()
+            X = _matrix(X)
         if not hasattr(X, "rechunk"):
             raise TypeError(
                 "X must be a Dask array or a Dask data frame; got a Dask collection of type "
@@ -76,12 +80,13 @@ class DaskChunks(Chunked):
         """Return the results for the samples of all chunks, as a lazy Dask array."""
         work = _Application(function, self.transforms, self._width())
         # The result for one sample tells type and shape; a sample of zeros may be refused.
-        dtype = np.float32 if self._X.dtype.itemsize < 4 else np.float64
-        work.form = np.asarray(work.result(np.ones((1, self._X.shape[1]), dtype)))[:0]
+        one = checked(np.ones((1, self._X.shape[1]), self._X.dtype), None, 0)
+        work.form = np.asarray(work.result(one.X))[:0]
         is_flat = work.form.ndim == 1
         columns = (1,) if is_flat else (work.form.shape[1],)
         meta = work.form[:, None] if is_flat else work.form
-        results = self._blocks(_apply, work, chunks=(self._X.chunks[0], columns), meta=meta)
+        chunks = self._X.chunks[0], columns
+        results = self._blocks(_apply, _sent_once(work), chunks=chunks, meta=meta)
         return results[:, 0] if is_flat else results
 
     def close(self) -> None:
@@ -100,16 +105,8 @@ class DaskChunks(Chunked):
     def _blocks(self, function: Any, work: Any, labels: Any = None, **options: Any) -> Any:
         """Return a lazy array of function(X, y, work, block_id), one block per chunk."""
         import dask.array as da
-        from dask.delayed import delayed
 
-        return da.map_blocks(
-            function,
-            self._X,
-            labels,
-            # By name, and so once in the graph; neither taken apart nor hashed.
-            work=delayed(work, name=f"zonkey-{uuid.uuid4().hex}", traverse=False),
-            **options,
-        )
+        return da.map_blocks(function, self._X, labels, work=work, **options)
 
     def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:  # noqa: ARG002
         from dask.base import get_scheduler, optimize
@@ -118,8 +115,7 @@ class DaskChunks(Chunked):
 
         get: Any = get_scheduler(cls=Delayed)
         client = getattr(get, "__self__", None)
-        is_pool = getattr(get, "__module__", "") == "dask.multiprocessing"
-        work = _Leaf(reduction, self._width(), one_thread=client is None and is_pool)
+        work = _sent_once(_Work(reduction, self._width()))
         form: Any = {"chunks": ((1,) * self.n_chunks, (1,)), "meta": np.empty((0, 0), object)}
         leaves = self._blocks(_reduce, work, self._y, **form)
         (leaves,) = optimize(leaves)  # reads and reduces a chunk in one task
@@ -129,16 +125,26 @@ class DaskChunks(Chunked):
         while len(keys) > 1:
             groups = [keys[i : i + FAN_IN] for i in range(0, len(keys), FAN_IN)]
             keys = [(layer, level, i) for i in range(len(groups))]
-            tree |= {key: (_merge, group) for key, group in zip(keys, groups, strict=True)}
+            tree |= {
+                key: (_merge, group, work.key) for key, group in zip(keys, groups, strict=True)
+            }
             level += 1
-        tree[layer] = (_reduction_of, keys[0])
-        graph = HighLevelGraph.from_collections(layer, tree, dependencies=[leaves])
+        tree[layer] = (_parts_of, keys[0])
+        graph = HighLevelGraph.from_collections(layer, tree, dependencies=[leaves, work])
         whole = Delayed(layer, graph)
         with _one_clear_error(self._X):
-            if client is not None:
-                return _computed_by(client, whole)
-            with threadpool_limits(1):  # threads are for chunks
-                return whole.compute()
+            parts = whole.compute() if client is None else _computed_by(client, whole)
+        if parts is None:
+            raise no_samples()
+        reduction.restore(parts)
+        return reduction
+
+
+def _sent_once(work: Any) -> Any:
+    """Return an object to be used by its name: once in a graph, neither taken apart nor hashed."""
+    from dask.delayed import delayed
+
+    return delayed(work, name=f"zonkey-{uuid.uuid4().hex}", traverse=False)
 
 
 class Shared:
@@ -161,12 +167,11 @@ class Shared:
 
 
 @dataclass
-class _Leaf:
-    """How to reduce one chunk."""
+class _Work:
+    """What it takes to reduce chunks: an empty reduction, and their number of features."""
 
     empty: Any
     width: int | None
-    one_thread: bool
 
 
 @dataclass
@@ -182,58 +187,129 @@ class _Application:
         return self.function(transformed(X, self.transforms))
 
 
-def _reduce(X: Any, y: Any, *, work: _Leaf, block_id: tuple[int, ...]) -> Any:
-    reduction = copy.deepcopy(work.empty)
+class _OneThread:
+    """Products of matrices have one thread while any task runs in this process.
+
+    In most libraries their number belongs to the process. So the last task to end, not each of
+    them, restores what the first one found; `threadpoolctl` wants both done by one thread, hence
+    one that waits in between. A limit for good would also hold for the user, where tasks run in
+    the process of the user.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_tasks = 0
+        self._end = Event()
+        self._keeper = Thread()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self._n_tasks += 1
+            if self._n_tasks == 1:
+                self._start()
+        try:
+            with _limited():  # where it belongs to the thread
+                yield
+        finally:
+            with self._lock:
+                self._n_tasks -= 1
+                if self._n_tasks == 0:
+                    self._end.set()
+                    self._keeper.join()
+
+    def _start(self) -> None:
+        is_set, self._end = Event(), Event()
+        self._keeper = Thread(target=self._keep, args=(is_set, self._end), daemon=True)
+        self._keeper.start()
+        is_set.wait()
+
+    @staticmethod
+    def _keep(is_set: Event, end: Event) -> None:
+        with _limited():
+            is_set.set()
+            end.wait()
+
+
+_one_thread = _OneThread()
+
+
+def _limited() -> Any:
+    return _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
+    """Return the loaded libraries, of which there may be more with more modules.
+
+    To find them takes as long as a small chunk.
+    """
+    return ThreadpoolController()
+
+
+def _reduce(X: Any, y: Any, *, work: _Work, block_id: tuple[int, ...]) -> Any:
     chunk = checked(X, y, block_id[0], work.width)
-    with _naming(chunk.number), threadpool_limits(1) if work.one_thread else nullcontext():
+    if not len(chunk.X):
+        return _State(None)
+    reduction = work.empty.fresh()
+    with telling(chunk.number), _one_thread():
         reduction.update(chunk)
-    return _State(reduction)
+        return _State(reduction.parts())
 
 
 def _apply(X: Any, y: None, *, work: _Application, block_id: tuple[int, ...]) -> np.ndarray:  # noqa: ARG001
     chunk = checked(X, None, block_id[0], work.width)
     result = work.form
     if len(chunk.X):
-        with _naming(chunk.number):
+        with telling(chunk.number), _one_thread():
             result = np.asarray(work.result(chunk.X))
     return result[:, None] if result.ndim == 1 else result
 
 
-def _merge(states: list[_State]) -> _State:
-    whole = copy.deepcopy(states[0].reduction)  # a task must not change its inputs
-    for state in states[1:]:
-        whole.merge(state.reduction)
-    return _State(whole)
+def _merge(states: list[_State], work: _Work) -> _State:
+    found = [state for state in states if state.parts is not None]
+    if len(found) < 2:
+        return found[0] if found else _State(None)
+    whole = work.empty.fresh()  # a task must not change its inputs
+    with _one_thread():
+        for state in found:
+            other = work.empty.fresh()
+            other.restore(state.parts)
+            whole.merge(other)
+        return _State(whole.parts())
 
 
 class _State:
-    """A reduction of some chunks that tells Dask its size.
+    """The parts of a reduction of some chunks, None without samples, that tell Dask their size.
 
     By it, Dask chooses where states are merged, and when a worker moves some to its disk.
     """
 
-    def __init__(self, reduction: Any) -> None:
-        self.reduction = reduction
+    def __init__(self, parts: dict[str, Any] | None) -> None:
+        self.parts = parts
 
     def __sizeof__(self) -> int:
         buffers: list[pickle.PickleBuffer] = []  # of arrays, which are not copied
-        rest = pickle.dumps(self.reduction, protocol=5, buffer_callback=buffers.append)
+        rest = pickle.dumps(self.parts, protocol=5, buffer_callback=buffers.append)
         return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
-def _reduction_of(state: _State) -> Any:
-    return state.reduction
+def _parts_of(state: _State) -> dict[str, Any] | None:
+    return state.parts
 
 
-@contextmanager
-def _naming(number: int) -> Iterator[None]:
-    """Name the chunk in errors about its content."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if type(error) not in (TypeError, ValueError):  # others may take other arguments
-            raise
-        raise type(error)(f"Chunk {number}: {error}") from error
+def _matrix(frame: Any) -> Any:
+    """Return the values of a data frame as an array; missing ones are NaN, as elsewhere."""
+    from pandas.api.types import is_numeric_dtype
+
+    types = [*frame.dtypes]
+    if all(isinstance(dtype, np.dtype) for dtype in types) or not all(map(is_numeric_dtype, types)):
+        return frame.to_dask_array()
+    return frame.map_partitions(_floats, meta=np.empty((0, len(types))))
+
+
+def _floats(frame: Any) -> np.ndarray:
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _aligned(y: Any, X: Any) -> Any:
@@ -245,7 +321,12 @@ def _aligned(y: Any, X: Any) -> Any:
 
     rows, n_chunks = X.chunks[0], X.numblocks[0]
     is_known = not np.isnan(X.shape[0])
-    if hasattr(y, "to_dask_array") and y.ndim == 1:
+    if hasattr(y, "to_dask_array"):
+        if y.ndim != 1:
+            raise ValueError(
+                "y must be one column of a data frame, a series; got a data frame of "
+                f"{len(y.columns)} columns. Pass a column, for example y[{y.columns[0]!r}]."
+            )
         dtype = y.dtype if isinstance(y.dtype, np.dtype) else np.dtype(object)
         y = y.map_partitions(np.asarray, meta=np.empty(0, dtype))
     if not hasattr(y, "rechunk"):
@@ -297,7 +378,8 @@ def _computed_by(client: Any, whole: Any) -> Any:
         with config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y in memory
             future = client.compute(whole)
         try:
-            return _awaited(client, future)
+            with _thread_lent():
+                return _awaited(client, future)
         except (CancelledError, OSError) as error:
             if future.status == "error" or not _is_loss(error):
                 raise
@@ -312,12 +394,31 @@ def _computed_by(client: Any, whole: Any) -> Any:
     raise AssertionError
 
 
+@contextmanager
+def _thread_lent() -> Iterator[None]:
+    """Let a worker use this thread for other tasks, if it runs one: they may be awaited."""
+    from dask.context import thread_state
+
+    from distributed import rejoin, secede
+
+    is_lent = getattr(thread_state, "key", None) is not None
+    try:
+        secede() if is_lent else None
+    except (KeyError, ValueError):  # the task has left it before
+        is_lent = False
+    try:
+        yield
+    finally:
+        if is_lent:
+            rejoin()
+
+
 def _awaited(client: Any, future: Any) -> Any:
     """Wait for a result, as long as the scheduler answers and has workers."""
     from distributed import wait
 
     heard = worked = time.monotonic()
-    had_workers = False
+    had_workers = is_told = False
     while True:
         try:
             wait(future, timeout=_POLL)
@@ -335,16 +436,21 @@ def _awaited(client: Any, future: Any) -> Any:
                 ) from error
             continue
         heard = now
-        is_running = any(worker["status"] == "running" for worker in workers.values())
-        had_workers = had_workers or is_running
-        if is_running or not had_workers:
-            worked = now
-        elif now - worked > _PATIENCE:
+        if any(worker["status"] == "running" for worker in workers.values()):
+            had_workers, worked = True, now
+        waited = now - worked
+        if waited > (_PATIENCE if had_workers else _QUEUE):
             future.cancel()
             raise RuntimeError(
-                "A cluster must have a running worker; this one has had none for "
-                f"{_PATIENCE:g} seconds: {len(workers)} are paused, the others ended. Start "
+                f"A cluster must have a running worker; this one has had none for {waited:.0f} "
+                f"seconds: {len(workers)} are paused, the others ended or never came. Start "
                 "workers, with more memory if they paused, or pass smaller chunks."
+            )
+        if waited > _PATIENCE and not is_told:
+            is_told = True
+            warn_user(
+                "A cluster should have a running worker; this one has had none for "
+                f"{waited:.0f} seconds. Start workers, for example with cluster.scale(2)."
             )
     return future.result(timeout=_PATIENCE)
 

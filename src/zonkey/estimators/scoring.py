@@ -336,6 +336,9 @@ class _Answers:
         self._model = model
         self._found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
+    def fresh(self) -> _Answers:
+        return _Answers(self._model)
+
     def update(self, chunk: Chunk) -> None:
         y = required_labels(chunk)
         if len(y):

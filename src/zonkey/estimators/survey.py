@@ -98,6 +98,10 @@ class Survey:
         self._slots = np.zeros(0, np.int64)
         self._store: Any = None
 
+    def fresh(self) -> Survey:
+        """Return an empty one of the same seed and powers."""
+        return Survey(self.seed, self.sums.powers)
+
     def update(self, chunk: Chunk) -> None:
         """Take up the labels of a chunk, and some of its samples."""
         labels, codes = np.unique(required_labels(chunk), return_inverse=True)

@@ -58,6 +58,10 @@ class _Answering:
     names: tuple[str, ...] | None
     found: dict[int, dict[str, Any]] = field(default_factory=dict)
 
+    def fresh(self) -> _Answering:
+        """Return an empty one of the same models."""
+        return replace(self, found={})
+
     def update(self, chunk: Chunk) -> None:
         """Answer the samples of a chunk."""
         y, labels = required_labels(chunk), self.subjects[0].labels

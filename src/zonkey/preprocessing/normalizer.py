@@ -188,6 +188,10 @@ class PowerSums:
         self.total = 0.0  # number of samples, or sum of their weights
         self.sums: list[Any] = [0.0] * len(powers)
 
+    def fresh(self) -> PowerSums:
+        """Return an empty one of the same powers."""
+        return PowerSums(self.powers)
+
     def update(self, chunk: Chunk) -> None:
         """Add the samples of a chunk."""
         self.add(chunk.X)
