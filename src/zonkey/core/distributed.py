@@ -300,10 +300,9 @@ def _parts_of(state: _State) -> dict[str, Any] | None:
 
 def _matrix(frame: Any) -> Any:
     """Return the values of a data frame as an array; missing ones are NaN, as elsewhere."""
-    from pandas.api.types import is_numeric_dtype
-
     types = [*frame.dtypes]
-    if all(isinstance(dtype, np.dtype) for dtype in types) or not all(map(is_numeric_dtype, types)):
+    is_plain = all(isinstance(dtype, np.dtype) for dtype in types)
+    if is_plain or any(dtype.kind not in "biuf" for dtype in types):
         return frame.to_dask_array()
     return frame.map_partitions(_floats, meta=np.empty((0, len(types))))
 
