@@ -226,9 +226,12 @@ class _OneThread:
 
     @staticmethod
     def _keep(is_set: Event, end: Event) -> None:
-        with _limited():
-            is_set.set()
-            end.wait()
+        try:
+            with _limited():
+                is_set.set()
+                end.wait()
+        finally:
+            is_set.set()  # or else an error here would keep the task waiting
 
 
 _one_thread = _OneThread()
