@@ -315,7 +315,7 @@ FAULTS = {
     "missing": ([(X[:2], ["ass", None])], "Chunk 0: y must be all strings"),
     "unknown": ([*pairs(20)[:1], (X[:2], ["ass", "cow"])], "Chunk 1: No prototype for .*'cow'"),
     "scale": ([*pairs(20)[:1], (X[:2] * 1e30, Y[:2])], "Chunk 1: X must have values of a usual"),
-    "no labels": ([(X[:2], None)], "must have labels here"),
+    "no labels": ([(X[:2], None)], "must have labels"),
     "no pairs": ([X[:2, 0]], r"Chunks must be pairs \(X, y\); got"),
     "text": ([(np.array([["a"]]), ["ass"])], "Chunk 0: X must be finite numbers; got dtype"),
 }  # fmt: skip

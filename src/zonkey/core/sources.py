@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import mmap
-import queue
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -69,41 +69,33 @@ class Source(ABC):
         """Yield pairs (X, y) from chunk `first` on; y may be None."""
 
 
-def ahead(items: Iterable[Any], depth: int = 1) -> Iterator[Any]:
-    """Yield items; meanwhile a thread reads the next ones, at most `depth` of them."""
-    ready: queue.SimpleQueue[tuple[str, list[Any]]] = queue.SimpleQueue()
-    free, stop = threading.Semaphore(depth), threading.Event()
+def ahead(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield items; meanwhile a thread reads the next one.
+
+    Nobody waits for a thread that is no longer needed: its source may never answer.
+    """
+    left = iter(items)
+    coming = _in_a_thread(left)
+    while True:
+        found = coming.result()
+        if not found:
+            return
+        coming = _in_a_thread(left)
+        yield found.pop()
+
+
+def _in_a_thread(left: Iterator[Any]) -> Future[list[Any]]:
+    """Read one item, none at the end, in a thread that does not keep the process alive."""
+    future: Future[list[Any]] = Future()
 
     def read() -> None:
-        left: Any = iter(items)
         try:
-            while free.acquire() and not stop.is_set():
-                item = list(islice(left, 1))
-                ready.put(("item" if item else "end", item))
-                if not item:
-                    return
-                del item
+            future.set_result(list(islice(left, 1)))
         except BaseException as error:
-            ready.put(("error", [error]))
-        finally:
-            if hasattr(left, "close"):
-                left.close()
+            future.set_exception(error)
 
-    threading.Thread(target=read, daemon=True, name="zonkey-read-ahead").start()
-    try:
-        while True:
-            kind, item = ready.get()
-            if kind == "end":
-                return
-            if kind == "error":
-                raise item.pop()
-            free.release()
-            yield item.pop()
-    finally:
-        # Nobody waits for the thread: a source may never answer, and this may run in the middle of
-        # a garbage collection, when its locks are held.
-        stop.set()
-        free.release()
+    Thread(target=read, daemon=True, name="zonkey-read-ahead").start()
+    return future
 
 
 def has_rows(X: Any) -> bool:
