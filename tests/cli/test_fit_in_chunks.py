@@ -323,7 +323,7 @@ def test_control_c(tmp_path, classes):
     found = stopped(signal.SIGINT, 3, *arguments)
     assert found.returncode == 130
     assert found.stderr == (
-        "Interrupted; nothing was written; run the same command again to go on.\n"
+        "Interrupted; nothing was written; the same command goes on from m.zonkey.progress.\n"
     )
     assert zonkey_does(*arguments).stderr == "Going on at row 21 of pass 1.\n"
 

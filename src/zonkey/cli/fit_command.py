@@ -102,8 +102,8 @@ def fit(
         typer.Option(
             "--chunks",
             help="Read features in chunks, for files larger than memory. Rows marked `val` are "
-            "training rows then. After an interruption, the same command goes on, with what "
-            "OUTPUT.progress holds.",
+            "training rows then. After an interruption, the same command continues from the "
+            "folder OUTPUT.progress.",
         ),
     ] = False,
     on_error: Annotated[OnError, ON_ERROR] = OnError.stop,

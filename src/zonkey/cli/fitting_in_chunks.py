@@ -16,7 +16,6 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import (
-    BarColumn,
     Progress,
     TaskID,
     TaskProgressColumn,
@@ -155,19 +154,25 @@ class _Kept(Checkpoint):
     def __init__(self, output: Path, passes: _Passes) -> None:
         folder = output.with_name(f"{output.name}.progress")
         self._passes = passes
-        self._is_own = not folder.exists()
         with _with_options():
             super().__init__(folder)
 
     @contextmanager
     def guarded(self) -> Iterator[Self]:
-        """Say after Ctrl-C how to go on; drop the state if the data are wrong and must change."""
+        """Say after Ctrl-C how to go on, and remove the folder after an error if it is empty.
+
+        States are never removed for an error: a disk may have been away for a moment.
+        """
         try:
             yield self
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("run the same command again to go on") from None
+            if self.names():
+                told = f"the same command goes on from {self.folder.name}"
+                raise KeyboardInterrupt(told) from None
+            self.finish()
+            raise
         except DataError:
-            if self._is_own:
+            if not self.names():
                 self.finish()
             raise
 
@@ -191,7 +196,6 @@ class _Kept(Checkpoint):
                 "options, or is damaged. Remove the folder to begin again, or choose another "
                 "--output."
             ) from None
-        self._is_own = True
         self._passes.begin(name, state)
         return state
 
@@ -233,11 +237,10 @@ class _Passes:
         console = Console(stderr=True)
         columns = (
             TextColumn("{task.description}"),
-            BarColumn(bar_width=10),
             TaskProgressColumn(),
             TextColumn("{task.fields[rows]}"),
             TimeElapsedColumn(),
-            TextColumn("left:"),
+            TextColumn("left"),
             TimeRemainingColumn(),
         )
         self._bars = Progress(*columns, console=console, disable=not console.is_terminal)

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar, cast
 import numpy as np
 
 from .checkpoints import Checkpoint, State, fingerprint
-from .labels import listed
+from .labels import listed, shown
 from .sources import (
     ROW_LIBRARIES,
     ArraySource,
@@ -267,6 +267,11 @@ class Chunks(Chunked):
     ) -> None:
         require_count("rows", 1 if rows is None else rows)
         require_count("every", every)
+        if isinstance(X, str | PathLike):
+            raise TypeError(
+                f"X must be an array or pairs (X, y); got the path {shown(str(X))}. Open it with "
+                "zonkey.datasets.open_chunks(path), or np.load(path, mmap_mode='r')."
+            )
         sliceable = has_rows(X)
         if not sliceable and (y is not None or rows is not None):
             raise ValueError(

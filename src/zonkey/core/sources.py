@@ -150,9 +150,12 @@ class ArraySource(Source):
 
 
 def written(path: Path) -> str:
-    """Return the size of a file, and the time of its last change."""
-    facts = path.stat()
-    return f"{path.name} of {facts.st_size} bytes, changed {facts.st_mtime_ns}"
+    """Return size and time of the last change of a file, or of all files of a folder together."""
+    files = [*filter(Path.is_file, path.rglob("*"))] if path.is_dir() else [path]
+    facts = [file.stat() for file in files]
+    size = sum(fact.st_size for fact in facts)
+    changed = max((fact.st_mtime_ns for fact in facts), default=0)
+    return f"{path.name} of {len(files)} files, {size} bytes, changed {changed}"
 
 
 def rows_per_chunk(width: int, numbers: int = CHUNK, stored: Any = None) -> int:
