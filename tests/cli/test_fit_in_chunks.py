@@ -328,6 +328,16 @@ def test_control_c(tmp_path, classes):
     assert zonkey_does(*arguments).stderr == "Going on at row 21 of pass 1.\n"
 
 
+def test_progress_stays_if_the_data_cannot_be_read(tmp_path, classes):
+    frame().to_csv(tmp_path / "x.csv", index=False)
+    arguments = "fit", tmp_path / "x.csv", classes, "--chunks", "-o", tmp_path / "m.zonkey"
+    interrupted(8, *arguments)
+    (tmp_path / "x.csv").rename(tmp_path / "away.csv")
+    assert zonkey_does(*arguments).exit_code == 2
+    (tmp_path / "away.csv").rename(tmp_path / "x.csv")
+    assert zonkey_does(*arguments).stderr == "Going on with pass 2.\n"
+
+
 def another_seed(folder):
     return ("--seed", 5)
 

@@ -340,7 +340,7 @@ def test_faults_name_the_chunk(kind):
         ((pairs(9), Y), {}, "`y` and `rows` must be None if X is made of pairs"),
         ((pairs(9),), {"rows": 3}, "`y` and `rows` must be None"),
         ((X, Y), {"every": None}, "`every` must be an integer"),
-        (("x.npy",), {}, r"got the path 'x\.npy'. Use zonkey\.datasets\.open_chunks"),
+        (("x.npy", Y), {}, r"got the path 'x\.npy'. Use zonkey\.datasets\.open_chunks"),
         ((csr_array(X), Y), {}, "got csr_array, which is sparse"),
         ((7,), {}, "X must be an array with rows, pairs"),
         ((X, Y[:-1]), {}, "y must have one label for each of the 103 samples; got 102"),

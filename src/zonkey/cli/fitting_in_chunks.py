@@ -65,7 +65,7 @@ def learned_in_chunks(
     if training.unlabeled is not None:
         unlabeled = training.read_unlabeled(names, rows.heading.X.shape[1])
     rows.identity += f", {parameters}"
-    with _Passes(rows, preset) as passes, _Kept(output, passes).guarded() as kept:
+    with _Passes(rows, preset) as passes, _Kept(output, passes).guarded(training.source) as kept:
         chunks = Chunks(rows, progress=passes.advance)
         chunks.checkpoint = kept
         model = _FITS[preset](known, chunks, rows.heading.X, unlabeled, passes.say, **parameters)
@@ -158,10 +158,10 @@ class _Kept(Checkpoint):
             super().__init__(folder)
 
     @contextmanager
-    def guarded(self) -> Iterator[Self]:
-        """Say after Ctrl-C how to go on, and remove the folder after an error if it is empty.
+    def guarded(self, source: Path) -> Iterator[Self]:
+        """Say after Ctrl-C how to go on; drop the states if the data are wrong and must change.
 
-        States are never removed for an error: a disk may have been away for a moment.
+        If the data cannot be read, the states stay: a disk may be away for a moment.
         """
         try:
             yield self
@@ -171,8 +171,8 @@ class _Kept(Checkpoint):
                 raise KeyboardInterrupt(told) from None
             self.finish()
             raise
-        except DataError:
-            if not self.names():
+        except DataError as error:
+            if not self.names() or (source.exists() and not _is_unread(error)):
                 self.finish()
             raise
 
@@ -211,6 +211,13 @@ class _Kept(Checkpoint):
     def finish(self) -> None:
         """Remove the folder."""
         super().remove(self.names())
+
+
+def _is_unread(error: BaseException | None) -> bool:
+    """Whether an error came about because something could not be read."""
+    while error is not None and not isinstance(error, OSError | MemoryError):
+        error = error.__context__
+    return error is not None
 
 
 @contextmanager

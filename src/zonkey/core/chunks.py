@@ -269,7 +269,7 @@ class Chunks(Chunked):
         require_count("every", every)
         if isinstance(X, str | PathLike):
             raise TypeError(
-                f"X must be an array or pairs (X, y); got the path {shown(str(X))}. Open it with "
+                f"X must be samples; got the path {shown(str(X))}. Use "
                 "zonkey.datasets.open_chunks(path), or np.load(path, mmap_mode='r')."
             )
         sliceable = has_rows(X)

@@ -248,11 +248,6 @@ class PairSource(Source):
     """Pairs (X, y) of the user."""
 
     def __init__(self, pairs: Any) -> None:
-        if isinstance(pairs, str | PathLike):
-            raise TypeError(
-                f"X must be samples; got the path {shown(str(pairs))}. Use "
-                "zonkey.datasets.open_chunks(path), or np.load(path, mmap_mode='r')."
-            )
         if not callable(pairs) and not isinstance(pairs, Iterable):
             raise TypeError(
                 "X must be an array with rows, pairs (X, y), or a function that returns an "
