@@ -342,7 +342,7 @@ def test_the_penalty_raises_the_harmonic_mean(parameters):
 def test_moments_keep_nothing_to_hold_out():
     moments = prepared().gather(P.X, P.y)
     said = 'seen_penalty="auto" must have its samples in memory'
-    with refused(ValueError, said, "Use fit(X, y), or pass a number"):
+    with refused(ValueError, said, "Pass arrays to fit(X, y), or a number"):
         prepared(**AUTO).fit_moments(moments)
 
 
