@@ -25,7 +25,7 @@ from ..core.labels import shown
 from ..linalg.arrays import dtype_like, namespace, placed_like, to_numpy
 from ..validation import check_top
 from .any_shot import AnyShotClassifier
-from .scoring import LinearScores, NearestPrototypeMixin, best_columns
+from .scoring import LinearScores, NearestPrototypeMixin, best_columns, scores_as
 
 _PER_CELL = 39  # candidates, at least: k-means needs them
 _ROUNDS = 10  # of k-means
@@ -226,7 +226,7 @@ class CandidateIndex:
         if isinstance(last, AnyShotClassifier) or Z.dtype == self._scores.centers.dtype:
             return self._scores.like(Z)
         if self._other is None or self._other.centers.dtype != Z.dtype:
-            self._other = _on_host(last._scores_in(dtype_like(Z.dtype, last.projection_)))
+            self._other = _on_host(last._scores_in(dtype_like(Z.dtype, last._learned())))
         return self._other
 
     def _compared_with_all(self, X: Any, k: int) -> np.ndarray:
@@ -261,8 +261,7 @@ def _best_of(found: np.ndarray, Z: np.ndarray, form: LinearScores, k: int) -> np
 
 def _scores_of(model: Any) -> LinearScores:
     """Return the scores of a fitted model."""
-    steps = getattr(type(model), "_score_blocks", None)
-    if steps not in (AnyShotClassifier._score_blocks, NearestPrototypeMixin._score_blocks):
+    if not any(scores_as(model, kind) for kind in (AnyShotClassifier, NearestPrototypeMixin)):
         raise TypeError(
             "`model` must be an AnyShotClassifier, a ZeroShotClassifier, a FewShotClassifier, or a "
             f"Pipeline that ends in one; got {type(model).__name__}. Use `predict_top` of the "

@@ -404,9 +404,9 @@ class _Projection:
         model = self.question.model
         if not model._compares_distances:
             return None
-        form = model._linear_scores(prototypes, dtype_like("float64", model.projection_))
-        form = form.like(self.x)
-        z = self.x if form.M is None else self.x @ form.M
+        form = model._linear_scores(prototypes, dtype_like("float64", model._learned()))
+        form, z = form.like(self.x), model._compared(self.x)
+        z = z if form.M is None else z @ form.M
         return np.linalg.norm(z - form.centers, axis=1)
 
     _WITHOUT = "the model has no prototypes"

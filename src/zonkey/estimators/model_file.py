@@ -26,7 +26,7 @@ from ..core.storage import StorageError, quoted, read_arrays, read_header, write
 from ..encoders.image_encoder import split_encoder
 from ..linalg.arrays import to_numpy
 from .model_forms import FORMS
-from .scoring import ScoresMixin, unwrapped
+from .scoring import NearestPrototypeMixin, ScoresMixin, unwrapped
 
 _KIND = "model"
 _FACTS = "_file_facts"  # attribute of loaded models: what a later `save` writes again
@@ -274,8 +274,15 @@ def _checked_fact(name: str, value: Any) -> Any:
 def _state(model: Any) -> tuple[Any, Any]:
     """Return objects that only a fit replaces, and that any change of the answers replaces."""
     last = unwrapped(model)[1]
-    fitted = getattr(last, "_choice", getattr(last, "projection_", None))
+    fitted = getattr(last, "_choice", _arrays(last))
     return fitted, getattr(last, "_scores", getattr(last, "_decision", None))
+
+
+def _arrays(last: Any) -> Any:
+    """Return the array that a fit has learned, None if it is not fitted."""
+    if isinstance(last, NearestPrototypeMixin):
+        return last._learned() if hasattr(last, "prototypes_") else None
+    return getattr(last, "references_", None)
 
 
 def _earlier_facts(model: Any) -> dict[str, Any]:
@@ -355,7 +362,8 @@ def _training(last: Any) -> dict[str, Any]:
     """Return a fingerprint of what was learned: equal data and parameters give an equal one."""
     evidence = getattr(last, "_evidence", None)
     if evidence is None:
-        learned = getattr(last, "projection_", getattr(last, "references_", np.empty(0)))
+        learned = _arrays(last)
+        learned = np.empty(0) if learned is None else learned
         seen, facts = to_numpy(getattr(last, "seen_classes_", last.classes_)), {}
     else:
         learned, seen = evidence.sums, evidence.labels[evidence.counts > 0]

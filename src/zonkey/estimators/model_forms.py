@@ -232,7 +232,8 @@ def _width(step: Any, n: int) -> int:
 def _check_projection(model: Any) -> None:
     """Set what follows from the decision; it must fit the prototypes and the projection."""
     decision, known = model._decision, model.prototypes_
-    require_shape("projection_", model.projection_, model.n_features_in_, None)
+    if "projection_" in vars(model):
+        require_shape("projection_", model.projection_, model.n_features_in_, None)
     require_labels("seen", decision.seen)
     require_labels("labels", decision.labels)
     everything = np.concatenate([decision.seen, decision.labels])
@@ -243,15 +244,16 @@ def _check_projection(model: Any) -> None:
     assert decision.scores is not None
     n_rows, width = decision.scores.centers.shape
     M = decision.scores.M
-    taken = width if M is None else M.shape[0]
-    fits = n_rows == len(decision.labels) and taken in model.projection_.shape
-    require_that(fits, "The scores must have a row for each class, as wide as the features.")
+    require_that(n_rows == len(decision.labels), "The scores must have a row for each class.")
+    if "projection_" in vars(model):
+        fits = (width if M is None else M.shape[0]) in model.projection_.shape
+        require_that(fits, "The scores must be as wide as the features.")
     require_number("penalty", decision.penalty)
     require_number("seen_penalty_", model.seen_penalty_)
     model.seen_classes_ = decision.seen
     model.unseen_classes_ = np.setdiff1d(known.labels, decision.seen)
     model.classes_ = decision.labels
-    row = np.ones((1, model.n_features_in_), model.projection_.dtype)
+    row = np.ones((1, model.n_features_in_), model._learned().dtype)
     _try(model, lambda: np.concatenate([*model._score_blocks(row)]))
 
 
@@ -426,8 +428,10 @@ FORMS: dict[str, Form] = {
 }
 
 
-def allow(kind: type[BaseEstimator], state: tuple[str, ...] = ()) -> None:
-    """Let files hold another classifier that predicts by the nearest projected prototype.
+def allow(
+    kind: type[BaseEstimator], state: tuple[str, ...] = (), *, has_projection: bool = True
+) -> None:
+    """Let files hold another classifier that compares samples with prototypes.
 
     Parameters
     ----------
@@ -435,8 +439,11 @@ def allow(kind: type[BaseEstimator], state: tuple[str, ...] = ()) -> None:
         The class; its name must be new.
     state : tuple of str, default=()
         Its fitted attributes besides those of `NearestPrototypeMixin`.
+    has_projection : bool, default=True
+        Whether it has the attribute `projection_`.
     """
     if kind.__name__ in FORMS:
         raise ValueError(f"Class names in model files must be distinct; got {kind.__name__} again.")
-    form = _estimator(kind, (*_PROJECTION, *state), _check_projection, _storable, required=True)
+    own = _PROJECTION if has_projection else _PROJECTION[1:]
+    form = _estimator(kind, (*own, *state), _check_projection, _storable, required=True)
     FORMS[form.name] = form

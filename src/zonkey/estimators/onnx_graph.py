@@ -28,7 +28,7 @@ from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..validation import check_count
 from .any_shot import AnyShotClassifier
 from .nearest_support import NearestSupport, central
-from .scoring import LinearScores, NearestPrototypeMixin, ProbabilityMixin, unwrapped
+from .scoring import LinearScores, NearestPrototypeMixin, ProbabilityMixin, scores_as, unwrapped
 
 if TYPE_CHECKING:
     import onnx
@@ -295,8 +295,7 @@ def _divided(graph: _Graph, X: str, sizes: str, smallest: Any) -> str:
 def _score_builder(model: Any) -> Callable[[_Graph, str, Any], str]:
     """Return the function that adds the scores of a model of this type."""
     for kind, build in _SCORES.items():
-        # A subclass may compute other scores.
-        if isinstance(model, kind) and type(model)._score_blocks is kind._score_blocks:
+        if scores_as(model, kind):
             return build
     raise TypeError(
         f"An ONNX graph needs one of {_MODELS}, or a pipeline that ends with one; got "
@@ -309,7 +308,7 @@ def _compared_with_centers(graph: _Graph, X: str, model: Any) -> str:
     if isinstance(model, AnyShotClassifier):
         form = model._scores
     else:
-        form: LinearScores = model._scores_in(dtype_like(np.dtype(np.float32), model.projection_))
+        form: LinearScores = model._scores_in(dtype_like(np.dtype(np.float32), model._learned()))
     if form.M is not None:
         X = graph.apply("MatMul", X, graph.constant(form.M))
     centers = graph.constant(2 * to_numpy(form.centers))

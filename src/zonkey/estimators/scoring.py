@@ -389,7 +389,8 @@ class NearestPrototypeMixin(ExplainedMixin):
     `projection_` and `seen_penalty_` and then calls `_set_known`. It may override `_linear_scores`,
     which by default compares with the nearest W y; `_linear_scores` must not read parameters,
     because copies with other candidates call it after `fit`. If its scores are not
-    `LinearScores.of_distances`, `_compares_distances` is False.
+    `LinearScores.of_distances`, `_compares_distances` is False. Scores that are linear in something
+    else than the samples override `_compared`. A model without W overrides `_learned`.
     """
 
     _compares_distances = True
@@ -523,7 +524,7 @@ class NearestPrototypeMixin(ExplainedMixin):
         self.classes_ = placed_labels(labels, like)
         self._decision = replace(decision, known=known.subset(labels), labels=labels)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._scores_in(self.projection_.dtype).checked(self.projection_)
+            scores = self._scores_in(self._learned().dtype).checked(self._learned())
         self._decision = replace(self._decision, scores=scores)
 
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
@@ -547,8 +548,16 @@ class NearestPrototypeMixin(ExplainedMixin):
         W, Y = self.projection_, self._coordinates(prototypes)
         return namespace(W).astype(placed_like(Y, W), dtype, copy=False)
 
+    def _learned(self) -> Array:
+        """Return the array in whose library and dtype, and on whose device, scores are."""
+        return self.projection_
+
+    def _compared(self, X: Array) -> Array:
+        """Return the vectors z that the scores are linear in."""
+        return X
+
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        """Return how samples of this dtype are compared with these classes."""
+        """Return how vectors z of this dtype are compared with these classes."""
         W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
         return LinearScores.of_distances(self._placed_coordinates(known, dtype) @ W.T)
 
@@ -560,10 +569,10 @@ class NearestPrototypeMixin(ExplainedMixin):
         return scores.penalized(decision.penalty, np.isin(decision.labels, decision.seen))
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
-        form, dtype = self._decision.scores, dtype_like(X.dtype, self.projection_)
-        if form is None or dtype != self.projection_.dtype:
+        form, dtype = self._decision.scores, dtype_like(X.dtype, self._learned())
+        if form is None or dtype != self._learned().dtype:
             form = self._scores_in(dtype)  # with all digits of X
-        return form.blocks(X)
+        return form.blocks(self._compared(X))
 
     def _scores_of(self, prototypes: Prototypes, X: Array) -> Array:
         """Return the scores of other classes, which have these prototypes and no penalty."""
@@ -701,6 +710,14 @@ def chosen_labels(
             'candidates="all", or hold out whole classes with cv=ClassKFold().'
         )
     return named[candidates]
+
+
+def scores_as(model: Any, kind: type) -> bool:
+    """Whether a model is of this kind and computes scores in the same way; a subclass may not."""
+    return isinstance(model, kind) and all(
+        getattr(type(model), name, None) is getattr(kind, name, None)
+        for name in ("_score_blocks", "_compared")
+    )
 
 
 def unwrapped(model: Any) -> tuple[Any, Any]:

@@ -7,28 +7,25 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
-from sklearn.base import BaseEstimator
 
 from ...core.labels import as_labels
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
-from ...estimators.calibration import calibrate
-from ...estimators.scoring import NearestPrototypeMixin
 from ...linalg.sylvester import Solution, Status
 from ...validation import (
     check_classes,
-    check_interval,
     check_semantics,
     chunks_of,
     is_auto,
     set_features,
     validate_labeled,
 )
+from .base import Peer
 
 _STACK = 4  # from `warnings.warn` up to the line that called `fit`
 
 
-class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
+class ClosedFormPeer(Peer):
     """Everything of a peer except its equation.
 
     A subclass adds its parameters in `__init__`, lists those that must be numbers >= 0 in
@@ -39,15 +36,7 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
     if `_solve` does not use A0, the most expensive moment.
     """
 
-    _non_negative: ClassVar[tuple[str, ...]] = ()
     _needs_scatter: ClassVar[bool] = True
-
-    def __init__(
-        self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
-    ) -> None:
-        self.prototypes = prototypes
-        self.candidates = candidates
-        self.seen_penalty = seen_penalty
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from labeled samples of the seen classes.
@@ -90,23 +79,11 @@ class ClosedFormPeer(NearestPrototypeMixin, BaseEstimator):
             dtype = X.dtype
         seen = moments.seen_labels
         check_semantics(known, seen, self._candidate_labels(known, seen))  # fails early
-        learned = self._solve(moments, dtype)
-        penalty = self.seen_penalty
-        if is_auto(penalty):
-            penalty = calibrate(self, X, labels)
-        self.seen_penalty_ = float(penalty)
-        vars(self).update(learned)
-        self._set_known(known, seen)
-        return self
+        return self._settle(known, seen, self._solve(moments, dtype), X, labels)
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         """Return the fitted attributes by name, `projection_` in the dtype of the samples."""
         raise NotImplementedError
-
-    def _check_parameters(self) -> None:
-        check_interval("seen_penalty", self.seen_penalty, float("-inf"), or_auto=True)
-        for name in self._non_negative:
-            check_interval(name, getattr(self, name), 0)
 
 
 def in_span(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -136,12 +113,3 @@ def value_of(solution: Solution, remedy: str) -> np.ndarray:
             stacklevel=_STACK,
         )
     return np.asarray(solution.value)
-
-
-def not_offered(reason: str) -> Any:
-    """Return a replacement for an inherited method that a peer lacks: `hasattr` is False."""
-
-    def missing(_: object) -> Any:
-        raise AttributeError(reason)
-
-    return property(missing, doc=reason)

@@ -13,7 +13,8 @@ from ...estimators.scoring import LinearScores
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
 from ...validation import check_interval
-from .closed_form import ClosedFormPeer, in_span, not_offered, value_of
+from .base import not_offered
+from .closed_form import ClosedFormPeer, in_span, value_of
 
 
 class ESZSL(ClosedFormPeer):

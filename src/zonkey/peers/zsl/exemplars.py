@@ -12,7 +12,8 @@ from ...core.prototypes import Prototypes
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
 from ...validation import check_option
-from .closed_form import ClosedFormPeer, not_offered, value_of
+from .base import not_offered
+from .closed_form import ClosedFormPeer, value_of
 
 _KERNELS = ("rbf", "linear", "poly", "arccos")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ...linalg.arrays import Array
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
 from ...validation import check_option
+from .base import unit_rows
 from .closed_form import ClosedFormPeer, in_span, value_of
 
 _DIRECTIONS = ("feature-to-semantic", "semantic-to-feature")
@@ -114,15 +114,9 @@ class SAE(ClosedFormPeer):
         centers = known.matrix.astype(dtype)
         if not self._in_semantic_space:
             centers = centers @ self.projection_.astype(dtype, copy=False).T
-        return LinearScores(_unit_rows(centers) / 2, np.zeros(len(centers), dtype))
+        return LinearScores(unit_rows(centers) / 2, np.zeros(len(centers), dtype))
 
-    def _score_blocks(self, X: Array) -> Iterator[Array]:
-        """Yield cosines, so that a penalty has the same effect on every sample."""
+    def _compared(self, X: Array) -> Array:
+        """Return unit vectors: with cosines, a penalty has the same effect on every sample."""
         Z = X @ self.projection_.astype(X.dtype, copy=False) if self._in_semantic_space else X
-        return super()._score_blocks(_unit_rows(np.asarray(Z)))
-
-
-def _unit_rows(Z: np.ndarray) -> np.ndarray:
-    """Scale rows to length 1; zero rows stay zero, so their cosines are 0."""
-    norms = np.linalg.norm(Z, axis=1, keepdims=True)
-    return Z / np.where(norms > 0, norms, 1)
+        return unit_rows(np.asarray(Z))

@@ -1,0 +1,134 @@
+"""Neural networks of the peers: layers, their state as arrays, and prediction without torch.
+
+torch trains. What it learned is kept as plain arrays, so that fitted models can be stored, sent and
+used where torch is not installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..datasets.readers import required_package
+from .training import Learner
+
+Arrays = dict[str, np.ndarray]
+
+_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "linear": lambda Z: Z,
+    "relu": lambda Z: np.maximum(Z, 0),
+    "leaky_relu": lambda Z: np.where(Z > 0, Z, np.asarray(0.2, Z.dtype) * Z),
+    "tanh": np.tanh,
+    "sigmoid": lambda Z: 0.5 * (1 + np.tanh(Z / 2)),
+}
+
+
+def torch_for(purpose: str) -> Any:
+    """Return the package torch, or say which extra has it."""
+    return required_package("torch", purpose)
+
+
+def layers(torch: Any, sizes: Sequence[int], activations: Sequence[str]) -> Any:
+    """Return a network of fully connected layers, each followed by its activation.
+
+    `apply_layers` computes the same from the arrays of `arrays_of`.
+    """
+    kinds = {
+        "linear": torch.nn.Identity,
+        "relu": torch.nn.ReLU,
+        "leaky_relu": lambda: torch.nn.LeakyReLU(0.2),
+        "tanh": torch.nn.Tanh,
+        "sigmoid": torch.nn.Sigmoid,
+    }
+    steps = []
+    for i, activation in enumerate(activations):
+        steps += [torch.nn.Linear(sizes[i], sizes[i + 1]), kinds[activation]()]
+    return torch.nn.Sequential(*steps)
+
+
+def arrays_of(network: Any) -> Arrays:
+    """Return the weights of `layers` as arrays: W0 (in x out), b0, W1, ..."""
+    found: Arrays = {}
+    linear = [step for step in network if hasattr(step, "weight")]
+    for i, step in enumerate(linear):
+        found[f"W{i}"] = np.ascontiguousarray(to_array(step.weight).T)
+        found[f"b{i}"] = to_array(step.bias)
+    return found
+
+
+def apply_layers(arrays: Arrays, activations: Sequence[str], X: np.ndarray) -> np.ndarray:
+    """Return the output of the network, in the dtype of X."""
+    for i, activation in enumerate(activations):
+        W, b = (arrays[f"{kind}{i}"].astype(X.dtype, copy=False) for kind in "Wb")
+        X = _ACTIVATIONS[activation](X @ W + b)
+    return X
+
+
+def to_array(tensor: Any) -> np.ndarray:
+    """Return a copy of a tensor on the host."""
+    return np.array(tensor.detach().cpu().numpy())
+
+
+@contextmanager
+def seeded(torch: Any, seed: int) -> Iterator[None]:
+    """Initialize networks by this seed; torch's own state is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+class NetworkLearner(Learner):
+    """Networks and optimizers in training; a subclass sets both dicts and adds `epoch`."""
+
+    torch: Any
+    device: str
+    networks: dict[str, Any]
+    optimizers: dict[str, Any]
+
+    def tensor(self, array: np.ndarray) -> Any:
+        """Return a float32 tensor on the device."""
+        return self.torch.as_tensor(np.asarray(array, np.float32), device=self.device)
+
+    def positions(self, array: np.ndarray) -> Any:
+        """Return an int64 tensor on the device."""
+        return self.torch.as_tensor(np.asarray(array, np.int64), device=self.device)
+
+    def noise(self, rng: np.random.Generator, *shape: int) -> Any:
+        """Return standard normal numbers, the same on every device."""
+        return self.tensor(rng.standard_normal(shape, np.float32))
+
+    def state(self) -> dict[str, Any]:
+        """Return weights and the state of the optimizers."""
+        weights = {
+            f"{name}/{key}": to_array(value)
+            for name, network in self.networks.items()
+            for key, value in network.state_dict().items()
+        }
+        moments = {
+            f"{name}/{i}/{key}": to_array(value)
+            for name, optimizer in self.optimizers.items()
+            for i, values in optimizer.state_dict()["state"].items()
+            for key, value in values.items()
+        }
+        return {"weights": weights, "moments": moments}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a state."""
+        torch = self.torch
+        for name, network in self.networks.items():
+            own = {key: torch.as_tensor(value) for key, value in _under(state["weights"], name)}
+            network.load_state_dict(own)
+        for name, optimizer in self.optimizers.items():
+            values: dict[int, dict[str, Any]] = {}
+            for path, value in _under(state["moments"], name):
+                i, _, key = path.partition("/")
+                values.setdefault(int(i), {})[key] = torch.as_tensor(value)
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": values})
+
+
+def _under(state: Arrays, name: str) -> Iterator[tuple[str, np.ndarray]]:
+    start = f"{name}/"
+    return ((path.removeprefix(start), state[path]) for path in state if path.startswith(start))

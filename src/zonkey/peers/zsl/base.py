@@ -1,0 +1,319 @@
+"""The base classes of the zero-shot peers: what is the same whatever a peer learns.
+
+`Peer` settles the candidates and the penalty, `SamplePeer` learns from samples in memory, and
+`TrainedPeer` learns by passes over them. Peers in closed form are in closed_form.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from ...core.checkpoints import Checkpoint, fingerprint
+from ...core.labels import as_labels, shown
+from ...core.prototypes import Prototypes
+from ...core.reservoir import row_priorities
+from ...encoders.weights import torch_device
+from ...estimators.calibration import calibrate
+from ...estimators.scoring import NearestPrototypeMixin
+from ...metrics import per_class_accuracy
+from ...validation import (
+    check_classes,
+    check_count,
+    check_interval,
+    check_semantics,
+    is_auto,
+    validate_labeled,
+)
+from ..networks import torch_for
+from ..training import History, Kept, Learner, train
+
+_HELD_OUT = 0.2  # share of the seen classes that decides when to stop
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+_LEAST_CLASSES = 4  # with fewer seen classes none can be held out
+
+
+def not_offered(reason: str) -> Any:
+    """Return a replacement for an inherited method that a peer lacks: `hasattr` is False."""
+
+    def missing(_: object) -> Any:
+        raise AttributeError(reason)
+
+    return property(missing, doc=reason)
+
+
+class Peer(NearestPrototypeMixin, BaseEstimator):
+    """The parameters that all peers have, and the end of every fit."""
+
+    _non_negative: ClassVar[tuple[str, ...]] = ()  # parameters that must be numbers >= 0
+
+    def __init__(
+        self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
+    ) -> None:
+        self.prototypes = prototypes
+        self.candidates = candidates
+        self.seen_penalty = seen_penalty
+
+    def _check_parameters(self) -> None:
+        check_interval("seen_penalty", self.seen_penalty, float("-inf"), or_auto=True)
+        for name in self._non_negative:
+            check_interval(name, getattr(self, name), 0)
+
+    def _settle(
+        self, known: Prototypes, seen: np.ndarray, learned: dict[str, Any], X: Any, labels: Any
+    ) -> Self:
+        """Set the fitted attributes; nothing is changed before all of them are known."""
+        penalty = self.seen_penalty
+        if is_auto(penalty):
+            penalty = calibrate(self, X, labels)
+        self.seen_penalty_ = float(penalty)
+        vars(self).update(learned)
+        self._set_known(known, seen)
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Training samples in an order that depends on their values only.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    codes : ndarray of shape (n,)
+        Row of Y of each sample.
+    Y : ndarray of shape (m, k)
+        Prototypes of the seen classes, float64.
+    seed : int
+        From `random_state`.
+    has_semantics : bool
+        False for one-hot prototypes, which say nothing about other classes.
+    """
+
+    X: np.ndarray
+    codes: np.ndarray
+    Y: np.ndarray
+    seed: int
+    has_semantics: bool = True
+
+    @classmethod
+    def of(cls, X: np.ndarray, labels: np.ndarray, Y: np.ndarray, **options: Any) -> Task:
+        """Return the task of labeled samples; rows of Y are in the order of the labels."""
+        codes = np.unique(labels, return_inverse=True)[1]
+        order = np.lexsort((np.asarray(row_priorities(X, 0)), codes))
+        return cls(X[order], codes[order], Y, **options)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of seen classes."""
+        return len(self.Y)
+
+    @property
+    def means(self) -> np.ndarray:
+        """Means of the seen classes (m x d), float64."""
+        sums = np.zeros((self.n_classes, self.X.shape[1]))
+        np.add.at(sums, self.codes, self.X)
+        return sums / np.bincount(self.codes, minlength=self.n_classes)[:, None]
+
+    def divided(self) -> tuple[Task, Task] | None:
+        """Return the tasks of most classes and of the held-out ones; None if there are too few."""
+        if not self.has_semantics or self.n_classes < _LEAST_CLASSES:
+            return None
+        order = np.random.default_rng(self.seed).permutation(self.n_classes)
+        n_held = max(2, round(_HELD_OUT * self.n_classes))
+        return self.of_classes(np.sort(order[n_held:])), self.of_classes(np.sort(order[:n_held]))
+
+    def of_classes(self, kept: np.ndarray) -> Task:
+        """Return the task of some of the classes."""
+        rows = np.isin(self.codes, kept)
+        codes = np.searchsorted(kept, self.codes[rows])
+        return replace(self, X=self.X[rows], codes=codes, Y=self.Y[kept])
+
+
+class SamplePeer(Peer):
+    """A peer that learns from samples in memory; it adds `_learn`, and its parameters."""
+
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labeled samples of the seen classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels. Classes that have a prototype but no sample are the unseen ones.
+
+        Returns
+        -------
+        self
+            Fitted estimator.
+        """
+        self._check_parameters()
+        X, y = validate_labeled(self, X, y)
+        labels = as_labels(y)  # scikit-learn rejects integers in an object array
+        check_classes(labels)
+        one_hot = self.prototypes is None
+        known = Prototypes.one_hot(labels) if one_hot else Prototypes.coerce(self.prototypes)
+        seen = np.unique(labels)
+        check_semantics(known, seen, self._candidate_labels(known, seen))
+        Y = known.subset(seen).matrix.astype(np.float64)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        task = Task.of(np.asarray(X), labels, Y, seed=seed, has_semantics=not one_hot)
+        return self._settle(known, seen, self._learn(task), X, labels)
+
+    def _learn(self, task: Task) -> dict[str, Any]:
+        """Return the fitted attributes by name, arrays in the dtype of the samples."""
+        raise NotImplementedError
+
+
+class ZeroShotLearner(Learner):
+    """A zero-shot model in training."""
+
+    def scores(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return the scores of samples (rows) for classes with prototypes Y (columns).
+
+        They decide when to stop; so they must rank as those of the fitted model, or nearly so.
+        """
+        raise NotImplementedError
+
+    def learned(self) -> dict[str, Any]:
+        """Return the fitted attributes by name."""
+        raise NotImplementedError
+
+
+class TrainedPeer(SamplePeer):
+    """A peer that learns by passes over the samples; it adds `_learner`, and its parameters.
+
+    The number of epochs is chosen on a fifth of the seen classes, which are held out. The model is
+    then trained again, on all classes, for that number of epochs. Training is in float32, so that
+    samples of either precision give the same model.
+    """
+
+    max_iter: int
+    n_iter_no_change: int | None
+    batch_size: int
+    learning_rate: float
+    checkpoint: Any
+    verbose: int
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("max_iter", self.max_iter, 1)
+        check_count("batch_size", self.batch_size, 1)
+        check_interval("learning_rate", self.learning_rate, 0, open_below=True)
+        if self.n_iter_no_change is not None:
+            check_count("n_iter_no_change", self.n_iter_no_change, 1)
+
+    def _learner(self, task: Task) -> ZeroShotLearner:
+        """Return the model before training. `task.X` is float32."""
+        raise NotImplementedError
+
+    def _learn(self, task: Task) -> dict[str, Any]:
+        dtype, task = task.X.dtype, replace(task, X=task.X.astype(np.float32))
+        folder = None if self.checkpoint is None else Checkpoint(self.checkpoint)
+        identity = "" if folder is None else self._identity(task)
+        n_epochs, searched = int(self.max_iter), History()
+        parts = None if self.n_iter_no_change is None else task.divided()
+        if parts is not None:
+            rest, held = parts
+            learner = self._learner(rest)
+
+            def score() -> float:
+                found = learner.scores(held.X, held.Y).argmax(axis=1)
+                return float(per_class_accuracy(held.codes, found))
+
+            searched = self._trained(
+                learner, task, n_epochs, folder, "search", identity, score=score
+            )
+            n_epochs = searched.best
+        learner = self._learner(task)
+        history = self._trained(learner, task, n_epochs, folder, "final", identity)
+        if folder is not None:
+            folder.remove(["search", "final"])
+        learned = {name: _in_dtype(value, dtype) for name, value in learner.learned().items()}
+        curves = {"loss_curve_": history.losses, "validation_scores_": searched.scores}
+        return {**learned, "n_iter_": n_epochs, **curves}
+
+    def _trained(
+        self,
+        learner: Learner,
+        task: Task,
+        n_epochs: int,
+        folder: Checkpoint | None,
+        name: str,
+        identity: str,
+        **options: Any,
+    ) -> History:
+        kept = None if folder is None else Kept(folder, name, identity)
+        report = _print_epoch if self.verbose else None
+        return train(
+            learner,
+            max_iter=n_epochs,
+            seed=task.seed,
+            patience=self.n_iter_no_change,
+            kept=kept,
+            report=report,
+            **options,
+        )
+
+    def _identity(self, task: Task) -> str:
+        """Return text that tells trainings apart."""
+        unrelated = ("prototypes", "candidates", "seen_penalty", "checkpoint", "verbose", "device")
+        given = self.get_params(deep=False)
+        parameters = {name: given[name] for name in given if name not in unrelated}
+        return fingerprint([type(self), parameters, vars(task)])
+
+
+class NetworkPeer(TrainedPeer):
+    """A peer whose `_learner` is a `NetworkLearner`; it keeps its weights as arrays."""
+
+    device: str
+
+    weights_: dict[str, np.ndarray]
+
+    # A peer that maps prototypes to features, or samples to semantics, overrides it.
+    project = not_offered("This system maps no prototype to the feature space.")
+    embed = not_offered("This system maps no sample to the semantic space.")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
+            raise ValueError(
+                f"`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0' etc.; got {shown(self.device)}"
+                ". Use 'auto'."
+            )
+
+    def _torch(self) -> tuple[Any, str]:
+        """Return torch and the device to train on."""
+        torch = torch_for(f"Training {type(self).__name__}")
+        return torch, torch_device(self.device)
+
+    def _learned(self) -> np.ndarray:
+        return next(iter(self.weights_.values()))
+
+
+def unit_rows(Z: np.ndarray) -> np.ndarray:
+    """Scale rows to length 1; zero rows stay zero, so that their cosines are 0."""
+    norms = np.linalg.norm(Z, axis=1, keepdims=True)
+    return Z / np.where(norms > 0, norms, 1)
+
+
+def _in_dtype(value: Any, dtype: np.dtype) -> Any:
+    """Return arrays of numbers in the dtype of the samples, also those in a dict."""
+    if isinstance(value, dict):
+        return {name: _in_dtype(part, dtype) for name, part in value.items()}
+    is_real = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return value.astype(dtype, copy=False) if is_real else value
+
+
+def _print_epoch(number: int, history: History) -> None:
+    text = f"[zonkey] epoch {number}: loss {history.losses[-1]:.4g}"
+    if history.scores:
+        text += f", accuracy of held-out classes {100 * history.scores[-1]:.1f} %"
+    print(text)  # noqa: T201
