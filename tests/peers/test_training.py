@@ -80,7 +80,7 @@ def test_an_interrupted_training_goes_on_where_it_was(tmp_path, monkeypatch, sto
 
 def test_a_loss_that_is_not_finite_is_refused():
     walk = Walk()
-    walk.epoch = lambda rng: np.inf
+    walk.epoch = lambda _: np.inf
     with refused(ValueError, "The loss must stay finite", "became inf", "lower `learning_rate`"):
         train(walk, max_iter=2, seed=0)
 
