@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import time
 from typing import Any
 
 import numpy as np
 
-from recording import save, save_page, show
+from recording import in_new_process, save, save_page, show
 from zonkey import AnyShotClassifier, CandidateIndex, Prototypes
+from zonkey.paper.bench.runner import peak_memory_mb
 
 CANDIDATES = (1_000, 10_000, 100_000)
 EFFORTS = (0.02, 0.05, None)
@@ -66,10 +64,9 @@ def timed(work: Any) -> tuple[float, Any]:
 def measured(q: int, form: str) -> list[dict[str, Any]]:
     """Return the exact row and one row per effort, all in this process."""
     model, X = problem(q, form)
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory_mb() or 0.0
     seconds, exact = timed(lambda: model.predict_top(X, 5))
-    added = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / unit
+    added = (peak_memory_mb() or 0.0) - before
     common = {"candidates": f"{q:,}", "prototypes": form}
     rows = [_row(common, "exact", 0.0, seconds, exact, exact, f"{added:.0f}")]
     building, index = timed(lambda: CandidateIndex(model))
@@ -114,9 +111,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for q in (q for q in CANDIDATES if q <= options.most):
         for form in PROTOTYPES:
-            command = [sys.executable, __file__, "--one", json.dumps([q, form])]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            rows += json.loads(done.stdout.splitlines()[-1])
+            rows += in_new_process(__file__, q, form)
             print(rows[-1], flush=True)
     title = f"Best 5 of very many candidates, {SAMPLES:,} samples of {FEATURES} features"
     show(title, rows)

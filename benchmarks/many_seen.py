@@ -11,10 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from recording import save, save_page, show
+from recording import in_new_process, save, save_page, show
 from zonkey import AnyShotClassifier
 from zonkey.datasets import load_emoji, load_xlsa17
+from zonkey.paper.bench.runner import peak_memory_mb
 
 SEEN, UNSEEN, DIMENSIONS, FEATURES = 20_000, 1_000, 10, 128
 COMPONENTS = (500, 1_000, 2_000, 4_000, None)
@@ -61,15 +58,14 @@ def measured(file: str, n_components: int | None) -> dict[str, Any]:
     data = dict(np.load(file))
     prototypes = dict(enumerate(data["Y"]))
     model = AnyShotClassifier(prototypes, n_components=n_components, **GIVEN)
-    unit = 2**30 if sys.platform == "darwin" else 2**20
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before, start = peak_memory_mb() or 0.0, time.perf_counter()
     model.fit(data["X"], data["y"])
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    added = (peak_memory_mb() or 0.0) - before
     return {
         "accuracy (%)": round(100 * model.score(data["X_new"], data["y_new"]), 2),
         "fit (s)": round(seconds, 1),
-        "fit (GB)": round((peak - before) / unit, 2),
+        "fit (GB)": round(added / 1024, 2),
     }
 
 
@@ -80,10 +76,8 @@ def on_generated(n_seen: int, components: list[int | None]) -> list[dict[str, An
         file = str(Path(folder) / "data.npz")
         np.savez(file, **generated(n_seen))
         for n_components in components:
-            command = [sys.executable, __file__, "--one", json.dumps([file, n_components])]
-            environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-            rows.append({"landmarks": _name(n_components), **json.loads(done.stdout)})
+            found = in_new_process(__file__, file, n_components)
+            rows.append({"landmarks": _name(n_components), **found})
             print(rows[-1], flush=True)
     return rows
 

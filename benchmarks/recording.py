@@ -1,4 +1,4 @@
-"""Show benchmark results as a table, and store one JSON record per run."""
+"""Run benchmarks in processes of their own, show their results, and store a record per run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import datetime
 import json
 import os
 import platform
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,14 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
+
+
+def in_new_process(file: str, *arguments: Any) -> Any:
+    """Run ``file --one "[arguments]"``, and return what it prints in its last line; all in JSON."""
+    command = [sys.executable, file, "--one", json.dumps(arguments)]
+    quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, env=quiet, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def show(title: str, rows: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from .core.chunks import Chunked, as_chunks
-from .core.labels import as_labels, listed, require_label_array, shown, warn_user
+from .core.labels import as_labels, check_count, listed, require_label_array, shown, warn_user
 from .core.prototypes import Prototypes
 from .core.samples import as_samples, require_scale
 from .linalg.arrays import (
@@ -64,16 +64,6 @@ def check_interval(
 def is_auto(value: Any) -> bool:
     """Whether a parameter is chosen in `fit`."""
     return isinstance(value, str) and value == "auto"
-
-
-def check_count(name: str, value: Any, minimum: int) -> int:
-    """Return an integer of at least `minimum` as a plain one."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
-        return int(value)
-    raise ValueError(
-        f"`{name}` must be an integer of at least {minimum}; got {shown(value)}. "
-        f"Pass {minimum} or a larger whole number."
-    )
 
 
 def check_option(name: str, value: Any, options: Collection[str | None]) -> None:

@@ -173,7 +173,7 @@ def test_other_models_and_efforts_are_refused(monkeypatch):
         with pytest.raises(ValueError, match=r"`effort` must be .*1 searches all cells"):
             CandidateIndex(model, effort=effort)
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(ImportError, match=r"needs faiss; install .*zonkey\[index\]"):
+    with pytest.raises(ImportError, match=r"needs faiss-cpu; install .*zonkey\[index\]"):
         CandidateIndex(model)
 
 

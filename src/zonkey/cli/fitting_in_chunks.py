@@ -42,6 +42,7 @@ from ..presets import paper, recommended
 from .fitting import Learned, Training, Write
 from .loading import working
 
+_MODELS: dict[str, Callable[..., Any]] = {"recommended": recommended, "paper": paper}
 # Passes of each preset by name, without the number of transforms at its end, and what follows them
 _PASSES = {
     "recommended": {
@@ -68,7 +69,8 @@ def learned_in_chunks(
     with _Passes(rows, preset) as passes, _Kept(output, passes).guarded(training.source) as kept:
         chunks = Chunks(rows, progress=passes.advance)
         chunks.checkpoint = kept
-        model = _FITS[preset](known, chunks, rows.heading.X, unlabeled, passes.say, **parameters)
+        model = _MODELS[preset](known, **parameters)
+        model = _fitted(model, chunks, rows.heading.X, unlabeled, passes.say)
         passes.say("Writing")
         write(model, names)
         kept.finish()
@@ -312,37 +314,24 @@ class _Passes:
             self.say(_THEN[name])
 
 
-def _fit_recommended(
-    known: Prototypes,
-    chunks: Chunks,
-    _: np.ndarray,
-    unlabeled: np.ndarray | None,
-    say: Callable[[str], Any],
-    **parameters: Any,
-) -> Any:
-    model = recommended(known, **parameters).fit(chunks)
-    if unlabeled is None:
-        return model
-    say("Learning from unlabeled samples")
-    return model.adapt(unlabeled)
-
-
-def _fit_paper(
-    known: Prototypes,
+def _fitted(
+    model: Any,
     chunks: Chunks,
     heading: np.ndarray,
     unlabeled: np.ndarray | None,
-    _: Callable[[str], Any],
-    **parameters: Any,
+    say: Callable[[str], Any],
 ) -> Any:
-    model = paper(known, **parameters)
+    """Return a model fitted to chunks, and to unlabeled samples if there are any."""
     steps, last = unwrapped(model)
+    if steps is None:  # the recommended one
+        model.fit(chunks)
+        if unlabeled is None:
+            return model
+        say("Learning from unlabeled samples")
+        return model.adapt(unlabeled)
     steps.fit(heading)  # unit length: nothing is learned that needs a pass
     if unlabeled is None:
         last.fit(steps.transform(chunks))
     else:
         last.fit_transductive(steps.transform(chunks), None, steps.transform(unlabeled))
     return model
-
-
-_FITS: dict[str, Callable[..., Any]] = {"recommended": _fit_recommended, "paper": _fit_paper}

@@ -19,8 +19,9 @@ from typing import Any, Literal, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
+from ..linalg.arrays import library_of
 from .checkpoints import Checkpoint, State, fingerprint
-from .labels import listed, shown
+from .labels import check_count, listed, shown
 from .sources import (
     ROW_LIBRARIES,
     ArraySource,
@@ -32,7 +33,6 @@ from .sources import (
     checked_chunks,
     has_rows,
     read_once,
-    require_count,
     required_labels,
     telling,
 )
@@ -99,7 +99,7 @@ class Chunked(ABC):
         Chunked
             Chunks of the same kind.
         """
-        other = self._copy()
+        other = copy.copy(self)
         other.transforms = (*self.transforms, transform)
         other._keys = (*self._keys, key)
         return other
@@ -137,7 +137,6 @@ class Chunked(ABC):
         mapped = _Mapped(reduction, self.transforms)
         return cast(R, self._reduced(mapped, name, key, purpose).inner)
 
-    @abstractmethod
     def applied(self, function: Callable[[Any], Any]) -> Any:
         """Return the results for the samples of all chunks, one below the other.
 
@@ -149,8 +148,9 @@ class Chunked(ABC):
         Returns
         -------
         array
-            One row or entry per sample.
+            One row or entry per sample; a lazy array for a Dask collection.
         """
+        return self._applied(function)
 
     def require_several_passes(self) -> None:  # noqa: B027
         """Refuse chunks that can be read once only."""
@@ -163,7 +163,7 @@ class Chunked(ABC):
     def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any: ...
 
     @abstractmethod
-    def _copy(self) -> Self: ...
+    def _applied(self, function: Callable[[Any], Any]) -> Any: ...
 
     @abstractmethod
     def _names(self) -> tuple[str, ...] | None: ...
@@ -265,8 +265,8 @@ class Chunks(Chunked):
         every: int = 16,
         progress: Callable[[str, int, int | None], Any] | None = None,
     ) -> None:
-        require_count("rows", 1 if rows is None else rows)
-        require_count("every", every)
+        rows = None if rows is None else check_count("rows", rows, 1)
+        self.every = check_count("every", every, 1)
         if isinstance(X, str | PathLike):
             raise TypeError(
                 f"X must be samples; got the path {shown(str(X))}. Use "
@@ -285,7 +285,6 @@ class Chunks(Chunked):
             self._source = ArraySource(X, y, rows) if sliceable else PairSource(X)
         self.n_rows = self._source.n_rows
         self.checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
-        self.every = every
         self.progress = progress
         self._ran: set[str] = set()  # names of passes, also of copies
 
@@ -310,19 +309,7 @@ class Chunks(Chunked):
             yield _after(chunk, self.transforms)
             del chunk
 
-    def applied(self, function: Callable[[Any], Any]) -> Any:
-        """Return the results for the samples of all chunks, one below the other.
-
-        Parameters
-        ----------
-        function : callable
-            Function of the samples of a chunk.
-
-        Returns
-        -------
-        array
-            One row or entry per sample.
-        """
+    def _applied(self, function: Callable[[Any], Any]) -> Any:
         return _joined(self._results(function), self.n_rows)
 
     def _results(self, function: Callable[[Any], Any]) -> Iterator[Any]:
@@ -348,9 +335,6 @@ class Chunks(Chunked):
         """Refuse an iterator, before anything is read."""
         if self._source.once:
             raise read_once()
-
-    def _copy(self) -> Self:
-        return copy.copy(self)
 
     def _names(self) -> tuple[str, ...] | None:
         return self._source.names()
@@ -429,11 +413,11 @@ def as_chunks(X: Any, y: Any = None) -> Chunked | None:
                 f"{type(y).__name__}. Pass the labels with the chunks."
             )
         return X
-    if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
+    if library_of(X) in ("dask", "dask_expr"):
         from .distributed import DaskChunks
 
         return DaskChunks.of(X, y)
-    is_file = isinstance(X, np.memmap) or type(X).__module__.partition(".")[0] in ROW_LIBRARIES
+    is_file = isinstance(X, np.memmap) or library_of(X) in ROW_LIBRARIES
     return Chunks(X, y) if is_file and has_rows(X) else None
 
 

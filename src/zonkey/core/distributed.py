@@ -9,7 +9,6 @@ exchange the parts of reductions; models, transforms and shifts are sent once, w
 
 from __future__ import annotations
 
-import copy
 import pickle
 import sys
 import time
@@ -27,7 +26,7 @@ from threadpoolctl import ThreadpoolController
 
 from .chunks import Chunked, checked, no_samples, transformed
 from .labels import as_labels, shown, warn_user
-from .sources import Purpose, telling
+from .sources import Purpose, frame_names, telling
 
 FAN_IN = 4  # merged by one task, whose worker holds all of them
 _TRIES = 4  # submissions of a reduction whose connection is lost
@@ -55,9 +54,7 @@ class DaskChunks(Chunked):
         """Return the chunks of a collection, and of its labels if given."""
         names = None
         if hasattr(X, "to_dask_array") and getattr(X, "ndim", 0) == 2:
-            columns = X.columns.tolist()
-            names = tuple(columns) if all(isinstance(name, str) for name in columns) else None
-            X = _matrix(X)
+            names, X = frame_names(X), _matrix(X)
         if not hasattr(X, "rechunk"):
             raise TypeError(
                 "X must be a Dask array or a Dask data frame; got a Dask collection of type "
@@ -76,8 +73,7 @@ class DaskChunks(Chunked):
         """Number of chunks."""
         return self._X.numblocks[0]
 
-    def applied(self, function: Callable[[Any], Any]) -> Any:
-        """Return the results for the samples of all chunks, as a lazy Dask array."""
+    def _applied(self, function: Callable[[Any], Any]) -> Any:
         work = _Application(function, self.transforms, self._width())
         # The result for one sample tells type and shape; a sample of zeros may be refused.
         one = checked(np.ones((1, self._X.shape[1]), self._X.dtype), None, 0)
@@ -91,9 +87,6 @@ class DaskChunks(Chunked):
 
     def close(self) -> None:
         """Do nothing: nothing is kept."""
-
-    def _copy(self) -> Self:
-        return copy.copy(self)
 
     def _names(self) -> tuple[str, ...] | None:
         return self._columns

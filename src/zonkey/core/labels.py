@@ -6,6 +6,7 @@ import reprlib
 import sys
 import warnings
 from collections.abc import Set
+from numbers import Integral
 from typing import Any
 from unicodedata import is_normalized, normalize
 
@@ -232,3 +233,13 @@ def shown(value: Any) -> str:
     """Format any value for an error message, in one line of bounded length."""
     plain = value.item() if isinstance(value, np.generic) else value
     return " ".join(_short.repr(plain).split())
+
+
+def check_count(name: str, value: Any, minimum: int) -> int:
+    """Return an integer of at least `minimum` as a plain one."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
+        return int(value)
+    raise ValueError(
+        f"`{name}` must be an integer of at least {minimum}; got {shown(value)}. "
+        f"Pass {minimum} or a larger whole number."
+    )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -29,7 +28,7 @@ from ..linalg.arrays import (
     to_numpy,
 )
 from .chunks import Chunk, Chunked, as_chunks, required_labels
-from .labels import positions_among, shown
+from .labels import check_count, positions_among, shown
 from .packing import PROTOTYPES, Form, pack, require_shape, require_that, unpacked
 from .prototypes import Prototypes
 from .reservoir import Reservoir
@@ -96,20 +95,14 @@ class Moments:
         precision: Literal["double", "single"] = "double",
         scatter: bool = True,
     ) -> None:
-        for name, value in (("n_reserve", n_reserve), ("seed", seed)):
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
-                raise ValueError(
-                    f"`{name}` must be an integer of at least 0; got {shown(value)}. Pass 0 or a "
-                    "larger whole number."
-                )
+        self.n_reserve = check_count("n_reserve", n_reserve, 0)
+        self.seed = check_count("seed", seed, 0)
         if precision not in ("double", "single"):
             raise ValueError(
                 f'`precision` must be "double" or "single"; got {precision!r}. Keep the default '
                 "unless float32 products are accurate enough."
             )
         self.prototypes = Prototypes.coerce(prototypes)
-        self.n_reserve = int(n_reserve)
-        self.seed = int(seed)
         self.precision: Literal["double", "single"] = precision
         self.scatter = bool(scatter)
         self.counts = np.zeros(len(self.prototypes), np.int64)

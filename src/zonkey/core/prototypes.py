@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..linalg.arrays import is_device_array, require_values, to_numpy
+from ..linalg.arrays import is_device_array, library_of, require_values, to_numpy
 from .labels import as_labels, listed, require_same_kind, shown
 from .storage import checksum
 
@@ -91,8 +91,7 @@ class Prototypes:
             usable = len({*names}) == len(names) and all(isinstance(name, str) for name in names)
             parts = np.asarray(prototypes.index), _frame_matrix(prototypes)
             return cls(*parts, names if usable and names else None)
-        package = type(prototypes).__module__.split(".")[0]
-        kind = f"{package}.{type(prototypes).__name__}".removeprefix("builtins.")
+        kind = f"{library_of(prototypes)}.{type(prototypes).__name__}".removeprefix("builtins.")
         raise TypeError(
             "Prototypes must be a mapping {label: vector}, a pandas DataFrame indexed by label, a "
             "polars DataFrame with the labels in its first column, or "

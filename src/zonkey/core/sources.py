@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from ..linalg.arrays import require_values
+from ..linalg.arrays import library_of, require_values
 from .labels import as_labels, listed, shown
 from .samples import as_samples, require_scale
 
@@ -25,12 +25,10 @@ from .samples import as_samples, require_scale
 CHUNK = 1 << 24
 _MOST_ROWS = 1 << 16
 ROW_LIBRARIES = ("h5py", "zarr")
-# What rows are read for: those to learn from; those with a label; all, whose labels may be missing.
-Purpose = Literal["learn", "score", "all"]
-
-
 # float32 holds their values exactly, and takes half the memory of float64.
 _NARROW = ("float16", "int8", "uint8", "int16", "uint16")
+# What rows are read for: those to learn from; those with a label; all, whose labels may be missing.
+Purpose = Literal["learn", "score", "all"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,17 +108,6 @@ def frame_names(X: Any) -> tuple[str, ...] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def require_count(name: str, value: Any) -> Any:
-    """Return a parameter that must be a positive whole number."""
-    is_count = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not (is_count and value >= 1):
-        raise ValueError(
-            f"`{name}` must be an integer of at least 1; got {shown(value)}. Pass a whole number "
-            "of rows or chunks."
-        )
-    return value
-
-
 class ArraySource(Source):
     """Slices of rows of one array, and of its labels."""
 
@@ -167,7 +154,7 @@ def rows_per_chunk(width: int, numbers: int = CHUNK, stored: Any = None) -> int:
 
 def _read_labels(y: Any) -> Any:
     """Return labels that may be in a file, where text is often stored as bytes."""
-    if type(y).__module__.partition(".")[0] in ROW_LIBRARIES:
+    if library_of(y) in ROW_LIBRARIES:
         y = y[:]
     if isinstance(y, np.ndarray) and y.dtype.kind == "S":
         return np.char.decode(y, "utf-8")

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..core.chunks import Chunks
-from ..core.sources import CHUNK, Purpose, Source, require_count, written
+from ..core.labels import check_count
+from ..core.sources import CHUNK, Purpose, Source, written
 from .dataset import DataError
 from .readers import (
     ARRAY_ENDINGS,
@@ -104,7 +105,7 @@ def open_chunks(
         features_key=features_key,
         labels_key=labels_key,
     )
-    source = FileSource(stream, None if rows is None else require_count("rows", rows))
+    source = FileSource(stream, None if rows is None else check_count("rows", rows, 1))
     return Chunks(source, checkpoint=checkpoint, every=every, progress=progress)
 
 

@@ -37,6 +37,7 @@ _LARGE, _EXPANSION = 1 << 28, 500
 # Distribution and extra of the optional modules; those of all others are in the extra `data`.
 _EXTRAS = {
     "PIL": ("pillow", "images"),
+    "faiss": ("faiss-cpu", "index"),
     "onnx": ("onnx", "onnx"),
     "onnxruntime": ("onnxruntime", "images"),
     "sentence_transformers": ("sentence-transformers", "sentence-transformers"),

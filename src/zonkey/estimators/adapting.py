@@ -20,7 +20,7 @@ from ..core.storage import Stored
 from ..linalg.arrays import Array, namespace, placed_like, sums_by_code, to_numpy
 from ..metrics import best_temperature
 from ..validation import is_auto
-from .survey import Kept
+from .survey import Kept, ranks_within
 
 # From cautious to bold. A high temperature blurs classes until all centers are one.
 TEMPERATURES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
@@ -67,7 +67,7 @@ class Reserve:
     ) -> Reserve:
         """Preprocess the first of the kept samples, at most 64 per class and 16,384 in all."""
         most = max(_FEWEST_PER_CLASS, min(_MOST_PER_CLASS, _MOST_SAMPLES // len(labels)))
-        some = np.flatnonzero(kept.ranks() < most)
+        some = np.flatnonzero(ranks_within(kept.codes) < most)
         bounds = np.searchsorted(kept.codes[some], np.arange(len(labels) + 1))
         xp = namespace(kept.X)
         X = prepare(xp.take(kept.X, placed_like(some, kept.X), axis=0))

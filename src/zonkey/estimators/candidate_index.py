@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.chunks import in_chunks
 from ..core.labels import shown
+from ..datasets.readers import required_package
 from ..linalg.arrays import dtype_like, namespace, placed_like, to_numpy
 from ..validation import check_top
 from .any_shot import AnyShotClassifier
@@ -302,11 +303,4 @@ def _as_points(scores: LinearScores) -> tuple[np.ndarray, float, np.ndarray]:
 
 
 def _faiss() -> Any:
-    try:
-        import faiss
-    except ImportError:
-        raise ImportError(
-            "CandidateIndex needs faiss; install faiss-cpu, or the extra: "
-            'pip install "zonkey[index]" (from a clone: pip install ".[index]").'
-        ) from None
-    return faiss
+    return required_package("faiss", "CandidateIndex")

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.samples import class_sums
 from ..linalg.arrays import Array, namespace, placed_like, to_numpy
-from .survey import Kept
+from .survey import Kept, ranks_within
 
 MOST_PARTITIONS = 3
 _HELD_IN_ALL = 3000  # classes held out over all partitions, about: many classes need fewer
@@ -215,10 +215,10 @@ class Fold:
 
 def drawn_shots(data: TrainingData, n_shots: int, n_draws: int) -> list[np.ndarray]:
     """Return which samples are shots of their class, for each of several draws."""
-    ranks = np.arange(len(data.codes)) - np.searchsorted(data.codes, data.codes)
     counts = np.bincount(data.codes)[data.codes]
     # Half of a class at most, so that some samples are left to score.
     n = np.minimum(n_shots, counts // 2)
+    ranks = ranks_within(data.codes)
     return [(ranks - draw * n) % counts < n for draw in range(n_draws)]
 
 

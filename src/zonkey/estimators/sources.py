@@ -7,6 +7,7 @@ sums over the preprocessed samples of each class.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, cast
 
@@ -181,26 +182,22 @@ class ChunkSource(Source):
         survey = chunks.reduced(Survey(seed, powers), "survey", f"{seed} {powers}")
         check_classes(survey.labels)
         self.labels = self.used = survey.labels
-        self._sums, self._survey = survey.sums, survey
-        self.like = self.kept.X
-        del self._survey
+        self._sums, self._few = survey.sums, survey.kept()
+        self.like = self._few.X
 
     def _chosen(self) -> Kept:
-        return self._survey.kept()
+        return self._few
 
     def close(self) -> None:
         """Remove the states of all passes."""
         self._chunks.close()
 
     def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
-        return self._mapped(steps).reduced(reduction, name, f"{self._seed} {key}")
+        return self._after(steps).reduced(reduction, name, f"{self._seed} {key}")
 
-    def _mapped(self, steps: Steps) -> Chunked:
-        chunks = self._chunks
-        for step in steps:
-            # What a step learns follows from the same chunks and its parameters.
-            chunks = chunks.map(step.transform, key=_parameters_key(step))
-        return chunks
+    def _after(self, steps: Steps) -> Chunked:
+        # What a step learns follows from the same chunks and its parameters.
+        return _mapped(self._chunks, steps, _parameters_key)
 
     def _mean(self, power: float | None, steps: Steps) -> Array:
         if not steps and power in self._sums.powers:
@@ -211,7 +208,7 @@ class ChunkSource(Source):
         if _learns_nothing(transformer):
             transformer.fit(_after(self.kept.X[:1, :], steps), self.kept.codes[:1])
             return
-        chunks, n_rows = cast(Chunks, self._mapped(steps)), 0
+        chunks, n_rows = cast(Chunks, self._after(steps)), 0
         for chunk in chunks.labeled():
             own = places_among(self.labels, required_labels(chunk))
             transformer.partial_fit(chunk.X, own)
@@ -261,10 +258,7 @@ def further(
             "chunks. Pass a few samples as an array, or another `worth`."
         )
     without_names(model, chunks)
-    mapped = chunks
-    for step in steps:
-        mapped = mapped.map(step.transform, key=_fitted_key(step))
-    sums = mapped.reduced(ClassSums(), "more")
+    sums = _mapped(chunks, steps, _fitted_key).reduced(ClassSums(), "more")
     check_classes(sums.labels)
     chunks.close()
     return sums, None
@@ -278,6 +272,12 @@ def _in_memory(X: Array, y: Any, sample_weight: Any, seed: int) -> MemorySource:
 
 def _after(X: Array, steps: Steps) -> Array:
     return transformed(X, [step.transform for step in steps])
+
+
+def _mapped(chunks: Chunked, steps: Steps, key: Callable[[Any], str]) -> Chunked:
+    for step in steps:
+        chunks = chunks.map(step.transform, key=key(step))
+    return chunks
 
 
 def _used(transformer: Any) -> list[Any]:

@@ -75,9 +75,10 @@ class Kept:
         few = namespace(X).take(X, placed_like(rows, X), axis=0)
         return cls(few, codes[rows], priorities[rows], weights[rows], rows, is_main)
 
-    def ranks(self) -> np.ndarray:
-        """Return the place of each sample within its class."""
-        return np.arange(len(self.codes)) - np.searchsorted(self.codes, self.codes)
+
+def ranks_within(codes: np.ndarray) -> np.ndarray:
+    """Return the place of each sample within its class; samples are sorted by class."""
+    return np.arange(len(codes)) - np.searchsorted(codes, codes)
 
 
 class Survey:
@@ -164,7 +165,7 @@ class Survey:
             self._codes = own[self._codes]
             keys = np.zeros(len(every), np.uint64)
             keys[own] = self._keys
-            new = np.setdiff1d(np.arange(len(every)), own)
+            new = _others(len(every), own)
             keys[new] = _label_keys(every[new], self.seed)
             self._keys = keys
         self.labels = every
@@ -214,9 +215,7 @@ class Survey:
             self._store = self._store.astype(like.dtype)
         if n + len(used) > len(self._store):
             self._resize(n + len(used))
-        is_free = np.ones(len(self._store), bool)
-        is_free[used] = False
-        return np.flatnonzero(is_free)[:n]
+        return _others(len(self._store), used)[:n]
 
     def _resize(self, n: int) -> None:
         """Let the store have n rows, where it is: the system moves pages, not their content."""
@@ -228,12 +227,18 @@ class Survey:
         """Put sample i into row i of the store, and drop the other rows."""
         if self._store is None:
             return
-        is_free = np.ones(len(self._store), bool)
-        is_free[self._slots] = False
-        _permute(self._store, np.concatenate([self._slots, np.flatnonzero(is_free)]))
-        if is_free.any():
+        free = _others(len(self._store), self._slots)
+        _permute(self._store, np.concatenate([self._slots, free]))
+        if len(free):
             self._resize(len(self._slots))
         self._slots = np.arange(len(self._slots))
+
+
+def _others(n: int, some: np.ndarray) -> np.ndarray:
+    """Return the numbers from 0 to n - 1 that are not among some, sorted."""
+    is_other = np.ones(n, bool)
+    is_other[some] = False
+    return np.flatnonzero(is_other)
 
 
 def _permute(X: np.ndarray, order: np.ndarray) -> None:
@@ -259,7 +264,7 @@ def _lowest(
     """
     order = np.lexsort((*places, priorities, codes))
     codes = codes[order]
-    return order[np.arange(len(codes)) - np.searchsorted(codes, codes) < sizes[codes]]
+    return order[ranks_within(codes) < sizes[codes]]
 
 
 def _sizes(keys: np.ndarray) -> np.ndarray:

@@ -173,9 +173,14 @@ def placed_like(M: Any, like: Array) -> Array:
     return xp.asarray(to_numpy(M), device=device(like), copy=True)
 
 
+def library_of(value: Any) -> str:
+    """Return the name of the package that defines the type of an object."""
+    return type(value).__module__.partition(".")[0]
+
+
 def place_of(M: Array) -> str:
     """Name the library and device of M for an error message."""
-    return f"{type(M).__module__.split('.')[0]} on {device(M)}"
+    return f"{library_of(M)} on {device(M)}"
 
 
 def dtype_like(dtype: Any, like: Array) -> Any:
