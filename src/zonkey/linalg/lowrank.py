@@ -135,9 +135,10 @@ class UpdatedFactor:
         The smallest eigenvalue of a sum is at most that of any of its diagonal blocks.
         """
         xp = namespace(H)
-        few = H[:_LOWEST, :]
+        n = min(_LOWEST, H.shape[0])
+        few = H[:n, :]
         block = few @ xp.matrix_transpose(few)
-        block += distance[:_LOWEST, None] * identity_like(block)
+        block += distance[:n, None] * identity_like(block)
         return bool(xp.linalg.eigvalsh(block)[0] < 0)
 
     def _least(self, scale: float, shift: float, weights: Array) -> float:
