@@ -151,8 +151,8 @@ def test_longer_steps_move_further():
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.05), (0.4, 0.05), (0.9, 2.0)])
 def test_the_unit_of_steps_is_the_largest_curvature_of_the_quadratic_part(alpha, beta):
     problem = random_problem(5)
-    L, _ = objective_of(problem, alpha=alpha, beta=beta).curvature()
-    assert L == pytest.approx(np.linalg.eigvalsh(hessian_of(problem, alpha, beta))[-1])
+    largest, _ = objective_of(problem, alpha=alpha, beta=beta).curvature()
+    assert largest == pytest.approx(np.linalg.eigvalsh(hessian_of(problem, alpha, beta))[-1])
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])

@@ -66,9 +66,7 @@ def test_mu_is_lowered_in_some_cases_and_given_up_in_others():
         sides = Sides(lambda w, B=B_hat: 30 * B(w), smallest(A), asking(A))
         found.append(lowered_mu(pulled, pushed, 0.9, sides))
     assert {0.9, 0.45, 0.225} <= set(found)
-    hopeless = Sides(
-        lambda w: np.diag(np.where(w > 0, 1e-9, 1e9 * w)), 1e-12, lambda x: x <= 1e-12
-    )
+    hopeless = Sides(lambda w: np.diag(np.where(w > 0, 1e-9, 1e9 * w)), 1e-12, lambda x: x <= 1e-12)
     pulled, pushed = np.array([5.0, 0.0]), np.array([0.0, 5.0])
     assert lowered_mu(pulled, pushed, 0.9, hopeless) == 0.0
 

@@ -42,8 +42,8 @@ from .synthesis import Synthesized
 DECAY = 0.99  # alpha_t = 0.99^t alpha
 MAX_ITER = 5  # "converges very quickly (t <= 5)"
 _SMALLEST_MU = 1e-3  # share of mu below which the guard drops competition
-# Share of the curvature without competition that the guard keeps. With less the equation is about to
-# lose definiteness: hardly more steps pass, and their solutions grow by orders of magnitude.
+# Share of the curvature without competition that the guard keeps. With less, the equation is about
+# to lose definiteness: hardly more steps pass, and their solutions grow by orders of magnitude.
 _SAFE_SHARE = 0.05
 
 OnStep = Callable[[int, float, float], None]

@@ -424,9 +424,7 @@ class ZeroShotClassifier(ProjectionLearner):
             course = self._refined(base, frame, initial.value, unlabeled)
         W = frame.lift(course.W)
         statuses, n_indefinite = {initial.status, *course.statuses}, int(course.indefinite.sum())
-        warn_of_trouble(
-            statuses, course.mu.tolist(), n_indefinite, beta=self.beta, mu=self._mu()
-        )
+        warn_of_trouble(statuses, course.mu.tolist(), n_indefinite, beta=self.beta, mu=self._mu())
         self._in_semantic_space = self.direction == "forward"
         self.seen_penalty_ = penalty
         with np.errstate(over="ignore"):  # infinity is refused below
