@@ -71,7 +71,7 @@ def test_the_calibrated_harmonic_mean_is_told_of_models_that_have_one(made, coll
         name for name in BEYOND.models
         if "hm_calibrated" not in made.results["zero-shot", name, 0]
     } == {
-        "SAE (F to S)", "SAE (S to F)", "ESZSL", "exemplars", "ESZSL, recommended features",
+        "SAE", "ESZSL", "exemplars", "ESZSL, recommended features",
         "exemplars, recommended features",
     }  # fmt: skip
 
