@@ -233,6 +233,9 @@ _RESULTS: dict[str, dict[str, Any]] = {
         "classes": [_CODE],
         "truth": _CODES,
         "predicted": _CODES,
+        "mu?": [_POSITIVE],
+        **dict.fromkeys(("n_lowered?", "n_indefinite?"), _COUNT),
+        "moved?": _POSITIVE,
         "curve?": {"seen": [_SHARE], "unseen": [_SHARE]},
     },
     "selection": {
@@ -246,8 +249,8 @@ _RESULTS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("unbalanced?", "unbalanced_unlabeled?"), _SHARES),
     },
     "unlabeled": {
-        **dict.fromkeys(("zsl", "zsl_unlabeled"), _SHARE),
-        **dict.fromkeys(("hm?", "hm_unlabeled?"), _SHARE),
+        "zsl_unlabeled": _SHARE,
+        **dict.fromkeys(("zsl?", "hm?", "hm_unlabeled?"), _SHARE),
     },
     "all-classes": {
         "shots": [_COUNT],
@@ -262,6 +265,7 @@ _RESULTS: dict[str, dict[str, Any]] = {
         "prototypes": [_POINT],
         "truth": [_COUNT],
         "predicted": [_COUNT],
+        **dict.fromkeys(("compactness?", "centering?"), (_POSITIVE, _NO)),
     },
     "convergence": {
         "objective": [_NUMBER],

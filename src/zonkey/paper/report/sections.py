@@ -11,21 +11,19 @@ from ..experiments import EXPERIMENTS, is_zero_shot
 from ..printed import printed
 from ..records import Record
 from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
-from .claims import CLAIMS, FAILS, REPRODUCES, RULES, UNDECIDED
+from .claims import PRINTED_SCALING, RULES, UNSCALED, Judgment, changed_by_reading, judge
+from .classes import class_tables, confusions, most_confused
 from .collection import Collection, Study, parameters_of
 from .comparisons import compare_predictions, comparison_table, on_top_blocks, on_top_summary
 from .figures import draw_confusions, experiment_drawing
-from .measures import accuracies_by_step, over_repetitions, over_seeds, shots_label
+from .measures import ABSENT, accuracies_by_step, over_repetitions, over_seeds, shots_label
+from .rules import FAILS, REPRODUCES, UNDECIDED
 from .tables import (
-    ABSENT,
     LABELS,
     accuracy_column,
-    class_tables,
     compares,
-    confusions,
     experiment_table,
     features_used,
-    most_confused,
     own_tables,
     sensitivity_profiles,
 )
@@ -65,7 +63,7 @@ def experiment_blocks(study: Study) -> list[Block]:
     """Return the blocks of an experiment on a data set."""
     name, runs = study.experiment.name, study.firsts
     blocks: list[Block | None] = [
-        QUICK_BANNER if study.data in study.collection.quick_names else None,
+        QUICK_BANNER if study.is_quick else None,
         about_data(study.run),
         experiment_table(study),
         *own_tables(study),
@@ -112,7 +110,7 @@ def _spread_note(study: Study) -> Text | None:
                 f"In percent; mean ± standard deviation over {len(results['hit@1'])} draws of "
                 f"shots, all {results['n_novel']} novel classes at once."
             )
-        case "selection" if "n_folds" in settings:
+        case _ if "n_folds" in settings:
             text = f"Mean ± standard deviation over {settings['n_folds']} class-wise folds."
     return None if text is None else Text(text, is_dim=True)
 
@@ -238,14 +236,14 @@ def _choice(chosen: dict[str, Any] | None, selection: Record | None) -> list[str
 
 
 def summary_section(collection: Collection) -> Section:
-    """Return the claims by verdict, and what the paper does not have."""
-    found = findings(collection)
+    """Return the claims by verdict, what depends on the reading, and what the paper has not."""
+    judgments = judge(collection)
+    found = findings(judgments, collection)
     yes, no, open_ = (len(found[verdict]) for verdict in (REPRODUCES, FAILS, UNDECIDED))
     counts = f"reproduced {yes}, not reproduced {no}, undecided {open_}"
-    quick = ", ".join(sorted(collection.quick_names))
     opening: list[Block] = [
-        *([QUICK_BANNER, Text(f"Data sets with quick runs: {quick}.")] if quick else []),
-        Text(f"Claims of the paper, counted for each data set: {counts}."),
+        *_quick_note(collection),
+        Text(f"Claims of the paper, counted for each data set and reading: {counts}."),
         *(Text(rule, is_dim=True) for rule in RULES),
         Text(
             f"About {yes + no + open_} claims are tested at 95 % each, without correction for "
@@ -262,27 +260,50 @@ def summary_section(collection: Collection) -> Section:
         FAILS: "What does not reproduce",
         UNDECIDED: "What the records leave undecided",
     }
+    readings = ("claim of the paper", "source", "data", PRINTED_SCALING, UNSCALED)
     parts = [
         Part("In short", opening),
         *(_listed(title, _HEADINGS, found[verdict]) for verdict, title in titles.items()),
+        _listed("Which verdicts change with the reading", readings, _by_reading(judgments)),
         _listed("What we add", ("addition", "data", "result"), additions(collection)),
     ]
     return Section("Summary", parts)
+
+
+def _quick_note(collection: Collection) -> list[Text]:
+    """Name the experiments with quick runs, by data set."""
+    found: dict[str, list[str]] = {}
+    for studies in collection.studies().values():
+        for study in studies:
+            if study.is_quick:
+                found.setdefault(study.data, []).append(study.experiment.title)
+    return [Text(f"Quick runs of {data}: {'; '.join(names)}.") for data, names in found.items()]
+
+
+def _by_reading(judgments: list[Judgment]) -> list[list[Cell]]:
+    return [
+        [
+            printed_scaling.claim.text,
+            printed_scaling.claim.source,
+            printed_scaling.data,
+            printed_scaling.finding.verdict,
+            unscaled.finding.verdict,
+        ]
+        for printed_scaling, unscaled in changed_by_reading(judgments)
+    ]
 
 
 def _listed(title: str, headings: Sequence[str], rows: list[list[Cell]]) -> Part:
     return Part(title, [TableBlock(headings, rows) if rows else Text("Nothing.")])
 
 
-def findings(collection: Collection) -> dict[str, list[list[Cell]]]:
+def findings(judgments: list[Judgment], collection: Collection) -> dict[str, list[list[Cell]]]:
     """Return rows of claim, source, data set and evidence, by verdict."""
     found: dict[str, list[list[Cell]]] = {REPRODUCES: [], FAILS: [], UNDECIDED: []}
-    for claim in CLAIMS:
-        for data in collection.data_names:
-            finding = claim.rule(collection, data, *claim.arguments)
-            if finding is not None:
-                text = claim.text.format(**finding.facts)
-                found[finding.verdict].append([text, claim.source, data, finding.evidence])
+    for judgment in judgments:
+        claim, finding, data = judgment.claim, judgment.finding, judgment.data
+        where = f"{data}, quick runs" if collection.is_quick(claim.protocol, data) else data
+        found[finding.verdict].append([judgment.text, claim.source, where, finding.evidence])
     return found
 
 
@@ -328,7 +349,7 @@ def _area(collection: Collection, data: str) -> str | None:
 
 
 def _sensitivity(collection: Collection, data: str) -> str | None:
-    run = collection.first("selection", data, "BPL")
+    run = collection.first(EXPERIMENTS["sensitivity"].protocol, data, "BPL")
     if run is None:
         return None
     texts = []
