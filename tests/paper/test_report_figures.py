@@ -150,6 +150,37 @@ def test_maps_mark_samples_by_prediction_and_prototypes_by_crosses(figures, made
         assert [text.get_text() for text in axis.texts] == ["1", "2", "3", "4", "5"]
 
 
+@pytest.mark.parametrize(
+    ("n_classes", "n_names", "caption"),
+    [(12, 12, "12 of 5"), (50, 50, "50 of 5"), (200, 0, "Marks repeat after 96 classes.")],
+)
+def test_maps_of_many_classes_stay_readable(tmp_path, n_classes, n_names, caption):
+    made = MadeUp(tmp_path)
+    classes = [f"class {j:03d}" for j in range(n_classes)]
+    for model in ("BPL0", "BPL"):
+        made.map(model, classes)
+    drawing = experiment_drawing(read_collection(tmp_path).study("tsne", "cub"))
+    assert caption in drawing.caption
+    figure = drawing.draw()
+    (legend,) = figure.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert len(texts) == n_names + 1
+    assert texts[-1] == "projected prototype"
+    for axis in figure.axes:
+        assert len(axis.texts) == n_names
+        places = {tuple(line.get_xydata()[0]) for line in axis.get_lines()[n_classes:]}
+        assert len(places) == n_classes  # all prototypes
+    width, height = figure.get_size_inches()
+    figure.draw_without_rendering()
+    assert all(axis.get_window_extent().height / figure.dpi > 0.5 * height for axis in figure.axes)
+    assert width < 12
+
+
+def test_the_caption_says_if_all_unseen_classes_are_mapped(collection):
+    drawing = experiment_drawing(collection.study("tsne", "cub"))
+    assert "of all 5 unseen classes" in drawing.caption
+
+
 @pytest.mark.parametrize("name", ["ablation", "tsne"])
 def test_a_figure_gives_the_same_files_again(collection, name):
     def draw():

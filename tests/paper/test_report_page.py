@@ -143,21 +143,24 @@ def test_intervals_have_more_digits_on_the_page_than_in_markdown(page, markdown)
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_quick_runs_have_a_banner_on_the_page_and_in_markdown(tmp_path, quick):
+def test_quick_experiments_have_a_banner_on_the_page_and_in_markdown(tmp_path, quick):
     for data in ("cub", "emoji"):
         made = MadeUp(tmp_path / "runs", data)
-        made.top = {"quick": quick and data == "emoji"}
         for model in ("BPL0", "BPL"):
             made.zero_shot(model, 0.5)
+        made.top = {"quick": quick and data == "emoji"}
+        for model in ("BPL0", "BPL"):
+            made.map(model)
     report = build_report(read_collection(tmp_path / "runs"))
     page = html_text(report, {figure.name: b"" for figure in report.drawings()})
     markdown = markdown_text(report)
     text = "Quick runs: few seeds, folds and trials; a look, not figures to cite."
-    n_sections = 3  # pure-zsl, generalized-zsl, ablation
-    expected = 1 + n_sections if quick else 0  # none in the sections of cub
+    expected = 1 if quick else 0  # in the section of maps, for emoji
     assert page.count(f"<p class=banner>{text}</p>") == expected
     assert markdown.count(f"**{text}**") == expected
-    assert ("Data sets with quick runs: emoji." in markdown) == quick
+    section = markdown[markdown.index("## Maps of unseen classes") :]
+    assert (text in section[section.index("### emoji") :]) == quick
+    assert ("Quick runs of emoji: Maps of unseen classes." in markdown) == quick
 
 
 def test_the_ridges_that_were_chosen_are_told_beside_the_paper(markdown):

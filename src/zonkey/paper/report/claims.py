@@ -96,6 +96,7 @@ class Judgment:
     claim: Claim
     data: str
     finding: Finding
+    is_quick: bool
 
     @property
     def text(self) -> str:
@@ -111,7 +112,8 @@ def judge(collection: Collection) -> list[Judgment]:
         for data in collection.data_names:
             finding = claim.rule(collection, data, *claim.arguments)
             if finding is not None:
-                found.append(Judgment(claim, data, finding))
+                is_quick = collection.is_quick(claim.protocol, data)
+                found.append(Judgment(claim, data, finding, is_quick))
     return found
 
 

@@ -238,7 +238,7 @@ def _choice(chosen: dict[str, Any] | None, selection: Record | None) -> list[str
 def summary_section(collection: Collection) -> Section:
     """Return the claims by verdict, what depends on the reading, and what the paper has not."""
     judgments = judge(collection)
-    found = findings(judgments, collection)
+    found = findings(judgments)
     yes, no, open_ = (len(found[verdict]) for verdict in (REPRODUCES, FAILS, UNDECIDED))
     counts = f"reproduced {yes}, not reproduced {no}, undecided {open_}"
     opening: list[Block] = [
@@ -297,13 +297,13 @@ def _listed(title: str, headings: Sequence[str], rows: list[list[Cell]]) -> Part
     return Part(title, [TableBlock(headings, rows) if rows else Text("Nothing.")])
 
 
-def findings(judgments: list[Judgment], collection: Collection) -> dict[str, list[list[Cell]]]:
+def findings(judgments: Iterable[Judgment]) -> dict[str, list[list[Cell]]]:
     """Return rows of claim, source, data set and evidence, by verdict."""
     found: dict[str, list[list[Cell]]] = {REPRODUCES: [], FAILS: [], UNDECIDED: []}
     for judgment in judgments:
-        claim, finding, data = judgment.claim, judgment.finding, judgment.data
-        where = f"{data}, quick runs" if collection.is_quick(claim.protocol, data) else data
-        found[finding.verdict].append([judgment.text, claim.source, where, finding.evidence])
+        finding, source = judgment.finding, judgment.claim.source
+        where = f"{judgment.data}, quick runs" if judgment.is_quick else judgment.data
+        found[finding.verdict].append([judgment.text, source, where, finding.evidence])
     return found
 
 
