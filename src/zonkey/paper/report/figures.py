@@ -321,8 +321,8 @@ def _draw_map(axis: Axes, results: dict[str, Any]) -> None:
     for j, (left, bottom) in enumerate(results["prototypes"]):
         # White below black, the color of the class inside: visible on any background.
         for color, length, width in (("white", 11, 5), ("black", 10, 3.2), (_color(j), 8, 1.2)):
-            size = {"markersize": scale * length, "markeredgewidth": scale * width}
-            axis.plot(left, bottom, "x", color=color, **size)
+            mark: dict[str, Any] = {"marker": "x", "color": color, "markersize": scale * length}
+            axis.plot(left, bottom, **mark, markeredgewidth=scale * width)
         if n_classes <= _MOST_NAMED:
             place = {"xytext": (6 * scale, 3 * scale), "textcoords": "offset points", "zorder": 5}
             size = 6 if is_crowded else 8
