@@ -81,7 +81,7 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
             return caption, lambda: draw_shot_curves(runs, least=0)
         case _, "all-classes":
             return draws, lambda: draw_shot_curves(runs)
-        case "pure-zsl", _ if len(runs) > _MOST_BARS:
+        case _, "zero-shot" if len(runs) > _MOST_BARS:
             metric = "hit@5" if study.data == "imnet" else "zsl"
             values = accuracy_column(study, metric).values
             found = {model: value for model, value in values.items() if value is not None}
@@ -317,7 +317,7 @@ def _draw_map(axis: Axes, results: dict[str, Any]) -> None:
         style = {**_mark(j), "markersize": 2.5 if is_crowded else 3.5, "alpha": 0.7}
         # As a bitmap, thousands of samples do not swell the SVG file.
         axis.plot(chosen[:, 0], chosen[:, 1], linestyle="", rasterized=is_crowded, **style)
-    scale = 0.55 if is_crowded else 1.0
+    scale = 1.0 if not is_crowded else 0.55 if n_classes <= _MOST_NAMED else 0.35
     for j, (left, bottom) in enumerate(results["prototypes"]):
         # White below black, the color of the class inside: visible on any background.
         for color, length, width in (("white", 11, 5), ("black", 10, 3.2), (_color(j), 8, 1.2)):
