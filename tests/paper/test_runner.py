@@ -13,7 +13,7 @@ from small_data import small_dataset, small_source
 from zonkey.datasets import DataError
 from zonkey.evaluation import draw_trial
 from zonkey.metrics import hit_at_k, per_class_accuracy
-from zonkey.paper.bench import models, protocols, runner
+from zonkey.paper.bench import protocols, runner
 from zonkey.paper.bench.models import FEW_SHOT
 from zonkey.paper.bench.runner import peak_memory_mb, reset_peak_memory, run_experiments
 from zonkey.paper.bench.selection import prepared_shots
@@ -26,6 +26,7 @@ from zonkey.preprocessing import FeatureNormalizer
 SCALE = Scale(
     n_seeds=2,
     n_folds=2,
+    n_points=2,
     n_trials=3,
     n_selection_trials=2,
     n_repeats=2,
@@ -46,9 +47,8 @@ def find_small(name, folder=None):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Let the only data set be a small one, and grids have two points."""
+    """Let the only data set be a small one."""
     monkeypatch.setattr(runner, "find_source", find_small)
-    monkeypatch.setattr(models, "_MOST_QUICK_POINTS", 2)
     for cached in (runner._load_data, runner._load_validation):
         cached.cache_clear()
 
@@ -59,7 +59,6 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "find_source", find_small)
-        patch.setattr(models, "_MOST_QUICK_POINTS", 2)
         patch.setattr(protocols, "TSNE", partial(TSNE, max_iter=250))  # enough to be a map
         return folder, run(folder, *EXPERIMENTS, command="zonkey bench all")
 
@@ -77,7 +76,7 @@ def test_every_experiment_runs(everything):
     assert protocols == {
         "selection", "selection-1", "selection-5", "selection-all", "zero-shot", "map",
         "convergence", "trials-1", "trials-5", "all-classes", "runtime", "unlabeled",
-        "unlabeled-trials-1", "unlabeled-trials-5",
+        "unlabeled-trials-1", "unlabeled-trials-5", "sensitivity",
     }  # fmt: skip
     for record in Records(folder):
         assert record["command"] == "zonkey bench all"
@@ -88,11 +87,12 @@ def test_every_experiment_runs(everything):
 
 
 def test_experiments_share_their_runs(tmp_path):
-    first = run(tmp_path, "ablation")
-    more = run(tmp_path, "generalized-zsl", "pure-zsl")
-    assert {step.key.model for step in more} == {"BPL, unscaled"}
+    table = replace(EXPERIMENTS["pure-zsl"], models=("FPL", "BPL1", "BPL, as printed"))
+    first = run(tmp_path, SHORT)
+    more = run(tmp_path, table, replace(table, name="other"))
+    assert {step.key.model for step in more} == {"BPL, as printed"}
     models = [step.key.model for step in first if step.key.protocol == "zero-shot"]
-    assert sorted(models) == ["BPL", "BPL", "BPL0", "BPL1", "BPL1", "FPL", "RPL"]
+    assert sorted(models) == ["BPL0", "BPL1", "BPL1", "FPL"]
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):

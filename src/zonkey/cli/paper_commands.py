@@ -52,7 +52,17 @@ def bench(
         int | None, typer.Option(min=1, help="Seeds of models with random synthesis.")
     ] = None,
     trials: Annotated[int | None, typer.Option(min=2, help="Few-shot trials.")] = None,
+    points: Annotated[
+        int | None, typer.Option(min=1, help="Points of each grid to choose parameters from.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="Device of models that can use one, and of few-shot trials, such as cuda.",
+            show_default=False,
+        ),
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Folder of data sets; by default $ZONKEY_DATA or the cache.")
     ] = None,
@@ -72,7 +82,7 @@ def bench(
 
         experiments = _experiments(name)
         names = data or list(available(place))
-        changed = {"n_seeds": seeds, "n_trials": trials}
+        changed = {"n_seeds": seeds, "n_trials": trials, "n_points": points}
         given = {key: value for key, value in changed.items() if value is not None}
         scale = replace(QUICK if quick else FULL, **given)
         steps = run_experiments(
@@ -82,7 +92,17 @@ def bench(
             scale,
             folder=place,
             n_jobs=jobs,
-            command=_command(name, names, quick, seeds=seeds, trials=trials, folder=place),
+            device=device,
+            command=_command(
+                name,
+                names,
+                quick,
+                seeds=seeds,
+                trials=trials,
+                points=points,
+                device=device,
+                folder=place,
+            ),
         )
         n_done, failures = _watch(steps, Console(stderr=True))
     for failure in failures:
@@ -99,6 +119,7 @@ def bench(
 def _experiments(name: str) -> list[Experiment]:
     if name == _ALL:
         return list(EXPERIMENTS.values())
+    name = name.replace("generalised", "generalized")
     if name not in EXPERIMENTS:
         near = get_close_matches(name, EXPERIMENTS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -274,6 +274,7 @@ _RESULTS: dict[str, dict[str, Any]] = {
         "zsl": [_SHARE],
     },
 }
+_RESULTS["sensitivity"] = _RESULTS["selection"]
 # Lists of one length.
 _TOGETHER: dict[str, tuple[tuple[str, ...], ...]] = {
     "runtime": (("shots", "seconds"),),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from ...core.frame import BaseClasses
 from ...core.prototypes import Prototypes
+from ...datasets.readers import required_package
 from ...estimators import (
     AnyShotClassifier,
     FewShotClassifier,
@@ -28,7 +31,7 @@ Preset = Literal["paper", "recommended"]
 Grid = dict[str, list[Any]] | list[dict[str, list[Any]]]
 
 CLASSIFY = "classify"  # the last step of every pipeline
-_MOST_QUICK_POINTS = 8
+DEVICE: ContextVar[str | None] = ContextVar("device", default=None)  # of the run in progress
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class ZeroShotModel:
     grid: Grid  # to choose from, on training classes
     preset: Preset = "paper"
     classifier: type[Any] = ZeroShotClassifier
-    calibrates: bool = False  # whether held-out training classes choose the penalty of seen ones
+    calibrates: bool = True  # whether held-out training classes choose the penalty of seen ones
+    is_transductive: bool = False  # whether it learns by `fit_transductive` only
 
     def build(
         self, prototypes: Prototypes, seed: int, *, seen: np.ndarray | None = None, **chosen: Any
@@ -48,9 +52,10 @@ class ZeroShotModel:
 
         The transformation of prototypes is learned from the classes `seen`; None: all.
         """
-        parameters = dict(self.fixed)
-        if issubclass(self.classifier, ZeroShotClassifier):
-            parameters["random_state"] = seed
+        parameters, known = dict(self.fixed), self.classifier().get_params(deep=False)
+        for name, value in (("random_state", seed), ("device", DEVICE.get())):
+            if name in known and value is not None:
+                parameters[name] = value
         prototypes = prepared_prototypes(prototypes, self.preset, seen)
         classifier = self.classifier(prototypes, **parameters)
         pipeline = Pipeline([*feature_steps(self.preset).steps, (CLASSIFY, classifier)])
@@ -63,6 +68,7 @@ class ZeroShotModel:
             "preset": self.preset,
             "classifier": self.classifier.__name__,
             "calibrates": self.calibrates,
+            **({"is_transductive": True} if self.is_transductive else {}),
         }
 
 
@@ -178,41 +184,52 @@ def as_dicts(grid: Grid) -> list[dict[str, list[Any]]]:
     return [part for part in (grid if isinstance(grid, list) else [grid]) if part]
 
 
-def thinned(grid: Grid) -> Grid:
-    """Return the first and the middle value of every parameter, for quick runs.
+def sampled(grid: Grid, n_points: int) -> Grid:
+    """Return a grid of `n_points` of its points, drawn without replacement; all if there are fewer.
 
-    Beyond eight points, further parameters keep their first value only.
+    The draw depends on the number of points alone: models with the same grid get the same ones.
     """
-    return [_thinned(part) for part in grid] if isinstance(grid, list) else _thinned(grid)
+    points = list(ParameterGrid(as_dicts(grid))) if as_dicts(grid) else []
+    if len(points) <= n_points:
+        return grid
+    drawn = np.random.default_rng(0).choice(len(points), n_points, replace=False)
+    return [{name: [value] for name, value in points[i].items()} for i in sorted(drawn.tolist())]
 
 
-def _thinned(grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    thin, n_points = {}, 1
-    for name, values in grid.items():
-        both = sorted({values[0], values[len(values) // 2]}, key=lambda v: (v is None, v))
-        thin[name] = both if n_points * len(both) <= _MOST_QUICK_POINTS else values[:1]
-        n_points *= len(thin[name])
-    return thin
+def on_device(X: Any) -> Any:
+    """Return an array on the device of the run, which is the host by default."""
+    name = DEVICE.get()
+    if name is None:
+        return X
+    return required_package("torch", "a run on another device").asarray(X, device=name)
 
 
-# The catalog. Quick runs take the first and the middle value, hence the order of some grids.
+# The catalog. Grids have at least as many points as every model is tuned on, where they can.
 
-_RIDGES: Grid = {"beta": [0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]}
-_PULL: dict[str, list[Any]] = {"rho": [0.2, 0.5, 0.9], "alpha": [0.1, 0.3, 0.6]}
-_PUSH: dict[str, list[Any]] = {"mu": [0.1, 0.3]}
-_SHOT_WEIGHTS: Grid = {"rho": [0.5, 0.9], "alpha": [0.1, 0.5, 0.9], **_PUSH}
-_SAE: Grid = {"lam": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0]}
-_ESZSL: Grid = {"gamma": [0.1, 10.0, 1.0], "lam": [0.1, 1.0], "negative": [0.0, -1.0]}
+_UNIT: list[Any] = [0.1, 0.3, 0.5, 0.7, 0.9]  # the paper searches (0, 1)
+_RIDGES: dict[str, list[Any]] = {
+    "beta": [0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
+}
+_PULL: dict[str, list[Any]] = {"rho": _UNIT, "alpha": _UNIT}
+_PUSH: dict[str, list[Any]] = {"mu": _UNIT}
+_BPL: dict[str, list[Any]] = {**_PULL, **_PUSH}
+_ENTROPY: Grid = {**_PULL, "step_size": [1.0, 100.0, 10000.0], "max_iter": [10, 30, 100]}
+_SHOT_WEIGHTS: Grid = {"rho": [0.5, 0.9], "alpha": [0.1, 0.5, 0.9], "mu": [0.1, 0.3]}
+_SAE: Grid = {
+    "direction": ["feature-to-semantic", "semantic-to-feature"],
+    "lam": [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0],
+}
+_ESZSL: Grid = {"gamma": [0.1, 1.0, 10.0], "lam": [0.1, 1.0], "negative": [0.0, -1.0]}
 _EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "ridge": [0.01, 0.03, 0.1, 0.3]}
-_PULL_LITTLE: dict[str, list[Any]] = {"alpha": [0.01, 0.1, 0.03], "rho": [0.5, 0.9]}
+_PULL_LITTLE: dict[str, list[Any]] = {"alpha": [0.01, 0.03, 0.1], "rho": [0.5, 0.9]}
+_PUSH_LITTLE: dict[str, list[Any]] = {"mu": [0.1, 0.3]}
 _NO_SHOTS = 1e6  # worth of a prototype that outweighs any number of shots
 
 
 def _on_top(push: dict[str, list[Any]] | None = None, **fixed: Any) -> ZeroShotModel:
     """Return the paper's model on recommended features; its ridge is chosen without synthesis."""
-    return ZeroShotModel(
-        fixed, {**_PULL_LITTLE, **(push or {}), "n_neighbors": [3, 8]}, "recommended"
-    )
+    grid = {**_PULL_LITTLE, **(push or {}), "n_neighbors": [3, 8]}
+    return ZeroShotModel(fixed, grid, "recommended", calibrates=False)
 
 
 def _exemplars(preset: Preset) -> ZeroShotModel:
@@ -220,31 +237,38 @@ def _exemplars(preset: Preset) -> ZeroShotModel:
     return ZeroShotModel({"kernel": "rbf"}, _EXEMPLARS, preset, classifier=ExemplarRegression)
 
 
+def _alternative(competition: str, grid: Grid, **fixed: Any) -> ZeroShotModel:
+    """Return an alternative to the paper's competition, which no generalized table has."""
+    return ZeroShotModel({"competition": competition, **fixed}, grid, calibrates=False)
+
+
 ZERO_SHOT: dict[str, ZeroShotModel | AnyShotModel] = {
     "FPL": ZeroShotModel({"direction": "forward"}, _RIDGES),
-    "RPL": ZeroShotModel({"direction": "reverse"}, _RIDGES, calibrates=True),
-    "BPL0": ZeroShotModel({"synthesis": None}, {}, calibrates=True),
+    "RPL": ZeroShotModel({"direction": "reverse"}, _RIDGES),
+    "BPL0": ZeroShotModel({"synthesis": None}, {}),
     "BPL1": ZeroShotModel({"competition": None}, _PULL),
-    "BPL": ZeroShotModel({}, {**_PULL, **_PUSH}, calibrates=True),
-    "BPL, unscaled": ZeroShotModel({"scaling": None}, {**_PULL, **_PUSH}),
-    "without ambiguity handling": ZeroShotModel({"competition": "assigned"}, _PULL),
-    "minimum entropy": ZeroShotModel({"competition": "entropy"}, {"alpha": _PULL["alpha"]}),
-    "SAE (F to S)": ZeroShotModel({"direction": "feature-to-semantic"}, _SAE, classifier=SAE),
-    "SAE (S to F)": ZeroShotModel({"direction": "semantic-to-feature"}, _SAE, classifier=SAE),
+    "BPL": ZeroShotModel({}, _BPL),
+    "BPL, as printed": ZeroShotModel({"guard": False}, _BPL),
+    "BPL1, unscaled": ZeroShotModel({"competition": None, "scaling": None}, _PULL),
+    "BPL, unscaled": ZeroShotModel({"scaling": None}, _BPL),
+    "BPL, unscaled, as printed": ZeroShotModel({"scaling": None, "guard": False}, _BPL),
+    "BPL, ridge chosen": ZeroShotModel({}, {**_BPL, **_RIDGES}),
+    "BPL, per neighbor": ZeroShotModel({"synthetic_per": "neighbor"}, _BPL),
+    "without ambiguity handling": _alternative("assigned", _PULL),
+    "without ambiguity handling, unscaled": _alternative("assigned", _PULL, scaling=None),
+    "minimum entropy": _alternative("entropy", _ENTROPY),
+    "minimum entropy, unscaled": _alternative("entropy", _ENTROPY, scaling=None),
+    "SAE": ZeroShotModel({}, _SAE, classifier=SAE),
     "ESZSL": ZeroShotModel({}, _ESZSL, classifier=ESZSL),
     "exemplars": _exemplars("paper"),
-    "RPL, recommended features": ZeroShotModel(
-        {"direction": "reverse"}, _RIDGES, "recommended", calibrates=True
-    ),
-    "BPL0, recommended features": ZeroShotModel(
-        {"synthesis": None}, _RIDGES, "recommended", calibrates=True
-    ),
+    "RPL, recommended features": ZeroShotModel({"direction": "reverse"}, _RIDGES, "recommended"),
+    "BPL0, recommended features": ZeroShotModel({"synthesis": None}, _RIDGES, "recommended"),
     "ESZSL, recommended features": ZeroShotModel({}, _ESZSL, "recommended", classifier=ESZSL),
     "exemplars, recommended features": _exemplars("recommended"),
     "recommended": AnyShotModel({"candidates": "all"}),
     "BPL1, unscaled, recommended features": _on_top(competition=None, scaling=None),
-    "BPL, recommended features": _on_top(_PUSH),
-    "BPL, unscaled, recommended features": _on_top(_PUSH, scaling=None),
+    "BPL, recommended features": _on_top(_PUSH_LITTLE),
+    "BPL, unscaled, recommended features": _on_top(_PUSH_LITTLE, scaling=None),
     "assigned, unscaled, recommended features": _on_top(competition="assigned", scaling=None),
 }
 FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {

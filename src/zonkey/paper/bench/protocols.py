@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.manifold import TSNE
 
 from ...datasets import Dataset
-from ...estimators.calibration import calibrate
+from ...estimators import ZeroShotClassifier
 from ...evaluation import draw_trial, seen_unseen_scores, zero_shot_scores
-from ...metrics import SeenUnseenCurve, generalized_scores
+from ...metrics import generalized_scores
 from ..records import pack
-from .models import CLASSIFY, FEW_SHOT, ZERO_SHOT, AnyShotModel
+from .models import FEW_SHOT, ZERO_SHOT, AnyShotModel, on_device
 from .selection import NovelData, novel_data, prepared_shots, quiet
 
 CONCENTRATION = 2.0  # of the Dirichlet distribution behind unbalanced trials
@@ -24,7 +24,14 @@ _STEPS = (0, 1, 2, 3, 4, 5, 7, 10, 15)
 _QUICK_STEPS = (0, 1, 3, 5, 8)
 
 
-def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> dict[str, Any]:
+def zero_shot(
+    data: Dataset,
+    model: str,
+    parameters: dict[str, Any],
+    seed: int,
+    *,
+    seen_penalty: float | None = None,
+) -> dict[str, Any]:
     """Return accuracy among unseen classes and among all classes, and every prediction.
 
     Models that calibrate also report the harmonic mean at the chosen penalty of seen classes.
@@ -38,7 +45,7 @@ def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
         "classes": labels.tolist(),
         "truth": pack(_codes(data.y_test_unseen, labels)),
         "predicted": pack(_codes(fitted.predict(unseen), labels)),
-        "least_mu": min((float(mu) for mu in getattr(fitted, "mu_", ())), default=None),
+        **_steps_of(fitted),
         "n_iter": int(getattr(fitted, "n_iter_", 0)),
     }
     if len(data.split.test_seen):
@@ -47,18 +54,39 @@ def zero_shot(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
         rows = np.unique(np.linspace(0, len(curve.seen) - 1, _CURVE_POINTS).astype(int))
         shown = {"seen": curve.seen[rows].tolist(), "unseen": curve.unseen[rows].tolist()}
         results |= {**scores, "curve": shown}
-        if ZERO_SHOT[model].calibrates:
-            tests = (*seen, unseen, data.y_test_unseen)
-            results |= _calibrated(data, model, parameters, seed, curve, tests)
+        if seen_penalty is not None:
+            calibrated = curve.at(seen_penalty).harmonic_mean
+            results |= {"seen_penalty": seen_penalty, "hm_calibrated": calibrated}
+        elif fixed:
+            fitted, _ = _fitted(data, model, parameters, seed)  # with a penalty of its own choice
+            scores, _ = seen_unseen_scores(fitted, *seen, unseen, data.y_test_unseen)
+            results |= {"seen_penalty": fitted.seen_penalty_, "hm_calibrated": scores["hm"]}
     return results
+
+
+def _steps_of(fitted: Any) -> dict[str, Any]:
+    """Return what Algorithm 1 did: mu by step, how often the guard lowered it, how far W moved."""
+    if not isinstance(fitted, ZeroShotClassifier):
+        return {}
+    mu = [float(value) for value in fitted.mu_]
+    pushes = fitted.competition == "second-best"
+    return {
+        "mu": mu,
+        "n_lowered": sum(value < fitted.mu for value in mu) if pushes else 0,
+        "n_indefinite": fitted.n_indefinite_,
+        "moved": float(fitted.moved_),
+    }
 
 
 def unlabeled(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> dict[str, Any]:
     """Return accuracies before and after learning from the unlabeled test samples.
 
     Among all classes, samples of seen and unseen classes are in one pile. Figures after it are
-    transductive.
+    transductive. A model that is transductive by itself has no figures before; it learns from
+    samples of unseen classes alone.
     """
+    if getattr(ZERO_SHOT[model], "is_transductive", False):
+        return _transductive(data, model, parameters, seed)
     fitted, parts = _fitted(data, model, parameters, seed)
     X, y = parts["test_unseen"], data.y_test_unseen
     results = {"zsl": fitted.score(X, y), "zsl_unlabeled": fitted.adapt(X).score(X, y)}
@@ -68,6 +96,23 @@ def unlabeled(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
         for name, which in (("hm", among_all), ("hm_unlabeled", among_all.adapt(X))):
             scores = generalized_scores(y, which.predict(X), fitted.seen_classes_)
             results[name] = scores.harmonic_mean
+    return results
+
+
+def _transductive(
+    data: Dataset, model: str, parameters: dict[str, Any], seed: int
+) -> dict[str, Any]:
+    pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
+    steps, last = pipeline[:-1].fit(data.X_train, data.y_train), pipeline[-1]
+    X, y = steps.transform(data.X_test_unseen), data.y_test_unseen
+    with quiet():
+        fitted: Any = last.fit_transductive(steps.transform(data.X_train), data.y_train, X)
+    fitted = fitted.with_candidates("unseen")
+    results = {"zsl_unlabeled": fitted.score(X, y)}
+    if len(data.split.test_seen):
+        seen = (steps.transform(data.X_test_seen), data.y_test_seen)
+        scores, _ = seen_unseen_scores(fitted, *seen, X, y)
+        results["hm_unlabeled"] = scores["hm"]
     return results
 
 
@@ -262,35 +307,10 @@ def _novel(data: Dataset, model: str, parameters: dict[str, Any]) -> tuple[Novel
     if isinstance(spec, AnyShotModel):
         estimator = spec.build(data.prototypes, seed=0, **parameters)[-1]
         with quiet():
-            return novel_data(data), estimator.fit(data.X_train, data.y_train)
+            return novel_data(data), estimator.fit(on_device(data.X_train), data.y_train)
     shots = prepared_shots(data, spec.preset)
     assert shots.base is not None
     return shots, spec.build(shots.prototypes, shots.base, **parameters)
-
-
-def _calibrated(
-    data: Dataset,
-    model: str,
-    parameters: dict[str, Any],
-    seed: int,
-    curve: SeenUnseenCurve,
-    tests: tuple[Any, ...],
-) -> dict[str, float]:
-    """Return the penalty of seen classes, and the harmonic mean with it."""
-    if isinstance(ZERO_SHOT[model], AnyShotModel):
-        fitted, _ = _fitted(data, model, parameters, seed)
-        scores, _ = seen_unseen_scores(fitted, *tests)
-        return {"seen_penalty": fitted.seen_penalty_, "hm_calibrated": scores["hm"]}
-    penalty = _chosen_penalty(data, model, parameters, seed)
-    return {"seen_penalty": penalty, "hm_calibrated": curve.at(penalty).harmonic_mean}
-
-
-def _chosen_penalty(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> float:
-    """Return the penalty of seen classes chosen on held-out training classes."""
-    pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
-    pipeline.set_params(**{f"{CLASSIFY}__seen_penalty": "auto"})
-    with quiet():
-        return calibrate(pipeline, data.X_train, data.y_train)
 
 
 def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

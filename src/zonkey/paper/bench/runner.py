@@ -26,7 +26,7 @@ from ..experiments import (
 )
 from ..records import Key, Records, versions
 from . import protocols
-from .models import FEW_SHOT, ZERO_SHOT, model_of, thinned
+from .models import DEVICE, FEW_SHOT, ZERO_SHOT, Grid, as_dicts, model_of, sampled
 from .selection import select_few_shot, select_zero_shot
 from .sources import NoValidationClasses, find_source
 
@@ -40,19 +40,20 @@ PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
     "all-classes": protocols.all_classes,
     "runtime": protocols.runtime,
 }
-PROTOCOL_VERSION = 2  # raise it if a protocol measures something else
+PROTOCOL_VERSION = 3  # raise it if a protocol measures something else
 SHOTS_TO_CHOOSE_ON = 5  # with all classes at once, for any number of shots
-_OPTIONS = ("n_trials", "most_shots", "n_repeats", "quick", "zero_parameters")
+_OPTIONS = ("n_trials", "most_shots", "n_repeats", "quick", "zero_parameters", "seen_penalty")
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run to do; `settings` is everything its result depends on."""
+    """A run to do; `settings` is everything its result depends on, except the machine."""
 
     key: Key
     settings: dict[str, Any]
     folder: str | None
+    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,13 @@ def run_experiments(
     *,
     folder: str | None = None,
     n_jobs: int = 1,
+    device: str | None = None,
     command: str = "",
 ) -> Iterator[Progress]:
     """Do the runs without a record; yield after each, so an interruption loses no finished run.
 
-    Experiments share runs. A run that fails yields its error, and the others continue.
+    Experiments share runs. A run that fails yields its error, and the others continue. Models that
+    can use a device, and few-shot trials, run on `device`; None: on the host.
     """
     names = [find_source(name, folder).name for name in data_names]  # fails early
     records.require_writable()
@@ -97,7 +100,7 @@ def run_experiments(
             elif records.find(key, settings) is not None:
                 done += 1
             else:
-                jobs.append(Job(key, settings, folder))
+                jobs.append(Job(key, settings, folder, device))
         for job, content in _execute_all(jobs, n_jobs):
             done += 1
             record = None
@@ -124,7 +127,11 @@ def _settings(
     }
     if is_selection(key):
         return _settings_of_selection(key, settings, scale, folder, records)
-    parameters = _chosen(records, selection_of(key))
+    choice = selection_of(key)
+    parameters = _chosen(records, choice)
+    if key.protocol == "zero-shot":
+        penalty = _results(records, choice).get("seen_penalty")
+        settings |= {} if penalty is None else {"seen_penalty": penalty}
     zero = zero_selection_of(key)
     if zero is not None:
         settings["zero_parameters"] = _chosen(records, zero)
@@ -135,7 +142,9 @@ def _settings_of_selection(
     key: Key, settings: dict[str, Any], scale: Scale, folder: str | None, records: Records
 ) -> dict[str, Any] | None:
     grid = model_of(key).grid
-    settings["grid"] = thinned(grid) if scale.quick else grid
+    settings["grid"] = sampled(grid, scale.n_points)
+    if key.protocol == "sensitivity":
+        settings["grid"] = _every_second(grid) if scale.quick else grid
     if is_zero_shot(key.protocol):
         settings["n_folds"] = scale.n_folds
         start = start_of(key)
@@ -149,10 +158,18 @@ def _settings_of_selection(
     return {**settings, "n_trials": trials, "validation": known}
 
 
+def _every_second(grid: Grid) -> Grid:
+    return [{name: values[::2] for name, values in part.items()} for part in as_dicts(grid)]
+
+
 def _chosen(records: Records, key: Key) -> dict[str, Any] | None:
-    results = (records.read(key) or {}).get("results")
-    chosen = results.get("chosen") if isinstance(results, dict) else None
+    chosen = _results(records, key).get("chosen")
     return chosen if isinstance(chosen, dict) else None
+
+
+def _results(records: Records, key: Key) -> dict[str, Any]:
+    results = (records.read(key) or {}).get("results")
+    return results if isinstance(results, dict) else {}
 
 
 def _execute_all(jobs: list[Job], n_jobs: int) -> Iterator[tuple[Job, dict[str, Any]]]:
@@ -165,12 +182,16 @@ def _execute_all(jobs: list[Job], n_jobs: int) -> Iterator[tuple[Job, dict[str, 
 def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
     """Do one run; return it with results, time and memory, or with an error."""
     reset_peak_memory()
+    on_device = DEVICE.set(job.device)
     try:
         data = _load(job.key, job.folder)
         start = time.perf_counter()
         results = _select(job, data) if is_selection(job.key) else _measure(job, data)
-    except ValueError as error:  # from the data, or from a model that does not suit them
+    # From the data, from a model that does not suit them, or from a package that is missing.
+    except (ValueError, ImportError) as error:
         return job, {"error": str(error)}
+    finally:
+        DEVICE.reset(on_device)
     return job, {
         "data": data.record(),
         "results": results,
@@ -192,6 +213,8 @@ def _select(job: Job, data: Dataset) -> dict[str, Any]:
     settings, model = job.settings, job.key.model
     if is_zero_shot(job.key.protocol):
         options = _picked(settings, "grid", "n_folds", "start")
+        calibrates = job.key.protocol == "selection" and settings.get("calibrates", False)
+        options["calibrates"] = calibrates and len(data.split.test_seen) > 0
         return select_zero_shot(ZERO_SHOT[model], data, **options)
     task = job.key.protocol.removeprefix("selection-")
     return select_few_shot(

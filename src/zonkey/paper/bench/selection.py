@@ -11,13 +11,16 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 
 from ...core.frame import BaseClasses
 from ...core.moments import Moments
 from ...core.prototypes import Prototypes
 from ...datasets import DataError, Dataset
+from ...estimators.calibration import calibrate
 from ...evaluation import large_scale, n_way_k_shot
 from ...model_selection import ClassKFold, ZeroShotSearchCV
 from .models import (
@@ -29,6 +32,7 @@ from .models import (
     ZeroShotModel,
     as_dicts,
     feature_steps,
+    on_device,
     prefixed,
     prepared_prototypes,
 )
@@ -54,7 +58,7 @@ class NovelData:
     base and novel classes.
     """
 
-    X: np.ndarray
+    X: Any
     y: np.ndarray
     classes: np.ndarray
     queries: np.ndarray | None
@@ -101,7 +105,7 @@ def novel_data(data: Dataset) -> NovelData:
     novel = data.split.novel
     asked = np.flatnonzero(np.isin(novel, data.split.query))
     return NovelData(
-        X=np.asarray(data.X[novel]),
+        X=on_device(np.asarray(data.X[novel])),
         y=data.y[novel],
         classes=data.unseen_classes,
         queries=asked if len(asked) else None,
@@ -113,9 +117,10 @@ def prepared_shots(data: Dataset, preset: Preset = "paper") -> NovelData:
     """Return novel samples and base moments; preprocessing is learned from the base classes."""
     steps = feature_steps(preset).fit(data.X_train, data.y_train)
     prototypes = prepared_prototypes(data.prototypes, preset, data.seen_classes)
-    moments = Moments(prototypes).update(steps.transform(data.X_train), data.y_train)
-    raw = novel_data(data)
-    return replace(raw, X=steps.transform(raw.X), prototypes=prototypes, base=BaseClasses(moments))
+    X_train = on_device(steps.transform(data.X_train))
+    moments = Moments(prototypes).update(X_train, data.y_train)
+    X = on_device(steps.transform(np.asarray(data.X[data.split.novel])))
+    return replace(novel_data(data), X=X, prototypes=prototypes, base=BaseClasses(moments))
 
 
 def refuse_test_samples(data: Dataset, positions: np.ndarray) -> None:
@@ -138,36 +143,68 @@ def select_zero_shot(
     grid: Grid,
     n_folds: int,
     start: Mapping[str, Any] | None = None,
+    calibrates: bool = False,
 ) -> dict[str, Any]:
     """Return the parameters of best accuracy on held-out training classes, and all scores.
 
-    `start` are parameters chosen before: every point of the grid and the result include them.
+    `start` are parameters chosen before: every point of the grid and the result include them. With
+    `calibrates`, held-out training classes also choose the penalty of seen classes.
     """
-    given, parts = dict(start or {}), as_dicts(grid)
-    if isinstance(model, AnyShotModel):
-        refuse_test_samples(data, data.split.train)
-        return _own_choice(model, data)
-    if not parts:
-        return {"chosen": given, "points": []}
     refuse_test_samples(data, data.split.train)
-    known = data.prototypes.subset(np.unique(data.y_train))
-    search = ZeroShotSearchCV(
-        model.build(known, seed=0, **given),
-        [prefixed(part) for part in parts],
-        cv=ClassKFold(n_folds, shuffle=True, random_state=0),
-        refit=False,
-    )
-    with quiet():
-        search.fit(data.X_train, data.y_train)
+    if isinstance(model, AnyShotModel):
+        return _own_choice(model, data)
+    given, parts = dict(start or {}), as_dicts(grid)
+    found: dict[str, Any] = {"chosen": given, "points": []}
+    if parts:
+        cv = ClassKFold(n_folds, shuffle=True, random_state=0)
+        known = data.prototypes.subset(np.unique(data.y_train))
+        pipeline = model.build(known, seed=0, **given)
+        score = _transductive_points if model.is_transductive else _searched_points
+        with quiet():
+            points = score(pipeline, parts, cv, data)
+        best = int(np.argmax([np.mean(point["scores"]) for point in points]))
+        found = {"chosen": {**given, **points[best]["parameters"]}, "points": points}
+    if calibrates:
+        found["seen_penalty"] = _chosen_penalty(model, data, found["chosen"])
+    return found
+
+
+def _searched_points(
+    pipeline: Pipeline, parts: list[dict[str, Any]], cv: ClassKFold, data: Dataset
+) -> list[dict[str, Any]]:
+    """Return every point with its scores on the folds, which share their work."""
+    grids = [prefixed(part) for part in parts]
+    search = ZeroShotSearchCV(pipeline, grids, cv=cv, refit=False).fit(data.X_train, data.y_train)
     results = search.cv_results_
-    scores = [results[f"split{fold}_test_score"] for fold in range(n_folds)]
-    return {
-        "chosen": {**given, **_own_names(search.best_params_)},
-        "points": [
-            {"parameters": _own_names(point), "scores": [float(score[i]) for score in scores]}
-            for i, point in enumerate(results["params"])
-        ],
-    }
+    scores = [results[f"split{fold}_test_score"] for fold in range(cv.n_splits)]
+    return [
+        {"parameters": _own_names(point), "scores": [float(score[i]) for score in scores]}
+        for i, point in enumerate(results["params"])
+    ]
+
+
+def _transductive_points(
+    pipeline: Pipeline, parts: list[dict[str, Any]], cv: ClassKFold, data: Dataset
+) -> list[dict[str, Any]]:
+    """Return every point with its scores on the folds, whose test samples it learns from."""
+    X, y = np.asarray(data.X_train), data.y_train
+    points = [{"parameters": point, "scores": []} for point in ParameterGrid(parts)]
+    for train, test in cv.split(X, y):
+        steps = clone(pipeline[:-1]).fit(X[train], y[train])
+        seen, unlabeled = steps.transform(X[train]), steps.transform(X[test])
+        for point in points:
+            classifier: Any = clone(pipeline[-1]).set_params(**point["parameters"])
+            classifier.fit_transductive(seen, y[train], unlabeled)
+            point["scores"].append(float(classifier.score(unlabeled, y[test])))
+    return points
+
+
+def _chosen_penalty(model: ZeroShotModel, data: Dataset, chosen: dict[str, Any]) -> float:
+    """Return the penalty of seen classes with the best harmonic mean on held-out classes."""
+    pipeline = model.build(data.prototypes, seed=0, seen=data.seen_classes, **chosen)
+    pipeline.set_params(**{f"{CLASSIFY}__seen_penalty": "auto"})
+    with quiet():
+        return float(calibrate(pipeline, data.X_train, data.y_train))
 
 
 def _own_choice(model: AnyShotModel, data: Dataset, validation: Any = None) -> dict[str, Any]:
