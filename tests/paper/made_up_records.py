@@ -130,7 +130,7 @@ class MadeUp:
             for values in (product((0.1, 0.3, 0.5), repeat=len(chosen)) if chosen else ())
         ]
         trials = {"n_trials": None if protocol == "selection-all" else 5}
-        few = trials if protocol != "selection" else {"n_folds": n_folds}
+        few = {"n_folds": n_folds} if is_zero_shot(protocol) else trials
         if protocol == "selection" and model in STARTS_FROM:
             few["start_of"] = STARTS_FROM[model]
         settings = {"grid": {name: [0.1, 0.3, 0.5] for name in chosen}, **few}
@@ -222,6 +222,7 @@ class MadeUp:
                 self.selection("selection", model, CHOSEN if ZERO_SHOT[model].grid else {})
         for model in MAPPED:
             self.map(model)
+        self.selection("sensitivity", "BPL")
         for model, spec in FEW_SHOT.items():
             skill = SHOT_SKILL.get(model, 0.4)
             for task in (1, 5, "all") if model not in CHOOSE_THEMSELVES else ():

@@ -4,10 +4,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_up_records import CLASSES, MadeUp
+from made_up_records import CLASSES, SKILL, MadeUp
 from scipy import stats
 
 from zonkey.metrics import paired_bootstrap_interval
+from zonkey.paper.bench.models import ZERO_SHOT
+from zonkey.paper.experiments import EXPERIMENTS, RANDOM
 from zonkey.paper.report.collection import read_collection
 from zonkey.paper.report.comparisons import (
     NO_DIFFERENCE,
@@ -51,19 +53,20 @@ def test_points_show_their_sign_however_small_they_are(value, digits, text):
 
 def test_models_are_compared_by_the_paired_bootstrap_of_all_seeds(made, collection):
     found = table_of(collection, "ablation")
-    assert len(found) == 7
+    assert len(found) == 6 + 3
     for (_, pair), (cell, verdict) in found.items():
         names = pair.split(" - ")
         sides = []
         for name in names:
             runs = [made.results.get(("zero-shot", name, seed)) for seed in (0, 1)]
             sides.append([run["predicted"] for run in runs if run])
-        assert [len(side) for side in sides] == [1 + (name in ("BPL1", "BPL")) for name in names]
+        assert [len(side) for side in sides] == [1 + (name in RANDOM) for name in names]
         truth = made.results["zero-shot", "BPL", 0]["truth"]
         interval = paired_bootstrap_interval(truth, *map(np.stack, sides))
         assert cell.page == written(*interval)
         assert cell.markdown == written(*interval, digits=1)
-        assert verdict == f"{names[0]} is better"  # as the made-up skill has it
+        is_better = SKILL[names[0]] > SKILL[names[1]]
+        assert verdict == (f"{names[0]} is better" if is_better else NO_DIFFERENCE)
 
 
 def test_the_difference_is_that_of_the_means_over_seeds(tmp_path):
@@ -223,4 +226,7 @@ def test_what_is_added_comes_from_the_records(made, collection):
     assert found["Accuracy step by step"] == (
         "accuracy 50.0 at t = 0, 55.0 at t = 5, 56.0 at t = 6"
     )
-    assert found["Honest selection"].startswith("31 choices of parameters")  # 20, 3 x 3, 2
+    compared = {model for each in EXPERIMENTS.values() for model in each.models}
+    n_zero_shot = sum(name in compared and bool(spec.grid) for name, spec in ZERO_SHOT.items())
+    n_choices = n_zero_shot + 1 + 1 + 3 * 3 + 2  # recommended, sensitivity, few shots
+    assert found["Honest selection"].startswith(f"{n_choices} choices of parameters")
