@@ -9,7 +9,9 @@ from zonkey.paper.bench import runner, sources
 from zonkey.paper.experiments import Scale
 from zonkey.paper.records import Records
 
-SMALL = Scale(n_seeds=2, n_folds=2, n_trials=2, n_selection_trials=2, n_repeats=1, quick=True)
+SMALL = Scale(
+    n_seeds=2, n_folds=2, n_points=2, n_trials=2, n_selection_trials=2, n_repeats=1, quick=True
+)
 
 
 @pytest.fixture

@@ -17,13 +17,14 @@ from zonkey.datasets import DataError
 from zonkey.evaluation import large_scale, n_way_k_shot
 from zonkey.metrics import generalized_scores, hit_at_k, per_class_accuracy
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
+from zonkey.paper import experiments
 from zonkey.paper.bench import protocols, runner
 from zonkey.paper.bench.models import (
     FEW_SHOT,
     ZERO_SHOT,
     ZeroShotModel,
     prepared_prototypes,
-    thinned,
+    sampled,
 )
 from zonkey.paper.bench.runner import run_experiments
 from zonkey.paper.bench.selection import prepared_shots, select_few_shot, select_zero_shot
@@ -39,8 +40,9 @@ OF_CLASSES = {
 PEERS = [name for name, kind in OF_CLASSES.items() if kind is not ZeroShotClassifier]
 PAPERS = [n for n in OF_CLASSES if ZERO_SHOT[n].preset == "paper" and n not in PEERS]
 SCALE = Scale(
-    n_seeds=2, n_folds=2, n_trials=3, n_selection_trials=2, n_repeats=2, most_shots=2, quick=True
-)
+    n_seeds=2, n_folds=2, n_points=4, n_trials=3, n_selection_trials=2, n_repeats=2,
+    most_shots=2, quick=True,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +102,7 @@ def test_the_papers_models_measure_what_they_did_without_a_pipeline(data, name):
     """Exactly: the search over bare classifiers, and a fit on features scaled beforehand."""
     model, unit = ZERO_SHOT[name], FeatureNormalizer().fit(data.X_train)
     X, y = unit.transform(data.X_train), data.y_train
-    grid = thinned(model.grid)
+    grid = sampled(model.grid, 4)
     chosen = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -123,6 +125,12 @@ def test_the_papers_models_measure_what_they_did_without_a_pipeline(data, name):
     expected = bare.predict(unit.transform(data.X_test_unseen))
     assert np.array(results["classes"])[unpack(results["predicted"])].tolist() == expected.tolist()
     assert results["n_iter"] == bare.n_iter_
+    pushed = bare.competition == "second-best"
+    assert results["mu"] == bare.mu_.tolist()
+    assert results["n_lowered"] == (sum(bare.mu_ < bare.mu) if pushed else 0)
+    assert results["n_indefinite"] == bare.n_indefinite_
+    assert results["moved"] == bare.moved_
+    assert (results["moved"] > 0) is (bare.n_iter_ > 0)
     everything = bare.with_candidates("all").predict(
         unit.transform(np.concatenate([data.X_test_seen, data.X_test_unseen]))
     )
@@ -207,8 +215,8 @@ def test_the_record_of_a_peer_can_be_repeated_by_hand(data, name, chosen):
     predicted = np.array(results["classes"])[unpack(results["predicted"])]
     assert predicted.tolist() == expected.tolist()
     assert results["zsl"] == per_class_accuracy(data.y_test_unseen, expected)
-    assert (results["n_iter"], results["least_mu"]) == (0, None)
-    assert "hm_calibrated" not in results
+    assert results["n_iter"] == 0
+    assert not {"mu", "moved", "hm_calibrated"} & {*results}
 
 
 def test_every_fold_learns_its_own_preprocessing(data):
@@ -238,7 +246,13 @@ def generalized(model, data):
 
 
 def test_the_calibrated_harmonic_mean_is_that_of_a_model_with_the_penalty(data):
-    results = protocols.zero_shot(data, "RPL", {"beta": 0.1}, 0)
+    options = {"grid": {"beta": [0.1]}, "n_folds": 4}
+    found = select_zero_shot(ZERO_SHOT["RPL"], data, **options, calibrates=True)
+    chosen, penalty = found["chosen"], found["seen_penalty"]
+    results = protocols.zero_shot(data, "RPL", chosen, 0, seen_penalty=penalty)
+    automatic = ZERO_SHOT["RPL"].build(data.prototypes, 0, **chosen)
+    automatic.set_params(classify__seen_penalty="auto").fit(data.X_train, data.y_train)
+    assert results["seen_penalty"] == pytest.approx(automatic[-1].seen_penalty_)
     pipeline = ZERO_SHOT["RPL"].build(data.prototypes, 0, beta=0.1)
     pipeline.set_params(
         classify__seen_penalty=results["seen_penalty"], classify__candidates="all"
@@ -263,20 +277,70 @@ def test_figures_of_the_recommended_model_by_hand(data):
     assert found == tuple(generalized(free, data))
 
 
-@pytest.mark.parametrize("model", ["recommended", "RPL"])
-def test_the_penalty_is_chosen_without_test_samples(data, model):
+def test_the_penalty_is_chosen_without_test_samples(data):
     X = np.array(data.X)
     X[np.concatenate([data.split.test_seen, data.split.test_unseen])] = 7.0
     other = type(data)("other", X, data.y, data.prototypes, data.split)
-    first, second = (protocols.zero_shot(d, model, {}, 0) for d in (data, other))
+    first, second = (protocols.zero_shot(d, "recommended", {}, 0) for d in (data, other))
     assert first["seen_penalty"] == second["seen_penalty"]
+    options = {"grid": {}, "n_folds": 4, "calibrates": True}
+    for model in ("RPL", "ESZSL", "BPL"):
+        first, second = (select_zero_shot(ZERO_SHOT[model], d, **options) for d in (data, other))
+        assert first == second
+        assert first["seen_penalty"] != 0
 
 
-def test_only_models_of_the_experiment_calibrate_and_no_peer_does():
-    calibrating = {name for name, model in ZERO_SHOT.items() if model.calibrates}
-    assert calibrating <= set(EXPERIMENTS["beyond"].models) - set(PEERS)
-    assert "recommended" in calibrating
-    assert set(EXPERIMENTS["beyond"].models) <= calibrating | set(PEERS)
+@pytest.mark.parametrize("name", ["generalized-zsl", "beyond"])
+def test_every_model_of_a_generalized_table_calibrates(name):
+    assert all(ZERO_SHOT[model].calibrates for model in EXPERIMENTS[name].models)
+
+
+def test_the_penalty_is_chosen_once_and_serves_every_seed(run):
+    steps = run("ablation")
+    chosen = steps["selection", "BPL1", 0].record["results"]["seen_penalty"]
+    for seed in range(2):
+        record = steps["zero-shot", "BPL1", seed].record
+        assert record["settings"]["seen_penalty"] == chosen
+        assert record["results"]["seen_penalty"] == chosen
+        assert 0 <= record["results"]["hm_calibrated"] <= 1
+
+
+# Models that learn from unlabeled samples
+
+
+@pytest.fixture
+def transductive(monkeypatch):
+    """Let a transductive model be in the experiment on unlabeled samples."""
+    model = ZeroShotModel({}, {"alpha": [0.3, 0.6], "mu": [0.2]}, is_transductive=True)
+    monkeypatch.setitem(ZERO_SHOT, "dipl", model)
+    monkeypatch.setattr(experiments, "TRANSDUCTIVE", ("dipl",))
+    monkeypatch.setitem(
+        EXPERIMENTS, "unlabeled", replace(EXPERIMENTS["unlabeled"], models=("dipl",))
+    )
+    return model
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_transductive_model_learns_from_the_samples_it_is_scored_on(run, transductive):
+    data = small_dataset()
+    steps = run("unlabeled")
+    assert {protocol for protocol, _, _ in steps} == {"selection", "unlabeled"}
+    found = steps["selection", "dipl", 0].record["results"]
+    X, y = FeatureNormalizer().fit_transform(data.X_train), data.y_train
+    known = data.prototypes.subset(data.seen_classes).normalized()
+    for point in found["points"]:
+        scores = []
+        for train, test in ClassKFold(2, shuffle=True, random_state=0).split(X, y):
+            bare = ZeroShotClassifier(known, random_state=0, **point["parameters"])
+            bare.fit_transductive(X[train], y[train], X[test])
+            scores.append(bare.score(X[test], y[test]))
+        assert point["scores"] == pytest.approx(scores)
+    results = steps["unlabeled", "dipl", 0].record["results"]
+    X_test = FeatureNormalizer().fit_transform(data.X_test_unseen)
+    model = ZeroShotClassifier(data.prototypes.normalized(), random_state=0, **found["chosen"])
+    model.fit_transductive(X, y, X_test)
+    assert results["zsl_unlabeled"] == model.score(X_test, data.y_test_unseen)
+    assert set(results) == {"zsl_unlabeled", "hm_unlabeled"}
 
 
 # Inductive models only

@@ -1,14 +1,17 @@
 """Maps of unseen classes: which classes and samples, where prototypes fall, ratios of scatters."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.manifold import TSNE
-from small_data import small_dataset
+from small_data import small_dataset, small_source
 
-from zonkey.paper.bench import protocols
+from zonkey.paper.bench import protocols, runner
 from zonkey.paper.bench.protocols import projection_map, scatter_ratios
+from zonkey.paper.experiments import EXPERIMENTS, QUICK
+from zonkey.paper.records import Records
 
 UNSEEN = ["c08", "c09", "c10", "c11"]
 CHOSEN = {"rho": 0.7, "alpha": 0.2, "mu": 0.05}
@@ -108,3 +111,16 @@ def test_many_samples_are_thinned(mapped, monkeypatch):
     monkeypatch.setattr(protocols, "_MAP_SAMPLES", 3)
     found = projection_map(small_dataset(), "BPL0", {}, 0)
     assert np.bincount(found["truth"]).tolist() == [3] * 4
+
+
+@pytest.mark.parametrize(("asked", "n_shown"), [(None, 4), (3, 3)])
+def test_the_bench_maps_as_many_classes_as_asked_for(tmp_path, monkeypatch, asked, n_shown):
+    monkeypatch.setattr(runner, "find_source", lambda name, folder=None: small_source())
+    monkeypatch.setattr(protocols, "TSNE", partial(TSNE, max_iter=250))
+    for cached in (runner._load_data, runner._load_validation):
+        cached.cache_clear()
+    experiment = replace(EXPERIMENTS["tsne"], models=("BPL0",))
+    scale = replace(QUICK, map_classes=asked)
+    *_, step = runner.run_experiments([experiment], ["small"], Records(tmp_path), scale)
+    assert step.record["results"]["n_classes"] == n_shown
+    assert step.record["settings"].get("n_classes") == asked

@@ -9,7 +9,7 @@ from zonkey.datasets import DataError
 from zonkey.evaluation import large_scale
 from zonkey.model_selection import ClassKFold
 from zonkey.paper.bench import selection
-from zonkey.paper.bench.models import FEW_SHOT, ZERO_SHOT, as_dicts, thinned
+from zonkey.paper.bench.models import FEW_SHOT, ZERO_SHOT, as_dicts, sampled
 from zonkey.paper.bench.selection import (
     prepared_shots,
     refuse_test_samples,
@@ -83,14 +83,14 @@ def test_test_samples_have_no_influence_on_the_choice(data):
     same_prototypes = type(data)("other", X, data.y, data.prototypes, data.split)
     for name in ("BPL", "recommended", "exemplars, recommended features"):
         model = ZERO_SHOT[name]
-        options = {"grid": thinned(model.grid), "n_folds": 4}
+        options = {"grid": sampled(model.grid, 4), "n_folds": 4}
         # It centers the prototypes of all classes, which are known in advance.
         against = same_prototypes if name == "recommended" else other
         first, second = (select_zero_shot(model, d, **options) for d in (data, against))
         assert first == second
     for name in ("BPL (SFSP1)", "recommended"):
         model = FEW_SHOT[name]
-        few = {"grid": thinned(model.grid), "n_shot": 2, "n_trials": 3}
+        few = {"grid": sampled(model.grid, 4), "n_shot": 2, "n_trials": 3}
         first, second = (
             select_few_shot(model, validation_view(d), data, **few) for d in (data, other)
         )
@@ -132,6 +132,8 @@ def test_all_classes_at_once_are_chosen_on_all_validation_classes_at_once():
 def test_models_without_parameters_need_no_choice(data):
     nothing = {"chosen": {}, "points": []}
     assert select_zero_shot(ZERO_SHOT["BPL0"], data, grid={}, n_folds=3) == nothing
+    calibrated = select_zero_shot(ZERO_SHOT["BPL0"], data, grid={}, n_folds=3, calibrates=True)
+    assert {**nothing, "seen_penalty": calibrated["seen_penalty"]} == calibrated
     view = validation_view(data)
     options = {"grid": {}, "n_shot": 1, "n_trials": 1}
     assert select_few_shot(FEW_SHOT["NN"], view, data, **options) == nothing
@@ -146,20 +148,27 @@ def test_the_validation_view_holds_training_samples_only(data):
     np.testing.assert_array_equal(view.X, data.X_train)
 
 
-def test_a_thinned_grid_is_part_of_the_grid():
+def test_sampled_points_are_distinct_points_of_the_grid():
     for model in (*ZERO_SHOT.values(), *FEW_SHOT.values()):
-        parts, thin_parts = as_dicts(model.grid), as_dicts(thinned(model.grid))
-        assert len(parts) == len(thin_parts)
-        for part, thin in zip(parts, thin_parts, strict=True):
-            assert set(thin) == set(part)
-            assert all(set(thin[name]) <= set(part[name]) for name in thin)
-            assert all(1 <= len(values) <= 2 for values in thin.values())
-            assert len(ParameterGrid(thin)) <= 8
-        if len(parts) == 1 and len(ParameterGrid(parts)) > 1:
-            assert len(ParameterGrid(thin_parts)) > 1  # there is still something to choose
+        if not as_dicts(model.grid):
+            assert sampled(model.grid, 3) == model.grid
+            continue
+        whole = list(ParameterGrid(as_dicts(model.grid)))
+        for n_points in (1, 5, 12, len(whole), len(whole) + 1):
+            points = list(ParameterGrid(as_dicts(sampled(model.grid, n_points))))
+            assert len(points) == min(n_points, len(whole))
+            assert all(point in whole for point in points)
+            assert all(points.count(point) == 1 for point in points)
 
 
-def test_a_thinned_grid_has_first_and_middle_values_as_far_as_eight_points():
-    grid = {"a": [1, 2, 3, 4], "b": [5], "c": [9, 7, 8], "d": ["x", "y"], "e": [0, 1]}
-    assert thinned(grid) == {"a": [1, 3], "b": [5], "c": [7, 9], "d": ["x", "y"], "e": [0]}
-    assert thinned([grid, {"a": [3, 1]}]) == [thinned(grid), {"a": [1, 3]}]
+def test_models_with_the_same_grid_are_tuned_on_the_same_points():
+    drawn = [sampled(ZERO_SHOT[name].grid, 12) for name in ("BPL", "BPL, as printed")]
+    assert drawn[0] == drawn[1] == sampled(ZERO_SHOT["BPL"].grid, 12)
+    assert drawn[0] != sampled(ZERO_SHOT["BPL"].grid, 13)[:12]
+
+
+def test_sampled_points_cover_the_paper_s_ranges():
+    for name in ("rho", "alpha", "mu"):
+        values = {point[name][0] for point in sampled(ZERO_SHOT["BPL"].grid, 12)}
+        assert min(values) == 0.1
+        assert max(values) == 0.9

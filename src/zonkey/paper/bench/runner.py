@@ -42,7 +42,9 @@ PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 PROTOCOL_VERSION = 3  # raise it if a protocol measures something else
 SHOTS_TO_CHOOSE_ON = 5  # with all classes at once, for any number of shots
-_OPTIONS = ("n_trials", "most_shots", "n_repeats", "quick", "zero_parameters", "seen_penalty")
+_OPTIONS = (
+    "n_trials", "most_shots", "n_repeats", "n_classes", "quick", "zero_parameters", "seen_penalty",
+)  # fmt: skip
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
