@@ -115,7 +115,7 @@ def test_many_samples_are_thinned(mapped, monkeypatch):
 
 @pytest.mark.parametrize(("asked", "n_shown"), [(None, 4), (3, 3)])
 def test_the_bench_maps_as_many_classes_as_asked_for(tmp_path, monkeypatch, asked, n_shown):
-    monkeypatch.setattr(runner, "find_source", lambda name, folder=None: small_source())
+    monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
     monkeypatch.setattr(protocols, "TSNE", partial(TSNE, max_iter=250))
     for cached in (runner._load_data, runner._load_validation):
         cached.cache_clear()
