@@ -92,12 +92,12 @@ def test_alternatives_tell_how_far_they_moved(tmp_path):
         other[:n_changed] = (other[:n_changed] + 1) % 5
         moved = {"predicted": other, "moved": 0.01 + 0.02 * seed}
         made.zero_shot("minimum entropy", 0.5, seed, **moved)
-    made.zero_shot("BPL", 0.5, moved=0.25, predicted=predicted)
+    made.zero_shot("BPL", 0.5, moved=1.249, predicted=predicted)
     rows = rows_of(study_of(tmp_path, "alternatives", ("minimum entropy", "BPL")))
     found = {model: (row[MOVED], row[EQUAL]) for model, row in rows.items()}
     assert found == {
         "minimum entropy": ("2", "92.5"),  # means of 1 and 3, of 95 and 90
-        "BPL": ("25", "100.0"),
+        "BPL": ("125", "100.0"),
         "without ambiguity handling": ("-", "-"),  # printed only
     }
 

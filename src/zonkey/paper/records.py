@@ -86,6 +86,14 @@ class Records:
             **content,
             **environment(),
         }
+        return self._put(key, record)
+
+    def keep_for_citing(self, key: Key, record: Record, command: str) -> None:
+        """Let a full command own the record of a quick one that it would repeat as it is."""
+        if record.get("quick"):
+            self._put(key, {**record, "command": command, "quick": False})
+
+    def _put(self, key: Key, record: Record) -> Record:
         from ..core.storage import write_whole  # with NumPy, which `zonkey --help` does without
 
         path = self.folder / key.path

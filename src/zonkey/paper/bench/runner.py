@@ -99,10 +99,14 @@ def run_experiments(
                 done += 1
                 error = "no parameters were chosen for it"
                 yield Progress(key, None, done, total, time.perf_counter() - start, error)
-            elif records.find(key, settings) is not None:
-                done += 1
-            else:
+                continue
+            found = records.find(key, settings)
+            if found is None:
                 jobs.append(Job(key, settings, folder, device))
+                continue
+            done += 1
+            if not scale.quick:
+                records.keep_for_citing(key, found, command)
         for job, content in _execute_all(jobs, n_jobs):
             done += 1
             record = None

@@ -56,7 +56,10 @@ def _competes(results: dict[str, Any]) -> bool:
 def moved_text(runs: Sequence[Record]) -> str | None:
     """Return the distance of W from its start, relative to the start; None if not known."""
     found = over_seeds(runs, "moved")
-    return None if found is None else f"{100 * found.mean:.2g}"
+    if found is None:
+        return None
+    percent = 100 * found.mean
+    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
 
 
 def equal(runs: Sequence[Record], start: Sequence[Record]) -> float | None:
