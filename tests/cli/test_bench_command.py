@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from small_data import small_source
@@ -6,8 +7,9 @@ from typer.testing import CliRunner
 
 from zonkey.cli import app, paper_commands
 from zonkey.paper.bench import runner, sources
-from zonkey.paper.experiments import Scale
+from zonkey.paper.experiments import EXPERIMENTS, Scale
 from zonkey.paper.records import Records
+from zonkey.peers.zsl import ESZSL
 
 SMALL = Scale(
     n_seeds=2, n_folds=2, n_points=2, n_trials=2, n_selection_trials=2, n_repeats=1, quick=True
@@ -28,10 +30,10 @@ def bench(tmp_path, monkeypatch):
 def test_runs_are_recorded_with_the_command_that_repeats_them(bench, tmp_path):
     done = bench("ablation")
     assert done.exit_code == 0, done.output
-    assert "12 new runs" in done.stdout
-    assert "12 of 12 runs" in done.stderr
+    assert "18 new runs" in done.stdout
+    assert "18 of 18 runs" in done.stderr
     records = list(Records(tmp_path / "runs"))
-    assert len(records) == 12
+    assert len(records) == 18
     assert {r["command"] for r in records} == {"zonkey bench ablation --data small --quick"}
     again = bench("ablation", "--data", "small")
     assert again.exit_code == 0
@@ -49,6 +51,30 @@ def test_seeds_and_trials_can_be_asked_for(bench, tmp_path):
     assert bench("mini-imagenet", "--trials", "4").exit_code == 0
     trials = [r for r in Records(tmp_path / "runs") if r["protocol"] == "trials-1"]
     assert {record["results"]["n_trials"] for record in trials} == {4}
+
+
+def test_points_can_be_asked_for_and_british_spelling_is_understood(bench, tmp_path, monkeypatch):
+    table = replace(EXPERIMENTS["generalized-zsl"], models=("RPL", "BPL0"))
+    monkeypatch.setitem(EXPERIMENTS, "generalized-zsl", table)
+    done = bench("generalised-zsl", "--points", "3")
+    assert done.exit_code == 0, done.output
+    records = {(r["protocol"], r["model"]): r for r in Records(tmp_path / "runs")}
+    assert len(records["selection", "RPL"]["results"]["points"]) == 3
+    assert "hm_calibrated" in records["zero-shot", "BPL0"]["results"]
+    assert "--points 3" in records["zero-shot", "RPL"]["command"]
+
+
+def test_a_missing_package_fails_its_runs_and_no_others(bench, tmp_path, monkeypatch):
+    def fit(self, X, y):
+        raise ImportError("Training needs torch. Install zonkey[torch].")
+
+    monkeypatch.setattr(ESZSL, "fit", fit)
+    table = replace(EXPERIMENTS["pure-zsl"], models=("ESZSL", "BPL0"))
+    monkeypatch.setitem(EXPERIMENTS, "pure-zsl", table)
+    done = bench("pure-zsl")
+    assert done.exit_code == 1
+    assert "ESZSL failed: Training needs torch. Install zonkey[torch]." in done.stderr
+    assert {record["model"] for record in Records(tmp_path / "runs")} == {"BPL0"}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +136,7 @@ def test_an_interruption_keeps_finished_runs(bench, tmp_path, monkeypatch):
     assert "run the same command again to resume" in done.stderr
     assert len(list(Records(tmp_path / "runs"))) == 3
     done = bench("ablation")
-    assert "9 new runs" in done.stdout
+    assert "15 new runs" in done.stdout
     for path in (tmp_path / "runs").rglob("*"):
         assert path.is_dir() or json.loads(path.read_text())
 
