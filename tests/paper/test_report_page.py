@@ -25,6 +25,8 @@ from zonkey.paper.report.blocks import (
 from zonkey.paper.report.collection import read_collection
 from zonkey.paper.report.sections import build_report
 
+ZERO_SHOT_TABLES = ("pure-zsl", "generalized-zsl", "ablation", "alternatives")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -70,7 +72,7 @@ def test_page_figures_and_tables_are_written_and_nothing_else(folder):
     out = folder / "out"
     assert {path.name for path in out.iterdir()} == {"index.html", "tables.md", "figures"}
     names = {f"{name}-cub" for name in EXPERIMENTS}
-    names |= {f"{name}-emoji" for name in ("pure-zsl", "generalized-zsl", "ablation")}
+    names |= {f"{name}-emoji" for name in ZERO_SHOT_TABLES}
     names |= {f"pure-zsl-{data}-confusions" for data in ("cub", "emoji")}
     expected = {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
     assert {path.name for path in (out / "figures").iterdir()} == expected
@@ -143,25 +145,28 @@ def test_intervals_have_more_digits_on_the_page_than_in_markdown(page, markdown)
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_quick_runs_have_a_banner_on_the_page_and_in_markdown(tmp_path, quick):
+def test_quick_experiments_have_a_banner_on_the_page_and_in_markdown(tmp_path, quick):
     for data in ("cub", "emoji"):
         made = MadeUp(tmp_path / "runs", data)
-        made.top = {"quick": quick and data == "emoji"}
         for model in ("BPL0", "BPL"):
             made.zero_shot(model, 0.5)
+        made.top = {"quick": quick and data == "emoji"}
+        for model in ("BPL0", "BPL"):
+            made.map(model)
     report = build_report(read_collection(tmp_path / "runs"))
     page = html_text(report, {figure.name: b"" for figure in report.drawings()})
     markdown = markdown_text(report)
     text = "Quick runs: few seeds, folds and trials; a look, not figures to cite."
-    n_sections = 3  # pure-zsl, generalized-zsl, ablation
-    expected = 1 + n_sections if quick else 0  # none in the sections of cub
+    expected = 1 if quick else 0  # in the section of maps, for emoji
     assert page.count(f"<p class=banner>{text}</p>") == expected
     assert markdown.count(f"**{text}**") == expected
-    assert ("Data sets with quick runs: emoji." in markdown) == quick
+    section = markdown[markdown.index("## Maps of unseen classes") :]
+    assert (text in section[section.index("### emoji") :]) == quick
+    assert ("Quick runs of emoji: Maps of unseen classes." in markdown) == quick
 
 
 def test_the_ridges_that_were_chosen_are_told_beside_the_paper(markdown):
-    note = "FPL and RPL have their ridge (beta) chosen; the BPL models keep the paper's beta"
+    note = "have their ridge (beta) chosen; the other BPL models keep the paper's beta of 0.01."
     assert markdown.count(note) == 2 * 2  # two experiments, two data sets
 
 

@@ -5,7 +5,7 @@ import pytest
 from made_up_records import CHOSEN, N_REPEATS, SHOTS, MadeUp
 from scipy import stats
 
-from zonkey.paper.experiments import EXPERIMENTS
+from zonkey.paper.experiments import EXPERIMENTS, RANDOM
 from zonkey.paper.printed import printed
 from zonkey.paper.records import RecordError
 from zonkey.paper.report.collection import read_collection
@@ -39,7 +39,7 @@ def text(values, half_width=None):
 @pytest.mark.parametrize("name", ["pure-zsl", "generalized-zsl", "ablation", "alternatives"])
 def test_zero_shot_figures_are_mean_and_deviation_over_seeds(made, collection, name):
     experiment = EXPERIMENTS[name]
-    labels = {"zsl": "accuracy", "hm": "HM", "ausuc": "AUSUC"}
+    labels = {"zsl": "accuracy", "hm": "HM", "hm_calibrated": "HM, calibrated", "ausuc": "AUSUC"}
     _, rows = rows_of(collection, name)
     ours = rows[: len(experiment.models)]
     assert [row["model"] for row in ours] == list(experiment.models)
@@ -48,7 +48,7 @@ def test_zero_shot_figures_are_mean_and_deviation_over_seeds(made, collection, n
         for metric in experiment.metrics:
             figure = row[f"{labels.get(metric, metric)}, measured"]
             assert figure == text([run[metric] for run in runs if run])
-            assert ("±" in figure) == (row["model"] not in ("FPL", "RPL", "BPL0"))
+            assert ("±" in figure) == (row["model"] in RANDOM)
         assert row["features used"] == "lite0.mat"
 
 
@@ -241,7 +241,12 @@ def test_accuracies_without_their_steps_are_of_every_step(tmp_path):
 
 def test_maps_tell_how_many_samples_are_right(collection):
     table = map_table({"BPL": collection.first("map", "cub", "BPL")})
-    assert table.rows == [["BPL", "5", "20", "-", "80.0", "lite0.mat"]]
+    assert table.rows == [["BPL", "5", "20", "-", "80.0", "1.500", "0.500", "lite0.mat"]]
+
+
+def test_maps_of_an_earlier_version_have_no_ratios(tmp_path):
+    run = MadeUp(tmp_path).map("BPL", compactness=None, centering=None)
+    assert map_table({"BPL": run}).rows[0][5:7] == ["-", "-"]
 
 
 # Where figures come from
@@ -302,7 +307,7 @@ def test_what_is_needed_to_repeat_a_table(collection):
     assert code.text == "zonkey bench all --data cub"
     assert facts.text.startswith("Seeds 0, 1; data sha256 0123456789abcdef; zonkey ")
     assert cost.is_page_only
-    assert cost.rows[0][:3] == ["7", "8.8 s", "321 MB"]
+    assert cost.rows[0][:3] == ["11", "13.8 s", "321 MB"]  # 3 + 4 x 2 runs of 1.25 s
     assert "numpy" in cost.rows[0][4]
 
 
@@ -368,14 +373,23 @@ def test_a_damaged_record_is_refused_in_one_line_that_names_it(tmp_path, content
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("quick", [True, False])
-def test_data_sets_with_quick_records_are_known(tmp_path, quick):
-    MadeUp(tmp_path, "cub").zero_shot("BPL", 0.5)
+def test_experiments_with_quick_records_are_known(tmp_path):
     made = MadeUp(tmp_path, "emoji")
-    made.zero_shot("BPL", 0.5)
-    made.top = {"quick": quick}
-    made.zero_shot("BPL0", 0.5)
-    assert read_collection(tmp_path).quick_names == ({"emoji"} if quick else set())
+    for model in ("BPL", "BPL0"):
+        made.zero_shot(model, 0.5)
+    made.top = {"quick": True}
+    for model in ("BPL (SFSP1)", "NN"):
+        made.trials(model, 0.5, 1)
+    collection = read_collection(tmp_path)
+    quick = {
+        name
+        for name, studies in collection.studies().items()
+        if any(study.is_quick for study in studies)
+    }
+    assert quick == {"mini-imagenet"}
+    assert collection.is_quick("trials", "emoji")
+    assert not collection.is_quick("trials", "cub")
+    assert not collection.is_quick("zero-shot", "emoji")
 
 
 def test_data_sets_can_be_picked(tmp_path):

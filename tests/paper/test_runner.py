@@ -292,3 +292,19 @@ def test_the_paper_is_transcribed_whole():
         for model in parts[0]:
             s, u, hm = (part[model].value for part in parts)
             assert hm == pytest.approx(2 * s * u / (s + u), abs=0.25), (data, model)
+
+
+def test_a_full_run_owns_quick_records_of_the_same_settings(tmp_path):
+    closed = replace(EXPERIMENTS["ablation"], models=("BPL0", "FPL"))
+    quick = replace(SCALE, quick=True)
+    run(tmp_path, closed, scale=quick, command="quick")
+    before = {(r["protocol"], r["model"]): r for r in Records(tmp_path)}
+    assert {record["quick"] for record in before.values()} == {True}
+    full = replace(SCALE, quick=False, n_folds=3)
+    run(tmp_path, closed, scale=full, command="full")
+    after = {(r["protocol"], r["model"]): r for r in Records(tmp_path)}
+    assert {(r["quick"], r["command"]) for r in after.values()} == {(False, "full")}
+    kept = after["zero-shot", "BPL0"]  # nothing was chosen for it, on more or fewer folds
+    assert kept == {**before["zero-shot", "BPL0"], "quick": False, "command": "full"}
+    assert run(tmp_path, closed, scale=full, command="again") == []
+    assert {record["command"] for record in Records(tmp_path)} == {"full"}

@@ -55,6 +55,14 @@ def bench(
     points: Annotated[
         int | None, typer.Option(min=1, help="Points of each grid to choose parameters from.")
     ] = None,
+    map_classes: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="Unseen classes in a map, drawn at random; all by default.",
+            show_default=False,
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
     device: Annotated[
         str | None,
@@ -82,7 +90,12 @@ def bench(
 
         experiments = _experiments(name)
         names = data or list(available(place))
-        changed = {"n_seeds": seeds, "n_trials": trials, "n_points": points}
+        changed = {
+            "n_seeds": seeds,
+            "n_trials": trials,
+            "n_points": points,
+            "map_classes": map_classes,
+        }
         given = {key: value for key, value in changed.items() if value is not None}
         scale = replace(QUICK if quick else FULL, **given)
         steps = run_experiments(
@@ -100,6 +113,7 @@ def bench(
                 seeds=seeds,
                 trials=trials,
                 points=points,
+                map_classes=map_classes,
                 device=device,
                 folder=place,
             ),
@@ -136,7 +150,7 @@ def _command(name: str, data: list[str], quick: bool, **options: Any) -> str:
         words += ["--data", entry]
     for key, value in options.items():
         if value is not None:
-            words += [f"--{key}", str(value)]
+            words += ["--" + key.replace("_", "-"), str(value)]
     return shlex.join([*words, *(["--quick"] if quick else [])])
 
 

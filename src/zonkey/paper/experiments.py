@@ -152,7 +152,8 @@ EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment
 class Scale:
     """Number of seeds, folds, trials and repetitions: many for figures to cite, few for a look.
 
-    Every model is tuned on `n_points` points of its grid, drawn once if it has more.
+    Every model is tuned on `n_points` points of its grid, drawn once if it has more. Maps show
+    `map_classes` unseen classes, all if it is None.
     """
 
     n_seeds: int = 5
@@ -162,6 +163,7 @@ class Scale:
     n_selection_trials: int = 60
     n_repeats: int = 5
     most_shots: int = 5
+    map_classes: int | None = None
     quick: bool = False
 
     def options(self, protocol: str) -> dict[str, Any]:
@@ -172,6 +174,8 @@ class Scale:
             return {"most_shots": self.most_shots, "n_repeats": self.n_repeats}
         if protocol == "runtime":
             return {"most_shots": self.most_shots}
+        if protocol == "map":
+            return {} if self.map_classes is None else {"n_classes": self.map_classes}
         return {"quick": True} if protocol == "convergence" and self.quick else {}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 _RESNET101 = "ResNet101"
 _GOOGLENET = "GoogLeNet"
 _RESNET50 = "ResNet50"
+_ROUNDING = 0.05  # largest error of a figure with one decimal
 
 
 @dataclass(frozen=True)
@@ -123,3 +124,24 @@ def printed(source: str, data: str, metric: str) -> dict[str, Printed]:
         for figure in PRINTED
         if (figure.source, figure.data, figure.metric) == (source, data, metric)
     }
+
+
+def contradiction(data: str, model: str) -> str:
+    """Return how a printed harmonic mean contradicts its two accuracies; "" if it does not.
+
+    Rounding explains a difference if two accuracies that round to the printed ones have a harmonic
+    mean that rounds to the printed one.
+    """
+    found = [printed("gsrl", data, metric).get(model) for metric in ("acc_s", "acc_u", "hm")]
+    if None in found:
+        return ""
+    seen, unseen, mean = (figure.value for figure in found if figure is not None)
+    low, high = (_harmonic_mean(seen + end, unseen + end) for end in (-_ROUNDING, _ROUNDING))
+    if low - _ROUNDING <= mean <= high + _ROUNDING:
+        return ""
+    own = _harmonic_mean(seen, unseen)
+    return f"the paper's HM of {mean} contradicts its acc_s and acc_u, whose HM is {own:.1f}"
+
+
+def _harmonic_mean(a: float, b: float) -> float:
+    return 2 * a * b / (a + b)

@@ -86,6 +86,14 @@ class Records:
             **content,
             **environment(),
         }
+        return self._put(key, record)
+
+    def keep_for_citing(self, key: Key, record: Record, command: str) -> None:
+        """Let a full command own the record of a quick one that it would repeat as it is."""
+        if record.get("quick"):
+            self._put(key, {**record, "command": command, "quick": False})
+
+    def _put(self, key: Key, record: Record) -> Record:
         from ..core.storage import write_whole  # with NumPy, which `zonkey --help` does without
 
         path = self.folder / key.path
@@ -233,6 +241,9 @@ _RESULTS: dict[str, dict[str, Any]] = {
         "classes": [_CODE],
         "truth": _CODES,
         "predicted": _CODES,
+        "mu?": [_POSITIVE],
+        **dict.fromkeys(("n_lowered?", "n_indefinite?"), _COUNT),
+        "moved?": _POSITIVE,
         "curve?": {"seen": [_SHARE], "unseen": [_SHARE]},
     },
     "selection": {
@@ -246,8 +257,8 @@ _RESULTS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("unbalanced?", "unbalanced_unlabeled?"), _SHARES),
     },
     "unlabeled": {
-        **dict.fromkeys(("zsl", "zsl_unlabeled"), _SHARE),
-        **dict.fromkeys(("hm?", "hm_unlabeled?"), _SHARE),
+        "zsl_unlabeled": _SHARE,
+        **dict.fromkeys(("zsl?", "hm?", "hm_unlabeled?"), _SHARE),
     },
     "all-classes": {
         "shots": [_COUNT],
@@ -262,6 +273,7 @@ _RESULTS: dict[str, dict[str, Any]] = {
         "prototypes": [_POINT],
         "truth": [_COUNT],
         "predicted": [_COUNT],
+        **dict.fromkeys(("compactness?", "centering?"), (_POSITIVE, _NO)),
     },
     "convergence": {
         "objective": [_NUMBER],

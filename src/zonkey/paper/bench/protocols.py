@@ -12,14 +12,13 @@ from ...datasets import Dataset
 from ...estimators import ZeroShotClassifier
 from ...evaluation import draw_trial, seen_unseen_scores, zero_shot_scores
 from ...metrics import generalized_scores
-from ...preprocessing import FeatureNormalizer
 from ..records import pack
 from .models import FEW_SHOT, ZERO_SHOT, AnyShotModel, on_device
 from .selection import NovelData, novel_data, prepared_shots, quiet
 
 CONCENTRATION = 2.0  # of the Dirichlet distribution behind unbalanced trials
 _CURVE_POINTS = 60
-_MAP_CLASSES, _MAP_SAMPLES = 12, 60
+_MAP_SAMPLES, _MOST_MAPPED = 60, 3000  # of one class, of all
 # Steps after which accuracy is measured; the paper stops at five.
 _STEPS = (0, 1, 2, 3, 4, 5, 7, 10, 15)
 _QUICK_STEPS = (0, 1, 3, 5, 8)
@@ -118,27 +117,61 @@ def _transductive(
 
 
 def projection_map(
-    data: Dataset, model: str, parameters: dict[str, Any], seed: int
+    data: Dataset,
+    model: str,
+    parameters: dict[str, Any],
+    seed: int,
+    *,
+    n_classes: int | None = None,
 ) -> dict[str, Any]:
-    """Return test samples of some unseen classes and projected prototypes, in two dimensions."""
+    """Return test samples and projected prototypes of unseen classes, in two dimensions.
+
+    Of all unseen classes, or of `n_classes` drawn at random. Projected prototypes W y are mapped
+    together with the samples, at their own length: predictions compare samples with W y itself,
+    and at unit length more prototypes would lie next to each other instead of next to samples.
+    """
     fitted, parts = _fitted(data, model, parameters, seed)
     rng = np.random.default_rng(0)  # the same classes and samples for every model
-    classes = rng.permutation(data.unseen_classes)[:_MAP_CLASSES]
-    members = (np.flatnonzero(data.y_test_unseen == label) for label in classes)
-    rows = np.concatenate([rng.permutation(rows)[:_MAP_SAMPLES] for rows in members])
+    known = np.sort(rng.permutation(data.unseen_classes)[:n_classes])
+    most = min(_MAP_SAMPLES, max(1, _MOST_MAPPED // len(known)))
+    members = (np.flatnonzero(data.y_test_unseen == label) for label in known)
+    rows = np.concatenate([rng.permutation(rows)[:most] for rows in members])
     X = parts["test_unseen"][rows]
-    centers = fitted.project(fitted.prototypes_.subset(classes))
-    points = np.concatenate([X, FeatureNormalizer().fit_transform(centers)])
+    centers = fitted.project(fitted.prototypes_.subset(known))
+    points = np.concatenate([X, centers])
     perplexity = min(30.0, (len(points) - 1) / 3)
     places = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
-    known = np.sort(classes)
-    among = fitted.with_candidates(known.tolist())
+    predicted = _codes(fitted.with_candidates(known.tolist()).predict(X), known)
     return {
         "classes": known.tolist(),
+        "n_classes": len(known),
         "samples": np.round(places[: len(rows)], 2).tolist(),
         "prototypes": np.round(places[len(rows) :], 2).tolist(),
         "truth": _codes(data.y_test_unseen[rows], known).tolist(),
-        "predicted": _codes(among.predict(X), known).tolist(),
+        "predicted": predicted.tolist(),
+        **scatter_ratios(X, predicted, centers),
+    }
+
+
+def scatter_ratios(
+    X: np.ndarray, predicted: np.ndarray, centers: np.ndarray
+) -> dict[str, float | None]:
+    """Return how compact predicted classes are in the feature space, and how centered.
+
+    "compactness" is the scatter of samples within predicted classes over the scatter between the
+    means of these classes, None if there is only one; "centering" the mean squared distance of
+    samples from the projected prototype of the predicted class over that from the mean sample.
+    Smaller is better for both. Places in the map would not do: t-SNE does not keep distances.
+    """
+    X, centers = X.astype(np.float64), centers.astype(np.float64)
+    total = float(((X - X.mean(axis=0)) ** 2).sum())
+    groups = (X[predicted == label] for label in np.unique(predicted))
+    within = sum(float(((group - group.mean(axis=0)) ** 2).sum()) for group in groups)
+    between = total - within
+    distances = float(((X - centers[predicted]) ** 2).sum())
+    return {
+        "compactness": within / between if between > 0 else None,
+        "centering": distances / total if total else None,
     }
 
 

@@ -42,7 +42,9 @@ PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 PROTOCOL_VERSION = 3  # raise it if a protocol measures something else
 SHOTS_TO_CHOOSE_ON = 5  # with all classes at once, for any number of shots
-_OPTIONS = ("n_trials", "most_shots", "n_repeats", "quick", "zero_parameters", "seen_penalty")
+_OPTIONS = (
+    "n_trials", "most_shots", "n_repeats", "n_classes", "quick", "zero_parameters", "seen_penalty",
+)  # fmt: skip
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -97,10 +99,14 @@ def run_experiments(
                 done += 1
                 error = "no parameters were chosen for it"
                 yield Progress(key, None, done, total, time.perf_counter() - start, error)
-            elif records.find(key, settings) is not None:
-                done += 1
-            else:
+                continue
+            found = records.find(key, settings)
+            if found is None:
                 jobs.append(Job(key, settings, folder, device))
+                continue
+            done += 1
+            if not scale.quick:
+                records.keep_for_citing(key, found, command)
         for job, content in _execute_all(jobs, n_jobs):
             done += 1
             record = None

@@ -40,23 +40,24 @@ class Study:
                 found[run["protocol"]].setdefault(model, []).append(run)
         return {protocol: runs for protocol, runs in found.items() if runs}
 
+    @cached_property
+    def is_quick(self) -> bool:
+        """Whether some of its runs are quick ones."""
+        return any(run.get("quick") for runs in self.runs.values() for run in runs)
+
 
 class Collection:
     """Records by protocol, data set and model.
 
     Runs of a model whose settings differ from those of its lowest seed are left out.
-    `quick_names` are the data sets with quick runs.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._runs: dict[tuple[str, str, str], list[Record]] = {}
         self.n_left_out = 0
-        self.quick_names: set[str] = set()
         for record in sorted(records, key=lambda record: record["seed"]):
             key = (record["protocol"], record["data_name"], record["model"])
             runs = self._runs.setdefault(key, [])
-            if record.get("quick"):
-                self.quick_names.add(record["data_name"])
             if runs and runs[0]["settings"] != record["settings"]:
                 self.n_left_out += 1
             else:
@@ -70,6 +71,15 @@ class Collection:
     def first(self, protocol: str, data: str, model: str) -> Record | None:
         """Return the run of the lowest seed."""
         return next(iter(self.runs(protocol, data, model)), None)
+
+    def is_quick(self, protocol: str, data: str) -> bool:
+        """Whether a protocol, named by its start, has quick runs of a data set."""
+        return any(
+            run.get("quick")
+            for (name, of, _), runs in self._runs.items()
+            if name.startswith(protocol) and of == data
+            for run in runs
+        )
 
     def study(self, name: str, data: str) -> Study:
         """Return an experiment on a data set."""

@@ -10,13 +10,15 @@ import numpy as np
 
 from ...metrics import mean_confidence_interval, paired_bootstrap_interval
 from ..experiments import RANDOM
-from ..records import Record, unpack
+from ..records import Record
 from .blocks import Block, Cell, TableBlock, Text, rounded
 from .collection import Collection, Study
+from .fits import predictions
 from .measures import NOTHING, points, repetitions, shots_label, trial_accuracies
 
 NO_DIFFERENCE = "no visible difference"
 HELPS, NO_HELP, UNCLEAR = "helps", "does not help", "undecided"
+_NORMAL_QUANTILE = 1.96  # of 95 %
 _WORTHWHILE = 0.005  # half a point: a smaller gain does not justify synthesis
 _RULE = Text(
     "Helps: the interval of the paired difference lies above 0. Does not help: it excludes a gain "
@@ -84,12 +86,12 @@ def compare_predictions(first: Sequence[Record], second: Sequence[Record]) -> Co
     if not first or not second:
         return None
     runs = [*first, *second]
-    truth = _labels(first[0], "truth")
+    truth = predictions(first[0], "truth")
     if len({run["data"]["sha256"] for run in runs}) > 1 or len(truth) < 2:
         return None
-    if not all(np.array_equal(truth, _labels(run, "truth")) for run in runs):
+    if not all(np.array_equal(truth, predictions(run, "truth")) for run in runs):
         return None
-    sides = (np.stack([_labels(run, "predicted") for run in side]) for side in (first, second))
+    sides = (np.stack([predictions(run) for run in side]) for side in (first, second))
     interval = paired_bootstrap_interval(truth, *sides)
     alone = [
         side[0]["model"]
@@ -98,6 +100,49 @@ def compare_predictions(first: Sequence[Record], second: Sequence[Record]) -> Co
     ]
     basis = f"(a single seed of {' and of '.join(alone)})" if alone else ""
     return Comparison(first[0]["model"], second[0]["model"], *interval, basis)
+
+
+def compare_harmonic_means(first: Sequence[Record], second: Sequence[Record]) -> Comparison | None:
+    """Return the difference of the harmonic means over seeds with a normal interval.
+
+    Records hold no predictions among all classes, so models are not paired. They share test
+    samples, so the interval is too wide rather than too narrow.
+    """
+    if not first or not second or first[0]["data"]["sha256"] != second[0]["data"]["sha256"]:
+        return None
+    found = [_harmonic_mean(runs) for runs in (first, second)]
+    if None in found:
+        return None
+    (a, variance_a), (b, variance_b) = (value for value in found if value is not None)
+    half_width = _NORMAL_QUANTILE * (variance_a + variance_b) ** 0.5
+    basis = "by the numbers of test samples, not paired"
+    ends = (a - b - half_width, a - b + half_width)
+    return Comparison(first[0]["model"], second[0]["model"], a - b, *ends, basis)
+
+
+def _harmonic_mean(runs: Sequence[Record]) -> tuple[float, float] | None:
+    """Return the mean over seeds and its variance, by samples and by seeds.
+
+    The variance p (1 - p) / n of an accuracy is an upper bound if classes are of one size; else
+    n counts less, in the same proportion for seen classes as for unseen ones.
+    """
+    sizes = runs[0]["data"]["n_samples"]
+    known = all({"acc_s", "acc_u", "hm"} <= {*run["results"]} for run in runs)
+    if not known or not sizes.get("test_seen"):
+        return None
+    seen, unseen, means = (
+        np.array([run["results"][name] for run in runs]) for name in ("acc_s", "acc_u", "hm")
+    )
+    _, counts = np.unique(predictions(runs[0], "truth"), return_counts=True)
+    worth = len(counts) ** 2 / np.sum(1 / counts) / counts.sum()
+    s, u = float(seen.mean()), float(unseen.mean())
+    variance = float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0
+    if s + u:
+        # The derivative of 2 s u / (s + u) by one accuracy is 2 (the other / (s + u))^2.
+        for p, other, name in ((s, u, "test_seen"), (u, s, "test_unseen")):
+            slope = 2 * (other / (s + u)) ** 2
+            variance += slope**2 * p * (1 - p) / (worth * sizes[name])
+    return float(means.mean()), variance
 
 
 def compare_trials(first: Record | None, second: Record | None) -> Comparison | None:
@@ -137,10 +182,6 @@ def _paired(first: str, second: str, differences: np.ndarray, basis: str) -> Com
         return None
     mean, half_width = mean_confidence_interval(differences)
     return Comparison(first, second, mean, mean - half_width, mean + half_width, basis)
-
-
-def _labels(run: Record, key: str) -> np.ndarray:
-    return np.asarray(run["results"]["classes"])[unpack(run["results"][key])]
 
 
 def _with_shots(run: Record, metric: str) -> np.ndarray:

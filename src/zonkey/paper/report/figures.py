@@ -24,6 +24,7 @@ from .collection import Study
 from .comparisons import Comparison, on_top_comparisons
 from .measures import Measurement, accuracies_by_step, over_repetitions
 from .tables import (
+    LABELS,
     accuracy_column,
     before_and_after,
     column_groups,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _PAPERS_STEPS = 5
 _MOST_IN_A_ROW = 3
+_FEW_CLASSES, _MOST_NAMED = 20, 60  # of a map: with large marks; with names
+_MOST_BARS, _MOST_CURVES = 8, 8  # that can be told apart by hatch or line
 
 
 def experiment_drawing(study: Study) -> Drawing | None:
@@ -56,6 +59,8 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
         case "generalized-zsl", _:
             curves = _trade_offs(runs)
             caption = "a penalty on seen classes trades accuracy on them for that on unseen ones."
+            if len(curves) < sum("curve" in run["results"] for run in runs.values()):
+                caption += f" BPL, and the {len(curves) - 1} other models of largest area."
             return (caption, lambda: draw_trade_off(curves)) if curves else None
         case "runtime", _:
             return "time of a fit alone.", lambda: draw_runtimes(runs)
@@ -76,32 +81,47 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
             return caption, lambda: draw_shot_curves(runs, least=0)
         case _, "all-classes":
             return draws, lambda: draw_shot_curves(runs)
+        case _, "zero-shot" if len(runs) > _MOST_BARS:
+            metric = "hit@5" if study.data == "imnet" else "zsl"
+            values = accuracy_column(study, metric).values
+            found = {model: value for model, value in values.items() if value is not None}
+            label = f"{LABELS.get(metric, metric)} (%)"
+            return "spread as in the table.", lambda: draw_ranking(found, label)
         case _, "zero-shot" | "trials":
             return "spread as in the table.", lambda: _bars(study)
         case _, "map":
-            caption = (
-                "t-SNE of test samples of some unseen classes, marked by the class predicted, and "
-                "of projected prototypes (crosses)."
-            )
-            return caption, lambda: draw_maps(runs)
+            return _map_caption(study.run), lambda: draw_maps(runs)
         case _, "convergence":
-            return "the paper stops at t = 5.", lambda: draw_convergence(study.run)
-        case _, "selection" if sensitivity_profiles(study.run):
+            return "the paper stops at t = 5.", lambda: draw_convergence(runs)
+        case "sensitivity", _ if sensitivity_profiles(study.run):
             caption = "mean and standard deviation over folds, the other parameters as chosen."
             return caption, lambda: draw_sensitivity(study.run)
     return None
 
 
 def _trade_offs(runs: Mapping[str, Record]) -> dict[str, tuple[list[float], list[float]]]:
-    """Return the seen-unseen curves of the runs that have one, by model and area."""
+    """Return seen-unseen curves by model and area: of BPL, and of the largest area if many."""
     found = {model: run["results"] for model, run in runs.items() if "curve" in run["results"]}
+    ranked = sorted(found, key=lambda model: (model != "BPL", -found[model]["ausuc"]))
     return {
         f"{model} (area {results['ausuc']:.3f})": (
             results["curve"]["unseen"],
             results["curve"]["seen"],
         )
         for model, results in found.items()
+        if model in ranked[:_MOST_CURVES]
     }
+
+
+def _map_caption(run: Record) -> str:
+    shown, n_unseen = len(run["results"]["classes"]), run["data"]["n_unseen"]
+    which = f"all {shown}" if shown == n_unseen else f"{shown} of {n_unseen}"
+    caption = (
+        f"t-SNE of test samples of {which} unseen classes, marked by the class predicted, and of "
+        "projected prototypes (crosses). FPL predicts in the semantic space: its prototypes need "
+        "not lie near samples."
+    )
+    return caption if shown <= _MOST_NAMED else f"{caption} Marks repeat after 96 classes."
 
 
 def _bars(study: Study) -> Figure:
@@ -203,26 +223,32 @@ def draw_runtimes(runs: Mapping[str, Record]) -> Figure:
     return figure
 
 
-def draw_convergence(run: Record) -> Figure:
+def draw_convergence(runs: Mapping[str, Record]) -> Figure:
     """Draw objective, change of W and accuracy after each step; a line at the paper's step 5."""
-    results, accuracies = run["results"], accuracies_by_step(run)
-    percents = {step: 100 * accuracy for step, accuracy in accuracies.items()}
-    series = (
-        ("objective", dict(enumerate(results["objective"])), "linear"),
-        ("relative change of W", dict(enumerate(results["change"], start=1)), "log"),
-        ("accuracy on unseen classes (%)", percents, "linear"),
-    )
     figure = new_figure(10, 3.3)
-    for i, (axis, values) in enumerate(zip(figure.subplots(1, 3), series, strict=True)):
-        label, heights, scale = values
-        axis.plot(list(heights), list(heights.values()), **line_style(i))
-        positive = min(heights.values(), default=0) > 0
-        axis.set(xlabel="step t", ylabel=label, yscale=scale if positive else "linear")
+    axes = figure.subplots(1, 3)
+    for i, (model, run) in enumerate(runs.items()):
+        results, accuracies = run["results"], accuracies_by_step(run)
+        series = (
+            dict(enumerate(results["objective"])),
+            dict(enumerate(results["change"], start=1)),
+            {step: 100 * accuracy for step, accuracy in accuracies.items()},
+        )
+        for axis, heights in zip(axes, series, strict=True):
+            axis.plot(list(heights), list(heights.values()), label=plain(model), **line_style(i))
+    labels = ("objective", "relative change of W", "accuracy on unseen classes (%)")
+    changes = [change for run in runs.values() for change in run["results"]["change"]]
+    if min(changes, default=0) > 0:
+        axes[1].set_yscale("log")
+    for axis, label in zip(axes, labels, strict=True):
+        axis.set(xlabel="step t", ylabel=label)
         axis.axvline(_PAPERS_STEPS, color="0.4", linestyle=":", linewidth=1)
         axis.text(_PAPERS_STEPS, 0.98, " t = 5", transform=axis.get_xaxis_transform(), va="top")
         if axis.get_yscale() == "linear":
             axis.ticklabel_format(axis="y", useOffset=False)
         add_grid(axis)
+    if len(runs) > 1:
+        axes[0].legend(fontsize=9)
     return figure
 
 
@@ -255,41 +281,52 @@ def draw_maps(runs: Mapping[str, Record]) -> Figure:
     """Draw one panel per model: samples by predicted class, projected prototypes as crosses."""
     from matplotlib.lines import Line2D
 
+    classes = [str(name) for name in next(iter(runs.values()))["results"]["classes"]]
+    is_crowded = len(classes) > _FEW_CLASSES
     n_columns = min(_MOST_IN_A_ROW, len(runs))
     n_rows = -(-len(runs) // n_columns)
-    figure = new_figure(3.6 * n_columns, 3.5 * n_rows + 0.9)
+    side = 5.2 if is_crowded else 3.6
+    names = classes if len(classes) <= _MOST_NAMED else []
+    n_names = 6 if is_crowded else 4  # in a row of the legend
+    height = side * n_rows + 0.4 + 0.15 * (len(names) // n_names)
+    figure = new_figure(side * n_columns, height)
     panels = np.atleast_1d(np.asarray(figure.subplots(n_rows, n_columns))).ravel()
-    classes: list[str] = []
     for axis, (model, run) in zip(panels, runs.items(), strict=False):
         _draw_map(axis, run["results"])
         right = np.mean(np.equal(run["results"]["truth"], run["results"]["predicted"]))
         axis.set_title(plain(f"{model} ({100 * right:.0f} % correct)"), fontsize=10)
-        classes = classes or [str(name) for name in run["results"]["classes"]]
     for axis in panels[len(runs) :]:
         axis.set_axis_off()
     handles = [
         Line2D([], [], linestyle="", label=plain(f"{j + 1} {shortened(name)}"), **_mark(j))
-        for j, name in enumerate(classes)
+        for j, name in enumerate(names)
     ]
     cross = {"marker": "x", "color": "black", "markersize": 7, "markeredgewidth": 1.5}
     handles.append(Line2D([], [], linestyle="", label="projected prototype", **cross))
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
+    size = 7 if is_crowded else 8
+    figure.legend(handles=handles, loc="outside lower center", ncols=n_names, fontsize=size)
     return figure
 
 
 def _draw_map(axis: Axes, results: dict[str, Any]) -> None:
     samples, predicted = np.asarray(results["samples"]), np.asarray(results["predicted"])
-    for j in range(len(results["classes"])):
+    n_classes = len(results["classes"])
+    is_crowded = n_classes > _FEW_CLASSES
+    for j in range(n_classes):
         chosen = samples[predicted == j]
-        style = {**_mark(j), "markersize": 3.5, "alpha": 0.7}
-        axis.plot(chosen[:, 0], chosen[:, 1], linestyle="", **style)
+        style = {**_mark(j), "markersize": 2.5 if is_crowded else 3.5, "alpha": 0.7}
+        # As a bitmap, thousands of samples do not swell the SVG file.
+        axis.plot(chosen[:, 0], chosen[:, 1], linestyle="", rasterized=is_crowded, **style)
+    scale = 1.0 if not is_crowded else 0.55 if n_classes <= _MOST_NAMED else 0.35
     for j, (left, bottom) in enumerate(results["prototypes"]):
         # White below black, the color of the class inside: visible on any background.
-        axis.plot(left, bottom, "x", color="white", markersize=11, markeredgewidth=5)
-        axis.plot(left, bottom, "x", color="black", markersize=10, markeredgewidth=3.2)
-        axis.plot(left, bottom, "x", color=_color(j), markersize=8, markeredgewidth=1.2)
-        place = {"xytext": (6, 3), "textcoords": "offset points", "zorder": 5}
-        axis.annotate(str(j + 1), (left, bottom), **place, fontsize=8, fontweight="bold")
+        for color, length, width in (("white", 11, 5), ("black", 10, 3.2), (_color(j), 8, 1.2)):
+            mark: dict[str, Any] = {"marker": "x", "color": color, "markersize": scale * length}
+            axis.plot(left, bottom, **mark, markeredgewidth=scale * width)
+        if n_classes <= _MOST_NAMED:
+            place = {"xytext": (6 * scale, 3 * scale), "textcoords": "offset points", "zorder": 5}
+            size = 6 if is_crowded else 8
+            axis.annotate(str(j + 1), (left, bottom), **place, fontsize=size, fontweight="bold")
     axis.set(xticks=[], yticks=[])
 
 

@@ -12,6 +12,7 @@ from ...metrics import mean_confidence_interval
 from ..experiments import shots_of
 from ..records import Record, unpack
 
+ABSENT = "-"  # a figure that there is not
 MINUS = "\N{MINUS SIGN}"
 NOTHING = 1e-11  # a difference due to rounding alone
 

@@ -11,21 +11,19 @@ from ..experiments import EXPERIMENTS, is_zero_shot
 from ..printed import printed
 from ..records import Record
 from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
-from .claims import CLAIMS, FAILS, REPRODUCES, RULES, UNDECIDED
+from .claims import PRINTED_SCALING, RULES, UNSCALED, Judgment, changed_by_reading, judge
+from .classes import class_tables, confusions, most_confused
 from .collection import Collection, Study, parameters_of
 from .comparisons import compare_predictions, comparison_table, on_top_blocks, on_top_summary
 from .figures import draw_confusions, experiment_drawing
-from .measures import accuracies_by_step, over_repetitions, over_seeds, shots_label
+from .measures import ABSENT, accuracies_by_step, over_repetitions, over_seeds, shots_label
+from .rules import FAILS, REPRODUCES, UNDECIDED
 from .tables import (
-    ABSENT,
     LABELS,
     accuracy_column,
-    class_tables,
     compares,
-    confusions,
     experiment_table,
     features_used,
-    most_confused,
     own_tables,
     sensitivity_profiles,
 )
@@ -33,13 +31,21 @@ from .tables import (
 TITLE = "Measured results next to the figures of the paper"
 _OURS = "BPL"
 _WITH_RIDGES = ("pure-zsl", "ablation")
+_ENDINGS = (", as printed", ", unscaled", ", per neighbor")  # of models that are readings
 _RIDGE_NOTE = Text(
-    "FPL and RPL have their ridge (beta) chosen; the BPL models keep the paper's beta of 0.01.",
+    "FPL, RPL and BPL, ridge chosen have their ridge (beta) chosen; the other BPL models keep the "
+    "paper's beta of 0.01.",
+    is_dim=True,
+)
+_READINGS_NOTE = Text(
+    "Readings: as printed, mu is never lowered, even if a step is indefinite; unscaled, the "
+    "perturbation is not divided by the squared norm of W; per neighbor, every neighboring seen "
+    "class gives 15 samples.",
     is_dim=True,
 )
 _CALIBRATION_NOTE = Text(
     "HM, calibrated: the harmonic mean at the penalty of seen classes chosen on held-out training "
-    "classes. Peers do not choose one.",
+    "classes.",
     is_dim=True,
 )
 QUICK_BANNER = Text(
@@ -65,12 +71,13 @@ def experiment_blocks(study: Study) -> list[Block]:
     """Return the blocks of an experiment on a data set."""
     name, runs = study.experiment.name, study.firsts
     blocks: list[Block | None] = [
-        QUICK_BANNER if study.data in study.collection.quick_names else None,
+        QUICK_BANNER if study.is_quick else None,
         about_data(study.run),
         experiment_table(study),
         *own_tables(study),
         _spread_note(study),
         _RIDGE_NOTE if name in _WITH_RIDGES else None,
+        _READINGS_NOTE if any(model.endswith(_ENDINGS) for model in runs) else None,
         _CALIBRATION_NOTE if "hm_calibrated" in study.experiment.metrics else None,
         chosen_parameters(study),
         preset_note(runs.values()),
@@ -112,7 +119,7 @@ def _spread_note(study: Study) -> Text | None:
                 f"In percent; mean ± standard deviation over {len(results['hit@1'])} draws of "
                 f"shots, all {results['n_novel']} novel classes at once."
             )
-        case "selection" if "n_folds" in settings:
+        case _ if "n_folds" in settings:
             text = f"Mean ± standard deviation over {settings['n_folds']} class-wise folds."
     return None if text is None else Text(text, is_dim=True)
 
@@ -238,14 +245,14 @@ def _choice(chosen: dict[str, Any] | None, selection: Record | None) -> list[str
 
 
 def summary_section(collection: Collection) -> Section:
-    """Return the claims by verdict, and what the paper does not have."""
-    found = findings(collection)
+    """Return the claims by verdict, what depends on the reading, and what the paper has not."""
+    judgments = judge(collection)
+    found = findings(judgments)
     yes, no, open_ = (len(found[verdict]) for verdict in (REPRODUCES, FAILS, UNDECIDED))
     counts = f"reproduced {yes}, not reproduced {no}, undecided {open_}"
-    quick = ", ".join(sorted(collection.quick_names))
     opening: list[Block] = [
-        *([QUICK_BANNER, Text(f"Data sets with quick runs: {quick}.")] if quick else []),
-        Text(f"Claims of the paper, counted for each data set: {counts}."),
+        *_quick_note(collection),
+        Text(f"Claims of the paper, counted for each data set and reading: {counts}."),
         *(Text(rule, is_dim=True) for rule in RULES),
         Text(
             f"About {yes + no + open_} claims are tested at 95 % each, without correction for "
@@ -262,27 +269,50 @@ def summary_section(collection: Collection) -> Section:
         FAILS: "What does not reproduce",
         UNDECIDED: "What the records leave undecided",
     }
+    readings = ("claim of the paper", "source", "data", PRINTED_SCALING, UNSCALED)
     parts = [
         Part("In short", opening),
         *(_listed(title, _HEADINGS, found[verdict]) for verdict, title in titles.items()),
+        _listed("Which verdicts change with the reading", readings, _by_reading(judgments)),
         _listed("What we add", ("addition", "data", "result"), additions(collection)),
     ]
     return Section("Summary", parts)
+
+
+def _quick_note(collection: Collection) -> list[Text]:
+    """Name the experiments with quick runs, by data set."""
+    found: dict[str, list[str]] = {}
+    for studies in collection.studies().values():
+        for study in studies:
+            if study.is_quick:
+                found.setdefault(study.data, []).append(study.experiment.title)
+    return [Text(f"Quick runs of {data}: {'; '.join(names)}.") for data, names in found.items()]
+
+
+def _by_reading(judgments: list[Judgment]) -> list[list[Cell]]:
+    return [
+        [
+            printed_scaling.claim.text,
+            printed_scaling.claim.source,
+            printed_scaling.data,
+            printed_scaling.finding.verdict,
+            unscaled.finding.verdict,
+        ]
+        for printed_scaling, unscaled in changed_by_reading(judgments)
+    ]
 
 
 def _listed(title: str, headings: Sequence[str], rows: list[list[Cell]]) -> Part:
     return Part(title, [TableBlock(headings, rows) if rows else Text("Nothing.")])
 
 
-def findings(collection: Collection) -> dict[str, list[list[Cell]]]:
+def findings(judgments: Iterable[Judgment]) -> dict[str, list[list[Cell]]]:
     """Return rows of claim, source, data set and evidence, by verdict."""
     found: dict[str, list[list[Cell]]] = {REPRODUCES: [], FAILS: [], UNDECIDED: []}
-    for claim in CLAIMS:
-        for data in collection.data_names:
-            finding = claim.rule(collection, data, *claim.arguments)
-            if finding is not None:
-                text = claim.text.format(**finding.facts)
-                found[finding.verdict].append([text, claim.source, data, finding.evidence])
+    for judgment in judgments:
+        finding, source = judgment.finding, judgment.claim.source
+        where = f"{judgment.data}, quick runs" if judgment.is_quick else judgment.data
+        found[finding.verdict].append([judgment.text, source, where, finding.evidence])
     return found
 
 
@@ -328,7 +358,7 @@ def _area(collection: Collection, data: str) -> str | None:
 
 
 def _sensitivity(collection: Collection, data: str) -> str | None:
-    run = collection.first("selection", data, "BPL")
+    run = collection.first(EXPERIMENTS["sensitivity"].protocol, data, "BPL")
     if run is None:
         return None
     texts = []

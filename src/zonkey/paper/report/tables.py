@@ -1,20 +1,20 @@
-"""The tables of the report: printed figures next to measured ones, single runs, classes."""
+"""The tables of the report: printed figures next to measured ones, and single runs."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import confusion_matrix
 
-from ..printed import PRINTED, Printed, printed
-from ..records import Record, unpack
+from ..printed import PRINTED, Printed, contradiction, printed
+from ..records import Record
 from .blocks import TableBlock
 from .collection import Study
+from .fits import fit_columns
 from .measures import (
+    ABSENT,
     Measurement,
     accuracies_by_step,
     over_repetitions,
@@ -25,7 +25,6 @@ from .measures import (
     with_spread,
 )
 
-ABSENT = "-"
 LABELS = {
     "zsl": "accuracy",
     "acc_s": "acc_s",
@@ -37,11 +36,9 @@ LABELS = {
 _XLSA17 = ("awa1", "cub", "sun")
 _PAPERS_SPLIT = "the first release (PS v1, 2017)"
 _ELSEWHERE = "Timings are on the page: they differ between runs."
+_NOT_IN_THE_PAPER = ("hm_calibrated", "ausuc")  # metrics that it never prints
 _MINUTES = "minutes"  # the metric that the paper prints
-_N_BEST, _N_CONFUSIONS = 10, 20
-_WITH_UNLABELED = ("recommended", "recommended + unlabeled samples")
-_ENDINGS = ("", "_unlabeled")  # of the results
-_N_CONFUSED = 40  # classes shown of a larger confusion matrix
+_ENDINGS = {"": "", "_unlabeled": " + unlabeled samples"}  # of results, and of models
 
 
 @dataclass(frozen=True)
@@ -66,19 +63,26 @@ def experiment_table(study: Study) -> TableBlock | None:
     if not groups:
         return None
     asked = {column.printed for group in groups.values() for column in group}
+    behavior = fit_columns(study)
     rows = []
     for model in models_and_printed(study, asked):
         for label, group in groups.items():
             row = _row(study, model, group)
             if row is not None:
-                rows.append([model, *([label] if label else []), *row])
+                cells, about = row
+                cells += [texts.get(model, ABSENT) for texts in behavior.values()]
+                rows.append([model, *([label] if label else []), *cells, *about])
     headings = ["model", *(["K"] if "" not in groups else [])]
     first = len(headings)
     for column in next(iter(groups.values())):
-        paper = [f"{column.label}, paper"] if study.experiment.paper else []
+        paper = [f"{column.label}, paper"] if _has_paper(study, column) else []
         headings += [*paper, f"{column.label}, measured"]
     numbers = range(first, len(headings))
-    return TableBlock([*headings, "features used", "note"], rows, numbers=numbers)
+    return TableBlock([*headings, *behavior, "features used", "note"], rows, numbers=numbers)
+
+
+def _has_paper(study: Study, column: Column) -> bool:
+    return bool(study.experiment.paper) and column.printed not in _NOT_IN_THE_PAPER
 
 
 def column_groups(study: Study) -> dict[str, list[Column]]:
@@ -125,8 +129,8 @@ def models_and_printed(study: Study, asked: Container[str]) -> list[str]:
     return list(dict.fromkeys([*study.experiment.models, *others]))
 
 
-def _row(study: Study, model: str, columns: list[Column]) -> list[str] | None:
-    """Return figures, features and note; None if the model has no figure."""
+def _row(study: Study, model: str, columns: list[Column]) -> tuple[list[str], list[str]] | None:
+    """Return figures; features and note; None if the model has no figure."""
     cells: list[str] = []
     found, measured = [], False
     for column in columns:
@@ -134,23 +138,36 @@ def _row(study: Study, model: str, columns: list[Column]) -> list[str] | None:
         value = column.values.get(model)
         found += [figure] if figure else []
         measured = measured or value is not None
-        if study.experiment.paper:
+        if _has_paper(study, column):
             cells.append(with_spread(figure.value, figure.spread) if figure else ABSENT)
         cells.append(value.percent() if value else ABSENT)
     if not found and not measured:
         return None
-    return [*cells, *features_and_note(study.run if measured else None, found)]
+    return cells, features_and_note(study.run if measured else None, found)
 
 
 def features_and_note(run: Record | None, found: list[Printed]) -> list[str]:
-    """Return the features of a row, and whether its printed figures are comparable."""
-    if run is None:
-        return [ABSENT, f"as printed, on {found[0].features} features" if found else ""]
-    return [features_used(run), _note(run, found[0]) if found else ""]
+    """Return the features of a row, and whether its printed figures are comparable.
+
+    The note also says where printed figures contradict each other.
+    """
+    notes = []
+    if found:
+        first = found[0]
+        on = f"as printed, on {first.features} features"
+        notes.append(on if run is None else _note(run, first))
+        if first.source == "gsrl":
+            notes.append(contradiction(first.data, first.model))
+    text = "; ".join(note for note in notes if note)
+    return [ABSENT if run is None else features_used(run), text]
 
 
 def compares(run: Record, figure: Printed) -> bool:
     """Whether a printed figure is based on the features of a run."""
+    about = run["data"]
+    if figure.features == "GoogLeNet":  # as released with SAE, which the paper follows
+        is_whole = about.get("published_sizes") == "match" and about["n_features"] == 1024
+        return run["data_name"] == "imnet" and is_whole
     of_paper = run["data_name"] in _XLSA17 and figure.features == "ResNet101"
     return of_paper and features_used(run) == "res101.mat"
 
@@ -158,6 +175,8 @@ def compares(run: Record, figure: Printed) -> bool:
 def split_note(run: Record) -> str:
     """Return which release of its split a benchmark has, and which one the paper used."""
     about = run["data"]
+    if run["data_name"] not in _XLSA17:
+        return f"split {about['split']}"
     if about.get("split_version") == "v1":
         return f"split: {_PAPERS_SPLIT}, as the paper's"
     split = about["split"] if "split_version" in about else "of an unknown release"
@@ -181,12 +200,12 @@ def _note(run: Record, figure: Printed) -> str:
 
 def own_tables(study: Study) -> list[TableBlock]:
     """Return the tables of a protocol without one figure per model."""
-    match study.experiment.protocol:
+    match study.experiment.name:
         case "runtime":
             return [runtime_table(study)]
-        case "map":
+        case "tsne":
             return [map_table(study.firsts)]
-        case "selection":
+        case "sensitivity":
             return [sensitivity_table(run) for run in study.firsts.values()]
         case "convergence":
             return [convergence_table(run) for run in study.firsts.values()]
@@ -263,31 +282,44 @@ def sensitivity_table(selection: Record) -> TableBlock:
 
 def unlabeled_table(study: Study) -> TableBlock:
     """Return figures before and after learning from unlabeled samples, by task."""
+    found = before_and_after(study)
+    names = list(dict.fromkeys(name for values in found.values() for name in values))
     rows = [
-        [task, *(value.percent() for value in found.values()), features_used(study.run)]
-        for task, found in before_and_after(study).items()
+        [
+            task,
+            *(values[name].percent() if name in values else ABSENT for name in names),
+            features_used(study.run),
+        ]
+        for task, values in found.items()
     ]
-    headings = ["task", *_WITH_UNLABELED, "features used"]
     caption = (
-        "Transductive: the model also learns from the unlabeled test samples or queries. Not "
+        "Transductive: models also learn from the unlabeled test samples or queries. Not "
         "comparable with other tables"
     )
-    return TableBlock(headings, rows, caption, range(1, 3))
+    headings = ["task", *names, "features used"]
+    return TableBlock(headings, rows, caption, range(1, 1 + len(names)))
 
 
 def before_and_after(study: Study) -> dict[str, dict[str, Measurement]]:
-    """Return the figures without and with unlabeled samples, by task."""
-    found = {}
+    """Return the figures without and with unlabeled samples, by task and model.
+
+    Models without an inductive form have figures with unlabeled samples only.
+    """
+    found: dict[str, dict[str, Measurement]] = {}
     for run in (run for runs in study.runs.values() for run in runs):
         results = run["results"]
         for metric, task in (("zsl", "accuracy, unseen classes"), ("hm", "HM, all classes")):
-            if metric in results:
-                found[task] = [Measurement(results[f"{metric}{end}"]) for end in _ENDINGS]
+            for ending, name in _ENDINGS.items():
+                if f"{metric}{ending}" in results:
+                    value = Measurement(results[f"{metric}{ending}"])
+                    found.setdefault(task, {})[f"{run['model']}{name}"] = value
         for name, kind in (("balanced", "balanced"), ("unbalanced", "Dirichlet(2)")):
             if name in results:
                 task = f"{results['n_way']}-way {shots_label(run)}, {kind}"
-                found[task] = [over_trials(run, f"{name}{end}") for end in _ENDINGS]
-    return {task: dict(zip(_WITH_UNLABELED, both, strict=True)) for task, both in found.items()}
+                for ending, more in _ENDINGS.items():
+                    value = over_trials(run, f"{name}{ending}")
+                    found.setdefault(task, {})[f"{run['model']}{more}"] = value
+    return found
 
 
 def convergence_table(run: Record) -> TableBlock:
@@ -306,82 +338,28 @@ def convergence_table(run: Record) -> TableBlock:
                 features_used(run),
             ]
         )
-    caption = "After each step of Algorithm 1 (the paper: at most 5)"
+    caption = f"{run['model']} after each step of Algorithm 1 (the paper: at most 5)"
     headings = ["step", "objective", "change of W", "accuracy, measured", "features used"]
     return TableBlock(headings, rows, caption, range(4))
 
 
 def map_table(runs: Mapping[str, Record]) -> TableBlock:
-    """Return the share of mapped samples that each model classifies correctly."""
+    """Return accuracy on the mapped samples, compactness and centering of each model."""
     rows = []
     for model, run in runs.items():
         results = run["results"]
         right = np.equal(results["truth"], results["predicted"])
         classes, samples = str(len(results["classes"])), str(len(right))
+        numbers = [results.get(name) for name in ("compactness", "centering")]
+        texts = [ABSENT if number is None else f"{number:.3f}" for number in numbers]
         share = f"{100 * right.mean():.1f}"
-        rows.append([model, classes, samples, ABSENT, share, features_used(run)])
-    headings = ["model", "classes", "samples", "paper", "correct (%), measured", "features used"]
-    caption = "Accuracy on the mapped samples, among the mapped classes"
-    return TableBlock(headings, rows, caption, range(1, 5))
-
-
-def most_confused(matrix: np.ndarray) -> np.ndarray:
-    """Return the classes with most wrong predictions, as truth or as prediction, in order."""
-    wrong = matrix - np.diag(np.diag(matrix))
-    order = np.argsort(-(wrong.sum(axis=0) + wrong.sum(axis=1)), kind="stable")
-    return np.sort(order[:_N_CONFUSED])
-
-
-def confusions(run: Record) -> tuple[list[str], np.ndarray]:
-    """Return the names of the test classes and the confusion matrix."""
-    results = run["results"]
-    names = [str(label) for label in results["classes"]]
-    truth, predicted = unpack(results["truth"]), unpack(results["predicted"])
-    return names, confusion_matrix(truth, predicted, labels=np.arange(len(names)))
-
-
-def class_tables(names: list[str], matrix: np.ndarray, who: str) -> list[TableBlock]:
-    """Return best and worst classes, all classes, and frequent confusions."""
-    tables = (_extreme_classes, _all_classes, _frequent_confusions)
-    return [table(names, matrix, who) for table in tables]
-
-
-def _extreme_classes(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
-    """Return the best and the worst classes, side by side."""
-    sizes = matrix.sum(axis=1)
-    tested = np.flatnonzero(sizes)
-    accuracy = np.diag(matrix)[tested] / sizes[tested]
-    # Ties: by name, so that the table is the same on every machine.
-    order = np.argsort(-accuracy, kind="stable")
-    best, worst = order[:_N_BEST], order[::-1][: min(_N_BEST, max(0, len(order) - _N_BEST))]
-    cells = [
-        [names[label], f"{100 * share:.0f}", str(sizes[label])]
-        for label, share in zip(tested, accuracy, strict=True)
-    ]
-    pairs = zip_longest(best, worst)  # there may be fewer worst classes
-    rows = [[*cells[i], *(["", "", ""] if j is None else cells[j])] for i, j in pairs]
-    headings = ["best class", "%", "samples", "worst class", "%", "samples"]
-    return TableBlock(headings, rows, f"Accuracy by class ({who})", {1, 2, 4, 5})
-
-
-def _all_classes(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
-    """Return the accuracy of every class."""
-    rows = [
-        [name, f"{100 * matrix[j, j] / size:.0f}" if size else ABSENT, str(size)]
-        for j, (name, size) in enumerate(zip(names, matrix.sum(axis=1), strict=True))
-    ]
-    caption = f"Accuracy of all {len(names)} classes ({who})"
-    headings = ["class", "%", "samples"]
-    return TableBlock(headings, rows, caption, {1, 2}, is_page_only=True, is_folded=True)
-
-
-def _frequent_confusions(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
-    """Return the most frequent confusions."""
-    wrong = matrix - np.diag(np.diag(matrix))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:_N_CONFUSIONS]
-    rows = []
-    for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
-        if wrong[i, j]:
-            rows.append([names[i], names[j], f"{wrong[i, j]} of {matrix[i].sum()}"])
-    caption = f"The most frequent confusions ({who})"
-    return TableBlock(["class", "taken for", "samples"], rows, caption, range(2, 3))
+        rows.append([model, classes, samples, ABSENT, share, *texts, features_used(run)])
+    headings = [
+        "model", "classes", "samples", "paper", "correct (%), measured",
+        "compactness, measured", "centering, measured", "features used",
+    ]  # fmt: skip
+    caption = (
+        "Accuracy on the mapped samples, among the mapped classes; compactness and centering of "
+        "their features, the smaller the better"
+    )
+    return TableBlock(headings, rows, caption, range(1, 7))
