@@ -41,7 +41,17 @@ DEFAULTS = [type(peer)() for peer in FITTING]
 each_peer = pytest.mark.parametrize("peer", FITTING, ids=lambda peer: type(peer).__name__)
 
 
-@parametrize_with_sklearn_checks(DEFAULTS)
+@parametrize_with_sklearn_checks(
+    DEFAULTS,
+    expected_failed_checks=lambda estimator: (
+        {
+            "check_non_transformer_estimators_n_iter": "without prototypes there is no unseen "
+            "class, and so no step"
+        }
+        if isinstance(estimator, zsl.DIPL)
+        else {}
+    ),
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -145,6 +155,7 @@ def test_other_values_are_refused(peer, expected):
 RNG = np.random.default_rng(5)
 CODES = np.repeat(np.arange(4), [5, 9, 7, 4])
 SAMPLES = RNG.normal(size=(4, 3))[CODES] + RNG.normal(size=(len(CODES), 3)) + [30, 0, -2]
+MEAN = SAMPLES.mean(axis=0)
 BITS = np.array([[1, -1], [-1, -1], [1, 1], [-1, 1]], np.float32)[CODES]
 
 
@@ -206,9 +217,11 @@ def test_classifiers_minimize_the_loss_and_the_ridge(name, ridge):
         return naive(SAMPLES @ W + b) + ridge / 2 * np.sum(W * W)
 
     W, b = linear_classifiers(SAMPLES, loss, m, ridge=ridge, curvature=0.3, tol=0.0)
-    far_W, far_b = slope(lambda W: objective(W, b), W + 1), slope(lambda b: objective(W, b), b + 1)
-    assert np.abs(slope(lambda W: objective(W, b), W)).max() < 2e-3 * np.abs(far_W).max()
-    assert np.abs(slope(lambda b: objective(W, b), b)).max() < 2e-3 * np.abs(far_b).max()
+    steps = [h.reshape(W.shape) / 100 for h in np.eye(W.size)]
+    steps = [(h, -MEAN @ h) for h in steps] + [(0 * W, h / 100) for h in np.eye(m)]
+    for of_W, of_b in steps:  # those of W turn around the mean, so that b need not follow
+        for sign in (-1, 1):
+            assert objective(W + sign * of_W, b + sign * of_b) > (1 - 1e-6) * objective(W, b)
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e20])
@@ -246,12 +259,13 @@ def seen_matrix():
     return np.stack([P.prototypes[label] for label in P.seen])
 
 
-@pytest.mark.parametrize("threshold", [None, 0.4, 1.2])
+@pytest.mark.parametrize("threshold", [None, 0.4, "high"])
 def test_dap_scores_are_log_posteriors(threshold):
     seen = seen_matrix()
+    if threshold == "high":  # one attribute has no seen class
+        threshold = seen.max(axis=0).min() + 1e-3
     bound = seen.mean(axis=0) if threshold is None else np.full(5, threshold)
     shares = (seen > bound).mean(axis=0)
-    assert threshold != 1.2 or (shares == 0).any()  # an attribute that no seen class has
 
     def posterior(model, x, y):
         total = 0.0
@@ -284,7 +298,9 @@ def test_conse_combines_the_likeliest_prototypes(n_top):
     seen = seen_matrix()
 
     def combined(model, x):
-        odds = np.exp([x @ w + b for w, b in zip(model.classifiers_.T, model.intercepts_)])
+        odds = np.exp(
+            [x @ w + b for w, b in zip(model.classifiers_.T, model.intercepts_, strict=True)]
+        )
         best = np.argsort(-odds)[:n_top]
         return sum(odds[j] * seen[j] for j in best) / sum(odds[j] for j in best)
 
@@ -390,7 +406,7 @@ def margin_by_loops(X, codes, Z, M, lam, w, V):
     (n, d), m = X.shape, len(M)
     total = 0.0
     for x, c in zip(X, codes, strict=True):
-        f = [sum(w[k] * min(x[k], V[s, k]) for k in range(d)) for s in range(m)]
+        f = [sum(w[k] * (min(x[k], V[s, k]) - V[s, k] / 2) for k in range(d)) for s in range(m)]
         for j in range(m):
             if j != c:
                 gap = sum(f[s] * (Z[c, s] - Z[j, s]) for s in range(m))
@@ -405,7 +421,7 @@ def test_the_margin_of_sse_is_the_printed_one_with_its_gradient():
     X, Z, M = (part.astype(np.float32) for part in (X, Z, M))
     margin = MixtureMargin(X, codes, Z, M, 0.3)
     flat = rng.normal(size=3 + 12) / 2
-    w, V = margin.parts(flat)
+    V = margin.parts(flat)[1]
     assert_allclose(V, M + flat[3:].reshape(4, 3) / math.sqrt(3), rtol=1e-6)
     value, gradient = margin(flat)
 
@@ -427,7 +443,7 @@ def test_sse_compares_mixtures_with_similarities(n_samples):
     def score(model, x, y):
         z = mixtures(y[None], seen, gamma)[0]
         f = [
-            sum(w * min(a, b) for w, a, b in zip(model.weights_, x, v, strict=True))
+            sum(w * (min(a, b) - b / 2) for w, a, b in zip(model.weights_, x, v, strict=True))
             for v in model.bounds_
         ]
         return z @ f
@@ -436,18 +452,20 @@ def test_sse_compares_mixtures_with_similarities(n_samples):
 
 
 def test_sse_learns_from_the_scaled_samples():
-    few = P.fitted(zsl.SSE(gamma=0.3, n_samples=3))
-    assert np.abs(few.weights_ - P.fitted(zsl.SSE(gamma=0.3, n_samples=4)).weights_).max() > 1e-3
-    longer = P.prepared(zsl.SSE(gamma=0.3, n_samples=3)).fit(64 * P.X, P.y)
-    assert_allclose(longer.weights_, few.weights_ / 64, rtol=1e-4)
-    assert_allclose(longer.decision_function(64 * P.X_new), few.decision_function(P.X_new), rtol=1e-4)
+    # Rounding differs with the order of the samples, and grows with the number of steps.
+    peer = zsl.SSE(gamma=0.3, n_samples=None, max_iter=2)
+    model, few = P.fitted(peer), P.fitted(peer, n_samples=3)
+    assert np.abs(few.weights_ - model.weights_).max() > 1e-3
+    longer = P.prepared(peer).fit(64 * P.X, P.y)
+    assert_allclose(64 * longer.weights_, model.weights_, rtol=1e-3)
+    assert model.n_iter_ == 2
 
 
 @pytest.mark.parametrize(
     "peer",
     [
         zsl.ConSE(n_top=6, ridge=1.0),
-        zsl.SSE(gamma=0.05, lam=0.01),
+        zsl.SSE(gamma=0.5, lam=0.002, n_samples=8),
         zsl.SynC(sigma=0.8, lam=1.0),
         zsl.EXEM(gamma=0.5, C=30.0, n_components=9),
     ],
@@ -455,18 +473,14 @@ def test_sse_learns_from_the_scaled_samples():
 )
 def test_planted_mixtures_are_recovered(peer):
     """Unseen classes are halfway between two seen ones, in both spaces."""
-    rng = np.random.default_rng(11)
-    Y = rng.normal(size=(8, 10))
-    hidden = rng.normal(size=(10, 12))
-    pairs = [(0, 1), (2, 3), (4, 5), (6, 7), (0, 7)]
-    between = np.stack([(Y[a] + Y[b]) / 2 for a, b in pairs])
+    rng = np.random.default_rng(4)
+    Y, hidden = rng.normal(size=(8, 10)), rng.normal(size=(10, 40)) / math.sqrt(40)
+    between = (Y[::2] + Y[1::2]) / 2
     prototypes = dict(enumerate([*Y, *between]))
-    y = np.repeat(np.arange(8), 10)
-    X = Y[y] @ hidden + 0.3 * rng.normal(size=(80, 12))
-    y_new = np.repeat(np.arange(8, 13), 6)
-    X_new = between[y_new - 8] @ hidden + 0.3 * rng.normal(size=(30, 12))
-    model = make_pipeline(FeatureNormalizer(norm="l2"), peer.set_params(prototypes=prototypes))
-    assert model.fit(X, y).score(X_new, y_new) > 0.9
+    y, y_new = np.repeat(np.arange(8), 10), np.repeat(np.arange(8, 12), 6)
+    X = Y[y] @ hidden + 0.1 * rng.normal(size=(80, 40))
+    X_new = between[y_new - 8] @ hidden + 0.1 * rng.normal(size=(24, 40))
+    assert peer.set_params(prototypes=prototypes).fit(X, y).score(X_new, y_new) > 0.95
 
 
 # DIPL

@@ -26,5 +26,5 @@ allow(
 )
 allow(ExemplarRegression, ("_kernel", "_seen_matrix", "_inverse"))
 allow(SAE, ("_in_semantic_space",))
-allow(SSE, ("weights_", "bounds_", "_seen_matrix", "_spread"), has_projection=False)
+allow(SSE, ("weights_", "bounds_", "n_iter_", "_seen_matrix", "_spread"), has_projection=False)
 allow(SynC, (*_CLASSIFIERS, "_seen_matrix", "_inverse", "_unit"), has_projection=False)

@@ -138,8 +138,8 @@ class ConSE(SamplePeer):
         dtype = X.dtype
         scores = X @ self.classifiers_.astype(dtype, copy=False)
         P = np.asarray(softmax(scores + self.intercepts_.astype(dtype, copy=False)))
-        # The last of them is kept with all that equal it.
-        P[P < np.partition(P, -self._n_top, axis=1)[:, [-self._n_top]]] = 0
+        least = np.partition(P, -self._n_top, axis=1)[:, [-self._n_top]]
+        P[least > P] = 0  # those that equal the last one stay
         P /= P.sum(axis=1, keepdims=True)
         return P @ self._seen_matrix.astype(dtype, copy=False)
 

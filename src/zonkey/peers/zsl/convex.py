@@ -65,13 +65,19 @@ def linear_classifiers(
     start = np.zeros((d + 1) * m)
     # The first step of L-BFGS-B is the gradient scaled to length 1: that is then a full step.
     unit = float(np.linalg.norm(objective(start)[1])) or 1.0
-    U = unit * descent(objective, start, tol=tol, max_iter=_MAX_ITER).reshape(d + 1, m)
+    flat, _ = descent(objective, start, tol=tol, max_iter=_MAX_ITER)
+    U = unit * flat.reshape(d + 1, m)
     W = T.astype(np.float64) @ U[:d] / scale
     return W, of_intercept * U[d] - mean @ W
 
 
-def descent(objective: Objective, start: np.ndarray, *, tol: float, max_iter: int) -> np.ndarray:
-    """Return a minimizer by L-BFGS; it stops when a step gains less than a share `tol`."""
+def descent(
+    objective: Objective, start: np.ndarray, *, tol: float, max_iter: int
+) -> tuple[np.ndarray, int]:
+    """Return a minimizer by L-BFGS, and the number of steps.
+
+    It stops when a step lowers the objective by less than a share `tol`.
+    """
     last = np.inf
 
     def callback(intermediate_result: OptimizeResult) -> None:
@@ -86,7 +92,7 @@ def descent(objective: Objective, start: np.ndarray, *, tol: float, max_iter: in
     found = minimize(
         objective, start, jac=True, method="L-BFGS-B", callback=callback, options=options
     )
-    return found.x
+    return found.x, int(found.nit)
 
 
 def softmax_loss(codes: np.ndarray) -> Loss:

@@ -121,7 +121,7 @@ class DAP(SamplePeer):
         thresholds = Y.mean(axis=0)
         if self.threshold is not None:
             thresholds = np.full(Y.shape[1], float(self.threshold))
-        bits = Y > thresholds
+        bits = thresholds < Y
         shares = bits.mean(axis=0)
         varies = (shares > 0) & (shares < 1)
         W, b = np.zeros((task.X.shape[1], len(shares))), np.zeros(len(shares))
@@ -139,7 +139,7 @@ class DAP(SamplePeer):
         return {**learned, "_thresholds": thresholds, "_shares": shares}
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        bits = known.matrix > self._thresholds
+        bits = self._thresholds < known.matrix
         shares = np.where((self._shares > 0) & (self._shares < 1), self._shares, 0.5)
         prior = np.where(bits, np.log(shares), np.log1p(-shares)).sum(axis=1)
         constants = prior - bits @ self.intercepts_.astype(np.float64)

@@ -45,6 +45,10 @@ class DIPL(ZeroShotClassifier):
         Value subtracted from the scores of seen classes.
     max_iter : int, default=None
         Largest number of steps. None: 5, as in the successor.
+    random_state : int, RandomState or None, default=None
+        Not used; nothing is drawn.
+    verbose : int, default=0
+        Print the objective after every step if positive.
 
     Attributes
     ----------
@@ -101,8 +105,6 @@ class DIPL(ZeroShotClassifier):
     guard = True
     tie_tol = 1e-3
     tol = 1e-4
-    random_state = 0
-    verbose = 0
 
     def __init__(
         self,
@@ -113,6 +115,8 @@ class DIPL(ZeroShotClassifier):
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         max_iter: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.prototypes = prototypes
         self.alpha = alpha
@@ -120,6 +124,8 @@ class DIPL(ZeroShotClassifier):
         self.candidates = candidates
         self.seen_penalty = seen_penalty
         self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
 
     def _refined(
         self, base: BaseClasses, frame: Frame, W: Array, unlabeled: Array | None

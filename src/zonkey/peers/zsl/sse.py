@@ -27,9 +27,13 @@ class SSE(SamplePeer):
 
         z(y) = argmin_z  gamma / 2 ||z||^2 + 1/2 ||y - sum_s z_s y_s||^2
 
-    over the prototypes y_s of the seen classes. The similarity of a sample x to seen class s is
-    f_s(x) = sum_k w_k min(x_k, v_sk), the intersection with a vector v_s. The class with the
-    largest f(x)'z(y) is predicted; `decision_function` returns these values. w and the v_s minimize
+    over the prototypes y_s of the seen classes. The similarity of a sample x to seen class s is the
+    intersection with a vector v_s,
+
+        f_s(x) = sum_k w_k (min(x_k, v_sk) - v_sk / 2).
+
+    The class with the largest f(x)'z(y) is predicted; `decision_function` returns these values. w
+    and the v_s minimize
 
         mean_i sum_{j != c} max(0, D_cj - f(x_i)'(z_c - z_j))^2 + lam / 2 (||w||^2 + d ||V - M||^2),
 
@@ -39,11 +43,13 @@ class SSE(SamplePeer):
     The other form of the reference, max(0, x_k - v_sk), is x_k - min(x_k, v_sk). Mixtures sum to
     one, so x_k is the same for all classes, and the form is the same model with -w.
 
-    Differences from the reference: the hinge is squared, and w and V are learned together by
-    L-BFGS, instead of in turn by a linear support vector machine and a concave-convex procedure.
-    V is pulled to the means of the classes, where it starts, instead of to zero. The loss of class
-    means is omitted: it is never above the mean loss of their samples. A few samples of each class
-    take part, because a step compares all of them with all v_s.
+    Differences from the reference: it has no v_sk / 2. With it, f_s(x) is half of minus the
+    weighted L1 distance of x and v_s, up to a term of x; for histograms, which have equal sums, it
+    changes little, and without it one class may be above another for every x. The hinge is squared.
+    w and V are learned together by L-BFGS, instead of in turn by a linear support vector machine
+    and a concave-convex procedure. V is pulled to the means of the classes, where it starts,
+    instead of to zero. Margins of class means are omitted: those of the samples suffice. A few
+    samples of each class take part, because a step compares each of them with all v_s.
 
     Parameters
     ----------
@@ -70,6 +76,8 @@ class SSE(SamplePeer):
         Weights w of the scaled features, divided by their scale.
     bounds_ : ndarray of shape (n_seen_classes, n_features)
         Vectors v_s in the scale of the samples.
+    n_iter_ : int
+        Number of steps.
     classes_ : ndarray
         Candidates, in the order of the columns of `decision_function`.
     seen_classes_, unseen_classes_ : ndarray
@@ -144,10 +152,10 @@ class SSE(SamplePeer):
         Z = mixtures(task.Y, task.Y, float(self.gamma))
         samples = (X[rows] / length).astype(np.float32)
         margin = MixtureMargin(samples, task.codes[rows], Z.astype(np.float32), M, float(self.lam))
-        w, V = margin.parts(
-            descent(margin, margin.start(), tol=_TOL, max_iter=int(self.max_iter))
-        )
+        found, n_iter = descent(margin, margin.start(), tol=_TOL, max_iter=int(self.max_iter))
+        w, V = margin.parts(found)
         return {
+            "n_iter_": n_iter,
             "weights_": (w / length).astype(dtype),
             "bounds_": (V * length).astype(dtype),
             "_seen_matrix": task.Y,
@@ -159,7 +167,8 @@ class SSE(SamplePeer):
         X = np.asarray(X)
         w, V = (part.astype(X.dtype, copy=False) for part in (self.weights_, self.bounds_))
         blocks = row_blocks(0, len(X), V.size, X)
-        return np.concatenate([np.minimum(X[block, None, :], V) @ w for block in blocks])
+        shared = [np.minimum(X[block, None, :], V) @ w for block in blocks]
+        return np.concatenate(shared) - V @ w / 2
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         Z = mixtures(known.matrix.astype(np.float64), self._seen_matrix, self._spread)
@@ -199,21 +208,25 @@ class MixtureMargin:
         (n, d), (w, V) = self.X.shape, self.parts(flat)
         margins = 1 - self.Z @ self.Z.T
         loss, of_w, of_V = 0.0, np.zeros_like(w), np.zeros_like(V)
-        part = np.empty_like(V)
+        part, pulls = np.empty_like(V), np.zeros(len(V), np.float32)
+        half = V @ w / 2
         for block in row_blocks(0, n, V.size, self.X):
             X, own = self.X[block], self.codes[block]
             rows = np.arange(len(X))
             shared = np.minimum(X[:, None, :], V)
-            S = (shared @ w) @ self.Z.T
+            S = (shared @ w - half) @ self.Z.T
             missing = np.maximum(margins[own] + S - S[rows, own][:, None], 0)
             missing[rows, own] = 0
             loss += float(np.sum(missing * missing, dtype=np.float64))
             missing[rows, own] = -missing.sum(axis=1)
             pull = (2 * missing) @ self.Z  # the gradient with respect to f(x)
+            pulls += pull.sum(axis=0)
             of_w += pull.ravel() @ shared.reshape(-1, d)
             for x, weights in zip(X, pull, strict=True):
-                np.multiply(V < x, weights[:, None], out=part)
+                np.multiply(x > V, weights[:, None], out=part)
                 of_V += part
+        of_w -= pulls @ V / 2
+        of_V -= pulls[:, None] / 2
         slope = np.concatenate([of_w, (of_V * w).ravel() / np.sqrt(d)]) / n + self.lam * flat
         return loss / n + self.lam / 2 * float(flat @ flat), slope
 
