@@ -480,6 +480,8 @@ def _gathered(
     if "both" in directions and any(values("synthesis")):
         counts = [check_count("n_synthetic", n, 1) for n in values("n_synthetic")]
         most.update(synthesis="perturb", n_synthetic=max(counts))
+    offered = classifier.get_params(deep=False)  # a subclass may fix some of them
+    most = {name: value for name, value in most.items() if name in offered}
     return _with_parameters(classifier, most).gather(X, labels)
 
 

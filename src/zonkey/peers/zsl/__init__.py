@@ -1,22 +1,50 @@
-"""Zero-shot systems to compare with."""
+"""Zero-shot systems to compare with: those of the paper's tables, and two that came after."""
 
 from ...estimators.model_forms import allow
 from .ale import ALE
+from .conse import ConSE
+from .dap import DAP
 from .devise import DeViSE
+from .dipl import DIPL
 from .eszsl import ESZSL
+from .exem import EXEM
 from .exemplars import ExemplarRegression
 from .latem import LATEM
 from .sae import SAE
 from .sje import SJE
+from .sse import SSE
+from .sync import SynC
 
-__all__ = ["ALE", "ESZSL", "LATEM", "SAE", "SJE", "DeViSE", "ExemplarRegression"]
-
-_TRAINED = ("n_iter_", "loss_curve_", "validation_scores_")
+__all__ = [
+    "ALE",
+    "DAP",
+    "DIPL",
+    "ESZSL",
+    "EXEM",
+    "LATEM",
+    "SAE",
+    "SJE",
+    "SSE",
+    "ConSE",
+    "DeViSE",
+    "ExemplarRegression",
+    "SynC",
+]
 
 allow(ALE, _TRAINED)
+allow(ConSE, (*_CLASSIFIERS, "_seen_matrix", "_n_top"), has_projection=False)
+allow(DAP, (*_CLASSIFIERS, "_thresholds", "_shares"), has_projection=False)
+allow(DIPL, ("n_iter_", "objective_", "converged_", "is_transductive_", "_in_semantic_space"))
 allow(DeViSE, _TRAINED)
 allow(ESZSL)
+allow(
+    EXEM,
+    ("components_", "mean_", "scales_", "_kernel", "_seen_matrix", "_weights", "_offsets"),
+    has_projection=False,
+)
 allow(ExemplarRegression, ("_kernel", "_seen_matrix", "_inverse"))
 allow(LATEM, ("projections_", *_TRAINED), has_projection=False)
 allow(SAE, ("_in_semantic_space",))
 allow(SJE, _TRAINED)
+allow(SSE, ("weights_", "bounds_", "n_iter_", "_seen_matrix", "_spread"), has_projection=False)
+allow(SynC, (*_CLASSIFIERS, "_seen_matrix", "_inverse", "_unit"), has_projection=False)

@@ -137,8 +137,6 @@ class Task:
 class SamplePeer(Peer):
     """A peer that learns from samples in memory; it adds `_learn`, and its parameters."""
 
-    random_state: Any = None
-
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from labeled samples of the seen classes.
 
@@ -163,7 +161,8 @@ class SamplePeer(Peer):
         seen = np.unique(labels)
         check_semantics(known, seen, self._candidate_labels(known, seen))
         Y = known.subset(seen).matrix.astype(np.float64)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        given = getattr(self, "random_state", 0)  # a peer without chance lacks the parameter
+        seed = int(check_random_state(given).randint(2**31 - 1))
         task = Task.of(np.asarray(X), labels, Y, seed=seed, has_semantics=not one_hot)
         return self._settle(known, seen, self._learn(task), X, labels)
 
