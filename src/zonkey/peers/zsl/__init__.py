@@ -2,8 +2,10 @@
 
 from ...estimators.model_forms import allow
 from .ale import ALE
+from .cmt import CMT
 from .conse import ConSE
 from .dap import DAP
+from .dem import DEM
 from .devise import DeViSE
 from .dipl import DIPL
 from .eszsl import ESZSL
@@ -12,28 +14,39 @@ from .exemplars import ExemplarRegression
 from .latem import LATEM
 from .sae import SAE
 from .sje import SJE
+from .sp_aen import SPAEN
 from .sse import SSE
 from .sync import SynC
+from .vzsl import VZSL
 
 __all__ = [
     "ALE",
+    "CMT",
     "DAP",
+    "DEM",
     "DIPL",
     "ESZSL",
     "EXEM",
     "LATEM",
     "SAE",
     "SJE",
+    "SPAEN",
     "SSE",
+    "VZSL",
     "ConSE",
     "DeViSE",
     "ExemplarRegression",
     "SynC",
 ]
 
+_TRAINED = ("n_iter_", "loss_curve_", "validation_scores_")
+_CLASSIFIERS = ("classifiers_", "intercepts_")
+
 allow(ALE, _TRAINED)
+allow(CMT, ("weights_", *_TRAINED), has_projection=False)
 allow(ConSE, (*_CLASSIFIERS, "_seen_matrix", "_n_top"), has_projection=False)
 allow(DAP, (*_CLASSIFIERS, "_thresholds", "_shares"), has_projection=False)
+allow(DEM, ("weights_", "_output", *_TRAINED), has_projection=False)
 allow(DIPL, ("n_iter_", "objective_", "converged_", "is_transductive_", "_in_semantic_space"))
 allow(DeViSE, _TRAINED)
 allow(ESZSL)
@@ -46,5 +59,7 @@ allow(ExemplarRegression, ("_kernel", "_seen_matrix", "_inverse"))
 allow(LATEM, ("projections_", *_TRAINED), has_projection=False)
 allow(SAE, ("_in_semantic_space",))
 allow(SJE, _TRAINED)
+allow(SPAEN, ("weights_", *_TRAINED), has_projection=False)
 allow(SSE, ("weights_", "bounds_", "n_iter_", "_seen_matrix", "_spread"), has_projection=False)
 allow(SynC, (*_CLASSIFIERS, "_seen_matrix", "_inverse", "_unit"), has_projection=False)
+allow(VZSL, ("weights_", *_TRAINED), has_projection=False)
