@@ -28,7 +28,7 @@ from .rules import (
 
 RULES = (
     "Rules decide every verdict from the records.",
-    "Readings: Eq. 1 of the paper divides the perturbation by the squared norm of W. Claims that "
+    "Readings: Eq. 1 (generate) divides the perturbation by the squared norm of W. Claims that "
     "depend on synthesis have a verdict for this printed scaling and one for the unscaled "
     "perturbation.",
     "Better: a model is better than another if the 95 % interval of their paired difference lies "
