@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.manifold import TSNE
-from sklearn.pipeline import Pipeline
 from small_data import small_dataset, small_source
 
 from zonkey.datasets import DataError
@@ -242,16 +241,18 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
     assert (tmp_path / "convergence").exists()
 
 
-def test_models_are_built_for_the_seed_and_the_device_of_the_run(monkeypatch):
-    class Trained(ESZSL):
-        def __init__(self, prototypes=None, *, device="auto", random_state=None, **rest):
-            super().__init__(prototypes, **rest)
-            self.device, self.random_state = device, random_state
+class Trained(ESZSL):
+    """A peer with a seed and a device."""
 
+    def __init__(self, prototypes=None, *, device="auto", random_state=None):
+        super().__init__(prototypes)
+        self.device = device
+        self.random_state = random_state
+
+
+def test_models_are_built_for_the_seed_and_the_device_of_the_run():
     known = small_dataset().prototypes
     model = ZeroShotModel({}, {}, classifier=Trained)
-    monkeypatch.setattr(Trained, "get_params", lambda *_, **__: {"device": 0, "random_state": 0})
-    monkeypatch.setattr(Pipeline, "set_params", lambda self, **_: self)
     assert model.build(known, 7)[-1].device == "auto"
     token = DEVICE.set("cuda")
     try:
