@@ -65,6 +65,19 @@ def test_counts_that_are_none(name, value):
         prepared(**{name: value}).fit(P.X, P.y)
 
 
+@pytest.mark.parametrize("value", [None, "yes", 1, 0.0], ids=str)
+def test_a_guard_that_is_neither_on_nor_off(value):
+    with refused(ValueError, f"`guard` must be True or False; got {value!r}. Use True"):
+        prepared(guard=value).fit(P.X, P.y)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -1.0, "long"], ids=str)
+def test_a_step_without_length(value):
+    expected = f"`step_size` must be a number in (0, inf); got {value!r}."
+    with refused(ValueError, expected):
+        prepared(competition="entropy", step_size=value).fit(P.X, P.y)
+
+
 OPTIONS = {
     "direction": "'both', 'forward', 'reverse'",
     "synthesis": "'perturb', None",

@@ -123,5 +123,9 @@ def test_a_step_that_the_guard_changed_is_reported_where_fit_was_called():
     with pytest.warns(ConvergenceWarning, match="`mu` was lowered from 0.9 to") as caught:
         model.fit(P.X_new[:N_SUPPORT], P.y_new[:N_SUPPORT])
     assert {warning.filename for warning in caught} == {__file__}
+    model.set_params(guard=False)
+    with pytest.warns(ConvergenceWarning, match=r"indefinite in \d+ of \d+ steps") as caught:
+        model.fit(P.X_new[:N_SUPPORT], P.y_new[:N_SUPPORT])
+    assert [warning.filename for warning in caught] == [__file__]
     # Only second best pushes.
     fitted(competition=None, mu=0.9, alpha=0.9)

@@ -660,6 +660,12 @@ def test_old_files_load(file):
     np.testing.assert_allclose(scores, expected["scores"], rtol=1e-9, atol=1e-12)
 
 
+def test_attributes_and_parameters_that_old_files_lack_have_a_value():
+    last = zonkey.load(FILES / "schema-1-paper.zonkey")[-1]
+    assert (last.guard, last.step_size, last.n_indefinite_) == (True, 1.0, 0)
+    assert np.isnan(last.moved_)
+
+
 def test_old_moments_load():
     moments = Moments.load(FILES / "schema-1.moments")
     np.testing.assert_allclose(moments.A0, X.T @ X)

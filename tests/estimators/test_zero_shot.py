@@ -296,6 +296,45 @@ def test_lowered_mu_is_reported_where_fit_was_called():
     assert [warning.filename for warning in seen] == [__file__]
 
 
+def test_without_the_guard_mu_stays_and_indefinite_steps_are_reported_once():
+    model = NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9, guard=False))
+    with pytest.warns(
+        ConvergenceWarning, match=r"indefinite in \d of 5 steps with mu=0.9: .* guard=True"
+    ) as seen:
+        model.fit(NOISY.X, NOISY.y)
+    assert [warning.filename for warning in seen] == [__file__]
+    assert model.n_indefinite_ > 0
+    assert f"indefinite in {model.n_indefinite_} of 5" in str(seen[0].message)
+    assert model.mu_.tolist() == [0.9] * 5
+    with pytest.warns(ConvergenceWarning, match="`mu` was lowered"):
+        assert fitted(alpha=0.9, mu=0.9).n_indefinite_ == 0
+
+
+def test_without_the_guard_definite_problems_stay_as_they_are():
+    model = fitted(**ODD, guard=False)  # a warning would be an error
+    assert model.n_indefinite_ == 0
+    assert_array_equal(model.projection_, fitted(**ODD).projection_)
+
+
+@pytest.mark.parametrize("competition", ["second-best", None, "assigned", "entropy"])
+def test_moved_is_the_distance_from_the_initial_projection(competition):
+    W0 = fitted(synthesis=None, beta=0.7).projection_
+    model = fitted(**ODD, competition=competition)
+    expected = np.linalg.norm(model.projection_ - W0) / np.linalg.norm(W0)
+    assert model.moved_ == pytest.approx(expected, rel=1e-6)
+    assert model.moved_ > 0
+    for parameters in ({"synthesis": None}, {"direction": "forward"}):
+        assert fitted(**parameters).moved_ == 0.0
+
+
+def test_entropy_moves_as_far_as_step_size_and_steps_allow():
+    moved = [
+        fitted(competition="entropy", alpha=0.6, step_size=size, max_iter=steps).moved_
+        for size, steps in ((0.1, 2), (1.0, 2), (100.0, 2), (100.0, 10))
+    ]
+    assert (np.diff(moved) > 0).all()
+
+
 @pytest.mark.parametrize("n_idle", [1, 4, 30])
 def test_attributes_that_say_nothing_new_change_nothing(n_idle):
     # Fewer or more dimensions than classes, of which W uses those of the prototypes alone: the

@@ -14,13 +14,14 @@ from zonkey.datasets import DataError
 from zonkey.evaluation import draw_trial
 from zonkey.metrics import hit_at_k, per_class_accuracy
 from zonkey.paper.bench import protocols, runner
-from zonkey.paper.bench.models import FEW_SHOT
+from zonkey.paper.bench.models import DEVICE, FEW_SHOT, ZERO_SHOT, ZeroShotModel
 from zonkey.paper.bench.runner import peak_memory_mb, reset_peak_memory, run_experiments
 from zonkey.paper.bench.selection import prepared_shots
 from zonkey.paper.bench.sources import validation_view
-from zonkey.paper.experiments import EXPERIMENTS, Scale
+from zonkey.paper.experiments import EXPERIMENTS, RANDOM, Scale
 from zonkey.paper.printed import PRINTED, printed
 from zonkey.paper.records import Records, unpack
+from zonkey.peers.zsl import ESZSL
 from zonkey.preprocessing import FeatureNormalizer
 
 SCALE = Scale(
@@ -34,6 +35,8 @@ SCALE = Scale(
     quick=True,
 )
 
+
+ONE_SEED = replace(SCALE, n_seeds=1)
 
 # One model with a grid, one without, and one that is random.
 SHORT = replace(EXPERIMENTS["ablation"], models=("FPL", "BPL0", "BPL1"))
@@ -60,7 +63,7 @@ def everything(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "find_source", find_small)
         patch.setattr(protocols, "TSNE", partial(TSNE, max_iter=250))  # enough to be a map
-        return folder, run(folder, *EXPERIMENTS, command="zonkey bench all")
+        return folder, run(folder, *EXPERIMENTS, scale=ONE_SEED, command="zonkey bench all")
 
 
 def run(tmp_path, *names, scale=SCALE, **options):
@@ -83,7 +86,7 @@ def test_every_experiment_runs(everything):
         assert record["data"]["sha256"] == small_dataset().sha256
         assert record["seconds"] >= 0
         assert record["peak_memory_mb"] > 0
-    assert run(folder, *EXPERIMENTS) == []
+    assert run(folder, *EXPERIMENTS, scale=ONE_SEED) == []
 
 
 def test_experiments_share_their_runs(tmp_path):
@@ -236,6 +239,73 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
     assert errors == {"map": "too hard"}
     assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
     assert (tmp_path / "convergence").exists()
+
+
+class Trained(ESZSL):
+    """A peer with a seed and a device."""
+
+    def __init__(self, prototypes=None, *, device="auto", random_state=None):
+        super().__init__(prototypes)
+        self.device = device
+        self.random_state = random_state
+
+
+def test_models_are_built_for_the_seed_and_the_device_of_the_run():
+    known = small_dataset().prototypes
+    model = ZeroShotModel({}, {}, classifier=Trained)
+    assert model.build(known, 7)[-1].device == "auto"
+    token = DEVICE.set("cuda")
+    try:
+        built = model.build(known, 7)[-1]
+        other = ZERO_SHOT["ESZSL"].build(known, 7)[-1]
+    finally:
+        DEVICE.reset(token)
+    assert (built.device, built.random_state) == ("cuda", 7)
+    assert not hasattr(other, "device")
+
+
+@pytest.mark.parametrize("name", ["mini-imagenet", "synthesis"])
+def test_few_shot_trials_on_a_device_find_the_same(tmp_path, name):
+    pytest.importorskip("torch", reason="arrays on a device are those of torch")
+    models = ("BPL (SFSP1)", "nearest mean", "recommended")
+    kept = tuple(model for model in models if model in EXPERIMENTS[name].models)
+    experiment = replace(EXPERIMENTS[name], models=kept)
+    host, there = (
+        {step.key: step for step in run(tmp_path / str(device), experiment, device=device)}
+        for device in (None, "cpu")
+    )
+    assert {step.error for step in there.values()} == {None}
+    for key, step in host.items():
+        again = there[key].record
+        assert again["settings"] == step.record["settings"]
+        for field in ("accuracies", "hit@1"):
+            if field in step.record["results"]:
+                first, second = (r["results"][field] for r in (step.record, again))
+                if field == "accuracies":
+                    first, second = unpack(first), unpack(second)
+                np.testing.assert_allclose(first, second, atol=0.05)
+
+
+def test_random_models_are_those_that_take_a_seed():
+    """Closed forms take one too, and ignore it."""
+    exact = {"FPL", "RPL", "BPL0", "RPL, recommended features", "BPL0, recommended features"}
+    takes_seed = {
+        name
+        for name, model in ZERO_SHOT.items()
+        if isinstance(model, ZeroShotModel)
+        and not model.is_transductive
+        and "random_state" in model.classifier().get_params()
+    }
+    assert takes_seed - exact == RANDOM
+
+
+def test_sensitivity_has_the_full_grid(everything):
+    found = {(r["protocol"], r["model"]): r for r in Records(everything[0])}
+    points = found["sensitivity", "BPL"]["results"]["points"]
+    assert len(points) == 27  # every second value, in a quick run
+    assert len(found["selection", "BPL"]["results"]["points"]) == 2
+    assert "seen_penalty" not in found["sensitivity", "BPL"]["results"]
+    assert not found["sensitivity", "BPL"]["settings"].keys() & {"parameters"}
 
 
 def test_the_peak_of_memory_is_that_of_the_run():

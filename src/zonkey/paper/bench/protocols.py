@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.manifold import TSNE
@@ -103,10 +103,10 @@ def _transductive(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int
 ) -> dict[str, Any]:
     pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
-    steps, last = pipeline[:-1].fit(data.X_train, data.y_train), pipeline[-1]
+    steps, last = pipeline[:-1].fit(data.X_train, data.y_train), cast(Any, pipeline[-1])
     X, y = steps.transform(data.X_test_unseen), data.y_test_unseen
     with quiet():
-        fitted: Any = last.fit_transductive(steps.transform(data.X_train), data.y_train, X)
+        fitted = last.fit_transductive(steps.transform(data.X_train), data.y_train, X)
     fitted = fitted.with_candidates("unseen")
     results = {"zsl_unlabeled": fitted.score(X, y)}
     if len(data.split.test_seen):

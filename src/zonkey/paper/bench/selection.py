@@ -190,10 +190,12 @@ def _transductive_points(
     X, y = np.asarray(data.X_train), data.y_train
     points = [{"parameters": point, "scores": []} for point in ParameterGrid(parts)]
     for train, test in cv.split(X, y):
-        steps = clone(pipeline[:-1]).fit(X[train], y[train])
+        steps: Any = clone(pipeline[:-1])
+        steps.fit(X[train], y[train])
         seen, unlabeled = steps.transform(X[train]), steps.transform(X[test])
         for point in points:
-            classifier: Any = clone(pipeline[-1]).set_params(**point["parameters"])
+            classifier: Any = clone(pipeline[-1])
+            classifier.set_params(**point["parameters"])
             classifier.fit_transductive(seen, y[train], unlabeled)
             point["scores"].append(float(classifier.score(unlabeled, y[test])))
     return points
