@@ -115,9 +115,10 @@ class Task:
     @property
     def means(self) -> np.ndarray:
         """Means of the seen classes (m x d), float64."""
-        sums = np.zeros((self.n_classes, self.X.shape[1]))
-        np.add.at(sums, self.codes, self.X)
-        return sums / np.bincount(self.codes, minlength=self.n_classes)[:, None]
+        counts = np.bincount(self.codes, minlength=self.n_classes)
+        rows = self.X[np.argsort(self.codes, kind="stable")]
+        sums = np.add.reduceat(rows, np.cumsum(counts) - counts, axis=0, dtype=np.float64)
+        return sums / counts[:, None]
 
     def divided(self) -> tuple[Task, Task] | None:
         """Return the tasks of most classes and of the held-out ones; None if there are too few."""

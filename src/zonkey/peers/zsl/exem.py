@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,11 @@ class EXEM(SamplePeer):
         Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_components : int, default=500
         Number of principal components, as in the reference; all of them if there are fewer.
-    gamma : float, default=1.0
-        Width >= 0 of the kernel, chosen by cross-validation in the reference.
+    gamma : float, default=0.3
+        Width >= 0 of the kernel. The reference chooses it by cross-validation; the default was
+        chosen on held-out training classes of CUB.
     C : float, default=10.0
-        Weight > 0 of the errors of the regression (lambda in the reference), chosen by
-        cross-validation there.
+        Weight > 0 of the errors of the regression (lambda in the reference); chosen as gamma.
     nu : float, default=0.5
         Share in (0, 1] of classes that may lie outside the tube of the regression, at most. It is
         the default of LIBSVM; the reference chooses it by cross-validation.
@@ -110,7 +111,7 @@ class EXEM(SamplePeer):
         prototypes: Any = None,
         *,
         n_components: int = 500,
-        gamma: float = 1.0,
+        gamma: float = 0.3,
         C: float = 10.0,
         nu: float = 0.5,
         standardize: bool = True,
@@ -134,7 +135,7 @@ class EXEM(SamplePeer):
         Y, dtype = task.Y, task.X.dtype
         mean, components = _principal(task.X, int(self.n_components))
         Z = (task.X - mean) @ components
-        reduced = Task(Z, task.codes, Y, task.seed)
+        reduced = replace(task, X=Z)
         exemplars = reduced.means
         scales = _within_deviations(reduced) if self.standardize else np.ones(Z.shape[1])
         kernel = PrototypeKernel.of(Y, "rbf", self.gamma)
@@ -219,9 +220,6 @@ def _principal(X: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 def _within_deviations(task: Task) -> np.ndarray:
     """Return the standard deviation within classes, the mean over classes; 1 where it is zero."""
     residuals = task.X - task.means[task.codes]
-    squares = np.zeros_like(task.means)
-    np.add.at(squares, task.codes, residuals * residuals)
-    counts = np.bincount(task.codes, minlength=task.n_classes)
-    deviations = np.sqrt(squares / counts[:, None]).mean(axis=0)
+    deviations = np.sqrt(replace(task, X=residuals * residuals).means).mean(axis=0)
     negligible = deviations <= np.finfo(np.float64).eps ** 0.5 * np.abs(task.X).max()
     return np.where(negligible, 1.0, deviations)

@@ -61,7 +61,7 @@ class SSE(SamplePeer):
         of unit length.
     lam : float, default=0.001
         Ridge penalty > 0, relative to a mean over samples; chosen as gamma.
-    n_samples : int, default=5
+    n_samples : int, default=3
         Samples of each class that take part; all of them if there are fewer. None: all.
     max_iter : int, default=15
         Largest number of steps.
@@ -123,7 +123,7 @@ class SSE(SamplePeer):
         *,
         gamma: float = 1.0,
         lam: float = 0.001,
-        n_samples: int | None = 5,
+        n_samples: int | None = 3,
         max_iter: int = 15,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
