@@ -152,7 +152,7 @@ class CMT(NetworkPeer):
         Returns
         -------
         ndarray of shape (n_samples, n_dimensions)
-            f(x) for each sample x.
+            Output f(x) for each sample x.
         """
         return self._compared(self._validated(X))
 

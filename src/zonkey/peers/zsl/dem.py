@@ -157,7 +157,7 @@ class DEM(NetworkPeer):
         Returns
         -------
         ndarray of shape (m, n_features)
-            f(y) for each prototype y, in sorted order of the labels if there are labels.
+            Center f(y) for each prototype y, in sorted order of the labels if there are labels.
         """
         check_is_fitted(self, "prototypes_")
         rows = labeled_or_rows(prototypes)

@@ -232,7 +232,7 @@ class _Learner(BatchLearner, ZeroShotLearner):
     def scores(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         weights = self.learned()["weights_"]
         form = _prior_scores(weights, Y.astype(X.dtype))
-        return np.concatenate([*form.blocks(_moments(weights, X))])
+        return np.concatenate([np.asarray(block) for block in form.blocks(_moments(weights, X))])
 
     def learned(self) -> dict[str, Any]:
         weights, (of_X, of_Y) = arrays_of(self.networks["encoder"]), self.scales
