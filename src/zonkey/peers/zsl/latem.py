@@ -30,11 +30,11 @@ class LATEM(BilinearPeer):
     and the model is nearly that of DeViSE.
 
     Differences. All classes are compared in every step; the publication draws one, and its
-    expected step is this one up to a factor. The matrices start at random in the span of the seen prototypes
-    and stay there; in the publication they keep their random part outside of it, which says
-    nothing about classes. The fitted matrices are means over the training, in which later steps
-    have more weight: they depend less on the last batches. K is a parameter; the publication also
-    removes matrices that rarely win.
+    expected step is this one up to a factor. The matrices start at random in the span of the seen
+    prototypes and stay there; in the publication they keep their random part outside of it, which
+    says nothing about classes. The fitted matrices are means over the training, in which later
+    steps have more weight: they depend less on the last batches. K is a parameter; the publication
+    also removes matrices that rarely win.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class LATEM(BilinearPeer):
         seen ones; then train again on all. None, fewer than four classes or no prototypes:
         `max_iter` epochs.
     batch_size : int, default=32
-        Samples per step. The publication takes one; a batch is much faster and as accurate on CUB.
+        Samples per step. The publication takes one; a batch is much faster.
     learning_rate : float, default=2.0
         Step size, for a loss that is a sum over classes, relative to the mean squared lengths of
         features and prototypes; constant, as in the publication. The default was chosen on held-out
