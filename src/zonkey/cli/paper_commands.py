@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..paper.bench.runner import Progress
 
 _ALL = "all"
+_WIDTH = 200  # of a table in a file or pipe, which cannot tell
 _HEADLINES = ("zsl", "hm", "hit@1")  # the figure that a line of the table shows
 
 RunKey = tuple[str, str, str]
@@ -63,6 +64,12 @@ def bench(
             show_default=False,
         ),
     ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Model of the experiment to run; repeat it. All by default.", show_default=False
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
     device: Annotated[
         str | None,
@@ -88,7 +95,7 @@ def bench(
         from ..paper.bench.runner import run_experiments
         from ..paper.bench.sources import available
 
-        experiments = _experiments(name)
+        experiments = [_of_models(each, model) for each in _experiments(name)]
         names = data or list(available(place))
         changed = {
             "n_seeds": seeds,
@@ -124,6 +131,10 @@ def bench(
     if as_json:
         typer.echo(json.dumps({"runs": str(runs), "new": n_done, "failures": failures}))
     else:
+        if name != _ALL:
+            console = Console()
+            wide = console if console.is_terminal else Console(width=_WIDTH)
+            _print_experiment(experiments[0].name, names, runs, wide)
         page = f"`zonkey report --runs {runs}` makes a page of them"
         typer.echo(f"{n_done} new runs in {runs}; {page}.")
     if failures:
@@ -141,6 +152,40 @@ def _experiments(name: str) -> list[Experiment]:
             f"NAME must be one of {', '.join(EXPERIMENTS)} or {_ALL}; got {name!r}.{hint}"
         )
     return [EXPERIMENTS[name]]
+
+
+def _of_models(experiment: Experiment, names: list[str] | None) -> Experiment:
+    """Return the experiment with some of its models only."""
+    if not names:
+        return experiment
+    unknown = [name for name in names if name not in experiment.models]
+    if unknown:
+        raise ValueError(
+            f"--model must be one of {', '.join(experiment.models)}; got {unknown[0]!r}. Choose "
+            "from these."
+        )
+    return replace(experiment, models=tuple(names))
+
+
+def _print_experiment(name: str, data: list[str], runs: Path, console: Console) -> None:
+    """Print measured figures next to those of the paper, one table per data set."""
+    from rich.table import Table
+
+    from ..paper.report.collection import read_collection
+    from ..paper.report.tables import experiment_table
+
+    known = [entry.lower() for entry in data]
+    collection = read_collection(runs, known)
+    for entry in known:
+        found = experiment_table(collection.study(name, entry))
+        if found is None:
+            continue
+        table = Table(title=f"{EXPERIMENTS[name].title}, {entry}")
+        for i, heading in enumerate(found.headings):
+            table.add_column(heading, justify="right" if i in found.numbers else "left")
+        for row in found.rows:
+            table.add_row(*(cell if isinstance(cell, str) else cell.page for cell in row))
+        console.print(table)
 
 
 def _command(name: str, data: list[str], quick: bool, **options: Any) -> str:

@@ -19,11 +19,11 @@ READINGS = (
 ALTERNATIVES = ("without ambiguity handling", "minimum entropy", "BPL", "BPL, as printed")
 # Systems that the paper compares with, in NumPy; those among them that draw random numbers; and
 # those that need torch, which all do.
-PEERS: tuple[str, ...] = ("SAE", "ESZSL")
-RANDOM_PEERS: tuple[str, ...] = ()
-TORCH_PEERS: tuple[str, ...] = ()
+RANDOM_PEERS = ("DeViSE", "SJE", "ALE", "LATEM")
+PEERS = ("DAP", "ConSE", "SSE", *RANDOM_PEERS, "ESZSL", "SynC", "SAE", "EXEM")
+TORCH_PEERS = ("CMT", "DEM", "CVAE", "VZSL", "SP-AEN", "GAN+ALE", "CADA-VAE", "TF-VAEGAN")
 # Systems that learn from unlabeled test samples: never in a table of inductive models.
-TRANSDUCTIVE: tuple[str, ...] = ()
+TRANSDUCTIVE = ("DIPL",)
 WITHOUT_SYNTHESIS = "BPL0, recommended features"
 ON_TOP = (
     "BPL1, unscaled, recommended features", "BPL, unscaled, recommended features",
