@@ -40,27 +40,28 @@ class CMT(NetworkPeer):
     prototypes : mapping, DataFrame or Prototypes, default=None
         Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_hidden : int, default=512
-        Number of tanh units. The publication maps to 50-dimensional word vectors with fewer units;
-        attribute vectors have hundreds of dimensions.
+        Number of tanh units. Chosen here: the publication maps to word vectors of 50 dimensions,
+        attribute vectors have hundreds.
     max_iter : int, default=100
         Largest number of epochs.
     n_iter_no_change : int, default=5
-        Stop after so many epochs without a better accuracy on held-out seen classes, a fifth of
-        them; then train on all classes for the best number of epochs. None: `max_iter` epochs.
+        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
+        seen ones; then train again on all. None, fewer than four classes or no prototypes:
+        `max_iter` epochs.
     batch_size : int, default=256
-        Number of samples per step. The publication has no batches.
+        Samples per step. The publication has no batches.
     learning_rate : float, default=1e-3
         Step size of Adam. The default of Adam.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, batches and held-out classes.
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, of the order of samples and of the choice of held-out classes.
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress, so that an interrupted `fit` goes on where it was.
+        Folder that keeps the progress of a fit, to resume after interruption.
     verbose : int, default=0
         Whether to print loss and accuracy of each epoch.
 

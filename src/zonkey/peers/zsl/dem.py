@@ -31,8 +31,8 @@ class DEM(NetworkPeer):
     - The output is linear instead of a ReLU if a training feature is negative. Pooled features of
       networks that end with a ReLU are not.
     - Only the model of one semantic space is built, not those that fuse attributes and text.
-    - The bias of the output begins at the mean feature. From a random one, a fifth of the output
-      units of a ReLU would stay 0.
+    - The bias of the output begins at the mean feature. From a random one, some units of a
+      last ReLU stay 0 for all classes.
     - The number of epochs is chosen on held-out classes.
 
     Parameters
@@ -40,29 +40,30 @@ class DEM(NetworkPeer):
     prototypes : mapping, DataFrame or Prototypes, default=None
         Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_hidden : int, default=700
-        Number of hidden ReLU units. 700 is the publication's number for attributes of CUB.
+        Number of hidden ReLU units. 700 as in the authors' code for attributes of CUB.
     weight_decay : float, default=1e-4
-        Penalty >= 0 of all weights. The publication has 1e-2 for features that are many times
+        Penalty >= 0 of all weights. The authors' code has 1e-2 for features that are many times
         longer; 1e-4 is chosen here for unit length.
     max_iter : int, default=100
         Largest number of epochs.
     n_iter_no_change : int, default=5
-        Stop after so many epochs without a better accuracy on held-out seen classes, a fifth of
-        them; then train on all classes for the best number of epochs. None: `max_iter` epochs.
+        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
+        seen ones; then train again on all. None, fewer than four classes or no prototypes:
+        `max_iter` epochs.
     batch_size : int, default=256
-        Number of samples per step. The publication has 64 to 100; larger ones use a GPU better.
+        Samples per step. The publication has 64 to 100; larger ones use a GPU better.
     learning_rate : float, default=1e-3
         Step size of Adam. The publication has 1e-5 to 1e-4 and far more epochs.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, batches and held-out classes.
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, of the order of samples and of the choice of held-out classes.
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress, so that an interrupted `fit` goes on where it was.
+        Folder that keeps the progress of a fit, to resume after interruption.
     verbose : int, default=0
         Whether to print loss and accuracy of each epoch.
 

@@ -37,12 +37,11 @@ class SPAEN(NetworkPeer):
 
     - It starts from images, and reconstructs pixels by a deconvolutional network with perceptual
       loss. Here samples are features, and features are reconstructed.
+    - F has a ranking loss, too. Without it, nothing ties the coordinates of F(x) to those of the
+      prototypes, so that E gains little from resembling F.
     - F, G and E are trained together, not F and G first.
-    - D has the printed logistic loss; the authors' code has a Wasserstein critic.
+    - D has a logistic loss; the authors' code has a Wasserstein critic with gradient penalty.
     - No dropout; the number of epochs is chosen on held-out classes.
-
-    The ranking loss of F is as in the authors' code: nothing else ties the coordinates of F(x) to
-    those of the prototypes.
 
     Parameters
     ----------
@@ -59,22 +58,23 @@ class SPAEN(NetworkPeer):
     max_iter : int, default=100
         Largest number of epochs.
     n_iter_no_change : int, default=5
-        Stop after so many epochs without a better accuracy on held-out seen classes, a fifth of
-        them; then train on all classes for the best number of epochs. None: `max_iter` epochs.
+        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
+        seen ones; then train again on all. None, fewer than four classes or no prototypes:
+        `max_iter` epochs.
     batch_size : int, default=256
-        Number of samples per step. The authors' code has 128; larger ones use a GPU better.
+        Samples per step. The authors' code has 128; larger ones use a GPU better.
     learning_rate : float, default=3e-4
         Step size of Adam. 1e-4 in the authors' code, for many more steps; beta1 is 0.5 as there.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, batches and held-out classes.
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, of the order of samples and of the choice of held-out classes.
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress, so that an interrupted `fit` goes on where it was.
+        Folder that keeps the progress of a fit, to resume after interruption.
     verbose : int, default=0
         Whether to print loss and accuracy of each epoch.
 

@@ -32,8 +32,8 @@ class VZSL(NetworkPeer):
 
     Differences from the publication:
 
-    - Its sum over the *other* classes has no lower bound: distances could grow forever. With the
-      own class in the sum, the loss is at least (1 - lam) KL(q(z | x), p(z | y)) >= 0.
+    - The margin is to the closest *other* class there. Without the own class in the sum, the loss
+      has no lower bound; with it, it is at least (1 - lam) KL(q(z | x), p(z | y)) >= 0.
     - The variance of p(x | z) is the same for all features, and `reconstruction` stands for it.
     - M and S begin at 0. What random numbers would add in directions that no seen prototype has
       would stay, and harm unseen classes.
@@ -56,22 +56,23 @@ class VZSL(NetworkPeer):
     max_iter : int, default=100
         Largest number of epochs.
     n_iter_no_change : int, default=5
-        Stop after so many epochs without a better accuracy on held-out seen classes, a fifth of
-        them; then train on all classes for the best number of epochs. None: `max_iter` epochs.
+        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
+        seen ones; then train again on all. None, fewer than four classes or no prototypes:
+        `max_iter` epochs.
     batch_size : int, default=256
-        Number of samples per step. Chosen here, for a GPU.
+        Samples per step. Chosen here, for a GPU.
     learning_rate : float, default=3e-4
         Step size of Adam. Chosen here.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, batches and held-out classes.
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, of the order of samples and of the choice of held-out classes.
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress, so that an interrupted `fit` goes on where it was.
+        Folder that keeps the progress of a fit, to resume after interruption.
     verbose : int, default=0
         Whether to print loss and accuracy of each epoch.
 
