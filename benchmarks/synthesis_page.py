@@ -1,0 +1,347 @@
+"""Tables and pictures of docs/synthesis.md, made from the summary of when_synthesis_helps.py."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zonkey.metrics import mean_confidence_interval
+
+NAME = "when_synthesis_helps"
+FACTOR = {
+    "n_seen": "seen classes",
+    "n_dimensions": "semantic dimensions",
+    "prototypes": "prototypes",
+    "common": "common part of prototypes",
+    "noise": "noise",
+    "offset": "class offsets",
+    "shift": "shift to unseen classes",
+    "rectified": "rectified features",
+}
+ABLATION_ROWS = (
+    "BPL0, ridge chosen",
+    "BPL",
+    "BPL1",
+    "without ambiguity handling",
+    "BPL, unscaled",
+    "BPL1, unscaled",
+    "without ambiguity handling, unscaled",
+    "BPL0, constant",
+    "BPL, unscaled, constant",
+    "BPL0, centered",
+    "BPL, unscaled, centered",
+    "RPL",
+    "RPL, centered",
+    "recommended",
+)
+GEOMETRY_ROWS = (
+    "BPL0",
+    "BPL",
+    "BPL1",
+    "BPL, unscaled",
+    "BPL1, unscaled",
+    "without ambiguity handling, unscaled",
+    "BPL0, centered",
+)
+FACTOR_COLUMNS = (
+    "BPL0, ridge chosen",
+    "BPL",
+    "BPL, unscaled",
+    "BPL0, centered",
+    "RPL",
+    "recommended",
+)
+LINES = ("BPL0", "BPL", "BPL, unscaled", "BPL0, centered", "RPL", "recommended")
+
+Summary = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the summary, the page and its pictures are."""
+
+    results: Path
+    page: Path
+    images: Path
+
+
+def write_page(summary: Summary, places: Places) -> None:
+    """Store the summary, draw the pictures, and fill the tables of the page."""
+    places.results.mkdir(parents=True, exist_ok=True)
+    places.images.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(summary, separators=(",", ":")).replace('"setting":', '\n"setting":')
+    (places.results / f"{NAME}.json").write_text(text + "\n", encoding="utf-8")
+    for name, draw in {"map": draw_map, "factors": draw_factors, "rule": draw_rule}.items():
+        _save(draw(summary), places.images / f"synthesis-{name}.png")
+    page = places.page.read_text("utf-8")
+    places.page.write_text(filled(page, tables(summary)), encoding="utf-8")
+
+
+def filled(page: str, contents: dict[str, str]) -> str:
+    """Return the page with what stands between ``<!-- NAME -->`` and ``<!-- end -->`` replaced."""
+    for name, content in contents.items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.S)
+        if not pattern.search(page):
+            raise ValueError(
+                f"The page must have a place for each table; got none for {name!r}. "
+                f"Add <!-- {name} --> and <!-- end -->."
+            )
+        page = pattern.sub(lambda found, new=content: f"{found[1]}{new}\n{found[2]}", page)
+    return page
+
+
+def tables(summary: Summary) -> dict[str, str]:
+    """Return every table of the page as Markdown, by name."""
+    return {
+        "run": run_line(summary),
+        "ablation": _markdown(ablation_table(summary)),
+        "geometry": _markdown(geometry_table(summary)),
+        "samples": _markdown(samples_table(summary)),
+        "rule": _markdown(rule_table(summary)),
+        "factors": _markdown(factors_table(summary)),
+    }
+
+
+def run_line(summary: Summary) -> str:
+    """Return where the figures come from."""
+    versions = ", ".join(f"{name} {v}" for name, v in summary["versions"].items())
+    return (
+        f"Run of {summary['date'][:10]}: {len(summary['cells'])} cells, {summary['n_seeds']} "
+        f"problems each, {summary['minutes']:.0f} minutes of one core "
+        f"({summary['machine']['processor']}); Python {summary['python']}, {versions}."
+    )
+
+
+def ablation_table(summary: Summary) -> list[dict[str, str]]:
+    """Return the accuracy of BPL0 and the gain of every other model over it."""
+    cells = {title: summary["cells"][slug] for title, slug in summary["ablations"].items()}
+    rows = [{"model": "BPL0 (accuracy)", **{t: _accuracy(c, "BPL0") for t, c in cells.items()}}]
+    for name in ABLATION_ROWS:
+        rows.append({"model": name, **{t: _shown_gain(c, name) for t, c in cells.items()}})
+    return rows
+
+
+def geometry_table(summary: Summary) -> list[dict[str, str]]:
+    """Return where projected prototypes of unseen classes lie, in the first ablated cell."""
+    models = summary["cells"][next(iter(summary["ablations"].values()))]["models"]
+    return [
+        {
+            "model": name,
+            "accuracy": _percent(np.mean(models[name]["score"])),
+            "largest class": f"{models[name]['largest class']:.1f}",
+            "bias": f"{models[name]['bias']:.3f}",
+            "size": f"{models[name]['size']:.2f}",
+            "tilt": f"{models[name]['tilt']:.3f}",
+            "alignment": f"{models[name]['alignment']:.3f}",
+            "accuracy without bias": _percent(models[name]["balanced"]),
+        }
+        for name in GEOMETRY_ROWS
+    ]
+
+
+def samples_table(summary: Summary) -> list[dict[str, str]]:
+    """Return what the data and the synthesized samples of the ablated cells are like."""
+    rows = []
+    for title, slug in summary["ablations"].items():
+        data = summary["cells"][slug]["data"]
+        row = {"cell": title, "rank of seen prototypes": f"{data['rank']:.0f}"}
+        for reading in ("printed", "unscaled"):
+            row[f"length of the move, {reading}"] = f"{data[f'length, {reading}']:.3f}"
+            row[f"own class, {reading}"] = _percent(data[f"own share, {reading}"])
+        rows.append(row)
+    return rows
+
+
+def factors_table(summary: Summary) -> list[dict[str, str]]:
+    """Return one row per value of each factor."""
+    rows = []
+    for base, factors in summary["factors"].items():
+        for name, values in factors.items():
+            for value, slug in values.items():
+                cell = summary["cells"][slug]
+                row = {"base": base, "factor": FACTOR[name], "value": value}
+                row["BPL0"] = _accuracy(cell, "BPL0")
+                rows.append(row | {model: _shown_gain(cell, model) for model in FACTOR_COLUMNS})
+    return rows
+
+
+def shares(cell: dict[str, Any]) -> tuple[float, float]:
+    """Return the share of the mean in the features, and in the seen prototypes."""
+    return cell["data"]["mean share"], cell["data"]["prototype mean share"]
+
+
+def rule_table(summary: Summary) -> list[dict[str, str]]:
+    """Return gains by the two numbers that a user can compute before any fit."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for cell in summary["cells"].values():
+        groups.setdefault(group_of(cell), []).append(cell)
+    rows = []
+    for name in GROUPS:
+        cells = groups.get(name, [])
+        if not cells:
+            continue
+        gains = [100 * float(np.mean(gain(cell, "BPL, unscaled"))) for cell in cells]
+        centering = [100 * float(np.mean(gain(cell, "BPL0, centered"))) for cell in cells]
+        better = sum(_interval(gain(cell, "BPL, unscaled"))[0] > 0 for cell in cells)
+        rows.append(
+            {
+                "cells": name,
+                "number": f"{len(cells)}",
+                "gain of BPL, unscaled": _range(gains),
+                "surely better": f"{better}",
+                "gain of centering": _range(centering),
+            }
+        )
+    return rows
+
+
+GROUPS = ("features without a mean", "prototypes with a common part", "neither")
+
+
+def group_of(cell: dict[str, Any]) -> str:
+    """Return which of the two conditions for a gain is missing."""
+    of_features, of_prototypes = shares(cell)
+    if of_features < 0.1:
+        return GROUPS[0]
+    return GROUPS[1] if of_prototypes > 0.15 else GROUPS[2]
+
+
+def gain(cell: dict[str, Any], name: str, over: str = "BPL0") -> np.ndarray:
+    """Return the paired differences of accuracy, one per seed."""
+    models = cell["models"]
+    return np.subtract(models[name]["score"], models[over]["score"])
+
+
+def draw_map(summary: Summary) -> Any:
+    """Draw gains over BPL0 against the numbers of seen classes and of semantic dimensions."""
+    from zonkey.display.drawing import new_figure
+
+    seen, dimensions = summary["map"]["n_seen"], summary["map"]["n_dimensions"]
+    cells = [[summary["cells"][slug] for slug in row] for row in summary["map"]["cells"]]
+    figure = new_figure(13, 4.6)
+    axes = figure.subplots(1, 3, sharey=True)
+    titles = {
+        "BPL, unscaled": "synthesis and competition, unscaled",
+        "BPL0, centered": "no synthesis, features centered",
+        "recommended": "recommended model",
+    }
+    for axis, (model, title) in zip(axes, titles.items(), strict=True):
+        found = np.array([[100 * gain(cell, model).mean() for cell in row] for row in cells])
+        image = axis.imshow(found, cmap="PuOr", vmin=-60, vmax=60, origin="lower", aspect="auto")
+        for i, row in enumerate(cells):
+            for j, cell in enumerate(row):
+                base = 100 * np.mean(cell["models"]["BPL0"]["score"])
+                text = f"{found[i, j]:+.1f}\n({base:.0f})"
+                dark = abs(found[i, j]) > 38
+                axis.text(
+                    j, i, text, ha="center", va="center", fontsize=8, color="w" if dark else "k"
+                )
+        axis.set_xticks(range(len(seen)), [str(p) for p in seen])
+        axis.set_yticks(range(len(dimensions)), [str(k) for k in dimensions])
+        axis.set_xlabel("seen classes")
+        axis.set_title(title, fontsize=11)
+    axes[0].set_ylabel("semantic dimensions")
+    figure.colorbar(image, ax=axes, label="gain over BPL0 (points)", shrink=0.9)
+    figure.suptitle("Gain over BPL0 in points; in brackets, the accuracy of BPL0 in percent")
+    return figure
+
+
+def draw_factors(summary: Summary) -> Any:
+    """Draw the accuracy of the models against each factor, one row of panels per base cell."""
+    from zonkey.display.drawing import add_grid, line_style, new_figure
+
+    bases = summary["factors"]
+    columns = max(len(factors) for factors in bases.values())
+    figure = new_figure(2.5 * columns, 3.4 * len(bases))
+    axes = np.atleast_2d(figure.subplots(len(bases), columns, sharey=True, squeeze=False))
+    for row, (base, factors) in zip(axes, bases.items(), strict=True):
+        for axis in row[len(factors) :]:
+            axis.axis("off")
+        for axis, (name, values) in zip(row, factors.items(), strict=False):
+            cells = [summary["cells"][slug] for slug in values.values()]
+            for number, model in enumerate(LINES):
+                intervals = [_mean_and_half(100 * _scores(cell, model)) for cell in cells]
+                means, halves = np.transpose(intervals)
+                style = line_style(number)
+                axis.errorbar(range(len(cells)), means, halves, label=model, capsize=2, **style)
+            axis.set_xticks(range(len(cells)), list(values), fontsize=8)
+            axis.set_xlabel(FACTOR[name], fontsize=9)
+            axis.set_ylim(0, 104)
+            add_grid(axis)
+        row[0].set_ylabel(f"shape of {base}\naccuracy on unseen classes (%)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    return figure
+
+
+def draw_rule(summary: Summary) -> Any:
+    """Draw the gain of synthesis against the gain of centering, one point per cell."""
+    from zonkey.display.drawing import COLORS, MARKERS, add_grid, new_figure
+
+    figure = new_figure(6.5, 4.6)
+    axis = figure.subplots()
+    for number, name in enumerate(GROUPS):
+        cells = [cell for cell in summary["cells"].values() if group_of(cell) == name]
+        points = [
+            [100 * gain(cell, model).mean() for model in ("BPL0, centered", "BPL, unscaled")]
+            for cell in cells
+        ]
+        x, y = np.reshape(points, (-1, 2)).T
+        style = {"color": COLORS[number], "marker": MARKERS[number]}
+        axis.scatter(x, y, label=name, s=28, edgecolors="k", linewidths=0.4, **style)
+    ends = np.array(axis.get_xlim())
+    axis.plot(ends, ends, color="gray", linewidth=0.8, linestyle="--")
+    axis.axhline(0, color="k", linewidth=0.8)
+    axis.set_xlim(ends)
+    axis.set_xlabel("gain of centering the features (points over BPL0)")
+    axis.set_ylabel("gain of synthesis, unscaled (points)")
+    axis.legend(fontsize=8)
+    add_grid(axis)
+    return figure
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+
+
+def _scores(cell: dict[str, Any], name: str) -> np.ndarray:
+    return np.asarray(cell["models"][name]["score"])
+
+
+def _mean_and_half(values: Any) -> tuple[float, float]:
+    found = mean_confidence_interval(values)
+    return found.mean, found.half_width
+
+
+def _interval(values: Any) -> tuple[float, float]:
+    mean, half = _mean_and_half(values)
+    return mean - half, mean + half
+
+
+def _percent(value: Any) -> str:
+    return f"{100 * float(value):.1f}"
+
+
+def _accuracy(cell: dict[str, Any], name: str) -> str:
+    mean, half = _mean_and_half(100 * _scores(cell, name))
+    return f"{mean:.1f} ± {half:.1f}"
+
+
+def _shown_gain(cell: dict[str, Any], name: str) -> str:
+    """Return the paired gain over BPL0, in bold if its interval excludes zero."""
+    mean, half = _mean_and_half(100 * gain(cell, name))
+    text = f"{mean:+.1f} ± {half:.1f}"
+    return f"**{text}**" if abs(mean) > half else text
+
+
+def _range(values: list[float]) -> str:
+    return f"{np.median(values):+.1f} ({min(values):+.1f} to {max(values):+.1f})"
+
+
+def _markdown(rows: list[dict[str, str]]) -> str:
+    lines = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
+    return "\n".join(lines + ["| " + " | ".join(row.values()) + " |" for row in rows])
