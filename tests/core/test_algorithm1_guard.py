@@ -80,7 +80,7 @@ def test_the_guard_asks_for_a_share_of_the_curvature(beta, share, kept):
     problem, alpha = one_sided_problem(), 0.9
     W0 = initial_projection(problem, beta)
     uncontested = unguarded(problem, W0, alpha, 0.0, beta)[1]
-    floor = 0.25 * uncontested
+    floor = 0.05 * uncontested
     mu = mu_with_smallest(share * floor, problem, W0, alpha, beta)
     competition = compete(problem, beta=beta)
     _, eta, xi = weights_at(competition, W0)
@@ -96,6 +96,46 @@ def test_a_step_never_multiplies_the_projection():
     W0 = initial_projection(problem, 0.01)
     path = learn(compete(problem), W0, alpha=0.5, mu=0.9, tol=0.0)
     assert max(path.changes) < 2
+    assert not path.indefinite.any()
+    printed = learn(compete(problem), W0, alpha=0.5, mu=0.9, tol=0.0, guard=False)
+    assert max(printed.changes) > 5
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_without_the_guard_steps_are_as_printed_and_indefinite_ones_are_counted(seed):
+    problem, alpha, mu, beta = random_problem(seed, q=3), 0.6, 0.8, 0.02
+    W = initial_projection(problem, beta)
+    path = learn(compete(problem, beta=beta), W, alpha=alpha, mu=mu, tol=0.0, guard=False)
+    expected = []
+    for step in range(5):
+        W, smallest, _ = unguarded(problem, W, 0.99**step * alpha, mu, beta)
+        expected.append(smallest <= 0)
+    assert path.mu.tolist() == [mu] * 5
+    assert path.indefinite.tolist() == expected
+    np.testing.assert_allclose(path.W, W, rtol=1e-6, atol=1e-8 * np.abs(W).max())
+
+
+def test_indefinite_steps_are_found_in_some_problems_and_not_in_others():
+    counts = set()
+    for seed in range(6):
+        problem = random_problem(seed, q=3)
+        W0 = initial_projection(problem, 0.02)
+        path = learn(compete(problem, beta=0.02), W0, alpha=0.6, mu=0.8, tol=0.0, guard=False)
+        counts.add(int(path.indefinite.sum()))
+    assert min(counts) < max(counts)
+
+
+@pytest.mark.parametrize("mu", [0.2, 0.5])
+def test_the_guard_changes_nothing_where_the_equation_stays_definite(mu):
+    problem = random_problem(7, n=90, q=3)
+    W0 = initial_projection(problem, 0.05)
+    settings = {"alpha": 0.2, "mu": mu, "tol": 0.0}
+    with_guard, without = (
+        learn(compete(problem, beta=0.05), W0, **settings, guard=guard) for guard in (True, False)
+    )
+    assert not without.indefinite.any()
+    assert with_guard.mu.tolist() == [mu] * 5
+    np.testing.assert_array_equal(with_guard.W, without.W)
 
 
 def test_the_guard_first_looks_at_the_features_of_the_seen_classes(monkeypatch):
@@ -103,10 +143,10 @@ def test_the_guard_first_looks_at_the_features_of_the_seen_classes(monkeypatch):
     competition = compete(problem)
     _, eta, xi = weights_at(competition, initial_projection(problem, 0.01))
     asked = []
-    monkeypatch.setattr(algorithm1, "lowered_mu", lambda *_, **options: asked.append(options))
+    monkeypatch.setattr(algorithm1, "lowered_mu", lambda *given: asked.append(given[-1]))
     competition.safe_mu(*summed(competition, eta, xi), 0.9, 0.95)
     least = smallest(competition.A_hat(summed(competition, 0 * eta), 0.9))
-    assert [options["least_of_A"] for options in asked] == [pytest.approx(least, rel=1e-9)]
+    assert [sides.least_of_A for sides in asked] == [pytest.approx(least, rel=1e-9)]
 
 
 def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes():
@@ -135,7 +175,7 @@ def test_the_guard_acts_on_one_step_and_leaves_the_objective_as_asked():
     problem = random_problem(0)
     W0 = initial_projection(problem, 0.01)
     path = learn(compete(problem), W0, alpha=0.5, mu=0.9, tol=0.0)
-    assert path.mu.tolist() == [0.45, 0.45, 0.9, 0.9, 0.45]
+    assert path.mu.tolist() == [0.45, 0.9, 0.9, 0.9, 0.9]
     assert path.objective[0] == pytest.approx(reference.erplobj(problem, W0, 0.5, 0.9, 0.01, 1e-3))
 
 
@@ -170,7 +210,7 @@ def test_classes_that_keep_their_samples_need_no_look_at_eigenvalues(seed):
 def test_a_step_whose_classes_keep_their_samples_takes_mu_as_it_is(monkeypatch):
     problem = random_problem(3, n=30, p=3, d=5, k=4, q=3, n_g=30, noise=0.3)
     competition = compete(problem)
-    monkeypatch.setattr(algorithm1, "_needed_of_A", None)
+    monkeypatch.setattr(algorithm1.Sides, "are_definite", None)
     eta = np.eye(3)[problem.targets]
     xi = np.roll(eta, 1, axis=1)
     solution, mu = solved(competition, eta, xi, 0.6, 0.7)

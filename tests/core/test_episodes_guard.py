@@ -16,7 +16,7 @@ from zonkey.core import episodes as module
 
 
 def brute_force(problem, X_g, eta, xi, *, alpha, mu, beta):
-    """The mu that leaves a quarter of the curvature, A-hat being that of the mu asked for."""
+    """The mu that leaves a twentieth of the curvature, A-hat being that of the mu asked for."""
     of_samples = printed_weights(xi, mu)
 
     def sides(at):
@@ -26,9 +26,9 @@ def brute_force(problem, X_g, eta, xi, *, alpha, mu, beta):
 
     own = np.bincount(problem.codes, minlength=len(problem.Y_u))
     pulled, pushed = own + eta.sum(axis=0), xi.sum(axis=0)
-    if (pulled - mu * pushed >= 0.25 * pulled).all():
+    if (pulled - mu * pushed >= 0.05 * pulled).all():
         return mu
-    least = 0.25 * sum(sides(0.0))
+    least = 0.05 * sum(sides(0.0))
     return halved(mu, lambda at: sum(sides(at)) >= least)
 
 
@@ -67,6 +67,25 @@ def test_every_episode_uses_the_mu_that_it_bears(shape):
         lowered |= {len(set(mu.ravel())) for mu in course.mu}
     # In some step some of the episodes were pushed less, and others were not.
     assert max(lowered) > 1
+
+
+def test_without_the_guard_every_episode_keeps_mu_and_reports_indefinite_steps():
+    found = []
+    for seed in range(4):
+        problems = several(seed, 2, 3, noise=0.3, shots=1, m=5)
+        W = initial_projection(problems[0][0], 0.05)
+        turned = Turned(problems, W, beta=0.05, rho=0.8)
+        _, course = turned.learn(W, alpha=0.7, mu=0.95, max_iter=1, tol=0.0, guard=False)
+        assert (course.mu == 0.95).all()
+        for t, own in enumerate(problems):
+            for h, problem in enumerate(own):
+                X_g, targets = turned.sets[t][h]
+                eta, xi = query_weights(problem, W, X_g, targets, 1e-3, "second-best")
+                terms = printed_weights(xi, 0.95), 0.7, 0.05
+                A, B, _ = matrices(problem, X_g, eta - 0.95 * xi, *terms)
+                assert course.indefinite[0, t, h] == (smallest(A) + smallest(B) <= 0)
+        found += course.indefinite.ravel().tolist()
+    assert len(set(found)) == 2
 
 
 def test_episodes_with_the_same_counts_share_one_look(monkeypatch):

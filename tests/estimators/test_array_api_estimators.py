@@ -84,7 +84,7 @@ def assert_same_attributes(fitted, expected, library):
         if isinstance(value, np.ndarray):
             assert_close(library.numpy(getattr(fitted, name)), value)
         elif name.endswith("_") and isinstance(value, int | float):
-            assert getattr(fitted, name) == value
+            assert getattr(fitted, name) == pytest.approx(value, rel=1e-5)
 
 
 def shown(parameters):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,7 +42,9 @@ from .synthesis import Synthesized
 DECAY = 0.99  # alpha_t = 0.99^t alpha
 MAX_ITER = 5  # "converges very quickly (t <= 5)"
 _SMALLEST_MU = 1e-3  # share of mu below which the guard drops competition
-_SAFE_SHARE = 0.25  # share of the curvature without competition that the guard keeps
+# Share of the curvature without competition that the guard keeps. With less the equation is about to
+# lose definiteness: hardly more steps pass, and their solutions grow by orders of magnitude.
+_SAFE_SHARE = 0.05
 
 OnStep = Callable[[int, float, float], None]
 
@@ -59,6 +61,8 @@ class Course:
         Relative change of W per step; NaN after an episode has ended.
     mu : ndarray of shape (n_steps, ...)
         mu per step, smaller than requested if the guard lowered it.
+    indefinite : ndarray of shape (n_steps, ...)
+        Whether the equation of a step was indefinite; never with the guard.
     objective : list of float
         F at W^(0) and after every step, all with the requested alpha: values with different
         alpha_t would not compare. Empty for episodes.
@@ -74,6 +78,7 @@ class Course:
     objective: list[float]
     statuses: set[Status]
     converged: bool
+    indefinite: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
 
 
 def learn(
@@ -84,16 +89,18 @@ def learn(
     mu: float,
     max_iter: int | None = None,
     tol: float = 1e-4,
+    guard: bool = True,
     on_step: OnStep | None = None,
 ) -> Course:
     """Run Algorithm 1 from the initial projection W^(0) = W, by default for 5 steps.
 
-    `on_step(t, objective, change)` is called after every step.
+    `guard` lowers mu in steps whose equation would lose its curvature. Without it mu stays, and
+    indefinite equations are counted. `on_step(t, objective, change)` is called after every step.
     """
     alpha, mu = float(alpha), float(mu)
     max_iter = MAX_ITER if max_iter is None else max_iter
     active, converged = np.full(problem.shape, True), np.full(problem.shape, False)
-    objective, changes, used = [], [], []
+    objective, changes, used, indefinite = [], [], [], []
     statuses: set[Status] = set()
     with full_single_precision(W):
         state = problem.start(W)
@@ -109,11 +116,13 @@ def learn(
             if done:
                 break
             alpha_t = DECAY ** len(changes) * alpha
-            mu_t = problem.safe_mu(eta, xi, alpha_t, mu)
+            mu_t: Any = problem.safe_mu(eta, xi, alpha_t, mu) if guard else mu
+            lost = False if guard else ~problem.is_definite(eta, xi, alpha_t, mu)
             state, change, solved = problem.solve(state, eta, xi, alpha_t, mu_t, active)
             statuses |= solved
             changes.append(np.where(active, change, np.nan))
             used.append(np.where(active, mu_t, np.nan))
+            indefinite.append(active & lost)
             converged |= active & (change <= tol)
             active = active & (change > tol)
         W = problem.result(state)
@@ -125,6 +134,7 @@ def learn(
         objective,
         statuses,
         converged=bool(converged.all()),
+        indefinite=np.array(indefinite, bool) if indefinite else none.astype(bool),
     )
 
 
@@ -189,6 +199,10 @@ class Algorithm1(ABC):
     @abstractmethod
     def safe_mu(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> Any:
         """Return mu, or less if the equation would lose its curvature."""
+
+    @abstractmethod
+    def is_definite(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> np.ndarray:
+        """Return whether the equation with this mu is positive definite, beyond rounding."""
 
     @abstractmethod
     def solve(
@@ -278,14 +292,21 @@ class Competition(Algorithm1):
 
     def safe_mu(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> float:
         """Return mu, or less if A-hat and B-hat would leave too little curvature."""
+        sides = self._sides(eta, xi, alpha, mu)
+        return lowered_mu(eta.of_classes, xi.of_classes, mu, sides)
+
+    def is_definite(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> np.ndarray:
+        """Return whether no eigenvalue of A-hat is the negative of one of B-hat, or less."""
+        if keeps_its_share(eta.of_classes, xi.of_classes, mu):
+            return np.asarray(True)
+        sides = self._sides(eta, xi, alpha, mu)
+        return np.asarray(sides.are_definite(eta.less(xi, mu).of_classes))
+
+    def _sides(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> Sides:
         terms = self.A_terms(eta.less(xi, mu).of_samples, alpha)
-        least = terms["scale"] * float(self.equations.factor.values[0]) + terms["shift"]
-        return lowered_mu(
-            eta.of_classes,
-            xi.of_classes,
-            mu,
+        return Sides(
             B_hat=lambda of_classes: self.B_hat(of_classes, alpha),
-            least_of_A=least,
+            least_of_A=terms["scale"] * float(self.equations.factor.values[0]) + terms["shift"],
             A_is_at_least=lambda x: self._A.is_at_least(x, **terms),
         )
 
@@ -305,26 +326,12 @@ def C_hat_rows(C0_rows: Array, Y_u: Array, delta: Shares, alpha: float) -> Array
     return 2 * (1 - alpha) * C0_rows + 2 * alpha * (mT(Y_u) @ delta.features)
 
 
-def lowered_mu(
-    pulled: Array,
-    pushed: Array,
-    mu: float,
-    *,
-    B_hat: Callable[[Any], Array],
-    least_of_A: float,
-    A_is_at_least: Callable[[float], bool],
-) -> float:
-    """Return mu, or the first of its halves that leaves enough curvature; 0 if none does.
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """What the guard asks about the operator W -> A-hat W + W B-hat.
 
-    Classes that are often second best get negative weight in B-hat. As the smallest eigenvalue of
-    the operator W -> A-hat W + W B-hat approaches zero the solution grows without bound; below
-    zero it is not a minimizer. So every step keeps a share of the curvature without competition.
-
-    Parameters
+    Attributes
     ----------
-    pulled, pushed : arrays of shape (q,)
-        Sums of eta and xi over the samples.
-    mu : float
     B_hat : callable
         From class weights to B-hat.
     least_of_A : float
@@ -332,16 +339,45 @@ def lowered_mu(
     A_is_at_least : callable
         Whether no eigenvalue of A-hat is below a number; asked if the bound does not decide.
     """
+
+    B_hat: Callable[[Any], Array]
+    least_of_A: float
+    A_is_at_least: Callable[[float], bool]
+
+    def are_definite(self, of_classes: Array, uncontested: Array | None = None) -> bool:
+        """Whether all eigenvalues of the operator exceed rounding.
+
+        If those of B-hat without competition are given (`uncontested`), also whether the operator
+        keeps a share of its curvature without competition.
+        """
+        values = self.eigenvalues_of_B(of_classes)
+        least = float(values[0])
+        without = values if uncontested is None else uncontested
+        rounding = values.shape[0] * epsilon(values) * float(without[-1])
+        needed = rounding - least
+        if uncontested is not None:
+            share = _SAFE_SHARE * float(uncontested[0]) - least
+            needed = max(needed, share / (1 - _SAFE_SHARE))
+        return self.least_of_A >= needed or self.A_is_at_least(needed)
+
+    def eigenvalues_of_B(self, of_classes: Array) -> Array:
+        """Return the eigenvalues of B-hat, in ascending order."""
+        return namespace(of_classes).linalg.eigvalsh(self.B_hat(of_classes))
+
+
+def lowered_mu(pulled: Array, pushed: Array, mu: float, sides: Sides) -> float:
+    """Return mu, or the first of its halves that leaves enough curvature; 0 if none does.
+
+    Classes that are often second best get negative weight in B-hat. As the smallest eigenvalue of
+    the operator W -> A-hat W + W B-hat approaches zero the solution grows without bound; below
+    zero it is not a minimizer. So every step keeps a twentieth of the curvature without
+    competition. `pulled` and `pushed` (q) are the sums of eta and xi over the samples.
+    """
     if keeps_its_share(pulled, pushed, mu):
         return mu
-    eigvalsh = namespace(pulled).linalg.eigvalsh
-    uncontested = eigvalsh(B_hat(pulled))
+    uncontested = sides.eigenvalues_of_B(pulled)
     asked = mu
-    while mu > 0:
-        least_of_B = float(eigvalsh(B_hat(pulled - mu * pushed))[0])
-        needed = _needed_of_A(least_of_B, uncontested)
-        if least_of_A >= needed or A_is_at_least(needed):
-            break
+    while mu > 0 and not sides.are_definite(pulled - mu * pushed, uncontested):
         mu = mu / 2 if mu > _SMALLEST_MU * asked else 0.0
     return mu
 
@@ -355,15 +391,3 @@ def relative_change(before: Array, after: Array) -> float:
     """Return ||after - before||_F / ||before||_F, or the numerator if `before` is 0."""
     size = squared_norm(before)
     return (squared_norm(after - before) / (size or 1.0)) ** 0.5
-
-
-def _needed_of_A(least_of_B: float, uncontested: Array) -> float:
-    """Return the smallest eigenvalue of A-hat that makes the sum with that of B-hat safe.
-
-    Safe means a share of the smallest eigenvalue of B-hat without competition (`uncontested`),
-    and more than rounding.
-    """
-    without = float(uncontested[0])
-    rounding = uncontested.shape[0] * epsilon(uncontested) * float(uncontested[-1])
-    share = (_SAFE_SHARE * without - least_of_B) / (1 - _SAFE_SHARE)
-    return max(share, rounding - least_of_B)

@@ -10,20 +10,29 @@ and the objective (over 1 + gamma) minimizes its entropy:
            - alpha sum_g sum_j P_ij log P_ij.
 
 F is not convex and its deep minima are useless: in directions that the seen data do not
-determine, W can grow without bound to make every sample certain of some class. As in the paper,
-descent follows the plain gradient, which moves along well-determined directions first.
+determine, W can grow without bound to make every sample certain of some class. Descent with short
+steps moves along well-determined directions first. With K the Hessian of the quadratic part of F,
+
+    W <- W - t (I + t K)^-1 grad F(W),    t = step_size / L.
+
+This is gradient descent, implicit in the quadratic part. Short steps follow the plain gradient, as
+in the paper. Long ones, for which the plain gradient would diverge, reach weakly determined
+directions too.
 
 P (N_g x q) is computed and summed block by block; it is never stored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
 from ..linalg.arrays import Array, namespace, squared_norm
 from ..linalg.blocks import in_parts, row_blocks
+from ..linalg.sylvester import from_bases
+from ..linalg.symmetric import Factor, transposed
 from .algorithm1 import Course, OnStep, relative_change
 from .assignment import RelativeLosses
 from .projection import NormalEquations
@@ -75,8 +84,9 @@ class EntropyObjective:
         XgY = XgY if losses_of.in_semantics else XgY @ self.Y_u
         pull = W @ ((self.Y_u.T * of_classes) @ self.Y_u)
         ridge = 2 * self.beta * squared_norm(W)
-        value = (1 - self.alpha) * self.equations.loss(W) + ridge + self.alpha * float(entropy)
-        gradient = (1 - self.alpha) * self.equations.gradient(W) + 4 * self.beta * W
+        loss, slope = self.equations.loss_and_gradient(W)
+        value = (1 - self.alpha) * loss + ridge + self.alpha * float(entropy)
+        gradient = (1 - self.alpha) * slope + 4 * self.beta * W
         return value, gradient + self.alpha * (2 * pull - 4 * XgY)
 
     def _sums(self, X: Array, losses_of: RelativeLosses) -> tuple[Array, Array, Array]:
@@ -98,42 +108,49 @@ class EntropyObjective:
         right = g @ self.Y_u if losses_of.in_semantics else g
         return entropy, mT(1 / total) @ g, mT(X / total) @ right
 
-    def safe_step(self) -> float:
-        """Return the step 1/L that always descends on the quadratic part of F."""
-        trace = namespace(self.equations.B0).linalg.trace
-        largest = float(self.equations.factor.values[-1]) + float(trace(self.equations.B0))
-        L = 2 * (1 - self.alpha) * largest + 4 * self.beta
-        return 1 / L if L > 0 else 1.0  # flat: no step is too long
+    def curvature(self) -> tuple[float, Callable[[float, Array], Array]]:
+        """Return L, the largest eigenvalue of K, and the map from t and M to (I + t K)^-1 M."""
+        A, B = self.equations.factor, Factor.of(self.equations.B0)
+        seen, ridge = 2 * (1 - self.alpha), 4 * self.beta
+        values = seen * (A.values[:, None] + B.values[None, :]) + ridge
+
+        def implicit(t: float, M: Array) -> Array:
+            rows = B.to_basis(transposed(A.to_basis(M)))
+            return from_bases(A, B, transposed(rows) / (1 + t * values))
+
+        return float(values[-1, -1]), implicit
 
 
 def minimize_entropy(
     objective: EntropyObjective,
     W: Array,
     *,
+    step_size: float = 1.0,
     max_iter: int | None = None,
     tol: float = 1e-4,
     on_step: OnStep | None = None,
 ) -> Course:
     """Descend from W, by default for 100 steps, until the gradient has shrunk by `tol`.
 
-    The step starts at 1/L, doubles after every success, and is halved until the objective falls
-    by half of what the gradient predicts.
+    The step is halved until the objective falls by half of what the gradient predicts, and doubles
+    after every success up to `step_size` / L.
     """
     max_iter = GRADIENT_STEPS if max_iter is None else max_iter
     value, gradient = objective.value_and_gradient(W)
     values = [value]
     goal = tol**2 * squared_norm(gradient)
-    length = objective.safe_step()
+    L, implicit = objective.curvature()
+    longest = length = step_size / L if L > 0 else step_size
     changes: list[float] = []
     while len(changes) < max_iter and squared_norm(gradient) > goal:
         before = W
-        W, value, gradient, length = _descend(objective, W, value, gradient, length)
+        W, value, gradient, length = _descend(objective, implicit, W, value, gradient, length)
         change = relative_change(before, W)
         if change == 0:  # no step descends any further, because of rounding
             break
         changes.append(change)
         values.append(value)
-        length *= 2
+        length = min(2 * length, longest)
         if on_step is not None:
             on_step(len(changes), value, change)
     converged = squared_norm(gradient) <= goal
@@ -141,16 +158,22 @@ def minimize_entropy(
 
 
 def _descend(
-    objective: EntropyObjective, W: Array, value: float, gradient: Array, length: float
+    objective: EntropyObjective,
+    implicit: Callable[[float, Array], Array],
+    W: Array,
+    value: float,
+    gradient: Array,
+    length: float,
 ) -> tuple[Array, float, Array, float]:
     """Return the first point that passes the Armijo test, or W itself.
 
     With it come value and gradient there, and the step.
     """
-    slope = squared_norm(gradient)
     for _ in range(_MAX_HALVINGS):
-        candidate = W - length * gradient
-        # Half of the trials pass. The gradient costs less with each than again for those.
+        direction = implicit(length, gradient)
+        slope = float(namespace(W).sum(gradient * direction))
+        candidate = W - length * direction
+        # Most trials pass. The gradient costs less with each than again for those.
         reached, following = objective.value_and_gradient(candidate)
         if reached <= value - _ARMIJO * length * slope:
             return candidate, reached, following, length

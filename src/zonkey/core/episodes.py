@@ -14,6 +14,7 @@ Axes: T tasks, E episodes per task. W is stored transposed, as Z (T, E, k, d), o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +41,7 @@ from ..linalg.lowrank import (
     refine_in_single,
 )
 from ..linalg.sylvester import Status, solve
-from .algorithm1 import Algorithm1, B_hat_of, C_hat_rows, keeps_its_share, lowered_mu
+from .algorithm1 import Algorithm1, B_hat_of, C_hat_rows, Sides, keeps_its_share, lowered_mu
 from .assignment import Shares, compete, competing_shares, losses
 from .projection import NormalEquations
 from .synthesis import Synthesized
@@ -185,9 +186,34 @@ class Episodes(Algorithm1):
 
     def safe_mu(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> np.ndarray:
         """Return the mu of every episode; those of a task with the same counts share one."""
-        asked = np.full(self.shape, mu)
+
+        def of_group(pulled: Any, pushed: Any, sides: Sides) -> float:
+            return lowered_mu(pulled, pushed, mu, sides)
+
+        return self._by_counts(eta, xi, alpha, mu, of_group, if_safe=mu)
+
+    def is_definite(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> np.ndarray:
+        """Return whether every episode has a definite equation, beyond rounding."""
+
+        def of_group(pulled: Any, pushed: Any, sides: Sides) -> bool:
+            return sides.are_definite(pulled - mu * pushed)
+
+        return self._by_counts(eta, xi, alpha, mu, of_group, if_safe=True)
+
+    def _by_counts(
+        self,
+        eta: Shares,
+        xi: Shares,
+        alpha: float,
+        mu: float,
+        of_group: Callable[[Any, Any, Sides], Any],
+        *,
+        if_safe: Any,
+    ) -> np.ndarray:
+        """Return what holds for every episode; it is asked once per task and counts."""
+        found = np.full(self.shape, if_safe)
         if not mu:
-            return asked
+            return found
         pulled, pushed = (to_numpy(M.of_classes) for M in (eta, xi))
         of_samples = eta.less(xi, mu).of_samples
         for t in range(self.shape[0]):
@@ -197,36 +223,24 @@ class Episodes(Algorithm1):
             distinct, which = np.unique(counts, axis=0, return_inverse=True)
             for i, pair in enumerate(distinct):
                 episodes = np.flatnonzero(which.reshape(-1) == i).tolist()
-                asked[t, episodes] = self._safe_mu_of(t, episodes, pair, of_samples, alpha, mu)
-        return asked
+                sides = self._sides(t, episodes, of_samples, alpha)
+                found[t, episodes] = of_group(*pair, sides)
+        return found
 
-    def _safe_mu_of(
-        self,
-        t: int,
-        episodes: list[int],
-        counts: Any,
-        of_samples: Array,
-        alpha: float,
-        mu: float,
-    ) -> float:
-        """Return a mu that is safe for these episodes of a task, which share their counts."""
+    def _sides(self, t: int, episodes: list[int], of_samples: Array, alpha: float) -> Sides:
+        """Return what holds for all these episodes of a task, which share their counts."""
 
         def terms(h: int) -> dict[str, Any]:
             return self.A_terms(of_samples[t, h, :], alpha)
 
-        def is_at_least(x: float) -> bool:
-            return all(self._A_of(t, h).is_at_least(x, **terms(h)) for h in episodes)
-
         of_first = terms(episodes[0])
-        pulled, pushed = counts
-        return lowered_mu(
-            pulled,
-            pushed,
-            mu,
+        least = float(self.equations.factor.values[0])
+        return Sides(
             B_hat=partial(self._bases.B_hat, t, alpha=alpha),
-            least_of_A=of_first["scale"] * float(self.equations.factor.values[0])
-            + of_first["shift"],
-            A_is_at_least=is_at_least,
+            least_of_A=of_first["scale"] * least + of_first["shift"],
+            A_is_at_least=lambda x: all(
+                self._A_of(t, h).is_at_least(x, **terms(h)) for h in episodes
+            ),
         )
 
     def _A_of(self, t: int, h: int) -> UpdatedFactor:

@@ -117,10 +117,13 @@ class NormalEquations:
         inner += float(xp.sum(self.factor.values[:, None] * Z * Z))
         return inner + self.trace + float(xp.linalg.trace(self.B0))
 
-    def gradient(self, W: Array) -> Array:
-        """Return the gradient of `loss` at W."""
+    def loss_and_gradient(self, W: Array) -> tuple[float, Array]:
+        """Return `loss` and its gradient at W, by the same products."""
+        xp = namespace(W)
         forward = self.A0 @ W if self.A0.ndim == 2 else self.A0[:, None] * W
-        return 2 * (forward + W @ self.B0 - 2 * self.C0)
+        gradient = 2 * (forward + W @ self.B0 - 2 * self.C0)
+        inner = float(xp.sum(W * (0.5 * gradient - 2 * self.C0)))
+        return inner + self.trace + float(xp.linalg.trace(self.B0)), gradient
 
 
 def directed_projection(equations: NormalEquations, beta: float, forward: float) -> Solution:

@@ -76,6 +76,10 @@ class FewShotClassifier(ProjectionLearner):
         prototypes of base and novel classes, for ``synthesis="support"``.
     scaling : {"squared-norm"} or None, default="squared-norm"
         Divide the projected prototype by the squared norm of W, as in the paper, or not at all.
+    guard : bool, default=True
+        Lower `mu` in steps in which competition would leave less than a twentieth of the curvature
+        of the problem, with a warning. False: keep `mu`, as printed in the paper; steps whose
+        equation is indefinite are counted in a warning.
     n_episodes : int, default=10
         Number of episodes whose projections are averaged.
     candidates : {"novel", "all"} or list of labels, default="novel"
@@ -152,6 +156,7 @@ class FewShotClassifier(ProjectionLearner):
         n_neighbors: int = 3,
         noise: float = 0.1,
         scaling: str | None = "squared-norm",
+        guard: bool = True,
         n_episodes: int = 10,
         candidates: Any = "novel",
         seen_penalty: float = 0.0,
@@ -173,6 +178,7 @@ class FewShotClassifier(ProjectionLearner):
         self.n_neighbors = n_neighbors
         self.noise = noise
         self.scaling = scaling
+        self.guard = guard
         self.n_episodes = n_episodes
         self.candidates = candidates
         self.seen_penalty = seen_penalty
@@ -324,7 +330,8 @@ class FewShotClassifier(ProjectionLearner):
         # In the order of their definition, so that the warning is always the same.
         statuses = {status for one in learned for status in one.statuses}
         mu = np.concatenate([np.empty(0), *(one.mu for one in learned)])
-        warn_of_trouble(statuses, mu, beta=self.beta, mu=self._mu())
+        n_indefinite = sum(int(one.indefinite.sum()) for one in learned)
+        warn_of_trouble(statuses, mu, n_indefinite, beta=self.beta, mu=self._mu())
         return learned
 
     def _named_candidates(

@@ -123,6 +123,7 @@ class EpisodeSettings:
     max_iter: int | None
     tol: float
     solver_tol: float
+    guard: bool
 
     @property
     def n_distinct(self) -> int:
@@ -147,13 +148,14 @@ class Learned:
     """The result for one task.
 
     `W` (d x k) is the mean over all episodes in the original coordinates. `n_iter` counts the
-    steps of all episodes, `mu` has one entry per step. `statuses` are those of all equations
-    solved for this task or together with it.
+    steps of all episodes, `mu` and `indefinite` have one entry per step. `statuses` are those of
+    all equations solved for this task or together with it.
     """
 
     W: Array
     n_iter: int
     mu: np.ndarray
+    indefinite: np.ndarray
     statuses: set[Status]
 
 
@@ -196,14 +198,27 @@ def _learn_together(
     ]
     total: Any = sum(n * course.W for n, course in courses)
     W = total / len(numbers)
-    mu = [np.reshape(np.moveaxis(c.mu, 1, 0), (len(tasks), -1)) for _, c in courses]
-    mu = np.concatenate(mu, axis=1)
+    mu, indefinite = (
+        np.concatenate([_by_task(getattr(c, name)) for _, c in courses], axis=1)
+        for name in ("mu", "indefinite")
+    )
     statuses = {initial.status}.union(*(course.statuses for _, course in courses))
     taken = ~np.isnan(mu)
     return [
-        Learned(task.frame.lift(W[t, :, :]), int(taken[t].sum()), mu[t][taken[t]], statuses)
-        for t, task in enumerate(tasks)
+        Learned(
+            task.frame.lift(W[t, :, :]),
+            int(own.sum()),
+            mu[t][own],
+            indefinite[t][own],
+            statuses,
+        )
+        for t, (task, own) in enumerate(zip(tasks, taken, strict=True))
     ]
+
+
+def _by_task(steps: np.ndarray) -> np.ndarray:
+    """Return one row per task from (n_steps, T, E) entries."""
+    return np.moveaxis(steps, 1, 0).reshape(steps.shape[1], -1)
 
 
 def _course(
@@ -241,6 +256,7 @@ def _course(
         mu=settings.mu,
         max_iter=settings.max_iter,
         tol=settings.tol,
+        guard=settings.guard,
     )
 
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..core.frame import BaseClasses
-from ..core.labels import listed
+from ..core.labels import listed, shown
 from ..linalg.sylvester import Status
 from ..validation import AnyLibraryMixin, check_count, check_interval, check_option
 from .scoring import NearestPrototypeMixin
@@ -64,13 +64,34 @@ def check_shared_parameters(estimator: Any, *, may_be_auto: bool) -> None:
     check_count("n_synthetic", estimator.n_synthetic, 1)
     if estimator.max_iter is not None:
         check_count("max_iter", estimator.max_iter, 1)
+    if not isinstance(estimator.guard, bool | np.bool_):
+        raise ValueError(
+            f"`guard` must be True or False; got {shown(estimator.guard)}. Use True, which keeps "
+            "the projection bounded."
+        )
     check_interval("seen_penalty", estimator.seen_penalty, -math.inf, or_auto=may_be_auto)
 
 
 def warn_of_trouble(
-    statuses: set[Status], used: Sequence[float] | np.ndarray, *, beta: float, mu: float
+    statuses: set[Status],
+    used: Sequence[float] | np.ndarray,
+    n_indefinite: int,
+    *,
+    beta: float,
+    mu: float,
 ) -> None:
-    """Warn of ill-conditioned systems, and of steps with a smaller mu; `used` is mu per step."""
+    """Warn of indefinite or ill-conditioned systems, and of steps with a smaller mu.
+
+    `used` is mu per step; indefinite are `n_indefinite` of these steps.
+    """
+    if n_indefinite:  # other trouble follows from it
+        warnings.warn(
+            f"The equation was indefinite in {n_indefinite} of {len(used)} steps with mu={mu}: "
+            "their projections minimize nothing. Decrease `alpha` or `mu`, or use guard=True.",
+            ConvergenceWarning,
+            stacklevel=_STACK,
+        )
+        return
     # In the order of the enum: that of a set differs from run to run.
     trouble = next((s for s in Status if s in statuses and s is not Status.SOLVED), None)
     if trouble is not None:
@@ -84,8 +105,8 @@ def warn_of_trouble(
     if shrunk:
         warnings.warn(
             f"`mu` was lowered from {mu} to {min(shrunk):.3g} in {len(shrunk)} of "
-            f"{len(used)} steps, because competition would have left less than a quarter of "
-            "the curvature of the problem. Decrease `alpha` or `mu`.",
+            f"{len(used)} steps, because competition would have left less than a "
+            "twentieth of the curvature of the problem. Decrease `alpha` or `mu`.",
             ConvergenceWarning,
             stacklevel=_STACK,
         )

@@ -1,7 +1,8 @@
 """What model files hold of each class, and what is checked when they are loaded.
 
-A changed attribute of one of these classes changes the files: raise `SCHEMA` in `core.storage`, and
-translate the content of older files before it is unpacked.
+An attribute added to one of these classes needs a value for older files (`since`). Any other change
+of attributes changes the files: raise `SCHEMA` in `core.storage`, and translate the content of
+older files before it is unpacked.
 """
 
 from __future__ import annotations
@@ -53,10 +54,12 @@ def _estimator(
     parameters: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     *,
     required: bool = False,
+    since: dict[str, Any] | None = None,
 ) -> Form:
     """Store the parameters of an estimator and its fitted attributes.
 
     `required` tells that it must be fitted; a transformer may be a parameter of another estimator.
+    `since` has values for those of the attributes that older files lack.
     """
 
     def take(model: Any) -> dict[str, Any]:
@@ -67,7 +70,7 @@ def _estimator(
 
     def make(parts: dict[str, Any]) -> Any:
         model = cls(**parts["parameters"])
-        found = parts["state"]
+        found = {**(since or {}), **parts["state"]} if parts["state"] else {}
         unknown = {*found} - {*state, "n_features_in_", "feature_names_in_"}
         require_that(not unknown, f"{cls.__name__} has no attribute {sorted(unknown)}.")
         if found or required:  # a step that is only a parameter need not be fitted
@@ -334,7 +337,16 @@ def _make_pipeline(parts: dict[str, Any]) -> Pipeline:
 
 
 _PROJECTION = ("projection_", "seen_penalty_", "prototypes_", "_decision")
-_LEARNED = ("n_iter_", "objective_", "mu_", "changes_", "converged_", "is_transductive_")
+_LEARNED = (
+    "n_iter_",
+    "objective_",
+    "mu_",
+    "n_indefinite_",
+    "moved_",
+    "changes_",
+    "converged_",
+    "is_transductive_",
+)
 
 FORMS: dict[str, Form] = {
     form.name: form
@@ -408,6 +420,7 @@ FORMS: dict[str, Form] = {
             _check_projection,
             _storable,
             required=True,
+            since={"n_indefinite_": 0, "moved_": float("nan")},
         ),
         _estimator(
             FewShotClassifier,

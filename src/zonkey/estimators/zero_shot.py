@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 import numpy as np
 from array_api_compat import device
 
-from ..core.algorithm1 import Competition, Course, learn
+from ..core.algorithm1 import Competition, Course, learn, relative_change
 from ..core.assignment import Rule
 from ..core.class_sums import ClassSums
 from ..core.entropy import EntropyObjective, minimize_entropy
@@ -26,6 +26,7 @@ from ..core.synthesis import Synthesized, perturbed, raw_material
 from ..linalg.arrays import Array, is_device_array, namespace, place_of, placed_like
 from ..validation import (
     check_classes,
+    check_interval,
     check_labeled,
     check_option,
     check_seed,
@@ -96,6 +97,11 @@ class ZeroShotClassifier(ProjectionLearner):
         What `n_synthetic` counts; the paper allows both readings.
     scaling : {"squared-norm"} or None, default="squared-norm"
         Divide the perturbation by the squared norm of W, as in the paper, or not at all.
+    guard : bool, default=True
+        Lower `mu` in steps in which competition would leave less than a twentieth of the curvature
+        of the problem, with a warning. False: keep `mu`, as printed in the paper; steps whose
+        equation is indefinite are counted in `n_indefinite_`, with
+        a warning.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from: "unseen" is zero-shot, "all" is generalized
         zero-shot classification.
@@ -109,6 +115,11 @@ class ZeroShotClassifier(ProjectionLearner):
     max_iter : int, default=None
         Maximum number of steps: of Algorithm 1 (None: 5, as in the paper), or of gradient
         descent for ``competition="entropy"`` (None: 100).
+    step_size : float, default=1.0
+        Step of gradient descent for ``competition="entropy"``, in units of 1/L with L the
+        curvature of the seen loss in its steepest direction. The seen loss is followed
+        implicitly, so that steps far above 1 are stable and reach directions that it hardly
+        determines. A step that does not descend is halved.
     tol : float, default=1e-4
         Stop when the relative change of W is at most this; for "entropy", when the gradient
         has shrunk by this factor.
@@ -142,6 +153,11 @@ class ZeroShotClassifier(ProjectionLearner):
     mu_ : ndarray of shape (n_iter_,)
         `mu` of each step. Smaller than the parameter if competition would have left too little
         curvature (with a warning); 0 if the model has no push.
+    n_indefinite_ : int
+        Number of steps whose equation was indefinite; 0 with `guard`.
+    moved_ : float
+        Distance of W from the initial projection W0 (BPL0), ||W - W0|| / ||W0||; 0 for a fit in
+        closed form.
     changes_ : ndarray of shape (n_iter_,)
         Relative change of the projection in each step.
     converged_ : bool
@@ -186,10 +202,12 @@ class ZeroShotClassifier(ProjectionLearner):
         n_synthetic: int = 15,
         synthetic_per: str = "class",
         scaling: str | None = "squared-norm",
+        guard: bool = True,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         tie_tol: float = 1e-3,
         max_iter: int | None = None,
+        step_size: float = 1.0,
         tol: float = 1e-4,
         random_state: Any = None,
         verbose: int = 0,
@@ -206,10 +224,12 @@ class ZeroShotClassifier(ProjectionLearner):
         self.n_synthetic = n_synthetic
         self.synthetic_per = synthetic_per
         self.scaling = scaling
+        self.guard = guard
         self.candidates = candidates
         self.seen_penalty = seen_penalty
         self.tie_tol = tie_tol
         self.max_iter = max_iter
+        self.step_size = step_size
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
@@ -403,8 +423,9 @@ class ZeroShotClassifier(ProjectionLearner):
         if competes:
             course = self._refined(base, frame, initial.value, unlabeled)
         W = frame.lift(course.W)
+        statuses, n_indefinite = {initial.status, *course.statuses}, int(course.indefinite.sum())
         warn_of_trouble(
-            {initial.status, *course.statuses}, course.mu.tolist(), beta=self.beta, mu=self._mu()
+            statuses, course.mu.tolist(), n_indefinite, beta=self.beta, mu=self._mu()
         )
         self._in_semantic_space = self.direction == "forward"
         self.seen_penalty_ = penalty
@@ -413,6 +434,8 @@ class ZeroShotClassifier(ProjectionLearner):
         self.n_iter_ = len(course.changes)
         self.objective_ = placed_like(np.asarray(course.objective, np.float64), W)
         self.mu_ = placed_like(course.mu, W)
+        self.n_indefinite_ = n_indefinite
+        self.moved_ = relative_change(initial.value, course.W)
         self.changes_ = placed_like(course.changes, W)
         self.converged_ = course.converged
         self.is_transductive_ = unlabeled is not None
@@ -440,7 +463,7 @@ class ZeroShotClassifier(ProjectionLearner):
             objective = EntropyObjective(
                 frame.equations, samples.features, Y_u, alpha=self.alpha, beta=self.beta
             )
-            return minimize_entropy(objective, W, **options)
+            return minimize_entropy(objective, W, step_size=self.step_size, **options)
         competition = Competition(
             frame.equations,
             samples,
@@ -449,6 +472,7 @@ class ZeroShotClassifier(ProjectionLearner):
             tie_tol=self.tie_tol,
             rule=cast(Rule, self.competition),
         )
+        options["guard"] = self.guard
         return learn(competition, W, alpha=self.alpha, mu=self._mu(), **options)
 
     def _synthesize(self, base: BaseClasses, frame: Frame, W: Array) -> Synthesized:
@@ -488,6 +512,7 @@ class ZeroShotClassifier(ProjectionLearner):
         check_option("competition", self.competition, ("second-best", "assigned", "entropy", None))
         check_option("synthetic_per", self.synthetic_per, ("class", "neighbor"))
         check_shared_parameters(self, may_be_auto=True)
+        check_interval("step_size", self.step_size, 0, open_below=True)
 
 
 def _print_step(step: int, objective: float, change: float) -> None:

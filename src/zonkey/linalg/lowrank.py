@@ -29,6 +29,7 @@ _ROUNDING = 1e3  # rounding errors within which two values are equal
 # Steps after which a new factorization is cheaper.
 _MAX_STEPS = 60
 _MAX_REFINEMENTS = 5
+_LOWEST = 64  # directions of A that decide most questions about its smallest eigenvalue
 
 
 class UpdatedFactor:
@@ -118,14 +119,27 @@ class UpdatedFactor:
             return False
         H = self._G * xp.sqrt(weights)[None, :]
         lifted, apart = xp.sum(H * H, axis=1), xp.abs(distance)
-        if bool(xp.any(distance + lifted < 0)):
-            return False  # the smallest eigenvalue is at most the smallest diagonal entry
+        if bool(xp.any(distance + lifted < 0)) or self._is_negative(distance, H):
+            return False
         if float(xp.min(apart)) < _ROUNDING * epsilon(apart) * float(xp.max(apart + lifted)):
             # Dividing by almost zero would lose all other directions to rounding.
             return self._least(scale, shift, weights) >= x
         border = xp.matrix_transpose(H) @ (H / distance[:, None])
         values = xp.linalg.eigvalsh(border + identity_like(border))
         return int(xp.sum(xp.astype(values < 0, xp.int64))) >= below
+
+    @staticmethod
+    def _is_negative(distance: Array, H: Array) -> bool:
+        """Whether diag(distance) + H H' is negative in its lowest directions, a sufficient test.
+
+        The smallest eigenvalue of a sum is at most that of any of its diagonal blocks.
+        """
+        xp = namespace(H)
+        n = min(_LOWEST, H.shape[0])
+        few = H[:n, :]
+        block = few @ xp.matrix_transpose(few)
+        block += distance[:n, None] * identity_like(block)
+        return bool(xp.linalg.eigvalsh(block)[0] < 0)
 
     def _least(self, scale: float, shift: float, weights: Array) -> float:
         A = self.dense(scale=scale, shift=shift, weights=weights)
