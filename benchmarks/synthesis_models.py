@@ -175,11 +175,11 @@ def data_measures(problem: Problem) -> dict[str, float]:
             rng=np.random.default_rng(0),
         )
         centers = Y_u @ W.T
-        nearest = np.argmax(scores(made.features, centers), axis=1)
-        moves = (Y_u[made.targets] - Y_s[made.sources]) @ W.T
-        moves = moves / (np.sum(W**2) if scaling else 1.0)
+        targets, sources = np.asarray(made.targets), np.asarray(made.sources)
+        nearest = np.argmax(scores(np.asarray(made.features), centers), axis=1)
+        moves = (Y_u[targets] - Y_s[sources]) @ W.T / (np.sum(W**2) if scaling else 1.0)
         name = "printed" if scaling else "unscaled"
-        found[f"own share, {name}"] = float(np.mean(nearest == made.targets))
+        found[f"own share, {name}"] = float(np.mean(nearest == targets))
         found[f"largest share, {name}"] = largest_class(nearest, len(Y_u))
         found[f"length, {name}"] = float(np.linalg.norm(moves, axis=1).mean())
     return found

@@ -102,6 +102,7 @@ def tables(summary: Summary) -> dict[str, str]:
         "ablation": _markdown(ablation_table(summary)),
         "geometry": _markdown(geometry_table(summary)),
         "samples": _markdown(samples_table(summary)),
+        "bias": _markdown(bias_table(summary)),
         "rule": _markdown(rule_table(summary)),
         "factors": _markdown(factors_table(summary)),
     }
@@ -145,15 +146,39 @@ def geometry_table(summary: Summary) -> list[dict[str, str]]:
 
 
 def samples_table(summary: Summary) -> list[dict[str, str]]:
-    """Return what the data and the synthesized samples of the ablated cells are like."""
+    """Return what the synthesized samples of the ablated cells are like, with rho = 1."""
     rows = []
     for title, slug in summary["ablations"].items():
-        data = summary["cells"][slug]["data"]
-        row = {"cell": title, "rank of seen prototypes": f"{data['rank']:.0f}"}
+        data, row = summary["cells"][slug]["data"], {"cell": title}
         for reading in ("printed", "unscaled"):
             row[f"length of the move, {reading}"] = f"{data[f'length, {reading}']:.3f}"
-            row[f"own class, {reading}"] = _percent(data[f"own share, {reading}"])
+            row[f"own class (%), {reading}"] = f"{100 * data[f'own share, {reading}']:.0f}"
+            row[f"largest class, {reading}"] = f"{data[f'largest share, {reading}']:.1f}"
         rows.append(row)
+    return rows
+
+
+def bias_table(summary: Summary) -> list[dict[str, str]]:
+    """Return the bias of BPL0 in the ablated cells, beside the expected one."""
+    rows = []
+    for title, slug in summary["ablations"].items():
+        cell = summary["cells"][slug]
+        p, k = cell["setting"]["n_seen"], cell["setting"]["n_dimensions"]
+        of_features, of_prototypes = cosines(cell)
+        model = cell["models"]["BPL0"]
+        rows.append(
+            {
+                "cell": title,
+                "p": f"{p}",
+                "k": f"{k}",
+                "rank of seen prototypes": f"{cell['data']['rank']:.0f}",
+                "cosine of samples": f"{of_features:.2f}",
+                "cosine of prototypes": f"{of_prototypes:.2f}",
+                "bias": f"{model['bias']:.3f}",
+                "4 / sqrt(p k)": f"{4 / np.sqrt(p * k):.3f}",
+                "tilt": f"{model['tilt']:.3f}",
+            }
+        )
     return rows
 
 
@@ -170,51 +195,72 @@ def factors_table(summary: Summary) -> list[dict[str, str]]:
     return rows
 
 
-def shares(cell: dict[str, Any]) -> tuple[float, float]:
-    """Return the share of the mean in the features, and in the seen prototypes."""
-    return cell["data"]["mean share"], cell["data"]["prototype mean share"]
+def cosines(cell: dict[str, Any]) -> tuple[float, float]:
+    """Return the mean cosine between two training samples, and between two seen prototypes."""
+    p = cell["setting"]["n_seen"]
+    of_prototypes = (p * cell["data"]["prototype mean share"] - 1) / (p - 1)
+    return cell["data"]["mean share"], of_prototypes  # of very many samples, it is the share
 
 
 def rule_table(summary: Summary) -> list[dict[str, str]]:
-    """Return gains by the two numbers that a user can compute before any fit."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for cell in summary["cells"].values():
-        groups.setdefault(group_of(cell), []).append(cell)
+    """Return gains by the two cosines that a user can compute before any fit."""
     rows = []
     for name in GROUPS:
-        cells = groups.get(name, [])
+        cells = [cell for cell in summary["cells"].values() if group_of(cell) == name]
         if not cells:
             continue
-        gains = [100 * float(np.mean(gain(cell, "BPL, unscaled"))) for cell in cells]
-        centering = [100 * float(np.mean(gain(cell, "BPL0, centered"))) for cell in cells]
+        gains = {
+            model: [100 * float(gain(cell, model).mean()) for cell in cells]
+            for model in ("BPL, unscaled", "BPL0, centered", "recommended")
+        }
         better = sum(_interval(gain(cell, "BPL, unscaled"))[0] > 0 for cell in cells)
+        worse = sum(_interval(gain(cell, "BPL, unscaled"))[1] < 0 for cell in cells)
         rows.append(
             {
                 "cells": name,
                 "number": f"{len(cells)}",
-                "gain of BPL, unscaled": _range(gains),
-                "surely better": f"{better}",
-                "gain of centering": _range(centering),
+                "better / worse with synthesis": f"{better} / {worse}",
+                "folds agree": folds_agree(cells),
+                **{f"gain of {model}": _range(found) for model, found in gains.items()},
             }
         )
     return rows
 
 
-GROUPS = ("features without a mean", "prototypes with a common part", "neither")
+def folds_agree(cells: list[dict[str, Any]]) -> str:
+    """Return how often folds tell the sign of a gain or loss of at least one point.
+
+    The score on folds is that of the chosen parameters, for unscaled BPL and for BPL0.
+    """
+    found = []
+    for cell in cells:
+        test = gain(cell, "BPL, unscaled").mean()
+        fold = gain(cell, "BPL, unscaled", measure="fold score").mean()
+        if abs(test) >= 0.01:
+            found.append(np.sign(test) == np.sign(fold))
+    return f"{sum(found)} of {len(found)}"
+
+
+LEAST_OF_FEATURES, MOST_OF_PROTOTYPES = 0.1, 0.05
+GROUPS = (
+    "samples without a common mean",
+    "prototypes with a common part",
+    "common mean, no common part",
+)
 
 
 def group_of(cell: dict[str, Any]) -> str:
-    """Return which of the two conditions for a gain is missing."""
-    of_features, of_prototypes = shares(cell)
-    if of_features < 0.1:
+    """Return the condition of a gain that is not met, or the last group if both are."""
+    of_features, of_prototypes = cosines(cell)
+    if of_features < LEAST_OF_FEATURES:
         return GROUPS[0]
-    return GROUPS[1] if of_prototypes > 0.15 else GROUPS[2]
+    return GROUPS[1] if of_prototypes > MOST_OF_PROTOTYPES else GROUPS[2]
 
 
-def gain(cell: dict[str, Any], name: str, over: str = "BPL0") -> np.ndarray:
-    """Return the paired differences of accuracy, one per seed."""
+def gain(cell: dict[str, Any], name: str, measure: str = "score") -> np.ndarray:
+    """Return the paired differences to BPL0, one per seed."""
     models = cell["models"]
-    return np.subtract(models[name]["score"], models[over]["score"])
+    return np.subtract(models[name][measure], models["BPL0"][measure])
 
 
 def draw_map(summary: Summary) -> Any:
@@ -230,9 +276,11 @@ def draw_map(summary: Summary) -> Any:
         "BPL0, centered": "no synthesis, features centered",
         "recommended": "recommended model",
     }
+    images = []
     for axis, (model, title) in zip(axes, titles.items(), strict=True):
         found = np.array([[100 * gain(cell, model).mean() for cell in row] for row in cells])
-        image = axis.imshow(found, cmap="PuOr", vmin=-60, vmax=60, origin="lower", aspect="auto")
+        colors = {"cmap": "PuOr", "vmin": -60, "vmax": 60}
+        images.append(axis.imshow(found, origin="lower", aspect="auto", **colors))
         for i, row in enumerate(cells):
             for j, cell in enumerate(row):
                 base = 100 * np.mean(cell["models"]["BPL0"]["score"])
@@ -246,7 +294,7 @@ def draw_map(summary: Summary) -> Any:
         axis.set_xlabel("seen classes")
         axis.set_title(title, fontsize=11)
     axes[0].set_ylabel("semantic dimensions")
-    figure.colorbar(image, ax=axes, label="gain over BPL0 (points)", shrink=0.9)
+    figure.colorbar(images[0], ax=axes, label="gain over BPL0 (points)", shrink=0.9)
     figure.suptitle("Gain over BPL0 in points; in brackets, the accuracy of BPL0 in percent")
     return figure
 
@@ -291,9 +339,9 @@ def draw_rule(summary: Summary) -> Any:
             for cell in cells
         ]
         x, y = np.reshape(points, (-1, 2)).T
-        style = {"color": COLORS[number], "marker": MARKERS[number]}
-        axis.scatter(x, y, label=name, s=28, edgecolors="k", linewidths=0.4, **style)
-    ends = np.array(axis.get_xlim())
+        color, marker = COLORS[number], MARKERS[number]
+        axis.plot(x, y, marker, color=color, label=name, markeredgecolor="k", markeredgewidth=0.4)
+    ends = axis.get_xlim()
     axis.plot(ends, ends, color="gray", linewidth=0.8, linestyle="--")
     axis.axhline(0, color="k", linewidth=0.8)
     axis.set_xlim(ends)

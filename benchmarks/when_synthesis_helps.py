@@ -86,13 +86,14 @@ class Plan:
         ]
 
 
-AWA = Setting()
+AWA = Setting(noise=1.5)
 CUB = Setting(n_seen=150, n_dimensions=312, n_unseen=50, noise=2.0)
 FULL = Plan(
     ablated={
         "AwA": AWA,
-        "AwA, binary": replace(AWA, prototypes="binary"),
         "20 seen": replace(AWA, n_seen=20),
+        "binary, noise 2": replace(AWA, prototypes="binary", noise=2.0),
+        "not rectified, noise 3": replace(AWA, rectified=False, noise=3.0),
         "CUB": CUB,
     },
     bases={"AwA": AWA, "CUB": CUB},
@@ -114,7 +115,7 @@ FULL = Plan(
             "rectified": (True, False),
         },
     },
-    map_base=replace(AWA, noise=1.5),
+    map_base=AWA,
     map_seen=(10, 20, 40, 80, 160),
     map_dimensions=(20, 40, 85, 170, 312),
 )
@@ -122,7 +123,7 @@ TINY = replace(AWA, n_seen=12, n_dimensions=16, n_unseen=4)
 QUICK = Plan(
     ablated={"tiny": TINY},
     bases={"tiny": TINY},
-    factors={"tiny": {"noise": (1.0, 2.0)}},
+    factors={"tiny": {"noise": (1.5, 3.0)}},
     map_base=TINY,
     map_seen=(12,),
     map_dimensions=(16,),
