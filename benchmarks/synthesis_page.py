@@ -17,10 +17,10 @@ FACTOR = {
     "n_seen": "seen classes",
     "n_dimensions": "semantic dimensions",
     "prototypes": "prototypes",
-    "common": "common part of prototypes",
+    "common": "common part",
     "noise": "noise",
     "offset": "class offsets",
-    "shift": "shift to unseen classes",
+    "shift": "shift to unseen",
     "rectified": "rectified features",
 }
 ABLATION_ROWS = (
@@ -56,6 +56,8 @@ FACTOR_COLUMNS = (
     "RPL",
     "recommended",
 )
+SHOWN = {"True": "yes", "False": "no"}
+COLUMNS = 4  # of panels
 LINES = ("BPL0", "BPL", "BPL, unscaled", "BPL0, centered", "RPL", "recommended")
 
 Summary = dict[str, Any]
@@ -164,7 +166,7 @@ def bias_table(summary: Summary) -> list[dict[str, str]]:
     for title, slug in summary["ablations"].items():
         cell = summary["cells"][slug]
         p, k = cell["setting"]["n_seen"], cell["setting"]["n_dimensions"]
-        of_features, of_prototypes = cosines(cell)
+        of_samples, of_prototypes = cosines(cell)
         model = cell["models"]["BPL0"]
         rows.append(
             {
@@ -172,7 +174,7 @@ def bias_table(summary: Summary) -> list[dict[str, str]]:
                 "p": f"{p}",
                 "k": f"{k}",
                 "rank of seen prototypes": f"{cell['data']['rank']:.0f}",
-                "cosine of samples": f"{of_features:.2f}",
+                "cosine of samples": f"{of_samples:.2f}",
                 "cosine of prototypes": f"{of_prototypes:.2f}",
                 "bias": f"{model['bias']:.3f}",
                 "4 / sqrt(p k)": f"{4 / np.sqrt(p * k):.3f}",
@@ -189,7 +191,7 @@ def factors_table(summary: Summary) -> list[dict[str, str]]:
         for name, values in factors.items():
             for value, slug in values.items():
                 cell = summary["cells"][slug]
-                row = {"base": base, "factor": FACTOR[name], "value": value}
+                row = {"base": base, "factor": FACTOR[name], "value": SHOWN.get(value, value)}
                 row["BPL0"] = _accuracy(cell, "BPL0")
                 rows.append(row | {model: _shown_gain(cell, model) for model in FACTOR_COLUMNS})
     return rows
@@ -203,23 +205,23 @@ def cosines(cell: dict[str, Any]) -> tuple[float, float]:
 
 
 def rule_table(summary: Summary) -> list[dict[str, str]]:
-    """Return gains by the two cosines that a user can compute before any fit."""
+    """Return gains by three numbers that a user can compute before trying synthesis."""
     rows = []
-    for name in GROUPS:
-        cells = [cell for cell in summary["cells"].values() if group_of(cell) == name]
+    for number, name in enumerate(GROUPS):
+        cells = [cell for cell in summary["cells"].values() if group_of(cell) == number]
         if not cells:
             continue
         gains = {
             model: [100 * float(gain(cell, model).mean()) for cell in cells]
             for model in ("BPL, unscaled", "BPL0, centered", "recommended")
         }
-        better = sum(_interval(gain(cell, "BPL, unscaled"))[0] > 0 for cell in cells)
-        worse = sum(_interval(gain(cell, "BPL, unscaled"))[1] < 0 for cell in cells)
+        intervals = [_interval(gain(cell, "BPL, unscaled")) for cell in cells]
+        better, worse = sum(low > 0 for low, _ in intervals), sum(high < 0 for _, high in intervals)
         rows.append(
             {
-                "cells": name,
+                "cells with": name,
                 "number": f"{len(cells)}",
-                "better / worse with synthesis": f"{better} / {worse}",
+                "better / worse": f"{better} / {worse}",
                 "folds agree": folds_agree(cells),
                 **{f"gain of {model}": _range(found) for model, found in gains.items()},
             }
@@ -241,20 +243,24 @@ def folds_agree(cells: list[dict[str, Any]]) -> str:
     return f"{sum(found)} of {len(found)}"
 
 
-LEAST_OF_FEATURES, MOST_OF_PROTOTYPES = 0.1, 0.05
+LEAST_OF_SAMPLES, MOST_OF_PROTOTYPES, TILTS = 0.1, 0.3, (0.1, 0.2)
 GROUPS = (
-    "samples without a common mean",
-    "prototypes with a common part",
-    "common mean, no common part",
+    "samples below 0.1",
+    "prototypes above 0.3",
+    "else, tilt below 0.1",
+    "else, tilt 0.1 to 0.2",
+    "else, tilt above 0.2",
 )
 
 
-def group_of(cell: dict[str, Any]) -> str:
-    """Return the condition of a gain that is not met, or the last group if both are."""
-    of_features, of_prototypes = cosines(cell)
-    if of_features < LEAST_OF_FEATURES:
-        return GROUPS[0]
-    return GROUPS[1] if of_prototypes > MOST_OF_PROTOTYPES else GROUPS[2]
+def group_of(cell: dict[str, Any]) -> int:
+    """Return the group of a cell: a condition of a gain that is not met, or else its tilt."""
+    of_samples, of_prototypes = cosines(cell)
+    if of_samples < LEAST_OF_SAMPLES:
+        return 0
+    if of_prototypes > MOST_OF_PROTOTYPES:
+        return 1
+    return 2 + int(np.searchsorted(TILTS, cell["models"]["BPL0"]["tilt"]))
 
 
 def gain(cell: dict[str, Any], name: str, measure: str = "score") -> np.ndarray:
@@ -300,60 +306,63 @@ def draw_map(summary: Summary) -> Any:
 
 
 def draw_factors(summary: Summary) -> Any:
-    """Draw the accuracy of the models against each factor, one row of panels per base cell."""
+    """Draw the accuracy of the models against each factor, one panel per base cell and factor."""
     from zonkey.display.drawing import add_grid, line_style, new_figure
 
-    bases = summary["factors"]
-    columns = max(len(factors) for factors in bases.values())
-    figure = new_figure(2.5 * columns, 3.4 * len(bases))
-    axes = np.atleast_2d(figure.subplots(len(bases), columns, sharey=True, squeeze=False))
-    for row, (base, factors) in zip(axes, bases.items(), strict=True):
-        for axis in row[len(factors) :]:
-            axis.axis("off")
-        for axis, (name, values) in zip(row, factors.items(), strict=False):
-            cells = [summary["cells"][slug] for slug in values.values()]
-            for number, model in enumerate(LINES):
-                intervals = [_mean_and_half(100 * _scores(cell, model)) for cell in cells]
-                means, halves = np.transpose(intervals)
-                style = line_style(number)
-                axis.errorbar(range(len(cells)), means, halves, label=model, capsize=2, **style)
-            axis.set_xticks(range(len(cells)), list(values), fontsize=8)
-            axis.set_xlabel(FACTOR[name], fontsize=9)
-            axis.set_ylim(0, 104)
-            add_grid(axis)
-        row[0].set_ylabel(f"shape of {base}\naccuracy on unseen classes (%)")
+    panels = [
+        (base, name, values)
+        for base, factors in summary["factors"].items()
+        for name, values in factors.items()
+    ]
+    n_rows = -(-len(panels) // COLUMNS)
+    figure = new_figure(11, 2.9 * n_rows)
+    axes = figure.subplots(n_rows, COLUMNS, sharey=True, squeeze=False)
+    for axis in axes.flat[len(panels) :]:
+        axis.axis("off")
+    for axis, (base, name, values) in zip(axes.flat, panels, strict=False):
+        cells = [summary["cells"][slug] for slug in values.values()]
+        for number, model in enumerate(LINES):
+            means = [100 * _scores(cell, model).mean() for cell in cells]
+            axis.plot(range(len(cells)), means, label=model, **line_style(number))
+        axis.set_xticks(range(len(cells)), [SHOWN.get(value, value) for value in values])
+        axis.set_title(f"shape of {base}: {FACTOR[name]}", fontsize=10)
+        axis.set_ylim(0, 104)
+        add_grid(axis)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("accuracy on unseen classes (%)", fontsize=9)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
     return figure
 
 
 def draw_rule(summary: Summary) -> Any:
-    """Draw the gain of synthesis against the gain of centering, one point per cell."""
+    """Draw the gain of synthesis against the tilt of BPL0, one point per cell."""
     from zonkey.display.drawing import COLORS, MARKERS, add_grid, new_figure
 
-    figure = new_figure(6.5, 4.6)
+    figure = new_figure(7.5, 4.4)
     axis = figure.subplots()
-    for number, name in enumerate(GROUPS):
-        cells = [cell for cell in summary["cells"].values() if group_of(cell) == name]
-        points = [
-            [100 * gain(cell, model).mean() for model in ("BPL0, centered", "BPL, unscaled")]
-            for cell in cells
-        ]
-        x, y = np.reshape(points, (-1, 2)).T
+    kinds = ("samples without a common mean", "prototypes with a common part", "neither")
+    for number, kind in enumerate(kinds):
+        cells = [c for c in summary["cells"].values() if kinds[min(group_of(c), 2)] == kind]
+        tilts = [cell["models"]["BPL0"]["tilt"] for cell in cells]
+        gains = [100 * gain(cell, "BPL, unscaled").mean() for cell in cells]
         color, marker = COLORS[number], MARKERS[number]
-        axis.plot(x, y, marker, color=color, label=name, markeredgecolor="k", markeredgewidth=0.4)
-    ends = axis.get_xlim()
-    axis.plot(ends, ends, color="gray", linewidth=0.8, linestyle="--")
+        axis.plot(tilts, gains, marker, color=color, markeredgecolor="k", label=kind)
     axis.axhline(0, color="k", linewidth=0.8)
-    axis.set_xlim(ends)
-    axis.set_xlabel("gain of centering the features (points over BPL0)")
-    axis.set_ylabel("gain of synthesis, unscaled (points)")
+    for bound in TILTS:
+        axis.axvline(bound, color="gray", linewidth=0.8, linestyle="--")
+    axis.set_xscale("log")
+    ticks = (0.05, 0.1, 0.2, 0.5, 1.0)
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_xlabel("tilt of BPL0")
+    axis.set_ylabel("gain of BPL, unscaled (points over BPL0)")
     axis.legend(fontsize=8)
     add_grid(axis)
     return figure
 
 
 def _save(figure: Any, path: Path) -> None:
-    figure.savefig(path, dpi=100, metadata={"Software": None})
+    figure.savefig(path, dpi=80, metadata={"Software": None}, pil_kwargs={"optimize": True})
 
 
 def _scores(cell: dict[str, Any], name: str) -> np.ndarray:

@@ -102,7 +102,7 @@ FULL = Plan(
             "n_seen": (10, 20, 40, 80, 160),
             "n_dimensions": (20, 85, 312),
             "prototypes": ("gaussian", "uniform", "binary"),
-            "common": (0.0, 0.15, 0.3, 1.0),
+            "common": (0.0, 0.15, 0.3, 0.5, 1.0),
             "noise": (0.5, 1.0, 1.5, 2.0),
             "offset": (0.0, 0.3, 1.0),
             "shift": (0.0, 1.0),
