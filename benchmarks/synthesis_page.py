@@ -47,6 +47,7 @@ GEOMETRY_ROWS = (
     "BPL1, unscaled",
     "without ambiguity handling, unscaled",
     "BPL0, centered",
+    "RPL",
 )
 FACTOR_COLUMNS = (
     "BPL0, ridge chosen",
@@ -58,6 +59,15 @@ FACTOR_COLUMNS = (
 )
 SHOWN = {"True": "yes", "False": "no"}
 COLUMNS = 4  # of panels
+PAIRS = (
+    ("BPL, unscaled", "BPL0"),
+    ("BPL", "BPL0"),
+    ("BPL0, ridge chosen", "BPL0"),
+    ("BPL0, centered", "BPL, unscaled"),
+    ("BPL, unscaled, centered", "BPL0, centered"),
+    ("recommended", "BPL0"),
+    ("recommended", "BPL, unscaled"),
+)
 LINES = ("BPL0", "BPL", "BPL, unscaled", "BPL0, centered", "RPL", "recommended")
 
 Summary = dict[str, Any]
@@ -101,6 +111,8 @@ def tables(summary: Summary) -> dict[str, str]:
     """Return every table of the page as Markdown, by name."""
     return {
         "run": run_line(summary),
+        "pairs": _markdown(pairs_table(summary)),
+        "law": law_line(summary),
         "ablation": _markdown(ablation_table(summary)),
         "geometry": _markdown(geometry_table(summary)),
         "samples": _markdown(samples_table(summary)),
@@ -118,6 +130,41 @@ def run_line(summary: Summary) -> str:
         f"problems each, {summary['minutes']:.0f} minutes of one core "
         f"({summary['machine']['processor']}); Python {summary['python']}, {versions}."
     )
+
+
+def law_line(summary: Summary) -> str:
+    """Return how the bias of BPL0 compares with its estimate, where prototypes are random."""
+    ratios = []
+    for cell in summary["cells"].values():
+        setting = cell["setting"]
+        plain = setting["prototypes"] == "gaussian" and not setting["common"]
+        if plain and setting["rectified"] and not setting["shift"]:
+            estimate = 4 / np.sqrt(setting["n_seen"] * setting["n_dimensions"])
+            ratios.append(cell["models"]["BPL0"]["bias"] / estimate)
+    return (
+        f"Over all {len(ratios)} cells with rectified features and Gaussian prototypes without "
+        f"common part and shift, the bias\nis {np.median(ratios):.2f} times this estimate "
+        f"(median; range {min(ratios):.2f} to {max(ratios):.2f})."
+    )
+
+
+def pairs_table(summary: Summary) -> list[dict[str, str]]:
+    """Return differences between models over all cells that have both."""
+    rows = []
+    for name, other in PAIRS:
+        cells = [c for c in summary["cells"].values() if {name, other} <= {*c["models"]}]
+        found = [gain(cell, name, over=other) for cell in cells]
+        intervals = [_interval(one) for one in found]
+        rows.append(
+            {
+                "difference": f"{name} minus {other}",
+                "cells": f"{len(cells)}",
+                "points": _range([100 * float(one.mean()) for one in found]),
+                "above zero": f"{sum(low > 0 for low, _ in intervals)}",
+                "below zero": f"{sum(high < 0 for _, high in intervals)}",
+            }
+        )
+    return rows
 
 
 def ablation_table(summary: Summary) -> list[dict[str, str]]:
@@ -263,10 +310,12 @@ def group_of(cell: dict[str, Any]) -> int:
     return 2 + int(np.searchsorted(TILTS, cell["models"]["BPL0"]["tilt"]))
 
 
-def gain(cell: dict[str, Any], name: str, measure: str = "score") -> np.ndarray:
-    """Return the paired differences to BPL0, one per seed."""
+def gain(
+    cell: dict[str, Any], name: str, *, over: str = "BPL0", measure: str = "score"
+) -> np.ndarray:
+    """Return the paired differences between two models, one per seed."""
     models = cell["models"]
-    return np.subtract(models[name][measure], models["BPL0"][measure])
+    return np.subtract(models[name][measure], models[over][measure])
 
 
 def draw_map(summary: Summary) -> Any:

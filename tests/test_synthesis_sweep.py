@@ -173,7 +173,7 @@ def test_a_tiny_sweep_writes_the_page(benchmark_module, monkeypatch, tmp_path):
     monkeypatch.setattr(sweep, "tried", refuse)
     assert sweep.sweep(sweep.QUICK, 2, tmp_path / "records", 1) == records
     summary = sweep.summary(sweep.QUICK, records)
-    names = ("run", "ablation", "geometry", "samples", "bias", "rule", "factors")
+    names = ("run", "pairs", "law", "ablation", "geometry", "samples", "bias", "rule", "factors")
     path = tmp_path / "page.md"
     path.write_text(page_with(names), "utf-8")
     page.write_page(summary, page.Places(tmp_path, path, tmp_path))
