@@ -14,7 +14,7 @@ from ...validation import check_interval
 from .base import SamplePeer, Task, not_offered
 from .convex import linear_classifiers, squared_hinge_loss
 
-_CURVATURE = 1.0  # of the squared hinge: 2 within the margin, 0 beyond
+_CURVATURE = 2.0  # of the squared hinge: the first step is then a least-squares solution
 _RANK = 1e-10  # singular values of S below this share count as zero
 
 
