@@ -22,7 +22,7 @@ from ...estimators import (
     ZeroShotClassifier,
 )
 from ...estimators.choosing import preprocessing, prototype_transformer
-from ...peers.zsl import ESZSL, SAE, ExemplarRegression
+from ...peers import zsl
 from ...preprocessing import FeatureNormalizer
 from ..experiments import is_zero_shot
 from ..records import Key
@@ -220,6 +220,53 @@ _SAE: Grid = {
     "lam": [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0],
 }
 _ESZSL: Grid = {"gamma": [0.1, 1.0, 10.0], "lam": [0.1, 1.0], "negative": [0.0, -1.0]}
+_DIPL: Grid = {"alpha": [0.1, 0.3, 0.6], "beta": [0.01, 0.1, 1.0, 10.0]}
+# Other systems: the class, and what its publication tunes.
+_PEERS: dict[str, tuple[type[Any], Grid]] = {
+    "DAP": (zsl.DAP, {"ridge": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]}),
+    "ConSE": (zsl.ConSE, {"n_top": [3, 5, 10, 30], "ridge": [0.1, 0.3, 1.0]}),
+    "SSE": (zsl.SSE, {"gamma": [0.1, 0.3, 1.0, 3.0], "lam": [1e-4, 1e-3, 1e-2]}),
+    "DeViSE": (
+        zsl.DeViSE,
+        {"learning_rate": [0.025, 0.05, 0.1, 0.2, 0.4, 0.8], "batch_size": [32, 128]},
+    ),
+    "SJE": (
+        zsl.SJE,
+        {"learning_rate": [2.5, 5.0, 10.0, 20.0, 40.0, 80.0], "batch_size": [32, 128]},
+    ),
+    "ALE": (
+        zsl.ALE,
+        {"learning_rate": [1.25, 2.5, 5.0, 10.0, 20.0, 40.0], "batch_size": [32, 128]},
+    ),
+    "LATEM": (
+        zsl.LATEM,
+        {"n_matrices": [2, 4], "learning_rate": [0.125, 0.25, 0.5, 1.0, 2.0, 4.0]},
+    ),
+    "ESZSL": (zsl.ESZSL, _ESZSL),
+    "SynC": (zsl.SynC, {"sigma": [0.7, 1.0, 1.3, 1.7], "lam": [1.0, 3.0, 10.0]}),
+    "SAE": (zsl.SAE, _SAE),
+    "EXEM": (zsl.EXEM, {"gamma": [0.1, 0.3, 1.0], "C": [3.0, 10.0], "standardize": [True, False]}),
+    "CMT": (
+        zsl.CMT,
+        {"n_hidden": [128, 512, 1024], "learning_rate": [3e-4, 1e-3, 3e-3, 1e-2]},
+    ),
+    "DEM": (
+        zsl.DEM,
+        {
+            "n_hidden": [700, 1600],
+            "weight_decay": [1e-5, 1e-4, 1e-3],
+            "learning_rate": [3e-4, 1e-3],
+        },
+    ),
+    "VZSL": (
+        zsl.VZSL,
+        {"lam": [0.8, 0.9, 1.0], "reconstruction": [1.0, 10.0], "n_latent": [50, 100]},
+    ),
+    "SP-AEN": (
+        zsl.SPAEN,
+        {"margin": [0.1, 0.2], "reconstruction": [1.0, 10.0], "adversarial": [0.1, 1.0, 3.0]},
+    ),
+}
 _EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "ridge": [0.01, 0.03, 0.1, 0.3]}
 _PULL_LITTLE: dict[str, list[Any]] = {"alpha": [0.01, 0.03, 0.1], "rho": [0.5, 0.9]}
 _PUSH_LITTLE: dict[str, list[Any]] = {"mu": [0.1, 0.3]}
@@ -234,7 +281,7 @@ def _on_top(push: dict[str, list[Any]] | None = None, **fixed: Any) -> ZeroShotM
 
 def _exemplars(preset: Preset) -> ZeroShotModel:
     """Return kernel ridge regression of class means on prototypes."""
-    return ZeroShotModel({"kernel": "rbf"}, _EXEMPLARS, preset, classifier=ExemplarRegression)
+    return ZeroShotModel({"kernel": "rbf"}, _EXEMPLARS, preset, classifier=zsl.ExemplarRegression)
 
 
 def _alternative(competition: str, grid: Grid, **fixed: Any) -> ZeroShotModel:
@@ -258,12 +305,12 @@ ZERO_SHOT: dict[str, ZeroShotModel | AnyShotModel] = {
     "without ambiguity handling, unscaled": _alternative("assigned", _PULL, scaling=None),
     "minimum entropy": _alternative("entropy", _ENTROPY),
     "minimum entropy, unscaled": _alternative("entropy", _ENTROPY, scaling=None),
-    "SAE": ZeroShotModel({}, _SAE, classifier=SAE),
-    "ESZSL": ZeroShotModel({}, _ESZSL, classifier=ESZSL),
+    **{name: ZeroShotModel({}, grid, classifier=kind) for name, (kind, grid) in _PEERS.items()},
+    "DIPL": ZeroShotModel({}, _DIPL, classifier=zsl.DIPL, calibrates=False, is_transductive=True),
     "exemplars": _exemplars("paper"),
     "RPL, recommended features": ZeroShotModel({"direction": "reverse"}, _RIDGES, "recommended"),
     "BPL0, recommended features": ZeroShotModel({"synthesis": None}, _RIDGES, "recommended"),
-    "ESZSL, recommended features": ZeroShotModel({}, _ESZSL, "recommended", classifier=ESZSL),
+    "ESZSL, recommended features": ZeroShotModel({}, _ESZSL, "recommended", classifier=zsl.ESZSL),
     "exemplars, recommended features": _exemplars("recommended"),
     "recommended": AnyShotModel({"candidates": "all"}),
     "BPL1, unscaled, recommended features": _on_top(competition=None, scaling=None),

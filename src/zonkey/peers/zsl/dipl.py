@@ -103,6 +103,7 @@ class DIPL(ZeroShotClassifier):
     synthetic_per = "class"
     scaling = None
     guard = True
+    step_size = 1.0
     tie_tol = 1e-3
     tol = 1e-4
 
