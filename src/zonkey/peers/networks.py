@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets.readers import required_package
-from .training import Learner
+from .training import Learner, batches
 
 Arrays = dict[str, np.ndarray]
 
@@ -132,3 +132,38 @@ class NetworkLearner(Learner):
 def _under(state: Arrays, name: str) -> Iterator[tuple[str, np.ndarray]]:
     start = f"{name}/"
     return ((path.removeprefix(start), state[path]) for path in state if path.startswith(start))
+
+
+class BatchLearner(NetworkLearner):
+    """A `NetworkLearner` whose pass is one `step` per batch of samples, which a subclass adds.
+
+    Losses stay on the device until the end of a pass, so that no step waits for the one before.
+    """
+
+    def __init__(self, torch: Any, device: str, X: np.ndarray, batch_size: int) -> None:
+        self.torch, self.device, self.batch_size = torch, device, batch_size
+        self.X = self.tensor(X)
+
+    def epoch(self, rng: np.random.Generator) -> float:
+        """Make one pass over the training samples; return the mean loss."""
+        total: Any = 0.0
+        for rows in batches(len(self.X), self.batch_size, rng):
+            total = total + len(rows) * self.step(rows, rng)
+        return float(total) / len(self.X)
+
+    def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:
+        """Learn from the samples at these positions; return their mean loss as a tensor."""
+        raise NotImplementedError
+
+    def adam(self, *names: str, learning_rate: float, **options: Any) -> Any:
+        """Return an optimizer of all weights of the networks of these names."""
+        weights = [w for name in names for w in self.networks[name].parameters()]
+        return self.torch.optim.Adam(weights, lr=learning_rate, **options)
+
+    def descend(self, name: str, loss: Any) -> Any:
+        """Let the optimizer of this name take one step; return the loss without its graph."""
+        optimizer = self.optimizers[name]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
