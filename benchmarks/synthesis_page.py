@@ -125,9 +125,10 @@ def tables(summary: Summary) -> dict[str, str]:
 def run_line(summary: Summary) -> str:
     """Return where the figures come from."""
     versions = ", ".join(f"{name} {v}" for name, v in summary["versions"].items())
+    problems = " to ".join(map(str, summary["n_seeds"]))
     return (
-        f"Run of {summary['date'][:10]}: {len(summary['cells'])} cells, {summary['n_seeds']} "
-        f"problems each, {summary['minutes']:.0f} minutes of one core "
+        f"Run of {summary['date'][:10]}: {len(summary['cells'])} cells, {problems} problems each "
+        f"(most in the cells of the ablation), {summary['minutes']:.0f} minutes of one core "
         f"({summary['machine']['processor']}); Python {summary['python']}, {versions}."
     )
 
