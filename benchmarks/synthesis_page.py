@@ -372,7 +372,8 @@ def draw_factors(summary: Summary) -> Any:
     for axis, (base, name, values) in zip(axes.flat, panels, strict=False):
         cells = [summary["cells"][slug] for slug in values.values()]
         for number, model in enumerate(LINES):
-            means = [100 * _scores(cell, model).mean() for cell in cells]
+            # As many problems in every cell: cells of a panel share their random numbers.
+            means = [100 * _scores(cell, model)[: summary["n_seeds"][0]].mean() for cell in cells]
             axis.plot(range(len(cells)), means, label=model, **line_style(number))
         axis.set_xticks(range(len(cells)), [SHOWN.get(value, value) for value in values])
         axis.set_title(f"shape of {base}: {FACTOR[name]}", fontsize=10)
