@@ -125,9 +125,10 @@ def tables(summary: Summary) -> dict[str, str]:
 def run_line(summary: Summary) -> str:
     """Return where the figures come from."""
     versions = ", ".join(f"{name} {v}" for name, v in summary["versions"].items())
+    problems = " to ".join(map(str, summary["n_seeds"]))
     return (
-        f"Run of {summary['date'][:10]}: {len(summary['cells'])} cells, {summary['n_seeds']} "
-        f"problems each, {summary['minutes']:.0f} minutes of one core "
+        f"Run of {summary['date'][:10]}: {len(summary['cells'])} cells, {problems} problems each "
+        f"(most in the cells of the ablation), {summary['minutes']:.0f} minutes of one core "
         f"({summary['machine']['processor']}); Python {summary['python']}, {versions}."
     )
 
@@ -371,7 +372,8 @@ def draw_factors(summary: Summary) -> Any:
     for axis, (base, name, values) in zip(axes.flat, panels, strict=False):
         cells = [summary["cells"][slug] for slug in values.values()]
         for number, model in enumerate(LINES):
-            means = [100 * _scores(cell, model).mean() for cell in cells]
+            # As many problems in every cell: cells of a panel share their random numbers.
+            means = [100 * _scores(cell, model)[: summary["n_seeds"][0]].mean() for cell in cells]
             axis.plot(range(len(cells)), means, label=model, **line_style(number))
         axis.set_xticks(range(len(cells)), [SHOWN.get(value, value) for value in values])
         axis.set_title(f"shape of {base}: {FACTOR[name]}", fontsize=10)

@@ -132,11 +132,16 @@ QUICK = Plan(
 
 
 def sweep(plan: Plan, n_seeds: int, folder: Path, n_jobs: int) -> list[dict[str, Any]]:
-    """Return the records of all problems; each is stored as soon as it is done."""
+    """Return the records of all problems; each is stored as soon as it is done.
+
+    Ablated cells have twice as many problems as the others.
+    """
     models: dict[Setting, tuple[str, ...]] = {}
     for setting, names in plan.cells():
         models[setting] = tuple(dict.fromkeys((*models.get(setting, ()), *names)))
+    twice = list(plan.ablated.values())
     jobs = [(setting, seed) for seed in range(n_seeds) for setting in models]
+    jobs += [(setting, seed) for seed in range(n_seeds, 2 * n_seeds) for setting in twice]
     pool = joblib.Parallel(n_jobs=n_jobs, verbose=1)
     run = joblib.delayed(record_of)
     found = pool(run(*job, models[job[0]], folder, plan.n_points) for job in jobs)
@@ -177,7 +182,7 @@ def summary(plan: Plan, records: list[dict[str, Any]]) -> dict[str, Any]:
         cells.setdefault(slug, []).append(record)
     return {
         **environment(),
-        "n_seeds": len(next(iter(cells.values()))),
+        "n_seeds": sorted({len(of_cell) for of_cell in cells.values()}),
         "minutes": sum(record["seconds"] for record in records) / 60,
         "ablations": {title: setting.slug for title, setting in plan.ablated.items()},
         "factors": {
@@ -222,7 +227,9 @@ def _cell(records: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="tiny cells, two seeds")
-    parser.add_argument("--seeds", type=int, default=4, help="problems per cell, at least 2")
+    parser.add_argument(
+        "--seeds", type=int, default=4, help="problems per cell; twice as many if ablated"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="problems at the same time")
     parser.add_argument("--folder", type=Path, default=RECORDS, help="one JSON file per problem")
     parser.add_argument("--write", action="store_true", help="write the page, its tables, pictures")

@@ -158,14 +158,16 @@ def test_unscaled_samples_reach_their_class_and_printed_ones_do_not(models, rect
 
 
 def page_with(names):
-    return "".join(f"# {name}\n<!-- {name} -->\nold\n<!-- end -->\n" for name in names)
+    return "".join(f"# {name}\n<!-- {name} -->\nstale\n<!-- end -->\n" for name in names)
 
 
 def test_a_tiny_sweep_writes_the_page(benchmark_module, monkeypatch, tmp_path):
     sweep = benchmark_module("when_synthesis_helps")
     page = benchmark_module("synthesis_page")
     records = sweep.sweep(sweep.QUICK, 2, tmp_path / "records", 1)
-    assert len(records) == len(list((tmp_path / "records").iterdir())) == 4
+    assert (
+        len(records) == len(list((tmp_path / "records").iterdir())) == 6
+    )  # twice as many if ablated
 
     def refuse(*_):
         raise AssertionError("computed again")
@@ -178,7 +180,7 @@ def test_a_tiny_sweep_writes_the_page(benchmark_module, monkeypatch, tmp_path):
     path.write_text(page_with(names), "utf-8")
     page.write_page(summary, page.Places(tmp_path, path, tmp_path))
     text = path.read_text("utf-8")
-    assert "old" not in text
+    assert "stale" not in text
     for model in (*page.ABLATION_ROWS, *page.GEOMETRY_ROWS):
         assert f"| {model} |" in text
     assert json.loads((tmp_path / "when_synthesis_helps.json").read_text("utf-8")) == json.loads(
@@ -186,7 +188,9 @@ def test_a_tiny_sweep_writes_the_page(benchmark_module, monkeypatch, tmp_path):
     )
     pictures = sorted(path.name for path in tmp_path.glob("*.png"))
     assert pictures == ["synthesis-factors.png", "synthesis-map.png", "synthesis-rule.png"]
-    score = 100 * np.mean([record["models"]["BPL0"]["score"] for record in records[::2]])
+    ablated = [record for record in records if record["setting"] == records[0]["setting"]]
+    score = 100 * np.mean([record["models"]["BPL0"]["score"] for record in ablated])
+    assert len(ablated) == 4
     assert f"| BPL0 (accuracy) | {score:.1f} ±" in text
 
 
