@@ -87,6 +87,8 @@ class NetworkLearner(Learner):
     device: str
     networks: dict[str, Any]
     optimizers: dict[str, Any]
+    _seeded_by: np.random.Generator | None = None
+    _generator: Any = None
 
     def tensor(self, array: np.ndarray) -> Any:
         """Return a float32 tensor on the device."""
@@ -97,8 +99,11 @@ class NetworkLearner(Learner):
         return self.torch.as_tensor(np.asarray(array, np.int64), device=self.device)
 
     def noise(self, rng: np.random.Generator, *shape: int) -> Any:
-        """Return standard normal numbers, the same on every device."""
-        return self.tensor(rng.standard_normal(shape, np.float32))
+        """Return standard normal numbers that are drawn on the device, from a seed of `rng`."""
+        if self._seeded_by is not rng:  # once per epoch
+            self._seeded_by, seed = rng, int(rng.integers(2**63))
+            self._generator = self.torch.Generator(self.device).manual_seed(seed)
+        return self.torch.randn(shape, generator=self._generator, device=self.device)
 
     def state(self) -> dict[str, Any]:
         """Return weights and the state of the optimizers."""
