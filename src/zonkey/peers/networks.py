@@ -167,3 +167,20 @@ class BatchLearner(NetworkLearner):
         loss.backward()
         optimizer.step()
         return loss.detach()
+
+
+def part_of(arrays: Arrays, name: str) -> Arrays:
+    """Return the arrays of one network of several."""
+    return dict(_under(arrays, name))
+
+
+def network_of(torch: Any, device: str, arrays: Arrays, activations: Sequence[str]) -> Any:
+    """Return the network that `arrays_of` took the arrays from."""
+    matrices = [arrays[f"W{i}"] for i in range(len(activations))]
+    network = layers(torch, [len(matrices[0]), *(W.shape[1] for W in matrices)], activations)
+    linear = [step for step in network if hasattr(step, "weight")]
+    with torch.no_grad():
+        for i, step in enumerate(linear):
+            step.weight.copy_(torch.as_tensor(arrays[f"W{i}"].T))
+            step.bias.copy_(torch.as_tensor(arrays[f"b{i}"]))
+    return network.to(device)
