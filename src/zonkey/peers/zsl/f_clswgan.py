@@ -211,6 +211,7 @@ class FCLSWGAN(GenerativePeer):
 
     _kind = _Learner
     _non_negative = ("cls_weight",)
+    _seen_share = 1.0  # ALE has no weights of classes
 
     def __init__(
         self,

@@ -221,14 +221,17 @@ def softmax_regression(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights W (one row per class) and biases b of logits W z + b.
 
-    They minimize the mean cross-entropy plus a small ridge penalty. Samples are centered and scaled
-    to mean squared length 1 meanwhile, so that the penalty acts alike in every space.
+    They minimize the mean over classes of the mean cross-entropy, plus a small ridge penalty: the
+    many synthesized samples of a class must not outweigh the few real ones of another. Samples are
+    centered and scaled to mean squared length 1 meanwhile, so that the penalty acts alike in every
+    space.
     """
     center = Z.mean(dim=0)
     Z = Z - center
     length = max(float((Z * Z).sum(dim=1).mean().sqrt()), 1e-12)
     Z = Z / length
     targets = torch.as_tensor(codes, device=Z.device)
+    shares = 1 / torch.bincount(targets, minlength=n_classes).to(Z.dtype)
     W = torch.zeros(n_classes, Z.shape[1], device=Z.device, requires_grad=True)
     b = torch.zeros(n_classes, device=Z.device, requires_grad=True)
     optimizer = torch.optim.LBFGS(
@@ -237,7 +240,7 @@ def softmax_regression(
 
     def objective() -> Any:
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(Z @ W.T + b, targets)
+        loss = torch.nn.functional.cross_entropy(Z @ W.T + b, targets, weight=shares)
         loss = loss + _RIDGE / 2 * (W * W).sum()
         loss.backward()
         return loss

@@ -83,9 +83,8 @@ class _Learner(AdversarialLearner):
 
     def fake(self, x: Any, y: Any, rng: np.random.Generator) -> Any:
         """Return samples that are encoded and generated again, half of the times with feedback."""
-        return self.reconstructed(x, y, self.noise(rng, len(x), self.n_noise), rng.random() < 0.5)[
-            0
-        ]
+        noise = self.noise(rng, len(x), self.n_noise)
+        return self.reconstructed(x, y, noise, rng.random() < 0.5)[0]
 
     def reconstructed(self, x: Any, y: Any, noise: Any, feedback: bool) -> tuple[Any, Any]:
         """Return samples that are encoded and generated again, and their latent distributions."""
