@@ -14,6 +14,7 @@ from .generative import (
     Kept,
     Networks,
     divergence,
+    means_and_logs,
     normal_samples,
 )
 
@@ -84,7 +85,7 @@ class _Learner(GenerativeLearner):
         own = error(z_x, "features", x) + error(z_y, "prototypes", y)
         crossed = error(z_y, "features", x) + error(z_x, "prototypes", y)
         apart = divergence(torch, of_x) + divergence(torch, of_y)
-        (mean_x, log_x), (mean_y, log_y) = of_x.chunk(2, dim=1), of_y.chunk(2, dim=1)
+        (mean_x, log_x), (mean_y, log_y) = means_and_logs(of_x), means_and_logs(of_y)
         squares = (mean_x - mean_y) ** 2 + (torch.exp(log_x / 2) - torch.exp(log_y / 2)) ** 2
         between = torch.sqrt(squares.sum(dim=1) + _TINY).mean()
         loss = own + self.weight("divergence") * apart + self.weight("cross") * crossed
@@ -153,10 +154,10 @@ class CADAVAE(GenerativePeer):
     n_synthetic : int, default=400
         Latent vectors of an unseen class. A seen class has half as many, as in the publication,
         from at most `n_synthetic` real samples.
-    max_iter : int, default=100
-        Largest number of epochs; the weights grow with the share that is done. The default of the
-        publication.
-    n_iter_no_change : int, default=20
+    max_iter : int, default=30
+        Largest number of epochs; the weights grow with the share that is done. The publication has
+        100, of shorter steps; on held-out classes of CUB, 30 were better.
+    n_iter_no_change : int, default=10
         Stop after so many epochs without a better accuracy on held-out seen classes, a fifth of
         them; then train on all classes for the best number of epochs. None: `max_iter` epochs.
     batch_size : int, default=256
@@ -235,8 +236,8 @@ class CADAVAE(GenerativePeer):
         n_latent: int = 64,
         n_hidden: int = 1560,
         n_synthetic: int = 400,
-        max_iter: int = 100,
-        n_iter_no_change: int | None = 20,
+        max_iter: int = 30,
+        n_iter_no_change: int | None = 10,
         batch_size: int = 256,
         learning_rate: float = 1e-3,
         candidates: Any = "unseen",

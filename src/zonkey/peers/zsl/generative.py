@@ -31,6 +31,7 @@ _ROWS = 4096  # samples mapped at a time to the space of the classifier, while p
 _FEW = 10  # synthesized samples per class that decide when to stop
 _RIDGE = 3e-4  # of the classifier, for samples of mean squared length 1
 _STEPS = 100  # of L-BFGS at most
+_LARGEST_LOG = 10.0  # of a variance, either sign
 
 Networks = Mapping[str, Any]
 Kept = dict[str, tuple[str, ...]]  # networks of the fitted model: their activations
@@ -116,7 +117,7 @@ class GenerativePeer(NetworkPeer):
     _kind: ClassVar[type[GenerativeLearner]]
     _counts: ClassVar[tuple[str, ...]] = ("n_synthetic", "n_hidden")  # integers >= 1
     # Samples of a seen class, as a share of those of an unseen one: real ones are repeated, with
-    # other noise. None: each real sample is taken once.
+    # other noise. None: each real sample is taken once, and classes count alike.
     _seen_share: ClassVar[float | None] = None
     _compares_distances = False
 
@@ -193,7 +194,8 @@ class GenerativePeer(NetworkPeer):
         self, torch: Any, Z: Any, codes: np.ndarray, known: Prototypes
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return weights and biases of the candidates."""
-        return softmax_regression(torch, Z, codes, len(known))
+        balanced = self._seen_share is None
+        return softmax_regression(torch, Z, codes, len(known), balanced=balanced)
 
     def _mapped(self, X: np.ndarray) -> np.ndarray:
         """Return samples, whose features are scaled, in the space of the classifier."""
@@ -217,18 +219,22 @@ def scaled(X: np.ndarray, scales: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def softmax_regression(
-    torch: Any, Z: Any, codes: np.ndarray, n_classes: int
+    torch: Any, Z: Any, codes: np.ndarray, n_classes: int, *, balanced: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights W (one row per class) and biases b of logits W z + b.
 
-    They minimize the mean cross-entropy plus a small ridge penalty. Samples are centered and scaled
-    to mean squared length 1 meanwhile, so that the penalty acts alike in every space.
+    They minimize the mean over classes of the mean cross-entropy, plus a small ridge penalty: the
+    many synthesized samples of a class must not outweigh the few real ones of another. Without
+    `balanced`, the mean is over samples. Samples are centered and scaled to mean squared length 1
+    meanwhile, so that the penalty acts alike in every space.
     """
     center = Z.mean(dim=0)
     Z = Z - center
     length = max(float((Z * Z).sum(dim=1).mean().sqrt()), 1e-12)
     Z = Z / length
     targets = torch.as_tensor(codes, device=Z.device)
+    counts = torch.bincount(targets, minlength=n_classes).to(Z.dtype)
+    shares = 1 / counts if balanced else None
     W = torch.zeros(n_classes, Z.shape[1], device=Z.device, requires_grad=True)
     b = torch.zeros(n_classes, device=Z.device, requires_grad=True)
     optimizer = torch.optim.LBFGS(
@@ -237,7 +243,7 @@ def softmax_regression(
 
     def objective() -> Any:
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(Z @ W.T + b, targets)
+        loss = torch.nn.functional.cross_entropy(Z @ W.T + b, targets, weight=shares)
         loss = loss + _RIDGE / 2 * (W * W).sum()
         loss.backward()
         return loss
@@ -248,15 +254,21 @@ def softmax_regression(
         return to_array(W), to_array(b - W @ center)
 
 
+def means_and_logs(moments: Any) -> tuple[Any, Any]:
+    """Return the means and log-variances that the rows hold; no variance can overflow."""
+    mean, log_variance = moments.chunk(2, dim=1)
+    return mean, log_variance.clamp(-_LARGEST_LOG, _LARGEST_LOG)
+
+
 def normal_samples(torch: Any, moments: Any, noise: Any) -> Any:
     """Return draws from normal distributions, of which rows hold means and log-variances."""
-    mean, log_variance = moments.chunk(2, dim=1)
+    mean, log_variance = means_and_logs(moments)
     return mean + torch.exp(log_variance / 2) * noise
 
 
 def divergence(torch: Any, moments: Any) -> Any:
     """Return the mean KL divergence of such distributions from the standard normal one."""
-    mean, log_variance = moments.chunk(2, dim=1)
+    mean, log_variance = means_and_logs(moments)
     terms = mean * mean + torch.exp(log_variance) - 1 - log_variance
     return terms.sum(dim=1).mean() / 2
 

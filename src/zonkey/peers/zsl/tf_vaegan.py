@@ -83,9 +83,8 @@ class _Learner(AdversarialLearner):
 
     def fake(self, x: Any, y: Any, rng: np.random.Generator) -> Any:
         """Return samples that are encoded and generated again, half of the times with feedback."""
-        return self.reconstructed(x, y, self.noise(rng, len(x), self.n_noise), rng.random() < 0.5)[
-            0
-        ]
+        noise = self.noise(rng, len(x), self.n_noise)
+        return self.reconstructed(x, y, noise, rng.random() < 0.5)[0]
 
     def reconstructed(self, x: Any, y: Any, noise: Any, feedback: bool) -> tuple[Any, Any]:
         """Return samples that are encoded and generated again, and their latent distributions."""
@@ -157,7 +156,7 @@ class TFVAEGAN(GenerativePeer):
         publication has 300 for CUB.
     max_iter : int, default=60
         Largest number of epochs, each of one pass for the generator and five for the critic.
-    n_iter_no_change : int, default=10
+    n_iter_no_change : int, default=25
         Stop after so many epochs without a better accuracy on held-out seen classes, a fifth of
         them; then train on all classes for the best number of epochs. None: `max_iter` epochs.
     batch_size : int, default=512
@@ -234,7 +233,7 @@ class TFVAEGAN(GenerativePeer):
         n_hidden: int = 4096,
         n_synthetic: int = 300,
         max_iter: int = 60,
-        n_iter_no_change: int | None = 10,
+        n_iter_no_change: int | None = 25,
         batch_size: int = 512,
         learning_rate: float = 5e-4,
         candidates: Any = "unseen",
