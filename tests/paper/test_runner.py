@@ -18,7 +18,7 @@ from zonkey.paper.bench.models import DEVICE, FEW_SHOT, ZERO_SHOT, ZeroShotModel
 from zonkey.paper.bench.runner import peak_memory_mb, reset_peak_memory, run_experiments
 from zonkey.paper.bench.selection import prepared_shots
 from zonkey.paper.bench.sources import validation_view
-from zonkey.paper.experiments import EXPERIMENTS, RANDOM, Scale
+from zonkey.paper.experiments import EXPERIMENTS, RANDOM, TORCH_PEERS, Scale
 from zonkey.paper.printed import PRINTED, printed
 from zonkey.paper.records import Records, unpack
 from zonkey.peers.zsl import ESZSL
@@ -48,10 +48,18 @@ def find_small(name, folder=None):
     return small_source()
 
 
+def shrink(patch):
+    """Let networks be small, and not be tuned."""
+    for name in TORCH_PEERS:
+        small = {"n_hidden": 8, "max_iter": 2}
+        patch.setitem(ZERO_SHOT, name, replace(ZERO_SHOT[name], fixed=small, grid={}))
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Let the only data set be a small one."""
     monkeypatch.setattr(runner, "find_source", find_small)
+    shrink(monkeypatch)
     for cached in (runner._load_data, runner._load_validation):
         cached.cache_clear()
 
@@ -63,6 +71,7 @@ def everything(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "find_source", find_small)
         patch.setattr(protocols, "TSNE", partial(TSNE, max_iter=250))  # enough to be a map
+        shrink(patch)
         return folder, run(folder, *EXPERIMENTS, scale=ONE_SEED, command="zonkey bench all")
 
 

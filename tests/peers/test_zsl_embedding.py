@@ -198,7 +198,7 @@ def test_vzsl_minimizes_divergence_margin_and_error():
     encoder, decoder = (double(learner.networks[name]) for name in ("encoder", "decoder"))
     loss = learner.step(np.arange(N), np.random.default_rng(2)).item()
     # `step` drew its noise for samples in this order.
-    noise = np.random.default_rng(2).standard_normal((N, LATENT), np.float32)
+    noise = learner.noise(np.random.default_rng(2), N, LATENT).numpy()
     X, Y = TASK.X / np.sqrt(np.mean(TASK.X**2)), TASK.Y / np.sqrt(np.mean(TASK.Y**2))
 
     def objective():

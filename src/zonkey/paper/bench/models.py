@@ -266,6 +266,26 @@ _PEERS: dict[str, tuple[type[Any], Grid]] = {
         zsl.SPAEN,
         {"margin": [0.1, 0.2], "reconstruction": [1.0, 10.0], "adversarial": [0.1, 1.0, 3.0]},
     ),
+    "CVAE": (
+        zsl.CVAE,
+        {"n_latent": [20, 50, 100], "learning_rate": [3e-4, 1e-3], "n_hidden": [512, 2048]},
+    ),
+    "GAN+ALE": (
+        zsl.FCLSWGAN,
+        {"cls_weight": [0.01, 0.1, 1.0], "learning_rate": [2e-4, 5e-4], "n_synthetic": [50, 150]},
+    ),
+    "CADA-VAE": (
+        zsl.CADAVAE,
+        {"beta": [0.05, 0.25, 1.0], "delta": [2.0, 8.13], "max_iter": [20, 50]},
+    ),
+    "TF-VAEGAN": (
+        zsl.TFVAEGAN,
+        {
+            "gan_weight": [1.0, 10.0],
+            "cycle_weight": [0.01, 0.1, 0.3],
+            "learning_rate": [2e-4, 5e-4],
+        },
+    ),
 }
 _EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "ridge": [0.01, 0.03, 0.1, 0.3]}
 _PULL_LITTLE: dict[str, list[Any]] = {"alpha": [0.01, 0.03, 0.1], "rho": [0.5, 0.9]}
