@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 
 from ...datasets import Dataset
 from ..experiments import (
@@ -179,7 +179,10 @@ def _results(records: Records, key: Key) -> dict[str, Any]:
 
 
 def _execute_all(jobs: list[Job], n_jobs: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    if n_jobs == 1 or len(jobs) < 2:
+    if len(jobs) == 1:  # the points of its search share the processes
+        with parallel_config("loky", n_jobs=n_jobs):
+            return iter([_execute(jobs[0])])
+    if n_jobs == 1:
         return map(_execute, jobs)
     found: Any = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
     return found(delayed(_execute)(job) for job in jobs)
