@@ -56,14 +56,20 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/alternatives.py
 	$(BIN)/python benchmarks/few_shot_alternatives.py
 	$(BIN)/python benchmarks/recommended.py
+	$(BIN)/python benchmarks/when_synthesis_helps.py --write
 	$(BIN)/zonkey bench all
 	$(BIN)/zonkey report
 
 docs: $(VENV)/.dev ## help texts in docs/cli.md
 	$(BIN)/python tools/cli_docs.py
 
-results: $(VENV)/.runtime ## docs/results.md, from the records in docs/runs
-	$(BIN)/zonkey bench all --data emoji --quick --runs docs/runs
+# Few-shot first: its quick runs choose parameters that the full zero-shot runs choose again.
+FEW_SHOT := large-scale-fsl synthesis any-shot runtime mini-imagenet
+ZERO_SHOT := pure-zsl generalized-zsl ablation tsne alternatives beyond on-top convergence sensitivity
+results: $(VENV)/.dev ## docs/results.md, from the records in docs/runs; about an hour without a GPU
+	for name in $(FEW_SHOT); do $(BIN)/zonkey bench $$name --data emoji --quick --runs docs/runs || exit 1; done
+	for name in $(ZERO_SHOT); do $(BIN)/zonkey bench $$name --data emoji --runs docs/runs || exit 1; done
+	$(BIN)/zonkey bench unlabeled --data emoji --trials 60 --runs docs/runs
 	$(BIN)/zonkey report --runs docs/runs --markdown docs/results.md
 
 constraints: ## pin the newest releases

@@ -191,8 +191,9 @@ def _is_list(value: Any, n: int) -> bool:
 
 
 def _is_choice(value: Any) -> bool:
-    is_object = isinstance(value, dict)
-    return is_object and all(_is_number(v) for v in value.values() if isinstance(v, int | float))
+    if not isinstance(value, dict):
+        return False
+    return all(math.isfinite(v) for v in value.values() if isinstance(v, int | float))
 
 
 _SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value, 0, 1 + 1e-9))
