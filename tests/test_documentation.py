@@ -118,6 +118,25 @@ def test_examples_of_the_page_about_models(tmp_path, monkeypatch):
     assert names["model"].predict([[0.9, 0.9]]).tolist() == ["zebra"]
 
 
+def test_the_example_of_the_page_about_methods(capsys):
+    for block in python_blocks("docs/methods.md"):
+        exec(block, {})
+    assert capsys.readouterr().out == "['zebra' 'whale']\n"
+
+
+def test_every_system_is_on_the_page_about_methods():
+    page = (ROOT / "docs/methods.md").read_text("utf-8")
+    names = {
+        "CADAVAE": "CADA-VAE",
+        "FCLSWGAN": "f-CLSWGAN",
+        "SPAEN": "SP-AEN",
+        "TFVAEGAN": "TF-VAEGAN",
+    }
+    names["ExemplarRegression"] = "Exemplar regression"
+    for name in zonkey.peers.zsl.__all__:
+        assert f"**{names.get(name, name)}**" in page, name
+
+
 def test_examples_of_the_page_about_large_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
