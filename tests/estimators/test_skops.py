@@ -2,7 +2,7 @@
 
 import ast
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import any_shot_cases as cases
@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from zonkey import AnyShotClassifier, BaseClasses, NearestSupport, ZeroShotClassifier, presets
-from zonkey.peers.zsl import ESZSL, SAE, ExemplarRegression
+from zonkey.peers import zsl
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.testing import linear_problem
 
@@ -21,6 +21,16 @@ skops_io = pytest.importorskip("skops.io", reason="models are stored with skops"
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 P = linear_problem(noise=1.0)
 ALL = {"candidates": "all"}
+SMALL = {"n_hidden": 8, "max_iter": 2, "n_components": 4}
+
+
+def peer(name):
+    """Return a small fitted peer."""
+    kind = getattr(zsl, name)
+    own = {key: value for key, value in SMALL.items() if key in kind().get_params()}
+    return kind(P.prototypes, seen_penalty=0.1, **own, **ALL).fit(P.X, P.y)
+
+
 MODELS = {
     "chosen": lambda: AnyShotClassifier(P.prototypes, **ALL, reject_below=0.5).fit(P.X, P.y),
     "given": lambda: cases.fitted(reject_below=0.4, reject_label="other"),
@@ -29,9 +39,7 @@ MODELS = {
     "paper": lambda: presets.paper(P.prototypes, random_state=0).fit(P.X, P.y),
     "zero-shot": lambda: ZeroShotClassifier(P.prototypes, direction="forward").fit(P.X, P.y),
     "few-shot": few_shot_cases.fitted,
-    "SAE": lambda: SAE(P.prototypes, lam=2.0, **ALL).fit(P.X, P.y),
-    "ESZSL": lambda: ESZSL(P.prototypes, seen_penalty=0.1, **ALL).fit(P.X, P.y),
-    "exemplars": lambda: ExemplarRegression(P.prototypes, kernel="poly", **ALL).fit(P.X, P.y),
+    **{name: partial(peer, name) for name in zsl.__all__},
     "nearest": lambda: NearestSupport().fit(P.X, P.y),
     "normalizer": lambda: FeatureNormalizer(power=0.5, center=True).fit(P.X),
     "whitener": lambda: WithinClassWhitener(shrinkage=0.3).fit(P.X, P.y),
