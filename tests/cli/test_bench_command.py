@@ -139,6 +139,15 @@ def test_an_unknown_data_set_is_one_line_and_exit_code_2(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_device_that_is_not_there_is_told_before_the_first_run(bench, monkeypatch):
+    torch = pytest.importorskip("torch", reason="devices are those of torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(runner, "_execute", lambda _: pytest.fail("a run was started"))
+    done = bench("mini-imagenet", "--device", "cuda")
+    assert done.exit_code == 2
+    assert "must be one that torch has; got 'cuda'" in done.stderr
+
+
 def test_a_folder_that_cannot_be_written_is_told_before_the_first_run(bench, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "_execute", lambda _: pytest.fail("a run was started"))
     (tmp_path / "runs").write_text("a file")

@@ -85,7 +85,7 @@ def bench(
     ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Run an experiment of the paper.
+    """Run an experiment of the paper, and print its table.
 
     Finished runs are kept, and a later call continues.
     """
