@@ -95,7 +95,7 @@ def test_an_indefinite_episode_does_not_count_for_others_with_the_same_counts(mo
     problems[0][1] = problems[0][0]
     W = initial_projection(problems[0][0], 0.05)
     turned = Turned(problems, W, beta=0.05, rho=0.8)
-    eta, xi = turned.weights(W)
+    eta, _ = turned.weights(W)
     assert np.array_equal(eta.of_classes[0, 0], eta.of_classes[0, 1])
     asked = module.Episodes._sides
     monkeypatch.setattr(

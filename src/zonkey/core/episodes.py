@@ -222,11 +222,11 @@ class Episodes(Algorithm1):
                 continue
             counts = np.stack([pulled[t], pushed[t]], axis=1)
             distinct, which = np.unique(counts, axis=0, return_inverse=True)
-            for i, pair in enumerate(distinct):
+            for i, (pulls, pushes) in enumerate(distinct):
                 group = np.flatnonzero(which.reshape(-1) == i).tolist()
                 for episodes in [group] if together else [[h] for h in group]:
                     sides = self._sides(t, episodes, of_samples, alpha)
-                    found[t, episodes] = of_group(*pair, sides)
+                    found[t, episodes] = of_group(pulls, pushes, sides)
         return found
 
     def _sides(self, t: int, episodes: list[int], of_samples: Array, alpha: float) -> Sides:
