@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from small_data import small_source
 from typer.testing import CliRunner
 
@@ -9,6 +10,7 @@ from zonkey.cli import app, paper_commands
 from zonkey.paper.bench import runner, sources
 from zonkey.paper.experiments import EXPERIMENTS, Scale
 from zonkey.paper.records import Records
+from zonkey.paper.report.blocks import TableBlock
 from zonkey.peers.zsl import ESZSL
 
 SMALL = Scale(
@@ -77,11 +79,49 @@ def test_a_missing_package_fails_its_runs_and_no_others(bench, tmp_path, monkeyp
     assert {record["model"] for record in Records(tmp_path / "runs")} == {"BPL0"}
 
 
+def test_a_bench_without_any_finished_run_prints_no_table(bench, monkeypatch):
+    monkeypatch.setattr(runner, "_execute", lambda job: (job, {"error": "bad data"}))
+    done = bench("ablation")
+    assert done.exit_code == 1
+    assert "RPL failed: bad data" in done.stderr
+    assert isinstance(done.exception, SystemExit)
+    assert done.stdout.startswith("0 new runs")
+
+
+def test_some_models_can_be_asked_for_and_are_printed_in_full(bench, tmp_path):
+    done = bench("alternatives", "--model", "BPL", "--model", "BPL0", "--data", "SMALL")
+    assert done.exit_code == 0, done.output
+    records = list(Records(tmp_path / "runs"))
+    assert {record["model"] for record in records} == {"BPL", "BPL0"}
+    asked = "zonkey bench alternatives --data SMALL --model BPL --model BPL0 --quick"
+    assert {record["command"] for record in records} == {asked}
+    heading = "Alternatives to competition, small"
+    assert heading in done.stdout
+    accuracy = {r["model"]: r["results"]["zsl"] for r in records if r["protocol"] == "zero-shot"}
+    assert f"{100 * accuracy['BPL0']:.1f}" in done.stdout
+    assert "steps" in done.stdout  # what the guard did
+    assert "\N{HORIZONTAL ELLIPSIS}" not in done.stdout  # nothing is cut off
+    assert "Features used: " in done.stdout
+
+
+def test_notes_follow_a_table_once(capsys):
+    rows = [["BPL", "61.9", "55.0", "a", "same"], ["SAE", "48.2", "50.1", "a", "same"]]
+    headings = ["model", "paper", "measured", "features used", "note"]
+    rows.append(["a system of a long name", "1.0", "-", "-", ""])
+    console = Console(width=30)
+    paper_commands._print_figures("A table", TableBlock(headings, rows, "", range(1, 3)), console)
+    *_, features, note = capsys.readouterr().out.splitlines()
+    assert features == "Features used: a."
+    assert note == "BPL, SAE: same."
+    assert console.width > 30  # names and figures are whole
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["ablaton"], "Did you mean 'ablation'?"),
         (["everything"], "or all; got 'everything'"),
+        (["ablation", "--model", "SAE"], "must be one of those of ablation: FPL, RPL"),
     ],
 )
 def test_an_unknown_experiment_is_one_line_and_exit_code_2(bench, arguments, said):
@@ -97,6 +137,15 @@ def test_an_unknown_data_set_is_one_line_and_exit_code_2(tmp_path):
     assert done.exit_code == 2
     assert "got 'nope'" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_device_that_is_not_there_is_told_before_the_first_run(bench, monkeypatch):
+    torch = pytest.importorskip("torch", reason="devices are those of torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(runner, "_execute", lambda _: pytest.fail("a run was started"))
+    done = bench("mini-imagenet", "--device", "cuda")
+    assert done.exit_code == 2
+    assert "must be one that torch has; got 'cuda'" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_the_first_run(bench, tmp_path, monkeypatch):
@@ -117,7 +166,8 @@ def test_an_edited_choice_of_parameters_counts_as_none(bench, tmp_path, results)
     done = bench("ablation")
     assert done.exit_code == 1
     assert "no parameters were chosen for it" in done.stderr
-    assert "Traceback" not in done.output
+    assert "No table: The record" in done.stderr
+    assert isinstance(done.exception, SystemExit)
 
 
 def test_an_interruption_keeps_finished_runs(bench, tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """The guard inside episodes, each with its own mu, against dense eigenvalues one by one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from reference import halved, smallest
@@ -86,6 +88,27 @@ def test_without_the_guard_every_episode_keeps_mu_and_reports_indefinite_steps()
                 assert course.indefinite[0, t, h] == (smallest(A) + smallest(B) <= 0)
         found += course.indefinite.ravel().tolist()
     assert len(set(found)) == 2
+
+
+def test_an_indefinite_episode_does_not_count_for_others_with_the_same_counts(monkeypatch):
+    problems = several(1, 1, 2, noise=0.3, shots=1, m=5)
+    problems[0][1] = problems[0][0]
+    W = initial_projection(problems[0][0], 0.05)
+    turned = Turned(problems, W, beta=0.05, rho=0.8)
+    eta, _ = turned.weights(W)
+    assert np.array_equal(eta.of_classes[0, 0], eta.of_classes[0, 1])
+    asked = module.Episodes._sides
+    monkeypatch.setattr(
+        module.Episodes,
+        "_sides",
+        lambda self, t, episodes, *more: replace(
+            asked(self, t, episodes, *more),
+            least_of_A=-np.inf,
+            A_is_at_least=lambda _: 1 not in episodes,
+        ),
+    )
+    _, course = turned.learn(W, alpha=0.7, mu=0.95, max_iter=1, tol=0.0, guard=False)
+    assert course.indefinite[0, 0].tolist() == [False, True]
 
 
 def test_episodes_with_the_same_counts_share_one_look(monkeypatch):

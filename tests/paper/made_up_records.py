@@ -11,6 +11,7 @@ from zonkey.paper.experiments import (
     CHOOSE_THEMSELVES,
     RANDOM,
     STARTS_FROM,
+    TRANSDUCTIVE,
     WITHOUT_SYNTHESIS,
     is_zero_shot,
 )
@@ -214,8 +215,11 @@ class MadeUp:
     def everything(self):
         """Write records of every protocol."""
         for model in dict.fromkeys([*ZERO_SHOT, *UNSCALED, *SYSTEMS]):
-            for seed in range(2 if model in RANDOM else 1):
-                self.zero_shot(model, SKILL.get(model, 0.6), seed)
+            if model in TRANSDUCTIVE:
+                self.write("unlabeled", model, zsl_unlabeled=0.55, hm_unlabeled=0.4)
+            else:
+                for seed in range(2 if model in RANDOM else 1):
+                    self.zero_shot(model, SKILL.get(model, 0.6), seed)
             if isinstance(ZERO_SHOT.get(model), AnyShotModel):
                 self.own_choice("selection", model)
             elif model in ZERO_SHOT:

@@ -357,6 +357,7 @@ def test_balance_is_that_of_the_smaller_accuracy_to_the_larger(tmp_path, pairs, 
         ({"RPL": 1.9}, FAILS),  # BPL0 has 2
         ({"FPL": None}, UNDECIDED),  # as a record of an earlier version
         ({"BPL": None}, None),
+        ({"BPL1": 0.0, "BPL": 0.0}, UNDECIDED),  # one sample of every predicted class
     ],
 )
 def test_every_component_must_make_maps_more_compact(tmp_path, ratios, verdict):

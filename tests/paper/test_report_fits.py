@@ -67,7 +67,7 @@ def test_the_guard_is_told_in_steps_and_seeds(tmp_path, fits, settings, text):
     assert guard_text(runs) == text
 
 
-@pytest.mark.parametrize("name", ["pure-zsl", "generalized-zsl", "alternatives"])
+@pytest.mark.parametrize("name", ["pure-zsl", "generalized-zsl", "alternatives", "beyond"])
 def test_guarded_and_printed_models_have_rows_that_tell_of_the_guard(tmp_path, name):
     made = MadeUp(tmp_path)
     made.zero_shot("BPL0", 0.5, mu=[], n_lowered=0, n_indefinite=0)

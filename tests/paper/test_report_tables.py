@@ -345,6 +345,14 @@ def test_one_model_alone_makes_no_table(tmp_path):
     assert (name, study.data) == ("alternatives", "cub")
 
 
+def test_one_model_is_reported_where_none_is_compared(tmp_path):
+    made = MadeUp(tmp_path)
+    made.unlabeled()
+    made.convergence()
+    made.zero_shot("BPL", 0.5)
+    assert list(read_collection(tmp_path).studies()) == ["convergence", "unlabeled"]
+
+
 def test_every_experiment_has_its_data_sets(made, collection):
     found = collection.studies()
     assert list(found) == list(EXPERIMENTS)

@@ -145,6 +145,21 @@ def test_several_processes_find_the_same(tmp_path, monkeypatch):
     assert together == alone
 
 
+def test_processes_share_the_points_of_a_single_search_without_its_warnings(tmp_path, capfd):
+    # The guard lowers mu at some points, of which a search does not tell.
+    only = replace(EXPERIMENTS["ablation"], models=("BPL",))
+    scale = replace(ONE_SEED, n_points=6)
+    alone, together = (
+        [step.record["results"] for step in run(tmp_path / str(n), only, scale=scale, n_jobs=n)]
+        for n in (1, 2)
+    )
+    assert [results.get("points") for results in together] == [
+        results.get("points") for results in alone
+    ]
+    assert len(together[0]["points"]) == 6
+    assert "ConvergenceWarning" not in capfd.readouterr().err
+
+
 def test_figures_are_those_of_the_predictions(everything):
     data = small_dataset()
     for record in Records(everything[0]):

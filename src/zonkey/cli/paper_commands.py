@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
-from ..paper.records import Record, Records
+from ..paper.records import Record, RecordError, Records
 from .errors import one_line_errors, refuse, require_plain, writing_to
 from .options import JSON
 
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ..paper.bench.runner import Progress
+    from ..paper.report.blocks import TableBlock
 
 _ALL = "all"
-_WIDTH = 200  # of a table in a file or pipe, which cannot tell
+_MOST = 1000  # columns of the widest table
+_REMARK = 20  # least width of a column of text
 _HEADLINES = ("zsl", "hm", "hit@1")  # the figure that a line of the table shows
 
 RunKey = tuple[str, str, str]
@@ -83,7 +85,7 @@ def bench(
     ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Run an experiment of the paper.
+    """Run an experiment of the paper, and print its table.
 
     Finished runs are kept, and a later call continues.
     """
@@ -121,6 +123,7 @@ def bench(
                 trials=trials,
                 points=points,
                 map_classes=map_classes,
+                model=model,
                 device=device,
                 folder=place,
             ),
@@ -132,9 +135,7 @@ def bench(
         typer.echo(json.dumps({"runs": str(runs), "new": n_done, "failures": failures}))
     else:
         if name != _ALL:
-            console = Console()
-            wide = console if console.is_terminal else Console(width=_WIDTH)
-            _print_experiment(experiments[0].name, names, runs, wide)
+            _print_experiment(experiments[0].name, names, runs, Console())
         page = f"`zonkey report --runs {runs}` makes a page of them"
         typer.echo(f"{n_done} new runs in {runs}; {page}.")
     if failures:
@@ -161,41 +162,63 @@ def _of_models(experiment: Experiment, names: list[str] | None) -> Experiment:
     unknown = [name for name in names if name not in experiment.models]
     if unknown:
         raise ValueError(
-            f"--model must be one of {', '.join(experiment.models)}; got {unknown[0]!r}. Choose "
-            "from these."
+            f"--model must be one of those of {experiment.name}: {', '.join(experiment.models)}; "
+            f"got {unknown[0]!r}. Choose from these."
         )
     return replace(experiment, models=tuple(names))
 
 
 def _print_experiment(name: str, data: list[str], runs: Path, console: Console) -> None:
     """Print measured figures next to those of the paper, one table per data set."""
-    from rich.table import Table
-
     from ..paper.report.collection import read_collection
     from ..paper.report.tables import experiment_table
 
-    known = [entry.lower() for entry in data]
-    collection = read_collection(runs, known)
-    for entry in known:
+    try:
+        collection = read_collection(runs)
+    except RecordError as error:  # none, since every run failed; or a damaged one
+        typer.echo(f"No table: {error}", err=True)
+        return
+    for entry in dict.fromkeys(entry.lower() for entry in data):
         found = experiment_table(collection.study(name, entry))
-        if found is None:
-            continue
-        table = Table(title=f"{EXPERIMENTS[name].title}, {entry}")
-        for i, heading in enumerate(found.headings):
-            table.add_column(heading, justify="right" if i in found.numbers else "left")
-        for row in found.rows:
-            table.add_row(*(cell if isinstance(cell, str) else cell.page for cell in row))
-        console.print(table)
+        if found is not None:
+            _print_figures(f"{EXPERIMENTS[name].title}, {entry}", found, console)
+
+
+def _print_figures(title: str, found: TableBlock, console: Console) -> None:
+    """Print a table; what its rows have in common, features and notes, follows as text."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..paper.report.measures import ABSENT
+
+    rows = [[cell if isinstance(cell, str) else cell.page for cell in row] for row in found.rows]
+    *columns, features, notes = zip(*rows, strict=True)
+    table = Table(title=title)
+    for i, (heading, cells) in enumerate(zip(found.headings, columns, strict=False)):
+        is_number = i in found.numbers
+        # Headings and remarks may wrap between words. Figures and names may not.
+        whole = cells if is_number or not i else ()
+        least = max(_REMARK if not whole else 0, *map(len, (*whole, *heading.split())))
+        table.add_column(heading, justify="right" if is_number else "left", min_width=least)
+    for row in zip(*columns, strict=True):
+        table.add_row(*row)
+    least = console.measure(table, options=console.options.update(max_width=_MOST)).minimum
+    console.width = max(console.width, least)  # longer lines: better than figures cut off
+    console.print(table, crop=False)
+    used = ", ".join(dict.fromkeys(each for each in features if each != ABSENT))
+    console.print(Text(f"Features used: {used}."), soft_wrap=True)
+    for note in dict.fromkeys(filter(None, notes)):
+        models = [row[0] for row in rows if row[-1] == note]
+        text = f"{', '.join(dict.fromkeys(models))}: {note}."
+        console.print(Text(text), soft_wrap=True)
 
 
 def _command(name: str, data: list[str], quick: bool, **options: Any) -> str:
     """Return the command as it would be typed."""
     words = ["zonkey", "bench", name]
-    for entry in data:
-        words += ["--data", entry]
-    for key, value in options.items():
-        if value is not None:
-            words += ["--" + key.replace("_", "-"), str(value)]
+    for key, value in {"data": data, **options}.items():
+        for each in value if isinstance(value, list) else [value]:
+            words += [] if each is None else ["--" + key.replace("_", "-"), str(each)]
     return shlex.join([*words, *(["--quick"] if quick else [])])
 
 

@@ -195,10 +195,10 @@ class Episodes(Algorithm1):
     def is_definite(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> np.ndarray:
         """Return whether every episode has a definite equation, beyond rounding."""
 
-        def of_group(pulled: Any, pushed: Any, sides: Sides) -> bool:
+        def of_one(pulled: Any, pushed: Any, sides: Sides) -> bool:
             return sides.are_definite(pulled - mu * pushed)
 
-        return self._by_counts(eta, xi, alpha, mu, of_group, if_safe=True)
+        return self._by_counts(eta, xi, alpha, mu, of_one, if_safe=True, together=False)
 
     def _by_counts(
         self,
@@ -209,8 +209,9 @@ class Episodes(Algorithm1):
         of_group: Callable[[Any, Any, Sides], Any],
         *,
         if_safe: Any,
+        together: bool = True,
     ) -> np.ndarray:
-        """Return what holds for every episode; it is asked once per task and counts."""
+        """Return what holds for every episode; `together`, it is asked once per task and counts."""
         found = np.full(self.shape, if_safe)
         if not mu:
             return found
@@ -221,10 +222,11 @@ class Episodes(Algorithm1):
                 continue
             counts = np.stack([pulled[t], pushed[t]], axis=1)
             distinct, which = np.unique(counts, axis=0, return_inverse=True)
-            for i, pair in enumerate(distinct):
-                episodes = np.flatnonzero(which.reshape(-1) == i).tolist()
-                sides = self._sides(t, episodes, of_samples, alpha)
-                found[t, episodes] = of_group(pair[0], pair[1], sides)
+            for i, (pulls, pushes) in enumerate(distinct):
+                group = np.flatnonzero(which.reshape(-1) == i).tolist()
+                for episodes in [group] if together else [[h] for h in group]:
+                    sides = self._sides(t, episodes, of_samples, alpha)
+                    found[t, episodes] = of_group(pulls, pushes, sides)
         return found
 
     def _sides(self, t: int, episodes: list[int], of_samples: Array, alpha: float) -> Sides:

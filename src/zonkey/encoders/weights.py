@@ -177,7 +177,7 @@ def loading(name: str, rule: str) -> Iterator[None]:
 
 def torch_device(device: str) -> str:
     """Return the device of torch that `device` means, or refuse it."""
-    torch = required_package("torch", "This encoder")
+    torch = required_package("torch", "A device of torch")
     n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "auto":
         return "cuda" if n_devices else "cpu"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
-from joblib import Parallel, delayed
 from rich.progress import track
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
+from sklearn.utils.parallel import Parallel, delayed  # workers get the filters of warnings
 from threadpoolctl import threadpool_limits
 
 from ..core.distributed import Shared

@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, indexable
+from sklearn.utils.parallel import Parallel, delayed  # workers get the filters of warnings
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.distributed import Shared
@@ -253,8 +254,8 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for members in groups.values():
             own = [divided[i][1] for i in members]
             score = Shared(data.scorer(divided[members[0]][0], own, fold))
-            jobs = (joblib.delayed(Shared.run)(score, point) for point in own)
-            pool = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)
+            jobs = (delayed(Shared.run)(score, point) for point in own)
+            pool = Parallel(n_jobs=self.n_jobs, prefer="threads", verbose=self.verbose)
             scores[members] = cast(list[float], pool(jobs))
         return scores
 

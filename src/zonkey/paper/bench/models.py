@@ -201,7 +201,7 @@ def on_device(X: Any) -> Any:
     name = DEVICE.get()
     if name is None:
         return X
-    return required_package("torch", "a run on another device").asarray(X, device=name)
+    return required_package("torch", "A run on another device").asarray(X, device=name)
 
 
 # The catalog. Grids have at least as many points as every model is tuned on, where they can.

@@ -13,6 +13,7 @@ from typing import Any
 from joblib import Parallel, delayed, parallel_config
 
 from ...datasets import Dataset
+from ...encoders.weights import torch_device
 from ..experiments import (
     Experiment,
     Scale,
@@ -84,9 +85,11 @@ def run_experiments(
     """Do the runs without a record; yield after each, so an interruption loses no finished run.
 
     Experiments share runs. A run that fails yields its error, and the others continue. Models that
-    can use a device, and few-shot trials, run on `device`; None: on the host.
+    can use a device, and few-shot trials, run on `device`. None: trials run on the host, and models
+    on the device that they choose.
     """
-    names = [find_source(name, folder).name for name in data_names]  # fails early
+    names = [find_source(name, folder).name for name in data_names]  # fails early, as the device
+    device = None if device is None else torch_device(device)
     records.require_writable()
     start = time.perf_counter()
     stages = stages_of_runs(list(experiments), names, scale)

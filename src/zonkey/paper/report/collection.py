@@ -94,13 +94,12 @@ class Collection:
     def studies(self) -> dict[str, list[Study]]:
         """Return what can be reported: by experiment, a study per data set.
 
-        An experiment needs runs of its subject and of at least two models, if it has as many.
-        Unlabeled samples need one, which is compared with itself.
+        An experiment needs runs of its subject, and of at least two models if it compares models by
+        a metric.
         """
         found: dict[str, list[Study]] = {}
         for name, experiment in EXPERIMENTS.items():
-            least, subject = min(2, len(experiment.models)), experiment.subject
-            least = 1 if experiment.protocol == "unlabeled" else least
+            least, subject = 2 if experiment.metrics else 1, experiment.subject
             for study in (self.study(name, data) for data in self.data_names):
                 if len(study.runs) >= least and (not subject or subject in study.runs):
                     found.setdefault(name, []).append(study)

@@ -16,7 +16,7 @@ START = "BPL0"  # the initial projection of Algorithm 1
 
 def fit_columns(study: Study) -> dict[str, dict[str, str]]:
     """Return texts by model, by heading; without columns that would be empty."""
-    if study.experiment.protocol != "zero-shot" or not study.experiment.paper:
+    if study.experiment.protocol != "zero-shot":
         return {}
     wanted: dict[str, Callable[[list[Record]], str | None]] = {"guard on mu": guard_text}
     if study.experiment.name == "alternatives":

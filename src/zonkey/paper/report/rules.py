@@ -186,13 +186,15 @@ def tighter(
         run = collection.first("map", data, model)
         if run is not None and run["results"].get(number) is not None:
             values[model] = run["results"][number]
-    changes = [values[more] / values[less] - 1 for more, less in steps if {more, less} <= {*values}]
-    if full not in values or not changes:
+    pairs = [(values[a], values[b]) for a, b in steps if {a, b} <= {*values}]
+    if full not in values or not pairs:
         return None
     verdict = UNDECIDED
-    if max(changes) > _MAP_TOLERANCE:
+    if any(after > (1 + _MAP_TOLERANCE) * before for after, before in pairs):
         verdict = FAILS
-    elif max(changes) < -_MAP_TOLERANCE and len(changes) == len(steps):
+    elif len(pairs) == len(steps) and all(
+        after < (1 - _MAP_TOLERANCE) * before for after, before in pairs
+    ):
         verdict = REPRODUCES
     texts = [f"{model} {value:.3f}" for model, value in values.items()]
     return Finding(verdict, ", ".join(texts))

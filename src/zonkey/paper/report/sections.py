@@ -33,8 +33,8 @@ _OURS = "BPL"
 _WITH_RIDGES = ("pure-zsl", "ablation")
 _ENDINGS = (", as printed", ", unscaled", ", per neighbor")  # of models that are readings
 _RIDGE_NOTE = Text(
-    "FPL, RPL and BPL, ridge chosen have their ridge (beta) chosen; the other BPL models keep the "
-    "paper's beta of 0.01.",
+    'FPL, RPL and "BPL, ridge chosen" have their ridge (beta) chosen; the other BPL models keep '
+    "the paper's beta of 0.01.",
     is_dim=True,
 )
 _READINGS_NOTE = Text(
