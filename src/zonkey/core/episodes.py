@@ -224,7 +224,7 @@ class Episodes(Algorithm1):
             for i, pair in enumerate(distinct):
                 episodes = np.flatnonzero(which.reshape(-1) == i).tolist()
                 sides = self._sides(t, episodes, of_samples, alpha)
-                found[t, episodes] = of_group(*pair, sides)
+                found[t, episodes] = of_group(pair[0], pair[1], sides)
         return found
 
     def _sides(self, t: int, episodes: list[int], of_samples: Array, alpha: float) -> Sides:
