@@ -93,7 +93,7 @@ def test_fits_of_a_search_share_a_folder_of_progress(monkeypatch, tmp_path):
     assert_array_equal(search.decision_function(P.X_new), expected.decision_function(P.X_new))
 
 
-@pytest.mark.parametrize("seed", [None, np.random.RandomState(0)], ids=["None", "RandomState"])  # noqa: NPY002
+@pytest.mark.parametrize("seed", [None, np.random.RandomState(0)], ids=["None", "RandomState"])
 def test_a_folder_of_progress_needs_a_seed(tmp_path, seed):
     with refused(ValueError, "`random_state` must be an integer with a checkpoint"):
         P.fitted(zsl.ALE(), random_state=seed, checkpoint=tmp_path)

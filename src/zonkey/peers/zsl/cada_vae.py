@@ -131,7 +131,7 @@ class CADAVAE(GenerativePeer):
 
     Differences from the publication:
 
-    - Features and prototypes are scaled to mean square 1.
+    - Features are shifted by their minima; features and prototypes are scaled to mean square 1.
     - All networks have the same number of hidden units; the publication has 1560, 1660, 1450 and
       660. Batches are larger and steps longer, since a GPU takes the same time for small batches.
     - The number of epochs is chosen on held-out classes. The final softmax regression is solved

@@ -71,7 +71,8 @@ class CVAE(GenerativePeer):
     - The final classifier is a softmax regression instead of a linear support vector machine,
       whose scores of classes are not comparable. Seen classes have their real samples in it.
     - s^2 is the mean variance of a feature within classes, so that the two terms have the same
-      balance in every unit of the features. Features and prototypes are scaled to mean square 1.
+      balance in every unit of the features. Features are shifted by their minima; features and
+      prototypes are scaled to mean square 1.
     - Encoder and decoder have one hidden layer each, without dropout. The number of epochs is
       chosen on held-out classes.
 
@@ -80,20 +81,20 @@ class CVAE(GenerativePeer):
     prototypes : mapping, DataFrame or Prototypes, default=None
         Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_latent : int, default=50
-        Dimension of z.
+        Dimension of z. Chosen here.
     n_hidden : int, default=512
-        Number of hidden units of each network.
+        Number of hidden units of each network. Chosen here.
     n_synthetic : int, default=300
         Synthesized samples of an unseen class, and most real samples of a seen one. The more, the
-        longer the classifier takes.
+        longer the classifier takes. Chosen here, as for `FCLSWGAN`.
     max_iter : int, default=50
-        Largest number of epochs.
+        Largest number of epochs. Chosen here.
     n_iter_no_change : int or None, default=5
         Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
         seen ones; then train again on all, for the best number of epochs. None, fewer than four
         classes or no prototypes: `max_iter` epochs.
     batch_size : int, default=256
-        Samples per step.
+        Samples per step. Chosen here, for a GPU.
     learning_rate : float, default=1e-3
         Step size of Adam. The default of Adam.
     candidates : {"unseen", "all"} or list of labels, default="unseen"

@@ -137,8 +137,8 @@ class FCLSWGAN(GenerativePeer):
     prototypes : mapping, DataFrame or Prototypes, default=None
         Semantic vector of every class, seen and unseen. None: one-hot vectors.
     classifier : {"ale", "softmax"}, default="ale"
-        Final classifier: the bilinear ranking of `ALE`, the better one in the publication, or a
-        softmax regression.
+        Final classifier: the bilinear ranking of `ALE`, which is the better one among the unseen
+        classes of CUB in the publication, or a softmax regression.
     cls_weight : float, default=0.01
         Weight >= 0 of the classification loss (beta in the publication, 0.01).
     n_hidden : int, default=4096

@@ -41,8 +41,9 @@ class VZSL(NetworkPeer):
 
     Differences from the publication:
 
-    - The margin is to the closest *other* class there. Without the own class in the sum, the loss
-      has no lower bound; with it, it is at least (1 - lam) KL(q(z | x), p(z | y)) >= 0.
+    - The publication derives the second term from the smallest KL to the *other* classes. The sum
+      here always has the own class, too: without it, the loss has no lower bound; with it, it is
+      at least (1 - lam) KL(q(z | x), p(z | y)) >= 0.
     - The variance of p(x | z) is the same for all features, and `reconstruction` stands for it.
     - M and S begin at 0. What random numbers would add in directions that no seen prototype has
       would stay, and harm unseen classes.
