@@ -57,19 +57,21 @@ def test_a_failed_fit_leaves_the_model_as_it_was(monkeypatch, peer, late):
 @pytest.mark.parametrize("peer", TRAINED, ids=name_of)
 def test_fits_that_choose_a_penalty_share_a_folder_of_progress(monkeypatch, tmp_path, peer):
     settings = {"candidates": "all", "seen_penalty": "auto"}
-    expected = P.fitted(peer, **settings)
     monkeypatch.setattr(training, "_SECONDS", -1.0)
-    folder, whole, n_done = tmp_path / "kept", training._finite, []
-    stop_at = len(expected.validation_scores_) + expected.n_iter_ + 1  # in the first fold
+    folder, whole, losses, stop_at = tmp_path / "kept", training._finite, [], None
 
-    def interrupted(loss):
-        if len(n_done) == stop_at:
+    def counted(loss):
+        if len(losses) == stop_at:
             raise KeyboardInterrupt
-        n_done.append(loss)
+        losses.append(loss)
         return whole(loss)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "_finite", interrupted)
+        patch.setattr(training, "_finite", counted)
+        expected = P.fitted(peer, **settings)
+        n_last = len(expected.validation_scores_) + expected.n_iter_
+        stop_at = len(losses) - n_last - 1  # the last epoch of the last fold
+        losses.clear()
         with pytest.raises(KeyboardInterrupt):
             P.fitted(peer, checkpoint=folder, **settings)
     assert folder.exists()
@@ -77,6 +79,12 @@ def test_fits_that_choose_a_penalty_share_a_folder_of_progress(monkeypatch, tmp_
     assert model.seen_penalty_ == expected.seen_penalty_
     assert_array_equal(model.decision_function(P.X_new), expected.decision_function(P.X_new))
     assert not folder.exists()
+
+
+def test_a_penalty_that_cannot_be_chosen_is_refused_before_training(monkeypatch):
+    monkeypatch.setattr(zsl.ALE, "_learner", lambda *_: pytest.fail("It is trained."))
+    with refused(ValueError, 'seen_penalty="auto" needs prototypes'):
+        zsl.ALE(seen_penalty="auto").fit(P.X, P.y)
 
 
 def test_fits_of_a_search_share_a_folder_of_progress(monkeypatch, tmp_path):

@@ -89,14 +89,16 @@ class Peer(NearestPrototypeMixin, BaseEstimator):
             vars(self).update(before)
             raise
 
+    def _penalty(self, X: Any, labels: Any) -> float:
+        """Return the penalty of seen classes, before the model is learned: it may be refused."""
+        given = self.seen_penalty
+        return float(calibrate(self, X, labels) if is_auto(given) else given)
+
     def _settle(
-        self, known: Prototypes, seen: np.ndarray, learned: dict[str, Any], X: Any, labels: Any
+        self, known: Prototypes, seen: np.ndarray, learned: dict[str, Any], penalty: float
     ) -> Self:
         """Set the fitted attributes."""
-        penalty = self.seen_penalty
-        if is_auto(penalty):
-            penalty = calibrate(self, X, labels)
-        self.seen_penalty_ = float(penalty)
+        self.seen_penalty_ = penalty
         vars(self).update(learned)
         self._set_known(known, seen)
         return self
@@ -194,7 +196,8 @@ class SamplePeer(Peer):
         given = getattr(self, "random_state", 0)  # a peer without chance lacks the parameter
         seed = int(check_random_state(given).randint(2**31 - 1))
         task = Task.of(np.asarray(X), labels, Y, seed=seed, has_semantics=not one_hot)
-        return self._settle(known, seen, self._learn(task), X, labels)
+        penalty = self._penalty(X, labels)
+        return self._settle(known, seen, self._learn(task), penalty)
 
     def _learn(self, task: Task) -> dict[str, Any]:
         """Return the fitted attributes by name, arrays in the dtype of the samples."""

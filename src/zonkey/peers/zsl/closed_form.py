@@ -83,7 +83,8 @@ class ClosedFormPeer(Peer):
             dtype = X.dtype
         seen = moments.seen_labels
         check_semantics(known, seen, self._candidate_labels(known, seen))  # fails early
-        return self._settle(known, seen, self._solve(moments, dtype), X, labels)
+        penalty = self._penalty(X, labels)
+        return self._settle(known, seen, self._solve(moments, dtype), penalty)
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         """Return the fitted attributes by name, `projection_` in the dtype of the samples."""
