@@ -180,10 +180,13 @@ def chunks_of(X: Any, y: Any = None, *, in_memory: bool = False) -> Chunked | No
     return None if in_memory and isinstance(X, np.memmap) else as_chunks(X, y)
 
 
-def check_seed(random_state: Any, chunks: Chunked) -> None:
-    """Require a seed that is the same when an interrupted computation goes on."""
+def check_seed(random_state: Any, keeper: Any) -> None:
+    """Require a seed that is the same when an interrupted computation goes on.
+
+    `keeper` is what may have a checkpoint: chunks, or an estimator.
+    """
     is_seed = isinstance(random_state, Integral) and not isinstance(random_state, bool)
-    if getattr(chunks, "checkpoint", None) is not None and not is_seed:
+    if getattr(keeper, "checkpoint", None) is not None and not is_seed:
         raise ValueError(
             "`random_state` must be an integer with a checkpoint, to go on after an interruption; "
             f"got {shown(random_state)}. Pass random_state=0."

@@ -141,6 +141,7 @@ def test_numbers_outside_are_refused(peer, name, interval, value):
         (zsl.SSE(n_samples=0), "`n_samples` must be an integer of at least 1; got 0"),
         (zsl.SSE(max_iter=1.5), "`max_iter` must be an integer of at least 1; got 1.5"),
         (zsl.EXEM(n_components=None), "`n_components` must be an integer of at least 1; got None"),
+        (zsl.EXEM(standardize="yes"), "`standardize` must be True or False; got 'yes'"),
     ],
     ids=str,
 )

@@ -189,3 +189,8 @@ def network_of(torch: Any, device: str, arrays: Arrays, activations: Sequence[st
             step.weight.copy_(torch.as_tensor(arrays[f"W{i}"].T))
             step.bias.copy_(torch.as_tensor(arrays[f"b{i}"]))
     return network.to(device)
+
+
+def root_mean_square(M: np.ndarray) -> np.ndarray:
+    """Return it as a float32 array of one number, 1 if all are zeros."""
+    return np.array([np.sqrt(np.mean(np.square(M, dtype=np.float64))) or 1], np.float32)

@@ -117,8 +117,7 @@ def train(
             best = learner.state() if history.best == number + 1 else best
         if report is not None:
             report(number + 1, history)
-        tired = score is not None and patience is not None
-        if tired and number + 1 - history.best >= (patience or 0):
+        if score is not None and patience is not None and number + 1 - history.best >= patience:
             break
         if kept is not None and time.monotonic() - written > _SECONDS:
             kept.write(_parts(learner, history, best), number + 1, whole=False)

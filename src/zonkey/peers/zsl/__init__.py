@@ -59,7 +59,20 @@ allow(CVAE, _GENERATIVE, has_projection=False)
 allow(ConSE, (*_CLASSIFIERS, "_seen_matrix", "_n_top"), has_projection=False)
 allow(DAP, (*_CLASSIFIERS, "_thresholds", "_shares"), has_projection=False)
 allow(DEM, ("weights_", "_output", *_TRAINED), has_projection=False)
-allow(DIPL, ("n_iter_", "objective_", "converged_", "is_transductive_", "_in_semantic_space"))
+allow(
+    DIPL,
+    (
+        "n_iter_",
+        "objective_",
+        "mu_",
+        "n_indefinite_",
+        "moved_",
+        "changes_",
+        "converged_",
+        "is_transductive_",
+        "_in_semantic_space",
+    ),
+)
 allow(DeViSE, _TRAINED)
 allow(ESZSL)
 allow(

@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -26,6 +29,7 @@ from ...validation import (
     check_classes,
     check_count,
     check_interval,
+    check_seed,
     check_semantics,
     is_auto,
     validate_labeled,
@@ -35,6 +39,16 @@ from ..training import History, Kept, Learner, train
 
 _HELD_OUT = 0.2  # share of the seen classes that decides when to stop
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+# Parameters without effect on a training; the task has the prototypes and the seed.
+_UNRELATED = (
+    "prototypes",
+    "candidates",
+    "seen_penalty",
+    "random_state",
+    "device",
+    "checkpoint",
+    "verbose",
+)
 _LEAST_CLASSES = 4  # with fewer seen classes none can be held out
 
 
@@ -64,14 +78,27 @@ class Peer(NearestPrototypeMixin, BaseEstimator):
         for name in self._non_negative:
             check_interval(name, getattr(self, name), 0)
 
+    @contextmanager
+    def _unchanged_on_failure(self) -> Iterator[None]:
+        """Keep the attributes of an earlier fit if this one fails or is interrupted."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _penalty(self, X: Any, labels: Any) -> float:
+        """Return the penalty of seen classes, before the model is learned: it may be refused."""
+        given = self.seen_penalty
+        return float(calibrate(self, X, labels) if is_auto(given) else given)
+
     def _settle(
-        self, known: Prototypes, seen: np.ndarray, learned: dict[str, Any], X: Any, labels: Any
+        self, known: Prototypes, seen: np.ndarray, learned: dict[str, Any], penalty: float
     ) -> Self:
-        """Set the fitted attributes; nothing is changed before all of them are known."""
-        penalty = self.seen_penalty
-        if is_auto(penalty):
-            penalty = calibrate(self, X, labels)
-        self.seen_penalty_ = float(penalty)
+        """Set the fitted attributes."""
+        self.seen_penalty_ = penalty
         vars(self).update(learned)
         self._set_known(known, seen)
         return self
@@ -153,6 +180,10 @@ class SamplePeer(Peer):
         self
             Fitted estimator.
         """
+        with self._unchanged_on_failure():
+            return self._fitted(X, y)
+
+    def _fitted(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         X, y = validate_labeled(self, X, y)
         labels = as_labels(y)  # scikit-learn rejects integers in an object array
@@ -165,7 +196,8 @@ class SamplePeer(Peer):
         given = getattr(self, "random_state", 0)  # a peer without chance lacks the parameter
         seed = int(check_random_state(given).randint(2**31 - 1))
         task = Task.of(np.asarray(X), labels, Y, seed=seed, has_semantics=not one_hot)
-        return self._settle(known, seen, self._learn(task), X, labels)
+        penalty = self._penalty(X, labels)
+        return self._settle(known, seen, self._learn(task), penalty)
 
     def _learn(self, task: Task) -> dict[str, Any]:
         """Return the fitted attributes by name, arrays in the dtype of the samples."""
@@ -199,6 +231,7 @@ class TrainedPeer(SamplePeer):
     n_iter_no_change: int | None
     batch_size: int
     learning_rate: float
+    random_state: Any
     checkpoint: Any
     verbose: int
 
@@ -209,6 +242,7 @@ class TrainedPeer(SamplePeer):
         check_interval("learning_rate", self.learning_rate, 0, open_below=True)
         if self.n_iter_no_change is not None:
             check_count("n_iter_no_change", self.n_iter_no_change, 1)
+        check_seed(self.random_state, self)
 
     def _learner(self, task: Task) -> ZeroShotLearner:
         """Return the model before training. `task.X` is float32."""
@@ -228,14 +262,14 @@ class TrainedPeer(SamplePeer):
                 found = learner.scores(held.X, held.Y).argmax(axis=1)
                 return float(per_class_accuracy(held.codes, found))
 
-            searched = self._trained(
-                learner, task, n_epochs, folder, "search", identity, score=score
-            )
+            kept = None if folder is None else Kept(folder, f"search-{identity}", identity)
+            searched = self._trained(learner, task, n_epochs, kept, score=score)
             n_epochs = searched.best
         learner = self._learner(task)
-        history = self._trained(learner, task, n_epochs, folder, "final", identity)
+        kept = None if folder is None else Kept(folder, f"final-{identity}", identity)
+        history = self._trained(learner, task, n_epochs, kept)
         if folder is not None:
-            folder.remove(["search", "final"])
+            folder.remove([f"search-{identity}", f"final-{identity}"])
         learned = {name: _in_dtype(value, dtype) for name, value in learner.learned().items()}
         curves = {"loss_curve_": history.losses, "validation_scores_": searched.scores}
         return {**learned, "n_iter_": n_epochs, **curves}
@@ -245,12 +279,9 @@ class TrainedPeer(SamplePeer):
         learner: Learner,
         task: Task,
         n_epochs: int,
-        folder: Checkpoint | None,
-        name: str,
-        identity: str,
+        kept: Kept | None,
         **options: Any,
     ) -> History:
-        kept = None if folder is None else Kept(folder, name, identity)
         report = _print_epoch if self.verbose else None
         return train(
             learner,
@@ -263,11 +294,11 @@ class TrainedPeer(SamplePeer):
         )
 
     def _identity(self, task: Task) -> str:
-        """Return text that tells trainings apart."""
-        unrelated = ("prototypes", "candidates", "seen_penalty", "checkpoint", "verbose", "device")
+        """Return text that tells trainings apart, those of a search or of folds in one folder."""
         given = self.get_params(deep=False)
-        parameters = {name: given[name] for name in given if name not in unrelated}
-        return fingerprint([type(self), parameters, vars(task)])
+        parameters = {name: given[name] for name in given if name not in _UNRELATED}
+        text = fingerprint([type(self), parameters, vars(task)])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class NetworkPeer(TrainedPeer):

@@ -22,7 +22,7 @@ from ...validation import (
 )
 from .base import Peer
 
-_STACK = 4  # from `warnings.warn` up to the line that called `fit`
+_STACK = 5  # from `warnings.warn` up to the line that called `fit`
 
 
 class ClosedFormPeer(Peer):
@@ -54,6 +54,10 @@ class ClosedFormPeer(Peer):
         self
             Fitted estimator.
         """
+        with self._unchanged_on_failure():
+            return self._fitted(X, y)
+
+    def _fitted(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         one_hot, options = self.prototypes is None, {"n_reserve": 0, "scatter": self._needs_scatter}
         labels: Any = None
@@ -79,7 +83,8 @@ class ClosedFormPeer(Peer):
             dtype = X.dtype
         seen = moments.seen_labels
         check_semantics(known, seen, self._candidate_labels(known, seen))  # fails early
-        return self._settle(known, seen, self._solve(moments, dtype), X, labels)
+        penalty = self._penalty(X, labels)
+        return self._settle(known, seen, self._solve(moments, dtype), penalty)
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         """Return the fitted attributes by name, `projection_` in the dtype of the samples."""

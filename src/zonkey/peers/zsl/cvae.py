@@ -71,7 +71,8 @@ class CVAE(GenerativePeer):
     - The final classifier is a softmax regression instead of a linear support vector machine,
       whose scores of classes are not comparable. Seen classes have their real samples in it.
     - s^2 is the mean variance of a feature within classes, so that the two terms have the same
-      balance in every unit of the features. Features and prototypes are scaled to mean square 1.
+      balance in every unit of the features. Features are shifted by their minima; features and
+      prototypes are scaled to mean square 1.
     - Encoder and decoder have one hidden layer each, without dropout. The number of epochs is
       chosen on held-out classes.
 
@@ -80,33 +81,35 @@ class CVAE(GenerativePeer):
     prototypes : mapping, DataFrame or Prototypes, default=None
         Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_latent : int, default=50
-        Dimension of z.
+        Dimension of z. Chosen here.
     n_hidden : int, default=512
-        Number of hidden units of each network.
+        Number of hidden units of each network. Chosen here.
     n_synthetic : int, default=300
         Synthesized samples of an unseen class, and most real samples of a seen one. The more, the
-        longer the classifier takes.
+        longer the classifier takes. Chosen here, as for `FCLSWGAN`.
     max_iter : int, default=50
-        Largest number of epochs.
-    n_iter_no_change : int, default=5
-        Stop after so many epochs without a better accuracy on held-out seen classes, a fifth of
-        them; then train on all classes for the best number of epochs. None: `max_iter` epochs.
+        Largest number of epochs. Chosen here.
+    n_iter_no_change : int or None, default=5
+        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
+        seen ones; then train again on all, for the best number of epochs. None, fewer than four
+        classes or no prototypes: `max_iter` epochs.
     batch_size : int, default=256
-        Number of samples per step.
+        Samples per step. Chosen here, for a GPU.
     learning_rate : float, default=1e-3
         Step size of Adam. The default of Adam.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress, so that an interrupted `fit` goes on where it was.
+        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
+        as `random_state`. Several fits may share it, such as those of a search.
     verbose : int, default=0
-        Whether to print loss and accuracy of each epoch.
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -115,9 +118,9 @@ class CVAE(GenerativePeer):
     n_iter_ : int
         Number of epochs.
     loss_curve_ : list of float
-        Mean loss of each epoch.
+        Mean loss of each epoch of the last training.
     validation_scores_ : list of float
-        Accuracy on the held-out classes after each epoch of the first training.
+        Accuracy on held-out classes after each epoch of the first training; empty without one.
     classes_ : ndarray
         Candidates, in the order of the columns of `decision_function`.
     seen_classes_, unseen_classes_ : ndarray

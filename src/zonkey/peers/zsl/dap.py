@@ -28,8 +28,8 @@ class DAP(SamplePeer):
         sum_m log p(a_m | x) - log p(a_m),
 
     where p(a_m = 1) is the share of seen classes with the attribute. `decision_function` returns
-    this sum less the log posterior of a class with no attribute before its prior, which is the
-    same for all classes: sum_m a_m (w_m'x + b_m) - log p(a_m).
+    sum_m a_m (w_m'x + b_m) - log p(a_m), which is this sum up to a number that all classes of a
+    sample share, sum_m log p(a_m = 0 | x).
 
     Differences from the reference: logistic regression on the given features replaces support
     vector machines with several kernels, whose probabilities are calibrated afterwards. Attributes

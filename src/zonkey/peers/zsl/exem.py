@@ -11,6 +11,7 @@ from sklearn.svm import NuSVR
 from sklearn.utils.validation import check_is_fitted
 
 from ...core.kernels import PrototypeKernel
+from ...core.labels import shown
 from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores, labeled_or_rows, require_dimensions
 from ...linalg.arrays import Array
@@ -130,6 +131,11 @@ class EXEM(SamplePeer):
         check_count("n_components", self.n_components, 1)
         check_interval("C", self.C, 0, open_below=True)
         check_interval("nu", self.nu, 0, 1, open_below=True)
+        if not isinstance(self.standardize, bool | np.bool_):
+            raise ValueError(
+                f"`standardize` must be True or False; got {shown(self.standardize)}. Use True, as "
+                "the reference does."
+            )
 
     def _learn(self, task: Task) -> dict[str, Any]:
         Y, dtype = task.Y, task.X.dtype

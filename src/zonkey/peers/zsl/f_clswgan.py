@@ -137,8 +137,8 @@ class FCLSWGAN(GenerativePeer):
     prototypes : mapping, DataFrame or Prototypes, default=None
         Semantic vector of every class, seen and unseen. None: one-hot vectors.
     classifier : {"ale", "softmax"}, default="ale"
-        Final classifier: the bilinear ranking of `ALE`, the better one in the publication, or a
-        softmax regression.
+        Final classifier: the bilinear ranking of `ALE`, which is the better one among the unseen
+        classes of CUB in the publication, or a softmax regression.
     cls_weight : float, default=0.01
         Weight >= 0 of the classification loss (beta in the publication, 0.01).
     n_hidden : int, default=4096
@@ -148,25 +148,27 @@ class FCLSWGAN(GenerativePeer):
         publication has 300 for CUB.
     max_iter : int, default=60
         Largest number of epochs, each of one pass for the generator and five for the critic.
-    n_iter_no_change : int, default=25
-        Stop after so many epochs without a better accuracy on held-out seen classes, a fifth of
-        them; then train on all classes for the best number of epochs. None: `max_iter` epochs.
+    n_iter_no_change : int or None, default=25
+        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
+        seen ones; then train again on all, for the best number of epochs. None, fewer than four
+        classes or no prototypes: `max_iter` epochs.
     batch_size : int, default=512
-        Number of samples per step. The publication has 64.
+        Samples per step. The publication has 64.
     learning_rate : float, default=5e-4
         Step size of Adam. The publication has 1e-4, for smaller batches.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress, so that an interrupted `fit` goes on where it was.
+        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
+        as `random_state`. Several fits may share it, such as those of a search.
     verbose : int, default=0
-        Whether to print loss and accuracy of each epoch.
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -175,9 +177,9 @@ class FCLSWGAN(GenerativePeer):
     n_iter_ : int
         Number of epochs.
     loss_curve_ : list of float
-        Mean loss of each epoch.
+        Mean loss of each epoch of the last training.
     validation_scores_ : list of float
-        Accuracy on the held-out classes after each epoch of the first training.
+        Accuracy on held-out classes after each epoch of the first training; empty without one.
     classes_ : ndarray
         Candidates, in the order of the columns of `decision_function`.
     seen_classes_, unseen_classes_ : ndarray

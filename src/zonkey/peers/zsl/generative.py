@@ -22,6 +22,7 @@ from ..networks import (
     arrays_of,
     network_of,
     part_of,
+    root_mean_square,
     to_array,
     torch_for,
 )
@@ -156,7 +157,7 @@ class GenerativePeer(NetworkPeer):
     def _training_set(self, torch: Any, known: Prototypes) -> tuple[Any, np.ndarray]:
         """Return samples in the space of the classifier, and which candidate each is of."""
         kind, settings = self._kind, self._synthesis
-        device, n = torch_device(settings["device"]), settings["n_synthetic"]
+        device, n = _device_like(settings["device"]), settings["n_synthetic"]
         rng = np.random.default_rng([settings["seed"], n])
         networks = {
             name: network_of(torch, device, part_of(self.weights_, name), activations)
@@ -210,6 +211,14 @@ class GenerativePeer(NetworkPeer):
             form = self._scores_in(X.dtype)
         for start in range(0, X.shape[0], _ROWS):
             yield from form.blocks(self._compared(X[start : start + _ROWS]))
+
+
+def _device_like(device: str) -> str:
+    """Return the device of the fit; where a loaded model has no such device, any."""
+    try:
+        return torch_device(device)
+    except ValueError:
+        return torch_device("auto")
 
 
 def scaled(X: np.ndarray, scales: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -271,8 +280,3 @@ def divergence(torch: Any, moments: Any) -> Any:
     mean, log_variance = means_and_logs(moments)
     terms = mean * mean + torch.exp(log_variance) - 1 - log_variance
     return terms.sum(dim=1).mean() / 2
-
-
-def root_mean_square(M: np.ndarray) -> np.ndarray:
-    """Return it as an array of one number, 1 if all are zeros."""
-    return np.array([np.sqrt(np.mean(np.square(M, dtype=np.float64))) or 1], np.float32)

@@ -32,10 +32,10 @@ class SJE(BilinearPeer):
         Semantic vector of every class, seen and unseen. None: one-hot vectors.
     max_iter : int, default=15
         Largest number of epochs. More hardly change the accuracy on CUB.
-    n_iter_no_change : int, default=5
+    n_iter_no_change : int or None, default=5
         Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all. None, fewer than four classes or no prototypes:
-        `max_iter` epochs.
+        seen ones; then train again on all, for the best number of epochs. None, fewer than four
+        classes or no prototypes: `max_iter` epochs.
     batch_size : int, default=32
         Samples per step. The publication takes one; a batch is much faster and as accurate on CUB.
     learning_rate : float, default=20.0
@@ -49,9 +49,10 @@ class SJE(BilinearPeer):
     random_state : int, RandomState or None, default=None
         Seed of the order of samples and of the choice of held-out classes.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption.
+        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
+        as `random_state`. Several fits may share it, such as those of a search.
     verbose : int, default=0
-        If positive, print the loss of every epoch.
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -60,9 +61,9 @@ class SJE(BilinearPeer):
     n_iter_ : int
         Number of epochs.
     loss_curve_ : list of float
-        Mean loss of every epoch.
+        Mean loss of each epoch of the last training.
     validation_scores_ : list of float
-        Accuracy on held-out classes after every epoch of the search; empty without one.
+        Accuracy on held-out classes after each epoch of the first training; empty without one.
     classes_ : ndarray
         Candidates, in the order of the columns of `decision_function`.
     seen_classes_, unseen_classes_ : ndarray
@@ -103,7 +104,7 @@ class SJE(BilinearPeer):
         batch_size: int = 32,
         learning_rate: float = 20.0,
         candidates: Any = "unseen",
-        seen_penalty: float = 0.0,
+        seen_penalty: Any = 0.0,
         random_state: Any = None,
         checkpoint: Any = None,
         verbose: int = 0,

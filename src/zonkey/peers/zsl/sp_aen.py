@@ -57,10 +57,10 @@ class SPAEN(NetworkPeer):
         Weight >= 0 of the adversarial loss. Chosen here.
     max_iter : int, default=100
         Largest number of epochs.
-    n_iter_no_change : int, default=5
+    n_iter_no_change : int or None, default=5
         Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all. None, fewer than four classes or no prototypes:
-        `max_iter` epochs.
+        seen ones; then train again on all, for the best number of epochs. None, fewer than four
+        classes or no prototypes: `max_iter` epochs.
     batch_size : int, default=256
         Samples per step. The authors' code has 128; larger ones use a GPU better.
     learning_rate : float, default=3e-4
@@ -74,9 +74,10 @@ class SPAEN(NetworkPeer):
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption.
+        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
+        as `random_state`. Several fits may share it, such as those of a search.
     verbose : int, default=0
-        Whether to print loss and accuracy of each epoch.
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -85,9 +86,9 @@ class SPAEN(NetworkPeer):
     n_iter_ : int
         Number of epochs.
     loss_curve_ : list of float
-        Mean loss of each epoch.
+        Mean loss of each epoch of the last training.
     validation_scores_ : list of float
-        Accuracy on the held-out classes after each epoch of the first training.
+        Accuracy on held-out classes after each epoch of the first training; empty without one.
     classes_ : ndarray
         Candidates, in the order of the columns of `decision_function`.
     seen_classes_, unseen_classes_ : ndarray
@@ -136,7 +137,7 @@ class SPAEN(NetworkPeer):
         batch_size: int = 256,
         learning_rate: float = 3e-4,
         candidates: Any = "unseen",
-        seen_penalty: float = 0.0,
+        seen_penalty: Any = 0.0,
         random_state: Any = None,
         device: str = "auto",
         checkpoint: Any = None,

@@ -156,11 +156,12 @@ class TFVAEGAN(GenerativePeer):
         publication has 300 for CUB.
     max_iter : int, default=60
         Largest number of epochs, each of one pass for the generator and five for the critic.
-    n_iter_no_change : int, default=25
-        Stop after so many epochs without a better accuracy on held-out seen classes, a fifth of
-        them; then train on all classes for the best number of epochs. None: `max_iter` epochs.
+    n_iter_no_change : int or None, default=25
+        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
+        seen ones; then train again on all, for the best number of epochs. None, fewer than four
+        classes or no prototypes: `max_iter` epochs.
     batch_size : int, default=512
-        Number of samples per step. The publication has 64.
+        Samples per step. The publication has 64.
     learning_rate : float, default=5e-4
         Step size of Adam; a tenth of it for the feedback, as in the publication, which has 1e-4 for
         smaller batches.
@@ -168,14 +169,15 @@ class TFVAEGAN(GenerativePeer):
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress, so that an interrupted `fit` goes on where it was.
+        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
+        as `random_state`. Several fits may share it, such as those of a search.
     verbose : int, default=0
-        Whether to print loss and accuracy of each epoch.
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -185,9 +187,9 @@ class TFVAEGAN(GenerativePeer):
     n_iter_ : int
         Number of epochs.
     loss_curve_ : list of float
-        Mean loss of each epoch.
+        Mean loss of each epoch of the last training.
     validation_scores_ : list of float
-        Accuracy on the held-out classes after each epoch of the first training.
+        Accuracy on held-out classes after each epoch of the first training; empty without one.
     classes_ : ndarray
         Candidates, in the order of the columns of `decision_function`.
     seen_classes_, unseen_classes_ : ndarray

@@ -10,7 +10,16 @@ from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores
 from ...linalg.arrays import Array
 from ...validation import check_count, check_interval
-from ..networks import Arrays, BatchLearner, apply_layers, arrays_of, layers, seeded, to_array
+from ..networks import (
+    Arrays,
+    BatchLearner,
+    apply_layers,
+    arrays_of,
+    layers,
+    root_mean_square,
+    seeded,
+    to_array,
+)
 from .base import NetworkPeer, Task, ZeroShotLearner
 
 _ACTIVATIONS = ("relu", "linear")
@@ -32,8 +41,9 @@ class VZSL(NetworkPeer):
 
     Differences from the publication:
 
-    - The margin is to the closest *other* class there. Without the own class in the sum, the loss
-      has no lower bound; with it, it is at least (1 - lam) KL(q(z | x), p(z | y)) >= 0.
+    - The publication derives the second term from the smallest KL to the *other* classes. The sum
+      here always has the own class, too: without it, the loss has no lower bound; with it, it is
+      at least (1 - lam) KL(q(z | x), p(z | y)) >= 0.
     - The variance of p(x | z) is the same for all features, and `reconstruction` stands for it.
     - M and S begin at 0. What random numbers would add in directions that no seen prototype has
       would stay, and harm unseen classes.
@@ -55,10 +65,10 @@ class VZSL(NetworkPeer):
         Weight >= 0 of the relative squared error. Chosen here.
     max_iter : int, default=100
         Largest number of epochs.
-    n_iter_no_change : int, default=5
+    n_iter_no_change : int or None, default=5
         Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all. None, fewer than four classes or no prototypes:
-        `max_iter` epochs.
+        seen ones; then train again on all, for the best number of epochs. None, fewer than four
+        classes or no prototypes: `max_iter` epochs.
     batch_size : int, default=256
         Samples per step. Chosen here, for a GPU.
     learning_rate : float, default=3e-4
@@ -72,9 +82,10 @@ class VZSL(NetworkPeer):
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption.
+        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
+        as `random_state`. Several fits may share it, such as those of a search.
     verbose : int, default=0
-        Whether to print loss and accuracy of each epoch.
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -83,9 +94,9 @@ class VZSL(NetworkPeer):
     n_iter_ : int
         Number of epochs.
     loss_curve_ : list of float
-        Mean loss of each epoch.
+        Mean loss of each epoch of the last training.
     validation_scores_ : list of float
-        Accuracy on the held-out classes after each epoch of the first training.
+        Accuracy on held-out classes after each epoch of the first training; empty without one.
     classes_ : ndarray
         Candidates, in the order of the columns of `decision_function`.
     seen_classes_, unseen_classes_ : ndarray
@@ -134,7 +145,7 @@ class VZSL(NetworkPeer):
         batch_size: int = 256,
         learning_rate: float = 3e-4,
         candidates: Any = "unseen",
-        seen_penalty: float = 0.0,
+        seen_penalty: Any = 0.0,
         random_state: Any = None,
         device: str = "auto",
         checkpoint: Any = None,
@@ -192,7 +203,7 @@ def _prior_scores(weights: Arrays, Y: np.ndarray) -> LinearScores:
 class _Learner(BatchLearner, ZeroShotLearner):
     def __init__(self, peer: VZSL, task: Task) -> None:
         # Vectors of unit length have tiny entries, on which networks start slowly.
-        self.scales = _root_mean_square(task.X), _root_mean_square(task.Y)
+        self.scales = root_mean_square(task.X), root_mean_square(task.Y)
         super().__init__(*peer._torch(), task.X / self.scales[0], peer.batch_size)
         torch = self.torch
         self.lam, self.reconstruction = float(peer.lam), float(peer.reconstruction)
@@ -239,7 +250,3 @@ class _Learner(BatchLearner, ZeroShotLearner):
         weights, (of_X, of_Y) = arrays_of(self.networks["encoder"]), self.scales
         prior = np.ascontiguousarray(to_array(self.networks["prior"].weight).T)
         return {"weights_": {**weights, "W0": weights["W0"] / of_X, "prior": prior / of_Y}}
-
-
-def _root_mean_square(Z: np.ndarray) -> np.float32:
-    return np.float32(np.sqrt(np.mean(np.square(Z, dtype=np.float64))) or 1)
