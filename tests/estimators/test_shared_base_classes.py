@@ -35,6 +35,8 @@ OFF_DEFAULT = {
     "n_synthetic": {"n_synthetic": 4},
     "synthetic_per": {"synthetic_per": "neighbor"},
     "scaling": {"scaling": None},
+    "guard": {"guard": False},
+    "step_size": {"competition": "entropy", "step_size": 100.0, "max_iter": 5},
     "candidates": {"candidates": "all"},
     "seen_penalty": {"candidates": "all", "seen_penalty": 3.0},
     "tie_tol": {"tie_tol": 0.5},
