@@ -6,6 +6,7 @@ used where torch is not installed.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -156,9 +157,9 @@ class BatchLearner(NetworkLearner):
             total = total + len(rows) * self.step(rows, rng)
         return float(total) / len(self.X)
 
+    @abstractmethod
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:
         """Learn from the samples at these positions; return their mean loss as a tensor."""
-        raise NotImplementedError
 
     def adam(self, *names: str, learning_rate: float, **options: Any) -> Any:
         """Return an optimizer of all weights of the networks of these names."""
@@ -182,7 +183,8 @@ def part_of(arrays: Arrays, name: str) -> Arrays:
 def network_of(torch: Any, device: str, arrays: Arrays, activations: Sequence[str]) -> Any:
     """Return the network that `arrays_of` took the arrays from."""
     matrices = [arrays[f"W{i}"] for i in range(len(activations))]
-    network = layers(torch, [len(matrices[0]), *(W.shape[1] for W in matrices)], activations)
+    with seeded(torch, 0):  # the first weights are replaced
+        network = layers(torch, [len(matrices[0]), *(W.shape[1] for W in matrices)], activations)
     linear = [step for step in network if hasattr(step, "weight")]
     with torch.no_grad():
         for i, step in enumerate(linear):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -65,6 +66,7 @@ class Peer(NearestPrototypeMixin, BaseEstimator):
     """The parameters that all peers have, and the end of every fit."""
 
     _non_negative: ClassVar[tuple[str, ...]] = ()  # parameters that must be numbers >= 0
+    _counts: ClassVar[tuple[str, ...]] = ()  # parameters that must be integers >= 1
 
     def __init__(
         self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
@@ -77,6 +79,8 @@ class Peer(NearestPrototypeMixin, BaseEstimator):
         check_interval("seen_penalty", self.seen_penalty, float("-inf"), or_auto=True)
         for name in self._non_negative:
             check_interval(name, getattr(self, name), 0)
+        for name in self._counts:
+            check_count(name, getattr(self, name), 1)
 
     @contextmanager
     def _unchanged_on_failure(self) -> Iterator[None]:
@@ -207,16 +211,16 @@ class SamplePeer(Peer):
 class ZeroShotLearner(Learner):
     """A zero-shot model in training."""
 
+    @abstractmethod
     def scores(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """Return the scores of samples (rows) for classes with prototypes Y (columns).
 
         They decide when to stop; so they must rank as those of the fitted model, or nearly so.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def learned(self) -> dict[str, Any]:
         """Return the fitted attributes by name."""
-        raise NotImplementedError
 
 
 class TrainedPeer(SamplePeer):

@@ -64,8 +64,11 @@ class BilinearPeer(TrainedPeer):
         self.verbose = verbose
 
     def _weights(self, violations: np.ndarray) -> np.ndarray:
-        """Return the weights a of violations (n x m, float32), zero where there is none."""
-        raise NotImplementedError
+        """Return the weights a of violations (n x m, float32), zero where there is none.
+
+        By default every violating class counts alike.
+        """
+        return (violations > 0).astype(violations.dtype)
 
     def _learner(self, task: Task) -> RankingLearner:
         return RankingLearner(task, self)

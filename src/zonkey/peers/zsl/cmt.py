@@ -10,7 +10,6 @@ from ...core.chunks import in_chunks
 from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores
 from ...linalg.arrays import Array
-from ...validation import check_count
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seeded
 from .base import NetworkPeer, Task, ZeroShotLearner
 
@@ -108,6 +107,8 @@ class CMT(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
+    _counts = ("n_hidden",)
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -134,10 +135,6 @@ class CMT(NetworkPeer):
         self.device = device
         self.checkpoint = checkpoint
         self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_hidden", self.n_hidden, 1)
 
     def _learner(self, task: Task) -> ZeroShotLearner:
         return _Learner(self, task)

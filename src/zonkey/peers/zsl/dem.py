@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores, labeled_or_rows, require_dimensions
 from ...linalg.arrays import Array
-from ...validation import check_count
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seeded
 from .base import NetworkPeer, Task, ZeroShotLearner
 
@@ -112,6 +111,8 @@ class DEM(NetworkPeer):
     _non_negative = ("weight_decay",)
     _output: str
 
+    _counts = ("n_hidden",)
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -140,10 +141,6 @@ class DEM(NetworkPeer):
         self.device = device
         self.checkpoint = checkpoint
         self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_hidden", self.n_hidden, 1)
 
     def _learner(self, task: Task) -> ZeroShotLearner:
         return _Learner(self, task)

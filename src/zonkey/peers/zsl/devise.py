@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...validation import check_interval
 from .bilinear import BilinearPeer
 
@@ -131,6 +129,3 @@ class DeViSE(BilinearPeer):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_interval("margin", self.margin, 0, open_below=True)
-
-    def _weights(self, violations: np.ndarray) -> np.ndarray:
-        return (violations > 0).astype(violations.dtype)

@@ -15,7 +15,6 @@ from ...core.prototypes import Prototypes
 from ...encoders.weights import torch_device
 from ...estimators.scoring import LinearScores
 from ...linalg.arrays import Array
-from ...validation import check_count
 from ..networks import (
     Arrays,
     BatchLearner,
@@ -116,7 +115,7 @@ class GenerativePeer(NetworkPeer):
     """
 
     _kind: ClassVar[type[GenerativeLearner]]
-    _counts: ClassVar[tuple[str, ...]] = ("n_synthetic", "n_hidden")  # integers >= 1
+    _counts = ("n_synthetic", "n_hidden")
     # Samples of a seen class, as a share of those of an unseen one: real ones are repeated, with
     # other noise. None: each real sample is taken once, and classes count alike.
     _seen_share: ClassVar[float | None] = None
@@ -130,11 +129,6 @@ class GenerativePeer(NetworkPeer):
         "The classifier depends on all candidates. Fit again, with prototypes of the new classes."
     )
     explain = not_offered("The classifier depends on all candidates, not on the class alone.")
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in self._counts:
-            check_count(name, getattr(self, name), 1)
 
     def _learn(self, task: Task) -> dict[str, Any]:
         learned = super()._learn(task)

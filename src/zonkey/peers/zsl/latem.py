@@ -11,7 +11,6 @@ import numpy as np
 from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores
 from ...linalg.arrays import Array
-from ...validation import check_count
 from .base import Task, not_offered
 from .bilinear import BilinearPeer, RankingLearner
 
@@ -106,6 +105,7 @@ class LATEM(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
+    _counts = ("n_matrices",)
     embed = not_offered("A sample has K points W_i'x in the semantic space, one per matrix.")
 
     projections_: np.ndarray
@@ -138,13 +138,6 @@ class LATEM(BilinearPeer):
             verbose=verbose,
         )
         self.n_matrices = n_matrices
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_matrices", self.n_matrices, 1)
-
-    def _weights(self, violations: np.ndarray) -> np.ndarray:
-        return (violations > 0).astype(violations.dtype)
 
     def _learner(self, task: Task) -> RankingLearner:
         return _LatentLearner(task, self)

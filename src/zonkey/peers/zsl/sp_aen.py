@@ -10,7 +10,6 @@ from ...core.chunks import in_chunks
 from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores
 from ...linalg.arrays import Array
-from ...validation import check_count
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seeded
 from .base import NetworkPeer, Task, ZeroShotLearner, unit_rows
 
@@ -124,6 +123,8 @@ class SPAEN(NetworkPeer):
     _non_negative = ("margin", "reconstruction", "adversarial")
     _compares_distances = False
 
+    _counts = ("n_hidden",)
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -156,10 +157,6 @@ class SPAEN(NetworkPeer):
         self.device = device
         self.checkpoint = checkpoint
         self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_hidden", self.n_hidden, 1)
 
     def _learner(self, task: Task) -> ZeroShotLearner:
         return _Learner(self, task)

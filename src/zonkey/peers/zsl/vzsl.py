@@ -9,7 +9,7 @@ import numpy as np
 from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores
 from ...linalg.arrays import Array
-from ...validation import check_count, check_interval
+from ...validation import check_interval
 from ..networks import (
     Arrays,
     BatchLearner,
@@ -130,6 +130,7 @@ class VZSL(NetworkPeer):
     """
 
     _non_negative = ("reconstruction",)
+    _counts = ("n_hidden", "n_latent")
     _compares_distances = False
 
     def __init__(
@@ -167,8 +168,6 @@ class VZSL(NetworkPeer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count("n_hidden", self.n_hidden, 1)
-        check_count("n_latent", self.n_latent, 1)
         check_interval("lam", self.lam, 0, 1)
 
     def _learner(self, task: Task) -> ZeroShotLearner:
