@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from zonkey import Moments
 from zonkey.core.frame import BaseClasses
 from zonkey.preprocessing import FeatureNormalizer
-from zonkey.testing import containers, state, state_of
+from zonkey.testing.zero_shot import containers, state, state_of
 
 # Types of input
 

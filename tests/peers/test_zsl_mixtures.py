@@ -12,7 +12,7 @@ from sklearn.svm import NuSVR
 
 import zonkey
 from sklearn_checks import parametrize_with_sklearn_checks
-from zonkey import ZeroShotClassifier, testing
+from zonkey import ZeroShotClassifier
 from zonkey.model_selection import ZeroShotSearchCV
 from zonkey.peers import zsl
 from zonkey.peers.zsl.convex import (
@@ -23,7 +23,7 @@ from zonkey.peers.zsl.convex import (
 )
 from zonkey.peers.zsl.sse import MixtureMargin, mixtures
 from zonkey.preprocessing import FeatureNormalizer
-from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
+from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks, zero_shot
 
 # Mixtures of eight seen classes reach few points of five dimensions: in this problem the unseen
 # classes lie where they reach.
@@ -58,7 +58,7 @@ def test_scikit_learn_contract(estimator, check):
 
 @parametrize_with_zero_shot_checks(FITTING)
 def test_zero_shot_contract(estimator, check, monkeypatch):
-    monkeypatch.setattr(testing, "linear_problem", REACHED)
+    monkeypatch.setattr(zero_shot, "linear_problem", REACHED)
     check(estimator)
 
 

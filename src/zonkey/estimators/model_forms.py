@@ -455,8 +455,32 @@ def allow(
     has_projection : bool, default=True
         Whether it has the attribute `projection_`.
     """
-    if kind.__name__ in FORMS:
-        raise ValueError(f"Class names in model files must be distinct; got {kind.__name__} again.")
+    _require_new(kind)
     own = _PROJECTION if has_projection else _PROJECTION[1:]
     form = _estimator(kind, (*own, *state), _check_projection, _storable, required=True)
     FORMS[form.name] = form
+
+
+def allow_few_shot(kind: type[BaseEstimator], state: tuple[str, ...]) -> None:
+    """Let files hold another classifier that is fitted on a support set.
+
+    Parameters
+    ----------
+    kind : type
+        The class; its name must be new.
+    state : tuple of str
+        Its fitted attributes besides `classes_` and `n_features_in_`: arrays, numbers, texts, and
+        dicts and lists of them. Base samples are not stored.
+    """
+    _require_new(kind)
+    form = _estimator(kind, ("classes_", *state), _check_classes, _storable, required=True)
+    FORMS[form.name] = form
+
+
+def _check_classes(model: Any) -> None:
+    require_labels("classes_", model.classes_)
+
+
+def _require_new(kind: type[BaseEstimator]) -> None:
+    if kind.__name__ in FORMS:
+        raise ValueError(f"Class names in model files must be distinct; got {kind.__name__} again.")

@@ -24,6 +24,7 @@ from ..core.moments import Moments
 from ..core.prototypes import Prototypes
 from ..estimators import AnyShotClassifier
 from ..linalg.arrays import Array, is_device_array, namespace, placed_like, to_numpy
+from ..peers.fsl import BaseSamples
 from ..validation import check_count
 
 PathLike = str | os.PathLike[str]
@@ -286,6 +287,9 @@ def _feed(digest: Any, value: Any) -> None:
         scatter = value.A0 if value.scatter else value.trace
         _feed_all(digest, (value.prototypes, value.counts, value.class_sums, scatter))
         _feed_all(digest, [value.samples_of(label) for label in value.seen_labels.tolist()])
+    elif isinstance(value, BaseSamples):
+        _feed_all(digest, (value.X, value.classes[value.codes], value.seed))
+        _feed(digest, value.validation)
     elif isinstance(value, Prototypes):
         _feed_all(digest, (value.labels, value.matrix))
     elif isinstance(value, Mapping):

@@ -1,5 +1,5 @@
-"""Systems to compare with, under the contract of `ZeroShotClassifier`."""
+"""Systems to compare with, under the contracts of `ZeroShotClassifier` and `FewShotClassifier`."""
 
-from . import zsl
+from . import fsl, zsl
 
-__all__ = ["zsl"]
+__all__ = ["fsl", "zsl"]

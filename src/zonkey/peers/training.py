@@ -78,6 +78,7 @@ def train(
     seed: int,
     score: Score | None = None,
     patience: int | None = None,
+    keeps_best: bool = True,
     kept: Kept | None = None,
     report: Callable[[int, History], None] | None = None,
 ) -> History:
@@ -89,7 +90,7 @@ def train(
     Parameters
     ----------
     learner : Learner
-        Trained in place. If scores are taken, it ends in its best state.
+        Trained in place.
     max_iter : int
         Largest number of epochs.
     seed : int
@@ -98,6 +99,9 @@ def train(
         Accuracy on held-out classes; the larger, the better.
     patience : int, default=None
         Stop after so many epochs without a better score. None: never.
+    keeps_best : bool, default=True
+        If scores are taken, end in the best state instead of the last. It takes a copy of the
+        state after each better score.
     kept : Kept, default=None
         Where to keep the progress, and to go on from.
     report : callable, default=None
@@ -114,7 +118,8 @@ def train(
         history.losses.append(_finite(learner.epoch(np.random.default_rng([seed, number]))))
         if score is not None:
             history.scores.append(score())
-            best = learner.state() if history.best == number + 1 else best
+            if keeps_best and history.best == number + 1:
+                best = learner.state()
         if report is not None:
             report(number + 1, history)
         if score is not None and patience is not None and number + 1 - history.best >= patience:

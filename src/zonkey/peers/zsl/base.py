@@ -6,50 +6,33 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from ...core.checkpoints import Checkpoint, fingerprint
-from ...core.labels import as_labels, shown
+from ...core.checkpoints import Checkpoint
+from ...core.labels import as_labels
 from ...core.prototypes import Prototypes
 from ...core.reservoir import row_priorities
-from ...encoders.weights import torch_device
 from ...estimators.calibration import calibrate
 from ...estimators.scoring import NearestPrototypeMixin
 from ...metrics import per_class_accuracy
 from ...validation import (
     check_classes,
-    check_count,
     check_interval,
-    check_seed,
     check_semantics,
     is_auto,
     validate_labeled,
 )
-from ..networks import torch_for
-from ..training import History, Kept, Learner, train
+from ..base import CheckedMixin, OnDeviceMixin, TrainedMixin, in_dtype
+from ..networks import fast_products
+from ..training import History, Kept, Learner
 
 _HELD_OUT = 0.2  # share of the seen classes that decides when to stop
-_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
-# Parameters without effect on a training; the task has the prototypes and the seed.
-_UNRELATED = (
-    "prototypes",
-    "candidates",
-    "seen_penalty",
-    "random_state",
-    "device",
-    "checkpoint",
-    "verbose",
-)
 _LEAST_CLASSES = 4  # with fewer seen classes none can be held out
 
 
@@ -62,11 +45,8 @@ def not_offered(reason: str) -> Any:
     return property(missing, doc=reason)
 
 
-class Peer(NearestPrototypeMixin, BaseEstimator):
+class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
     """The parameters that all peers have, and the end of every fit."""
-
-    _non_negative: ClassVar[tuple[str, ...]] = ()  # parameters that must be numbers >= 0
-    _counts: ClassVar[tuple[str, ...]] = ()  # parameters that must be integers >= 1
 
     def __init__(
         self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
@@ -77,21 +57,7 @@ class Peer(NearestPrototypeMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_interval("seen_penalty", self.seen_penalty, float("-inf"), or_auto=True)
-        for name in self._non_negative:
-            check_interval(name, getattr(self, name), 0)
-        for name in self._counts:
-            check_count(name, getattr(self, name), 1)
-
-    @contextmanager
-    def _unchanged_on_failure(self) -> Iterator[None]:
-        """Keep the attributes of an earlier fit if this one fails or is interrupted."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
+        super()._check_parameters()
 
     def _penalty(self, X: Any, labels: Any) -> float:
         """Return the penalty of seen classes, before the model is learned: it may be refused."""
@@ -223,30 +189,13 @@ class ZeroShotLearner(Learner):
         """Return the fitted attributes by name."""
 
 
-class TrainedPeer(SamplePeer):
+class TrainedPeer(TrainedMixin, SamplePeer):
     """A peer that learns by passes over the samples; it adds `_learner`, and its parameters.
 
     The number of epochs is chosen on a fifth of the seen classes, which are held out. The model is
     then trained again, on all classes, for that number of epochs. Training is in float32, so that
     samples of either precision give the same model.
     """
-
-    max_iter: int
-    n_iter_no_change: int | None
-    batch_size: int
-    learning_rate: float
-    random_state: Any
-    checkpoint: Any
-    verbose: int
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("max_iter", self.max_iter, 1)
-        check_count("batch_size", self.batch_size, 1)
-        check_interval("learning_rate", self.learning_rate, 0, open_below=True)
-        if self.n_iter_no_change is not None:
-            check_count("n_iter_no_change", self.n_iter_no_change, 1)
-        check_seed(self.random_state, self)
 
     def _learner(self, task: Task) -> ZeroShotLearner:
         """Return the model before training. `task.X` is float32."""
@@ -255,7 +204,7 @@ class TrainedPeer(SamplePeer):
     def _learn(self, task: Task) -> dict[str, Any]:
         dtype, task = task.X.dtype, replace(task, X=task.X.astype(np.float32))
         folder = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        identity = "" if folder is None else self._identity(task)
+        identity = "" if folder is None else self._identity(vars(task))
         n_epochs, searched = int(self.max_iter), History()
         parts = None if self.n_iter_no_change is None else task.divided()
         if parts is not None:
@@ -267,48 +216,21 @@ class TrainedPeer(SamplePeer):
                 return float(per_class_accuracy(held.codes, found))
 
             kept = None if folder is None else Kept(folder, f"search-{identity}", identity)
-            searched = self._trained(learner, task, n_epochs, kept, score=score)
+            options: Any = {"score": score, "keeps_best": False}
+            searched = self._trained(learner, task.seed, n_epochs, kept, **options)
             n_epochs = searched.best
         learner = self._learner(task)
         kept = None if folder is None else Kept(folder, f"final-{identity}", identity)
-        history = self._trained(learner, task, n_epochs, kept)
+        history = self._trained(learner, task.seed, n_epochs, kept)
         if folder is not None:
             folder.remove([f"search-{identity}", f"final-{identity}"])
-        learned = {name: _in_dtype(value, dtype) for name, value in learner.learned().items()}
+        learned = {name: in_dtype(value, dtype) for name, value in learner.learned().items()}
         curves = {"loss_curve_": history.losses, "validation_scores_": searched.scores}
         return {**learned, "n_iter_": n_epochs, **curves}
 
-    def _trained(
-        self,
-        learner: Learner,
-        task: Task,
-        n_epochs: int,
-        kept: Kept | None,
-        **options: Any,
-    ) -> History:
-        report = _print_epoch if self.verbose else None
-        return train(
-            learner,
-            max_iter=n_epochs,
-            seed=task.seed,
-            patience=self.n_iter_no_change,
-            kept=kept,
-            report=report,
-            **options,
-        )
 
-    def _identity(self, task: Task) -> str:
-        """Return text that tells trainings apart, those of a search or of folds in one folder."""
-        given = self.get_params(deep=False)
-        parameters = {name: given[name] for name in given if name not in _UNRELATED}
-        text = fingerprint([type(self), parameters, vars(task)])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-class NetworkPeer(TrainedPeer):
+class NetworkPeer(OnDeviceMixin, TrainedPeer):
     """A peer whose `_learner` is a `NetworkLearner`; it keeps its weights as arrays."""
-
-    device: str
 
     weights_: dict[str, np.ndarray]
 
@@ -316,39 +238,9 @@ class NetworkPeer(TrainedPeer):
     project = not_offered("This system maps no prototype to the feature space.")
     embed = not_offered("This system maps no sample to the semantic space.")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
-            raise ValueError(
-                f"`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0' etc.; got {shown(self.device)}"
-                ". Use 'auto'."
-            )
-
-    def _torch(self) -> tuple[Any, str]:
-        """Return torch and the device to train on."""
-        torch = torch_for(f"Training {type(self).__name__}")
-        return torch, torch_device(self.device)
+    def _learn(self, task: Task) -> dict[str, Any]:
+        with fast_products(*self._torch()):
+            return super()._learn(task)
 
     def _learned(self) -> np.ndarray:
         return next(iter(self.weights_.values()))
-
-
-def unit_rows(Z: np.ndarray) -> np.ndarray:
-    """Scale rows to length 1; zero rows stay zero, so that their cosines are 0."""
-    norms = np.linalg.norm(Z, axis=1, keepdims=True)
-    return Z / np.where(norms > 0, norms, 1)
-
-
-def _in_dtype(value: Any, dtype: np.dtype) -> Any:
-    """Return arrays of numbers in the dtype of the samples, also those in a dict."""
-    if isinstance(value, dict):
-        return {name: _in_dtype(part, dtype) for name, part in value.items()}
-    is_real = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    return value.astype(dtype, copy=False) if is_real else value
-
-
-def _print_epoch(number: int, history: History) -> None:
-    text = f"[zonkey] epoch {number}: loss {history.losses[-1]:.4g}"
-    if history.scores:
-        text += f", accuracy of held-out classes {100 * history.scores[-1]:.1f} %"
-    print(text)  # noqa: T201

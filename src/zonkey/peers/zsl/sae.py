@@ -13,7 +13,7 @@ from ...linalg.arrays import Array
 from ...linalg.sylvester import solve
 from ...linalg.symmetric import Factor
 from ...validation import check_option
-from .base import unit_rows
+from ..base import unit_rows
 from .closed_form import ClosedFormPeer, in_span, value_of
 
 _DIRECTIONS = ("feature-to-semantic", "semantic-to-feature")

@@ -10,8 +10,9 @@ from ...core.chunks import in_chunks
 from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores
 from ...linalg.arrays import Array
+from ..base import unit_rows
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seeded
-from .base import NetworkPeer, Task, ZeroShotLearner, unit_rows
+from .base import NetworkPeer, Task, ZeroShotLearner
 
 _ACTIVATIONS = ("leaky_relu", "linear")
 

@@ -1,25 +1,11 @@
-"""Contract checks for zero-shot classifiers, to run on a class of your own.
+"""Contract checks of zero-shot classifiers: prototypes, candidates, unseen classes.
 
-They complement scikit-learn's estimator checks, which know nothing of prototypes and unseen
-classes. An estimator takes part if it has the parameters `prototypes` and `candidates`. Checks of
-methods or parameters that it does not offer are left out.
+An estimator takes part if it has the parameters `prototypes` and `candidates`. Checks of methods or
+parameters that it does not offer are left out.
 
 An estimator with a parameter `worth`, the number of samples that a prototype is worth, has a prior
 for each class. It may learn a class without a prototype, and reduce the penalty of a class with few
 samples.
-
-In a test file::
-
-    from sklearn.utils.estimator_checks import parametrize_with_checks
-    from zonkey.testing import parametrize_with_zero_shot_checks
-
-    @parametrize_with_checks([MyClassifier()])
-    def test_scikit_learn_contract(estimator, check):
-        check(estimator)
-
-    @parametrize_with_zero_shot_checks([MyClassifier()])
-    def test_zero_shot_contract(estimator, check):
-        check(estimator)
 """
 
 from __future__ import annotations
@@ -36,8 +22,6 @@ import joblib
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-
-__all__ = ["linear_problem", "parametrize_with_zero_shot_checks", "zero_shot_checks"]
 
 Check = Callable[[Any], None]
 
@@ -81,17 +65,22 @@ def parametrize_with_zero_shot_checks(estimators: Iterable[Any]) -> Any:
     pytest.MarkDecorator
         Decorator of a test that takes `estimator` and `check` and calls ``check(estimator)``.
     """
+    return checks_as_parameters(estimators, zero_shot_checks)
+
+
+def checks_as_parameters(estimators: Iterable[Any], checks: Callable[[Any], Any]) -> Any:
+    """Return a pytest decorator that runs all `checks` of each estimator."""
     try:
         import pytest
     except ImportError as error:
         raise ImportError(
-            "parametrize_with_zero_shot_checks needs pytest, which is not installed. Install it, "
-            "or loop over zero_shot_checks(estimator)."
+            "A decorator of checks needs pytest, which is not installed. Install it, or loop over "
+            f"{checks.__name__}(estimator)."
         ) from error
     cases = [
         pytest.param(estimator, check, id=f"{''.join(str(estimator).split())}-{name}")
         for estimator in estimators
-        for name, check in zero_shot_checks(estimator)
+        for name, check in checks(estimator)
     ]
     return pytest.mark.parametrize(("estimator", "check"), cases)
 

@@ -1,0 +1,14 @@
+"""Few-shot systems to compare with: those of the paper's tables, and some that came after."""
+
+from ...estimators.model_forms import allow_few_shot
+from .base import BaseSamples
+from .simple_shot import SimpleShot
+
+__all__ = [
+    "BaseSamples",
+    "SimpleShot",
+]
+
+_META = ("weights_", "_center", "n_iter_", "loss_curve_", "validation_scores_")
+
+allow_few_shot(SimpleShot, ("centers_", "_steps"))
