@@ -2,13 +2,22 @@
 
 from ...estimators.model_forms import allow_few_shot
 from .base import BaseSamples
+from .maml import MAML
+from .meta_lstm import MetaLearnerLSTM
 from .simple_shot import SimpleShot
+from .snail import SNAIL
 
 __all__ = [
+    "MAML",
+    "SNAIL",
     "BaseSamples",
+    "MetaLearnerLSTM",
     "SimpleShot",
 ]
 
 _META = ("weights_", "_center", "n_iter_", "loss_curve_", "validation_scores_")
 
+allow_few_shot(MAML, (*_META, "head_"))
+allow_few_shot(MetaLearnerLSTM, (*_META, "coef_"))
+allow_few_shot(SNAIL, (*_META, "memory_"))
 allow_few_shot(SimpleShot, ("centers_", "_steps"))
