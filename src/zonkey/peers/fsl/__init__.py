@@ -2,13 +2,22 @@
 
 from ...estimators.model_forms import allow_few_shot
 from .base import BaseSamples
+from .matching import MatchingNetwork
+from .prototypical import PrototypicalNetwork
+from .relation import RelationNetwork
 from .simple_shot import SimpleShot
 
 __all__ = [
     "BaseSamples",
+    "MatchingNetwork",
+    "PrototypicalNetwork",
+    "RelationNetwork",
     "SimpleShot",
 ]
 
 _META = ("weights_", "_center", "n_iter_", "loss_curve_", "validation_scores_")
 
+allow_few_shot(MatchingNetwork, (*_META, "support_", "_starts", "_n_reads"))
+allow_few_shot(PrototypicalNetwork, (*_META, "centers_"))
+allow_few_shot(RelationNetwork, (*_META, "centers_"))
 allow_few_shot(SimpleShot, ("centers_", "_steps"))
