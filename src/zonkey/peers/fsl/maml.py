@@ -213,8 +213,7 @@ class _Learner(EpisodeLearner):
             "w": torch.zeros(sizes[0]),
         }
         self.networks = {"head": torch.nn.ParameterDict(begin).to(self.device)}
-        weights = self.networks["head"].parameters()
-        self.optimizers = {"head": torch.optim.Adam(weights, lr=peer.learning_rate)}
+        self.optimizers = {"all": self.adam()}
 
     def samples(self, base: BaseSamples) -> Any:
         return LENGTH * super().samples(base)

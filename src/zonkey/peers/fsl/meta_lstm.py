@@ -196,8 +196,7 @@ class _Learner(EpisodeLearner):
             "w": torch.zeros(base.n_features),
         }
         self.networks = {"lstm": torch.nn.ParameterDict(begin).to(self.device)}
-        weights = self.networks["lstm"].parameters()
-        self.optimizers = {"lstm": torch.optim.Adam(weights, lr=peer.learning_rate)}
+        self.optimizers = {"all": self.adam()}
 
     def samples(self, base: BaseSamples) -> Any:
         return LENGTH * super().samples(base)

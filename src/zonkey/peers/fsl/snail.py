@@ -199,8 +199,7 @@ class _Learner(EpisodeLearner):
         with seeded(self.torch, base.seed):
             begin = _initial_weights(self.torch, axes, self.n_way, int(peer.n_filters), n_rates)
         self.networks = {"all": self.torch.nn.ParameterDict(begin).to(self.device)}
-        weights = self.networks["all"].parameters()
-        self.optimizers = {"all": self.torch.optim.Adam(weights, lr=peer.learning_rate)}
+        self.optimizers = {"all": self.adam()}
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:
         """Return the cross-entropy with new labels of the classes, and samples in random order."""
