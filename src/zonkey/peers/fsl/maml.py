@@ -79,7 +79,7 @@ class MAML(MetaPeer):
         is trained again on all for the best number of epochs. None, or fewer than ten base
         classes: `max_iter` epochs.
     batch_size : int, default=4
-        Episodes per step. 4 as in the publication for one shot.
+        Episodes per step. 4 as in the authors' code.
     learning_rate : float, default=1e-4
         Step size of Adam. The publication has 1e-3 for a network that begins at random weights.
     random_state : int, RandomState or None, default=None

@@ -56,8 +56,8 @@ class SNAIL(MetaPeer):
         Samples of base classes, from which episodes are drawn. None: they are drawn from the
         support set, with half of its shots, so that it needs two samples per class.
     n_hidden : int, default=64
-        Number of channels of the mapped features, of keys and of values. 64 as in the publication
-        for the features.
+        Number of channels of the mapped features, at most `n_features`, and of values. 64 as in
+        the publication for the features.
     n_filters : int, default=16
         Number of channels of each convolution.
     n_way : int or None, default=None
@@ -79,7 +79,7 @@ class SNAIL(MetaPeer):
         is trained again on all for the best number of epochs. None, or fewer than ten base
         classes: `max_iter` epochs.
     batch_size : int, default=4
-        Episodes per step. The publication has 32 sequences, each with one query.
+        Episodes per step.
     learning_rate : float, default=1e-4
         Step size of Adam.
     random_state : int, RandomState or None, default=None
@@ -187,7 +187,7 @@ class SNAIL(MetaPeer):
     def _scores(self, X: np.ndarray) -> np.ndarray:
         weights, memory = (in_dtype(part, X.dtype) for part in (self.weights_, self.memory_))
         found = scores_of_queries(weights, self._inputs(X), memory)
-        return np.ascontiguousarray(found[:, : len(self.classes_)])
+        return np.ascontiguousarray(found[:, : self.classes_.shape[0]])
 
 
 class _Learner(EpisodeLearner):
