@@ -23,6 +23,7 @@ VARIED = [
     PTMAP(BASE, power=0.7, sharpness=4.0, step_size=0.3, n_steps=5),
     PTMAP(normalization="unit", priors=[1, 2, 2, 1], n_steps=3),
     TIM(BASE, temperature=8.0, n_steps=20, learning_rate=1e-3),
+    TIM(BASE, metric="cosine", conditional_weight=0.3, n_steps=20),
     TIM(BASE, alpha=3.0, support_weight=0.5, conditional_weight=0.2, n_steps=20),
     TIM(solver="adm", support_weight=0.3, conditional_weight=0.4, n_steps=7),
 ]
@@ -143,10 +144,8 @@ def test_laplacian_shot_by_loops(k, smoothness, n_updates):
     centers = rectified_by_loops(groups, queries, 1.0)
     n, m = len(queries), len(centers)
     costs = [[sum((z - c) ** 2) for c in centers] for z in queries]
-    neighbors = [
-        sorted((j for j in range(n) if j != i), key=lambda j, i=i: sum((queries[i] - queries[j]) ** 2))
-        for i in range(n)
-    ]
+    gaps = [[sum((z - other) ** 2) for other in queries] for z in queries]
+    neighbors = [sorted(set(range(n)) - {i}, key=row.__getitem__) for i, row in enumerate(gaps)]
 
     def softmax(row):
         total = sum(exp(value) for value in row)
@@ -155,10 +154,7 @@ def test_laplacian_shot_by_loops(k, smoothness, n_updates):
     y = [softmax([-cost for cost in row]) for row in costs]
     for _ in range(n_updates):
         logits = [
-            [
-                -costs[i][j] + smoothness * sum(y[v][j] for v in neighbors[i][:k])
-                for j in range(m)
-            ]
+            [-costs[i][j] + smoothness * sum(y[v][j] for v in neighbors[i][:k]) for j in range(m)]
             for i in range(n)
         ]
         y = [softmax(row) for row in logits]
@@ -224,8 +220,10 @@ def test_pt_map_by_loops(normalization, priors):
 
     def planned():
         scores = np.array([[-sharpness * sum((z - c) ** 2) for c in centers] for z in Z])
-        return sinkhorn(scores, counts) if counts is not None else np.exp(
-            scores - np.logaddexp.reduce(scores, axis=1)[:, None]
+        return (
+            sinkhorn(scores, counts)
+            if counts is not None
+            else np.exp(scores - np.logaddexp.reduce(scores, axis=1)[:, None])
         )
 
     for _ in range(3):
@@ -249,17 +247,18 @@ def test_pt_map_by_loops(normalization, priors):
     assert_allclose(plan, planned(), atol=1e-4)
 
 
-def information(alpha=None, seed=0, **weights):
-    rng = np.random.default_rng(seed)
+def information(alpha=None, metric="euclidean", **weights):
+    rng = np.random.default_rng(0)
     Z, W = rng.normal(size=(14, 6)), 0.5 * rng.normal(size=(3, 6))
     targets = np.eye(3)[[0, 0, 1, 2]]
     parameters = {"support_weight": 0.6, "conditional_weight": 0.3, "temperature": 1.7} | weights
-    return Information(Z, targets, alpha=alpha, **parameters), W
+    return Information(units(Z), targets, alpha=alpha, metric=metric, **parameters), W
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("alpha", [None, 2.0, 3.5])
-def test_objective_of_tim_by_loops(alpha):
-    task, W = information(alpha)
+def test_objective_of_tim_by_loops(alpha, metric):
+    task, W = information(alpha, metric)
 
     def entropy(p):
         if alpha is None:
@@ -268,7 +267,10 @@ def test_objective_of_tim_by_loops(alpha):
 
     P_all = []
     for z in task.Z:
-        weights = [exp(-task.temperature / 2 * sum((z - w) ** 2)) for w in W]
+        if metric == "cosine":
+            weights = [exp(task.temperature * cosine(z, w)) for w in W]
+        else:
+            weights = [exp(-task.temperature / 2 * sum((z - w) ** 2)) for w in W]
         P_all.append([weight / sum(weights) for weight in weights])
     unlabeled = P_all[4:]
     marginal = [sum(p[j] for p in unlabeled) / 10 for j in range(3)]
@@ -277,9 +279,10 @@ def test_objective_of_tim_by_loops(alpha):
     assert_allclose(task.value(W), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("alpha", [None, 2.0, 3.5])
-def test_gradient_of_tim_by_differences(alpha):
-    task, W = information(alpha)
+def test_gradient_of_tim_by_differences(alpha, metric):
+    task, W = information(alpha, metric)
     expected = np.empty_like(W)
     for i in np.ndindex(*W.shape):
         step = np.zeros_like(W)
@@ -363,7 +366,7 @@ def shares_right(model, counts):
         PTMAP(step_size=0.4, n_steps=12),
         TIM(temperature=20.0, n_steps=200, learning_rate=1e-3),
         TIM(solver="adm", temperature=20.0, n_steps=60),
-        TIM(alpha=3.0, temperature=20.0, n_steps=200, learning_rate=1e-3),
+        TIM(alpha=3.0, support_weight=0.1, temperature=20.0, n_steps=200, learning_rate=1e-3),
     ],
     ids=str,
 )
@@ -408,6 +411,8 @@ def test_alpha_tim_allows_unequal_classes():
         (BDCSPN(temperature=-1), "`temperature`"),
         (TIM(alpha=1.0), "`alpha`"),
         (TIM(alpha=2.0, solver="adm"), "alpha=None"),
+        (TIM(metric="cosine", solver="adm"), 'metric="euclidean"'),
+        (TIM(metric="l1"), "`metric`"),
         (TIM(solver="newton"), "`solver`"),
         (TIM(support_weight=0), "`support_weight`"),
         (TIM(conditional_weight=-1), "`conditional_weight`"),

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ...core.labels import shown
-from ...linalg.arrays import softmax
 from ...validation import check_interval, check_option
 from ..base import unit_rows
 from .base import BaseSamples, Support, negative_distances
@@ -36,9 +35,9 @@ class PTMAP(TransductivePeer):
     The publication assumes that all classes have equally many unlabeled samples. Where they have
     not, accuracy suffers: pass their proportions or None as `priors`.
 
-    Differences from the publication: Newton's method finds b, where Sinkhorn steps, of which
-    hundreds can be needed, are kept as a safeguard. Negative features keep their sign, -|x|^power;
-    the publication has none.
+    Differences from the publication: b is found by Newton's method instead of Sinkhorn steps, of
+    which hundreds can be needed. Negative features keep their sign, -|x|^power; the publication
+    has none.
 
     Parameters
     ----------
@@ -148,14 +147,12 @@ class PTMAP(TransductivePeer):
         counts = None if start["priors"] is None else len(Z) * start["priors"]
         n_shots = np.bincount(start["codes"])[:, None]
         centers, offsets = start_means(start), np.zeros(len(n_shots))
-        sums = centers * n_shots
+        sums, doubled = centers * n_shots, 2 * start["sharpness"] * Z
         for _ in range(start["n_steps"]):
-            scores = start["sharpness"] * negative_distances(Z, centers)
-            plan, offsets = transported(scores, counts, offsets)
+            plan, offsets = transported(_compared(doubled, centers, start), counts, offsets)
             means = (plan.T @ Z + sums) / (plan.sum(axis=0)[:, None] + n_shots)
             centers += start["step_size"] * (means - centers)
-        scores = start["sharpness"] * negative_distances(Z, centers)
-        _, offsets = transported(scores, counts, offsets)
+        _, offsets = transported(_compared(doubled, centers, start), counts, offsets)
         return {
             "_transform": {**transform, "center": center.astype(dtype)},
             "centers_": centers.astype(dtype),
@@ -178,8 +175,13 @@ def transformed(
     Z = unit_rows(Z)
     if normalization == "unit":
         return Z, np.zeros_like(Z[0])
-    center = Z.mean(axis=0) if center is None else center.astype(Z.dtype, copy=False)
-    return unit_rows(Z - center), center
+    mean = Z.mean(axis=0) if center is None else center.astype(Z.dtype, copy=False)
+    return unit_rows(Z - mean), mean
+
+
+def _compared(doubled: np.ndarray, centers: np.ndarray, start: dict[str, Any]) -> np.ndarray:
+    """Return minus sharpness times squared distances, but for a number per sample."""
+    return doubled @ centers.T - start["sharpness"] * np.einsum("ij,ij->i", centers, centers)
 
 
 def transported(
@@ -188,30 +190,38 @@ def transported(
     """Return the plan softmax_j(s_ij + b_j) whose columns sum to `counts`, and b.
 
     The search starts from `offsets`. b minimizes the convex function sum_i log sum_j
-    exp(s_ij + b_j) - counts'b, whose gradient is the error of the column sums. A step of Newton's
-    method counts if it halves this error; otherwise a Sinkhorn step is made, which never increases
-    it. Without `counts`, b = 0.
+    exp(s_ij + b_j) - counts'b, whose gradient is the error of the column sums. Newton's step counts
+    if it halves this error. Otherwise it is shortened: a step of range r, times log(1 + r) / r,
+    decreases every function of this kind. Without `counts`, b = 0.
     """
     if counts is None:
-        return np.asarray(softmax(scores)), np.zeros_like(offsets)
-    m = len(counts)
-    plan = np.asarray(softmax(scores + offsets))
+        return _softmax(scores.copy()), np.zeros_like(offsets)
+    plan = _softmax(scores + offsets)
     sums = plan.sum(axis=0)
+    error = np.abs(sums - counts).sum()
     for _ in range(_MOST_STEPS):
-        error = np.abs(sums - counts).sum()
         if error < _TOLERANCE:
             break
-        # Adding a number to all offsets changes nothing: 1/m makes the matrix regular.
-        curvature = np.diag(sums + 1e-9 * len(plan)) - plan.T @ plan + 1 / m
-        tried = offsets + np.linalg.solve(curvature, counts - sums)
-        plan = np.asarray(softmax(scores + tried))
+        # Adding a number to all offsets changes nothing: 1 / m makes the matrix regular.
+        curvature = np.diag(sums + 1e-9 * len(plan)) - plan.T @ plan + 1 / len(sums)
+        step = np.linalg.solve(curvature, counts - sums)
+        plan = _softmax(scores + (offsets + step))
         found = plan.sum(axis=0)
         if not 2 * np.abs(found - counts).sum() < error:
-            tried = offsets + np.log(counts / np.maximum(sums, 1e-300))
-            plan = np.asarray(softmax(scores + tried))
+            r = np.ptp(step)
+            step *= np.log1p(r) / r
+            plan = _softmax(scores + (offsets + step))
             found = plan.sum(axis=0)
-        offsets, sums = tried - tried.mean(), found
-    return plan, offsets
+        offsets, sums, error = offsets + step, found, np.abs(found - counts).sum()
+    return plan, offsets - offsets.mean()
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    """Return exp(scores), each row scaled to sum 1, in place: plans are small and many."""
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores
 
 
 def _checked_priors(priors: Any, n_classes: int) -> np.ndarray | None:

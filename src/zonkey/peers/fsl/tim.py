@@ -10,9 +10,11 @@ import numpy as np
 
 from ...core.labels import shown
 from ...validation import check_count, check_interval, check_option
+from ..base import unit_rows
 from .base import BaseSamples, Support, centered_units, negative_distances
 from .transductive import TransductivePeer, centered_start, start_means
 
+_METRICS = ("euclidean", "cosine")
 _SOLVERS = {"gd": 1000, "adm": 150}  # and their numbers of steps in the publication
 _TINY = 1e-12  # added to probabilities before their logarithm
 _DECAYS, _EPSILON = (0.9, 0.999), 1e-8  # of Adam
@@ -23,7 +25,7 @@ class TIM(TransductivePeer):
 
     Transductive: `adapt` also learns from unlabeled samples. Class weights w_j, starting from the
     means of the support set, give p_ij = softmax_j(-temperature / 2 ||z_i - w_j||^2) for features z
-    of unit length. They minimize
+    of unit length, or softmax_j(temperature cos(z_i, w_j)). They minimize
 
         -support_weight mean_s log p_s,y(s) - H(mean_u p_u) + conditional_weight mean_u H(p_u)
 
@@ -48,12 +50,14 @@ class TIM(TransductivePeer):
         Positive weight of the support set. None: 0.1, or 1 with `alpha`, as in the publications.
     conditional_weight : float, default=None
         Weight >= 0 of the entropies of single samples. None: 0.1, or 1 with `alpha`, as there.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        Comparison of samples with weights; the publication has distances.
     temperature : float, default=5.0
-        Positive factor of the distances. The publications have 15, without centering; with it, 5
-        was better on validation classes of mini-ImageNet.
+        Positive factor of the distances or cosines. The publications have 15, without centering;
+        with it, 5 was better on validation classes of mini-ImageNet.
     solver : {"gd", "adm"}, default="gd"
         Gradient descent (Adam), or the alternating direction method, which has closed-form steps
-        and is several times faster, but not for `alpha`.
+        and is several times faster, but not for `alpha` or cosines.
     n_steps : int, default=None
         Number of steps. None: 1000 of "gd", 150 of "adm", as in the publication.
     learning_rate : float, default=1e-4
@@ -100,6 +104,7 @@ class TIM(TransductivePeer):
         alpha: float | None = None,
         support_weight: float | None = None,
         conditional_weight: float | None = None,
+        metric: str = "euclidean",
         temperature: float = 5.0,
         solver: str = "gd",
         n_steps: int | None = None,
@@ -109,6 +114,7 @@ class TIM(TransductivePeer):
         self.alpha = alpha
         self.support_weight = support_weight
         self.conditional_weight = conditional_weight
+        self.metric = metric
         self.temperature = temperature
         self.solver = solver
         self.n_steps = n_steps
@@ -116,6 +122,7 @@ class TIM(TransductivePeer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_option("metric", self.metric, _METRICS)
         check_option("solver", self.solver, tuple(_SOLVERS))
         check_interval("temperature", self.temperature, 0, open_below=True)
         check_interval("learning_rate", self.learning_rate, 0, open_below=True)
@@ -125,13 +132,13 @@ class TIM(TransductivePeer):
             check_interval("conditional_weight", self.conditional_weight, 0)
         if self.n_steps is not None:
             check_count("n_steps", self.n_steps, 1)
-        if self.alpha is None:
-            return
-        check_interval("alpha", self.alpha, 1, open_below=True)
-        if self.solver == "adm":
+        if self.alpha is not None:
+            check_interval("alpha", self.alpha, 1, open_below=True)
+        if self.solver == "adm" and (self.alpha is not None or self.metric != "euclidean"):
             raise ValueError(
-                'solver="adm" must have alpha=None, because its steps are those of Shannon\'s '
-                f'entropy; got alpha={shown(self.alpha)}. Use solver="gd".'
+                'solver="adm" must have alpha=None and metric="euclidean", for which its steps are '
+                f"known; got alpha={shown(self.alpha)}, metric={shown(self.metric)}. Use "
+                'solver="gd".'
             )
 
     def _learn(self, support: Support) -> dict[str, Any]:
@@ -143,6 +150,7 @@ class TIM(TransductivePeer):
             alpha=None if self.alpha is None else float(self.alpha),
             support_weight=support_weight,
             conditional_weight=conditional_weight,
+            metric=self.metric,
             temperature=float(self.temperature),
             solver=self.solver,
             n_steps=_SOLVERS[self.solver] if self.n_steps is None else int(self.n_steps),
@@ -153,7 +161,7 @@ class TIM(TransductivePeer):
     def _adapted(self, X: np.ndarray) -> dict[str, Any]:
         start, dtype = self._start, self.weights_.dtype
         Z = centered_units(X.astype(dtype, copy=False), start["center"])
-        names = ("alpha", "support_weight", "conditional_weight", "temperature")
+        names = ("alpha", "support_weight", "conditional_weight", "metric", "temperature")
         targets = np.eye(len(self.weights_), dtype=dtype)[start["codes"]]
         task = Information(
             np.concatenate([start["X"], Z]), targets, **{name: start[name] for name in names}
@@ -168,6 +176,9 @@ class TIM(TransductivePeer):
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
         Z = centered_units(X, self._start["center"])
+        if self._start["metric"] == "cosine":
+            W = unit_rows(self.weights_.astype(X.dtype, copy=False))
+            return self._start["temperature"] * (Z @ W.T)
         return self._start["temperature"] / 2 * negative_distances(Z, self.weights_)
 
 
@@ -181,7 +192,7 @@ class Information:
         Normalized samples, those of the support set first.
     targets : ndarray of shape (n_support, m)
         One-hot labels of the support set.
-    alpha, support_weight, conditional_weight, temperature
+    alpha, support_weight, conditional_weight, metric, temperature
         Parameters of `TIM`.
     """
 
@@ -190,12 +201,16 @@ class Information:
     alpha: float | None
     support_weight: float
     conditional_weight: float
+    metric: str
     temperature: float
 
     def probabilities(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return p of all samples, and a view of the rows of unlabeled ones."""
-        P = self.Z @ W.T
-        P -= np.einsum("ij,ij->i", W, W) / 2  # ||z||^2 is the same for all classes
+        if self.metric == "cosine":
+            P = self.Z @ unit_rows(W).T
+        else:
+            P = self.Z @ W.T
+            P -= np.einsum("ij,ij->i", W, W) / 2  # ||z||^2 is the same for all classes
         P *= self.temperature
         P -= P.max(axis=1, keepdims=True)
         np.exp(P, out=P)
@@ -221,8 +236,13 @@ class Information:
         labeled = P[: len(self.targets)]
         labeled -= self.targets
         labeled *= self.support_weight / len(labeled)
-        # P now holds the derivatives with respect to the logits.
-        return self.temperature * (P.T @ self.Z - P.sum(axis=0)[:, None] * W)
+        slopes = self.temperature * (P.T @ self.Z)  # P holds the derivatives for the logits
+        if self.metric == "euclidean":
+            return slopes - self.temperature * P.sum(axis=0)[:, None] * W
+        lengths = np.linalg.norm(W, axis=1, keepdims=True) + _TINY
+        directions = W / lengths
+        along = np.einsum("ij,ij->i", slopes, directions)[:, None]
+        return (slopes - along * directions) / lengths
 
     def alternated(self, W: np.ndarray) -> np.ndarray:
         """Return W after one step of the alternating direction method.
