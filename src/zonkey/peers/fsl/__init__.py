@@ -2,18 +2,26 @@
 
 from ...estimators.model_forms import allow_few_shot
 from .base import BaseSamples
+from .bd_cspn import BDCSPN
+from .laplacian_shot import LaplacianShot
 from .maml import MAML
 from .matching import MatchingNetwork
 from .meta_lstm import MetaLearnerLSTM
 from .prototypical import PrototypicalNetwork
+from .pt_map import PTMAP
 from .relation import RelationNetwork
 from .simple_shot import SimpleShot
 from .snail import SNAIL
+from .tim import TIM
 
 __all__ = [
+    "BDCSPN",
     "MAML",
+    "PTMAP",
     "SNAIL",
+    "TIM",
     "BaseSamples",
+    "LaplacianShot",
     "MatchingNetwork",
     "MetaLearnerLSTM",
     "PrototypicalNetwork",
@@ -23,10 +31,14 @@ __all__ = [
 
 _META = ("weights_", "_center", "n_iter_", "loss_curve_", "validation_scores_")
 
+allow_few_shot(BDCSPN, ("centers_", "_start"))
+allow_few_shot(LaplacianShot, ("centers_", "_others", "_start"))
 allow_few_shot(MAML, (*_META, "head_"))
 allow_few_shot(MatchingNetwork, (*_META, "support_", "_starts", "_n_reads"))
 allow_few_shot(MetaLearnerLSTM, (*_META, "coef_"))
 allow_few_shot(PrototypicalNetwork, (*_META, "centers_"))
+allow_few_shot(PTMAP, ("centers_", "offsets_", "_transform", "_start"))
 allow_few_shot(RelationNetwork, (*_META, "centers_"))
 allow_few_shot(SimpleShot, ("centers_", "_steps"))
 allow_few_shot(SNAIL, (*_META, "memory_"))
+allow_few_shot(TIM, ("weights_", "_start"))
