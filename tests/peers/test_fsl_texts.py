@@ -43,7 +43,7 @@ def test_few_shot_contract(estimator, check):
     check(estimator)
 
 
-def unit(x, base=BASE):
+def unit(x, base: BaseSamples | None = BASE):
     """Return a feature less the mean of base samples, of length 1."""
     x = np.asarray(x, dtype=float) - (0 if base is None else sum(base.X) / len(base.X))
     return x / math.sqrt(sum(a * a for a in x))
@@ -251,7 +251,7 @@ def test_calibration_by_loops():
     # Base classes without spread: all sampled features are the calibrated means.
     X_base = np.repeat([[9.0, 1.0], [4.0, 16.0], [25.0, 25.0]], 2, axis=0)
     base = BaseSamples(X_base, np.repeat(["a", "b", "c"], 2))
-    model = DistributionCalibration(base, power=0.5, n_neighbors=2, alpha=0.0, n_samples=7)
+    model = DistributionCalibration(base, power=0.5, n_neighbors=2, alpha=0.0, n_samples=7, C=0.3)
     X, y = np.array([[16.0, 4.0], [-1.0, 9.0]]), np.array(["x", "y"])
     means = np.array([[3.0, 1.0], [2.0, 4.0], [5.0, 5.0]])
     samples, labels = [], []
@@ -260,7 +260,7 @@ def test_calibration_by_loops():
         near = sorted(range(3), key=lambda j, t=t: np.linalg.norm(t - means[j]))[:2]
         samples += [t] + [(t + means[near[0]] + means[near[1]]) / 3] * 7
         labels += [label] * 8
-    expected = LogisticRegression(max_iter=1000).fit(samples, labels)
+    expected = LogisticRegression(C=0.3, max_iter=1000).fit(samples, labels)
     fitted = model.fit(X, y)
     assert_allclose(fitted.coef_, np.array([-expected.coef_[0], expected.coef_[0]]) / 2, rtol=1e-3)
     assert_allclose(np.diff(fitted.intercept_), expected.intercept_, rtol=1e-3)
@@ -298,6 +298,7 @@ def test_many_classes():
         (LPPlusPlus(n_steps=0), "`n_steps` must be .*got 0"),
         (LPPlusPlus(text_scale=-2), "`text_scale` must be .*got -2"),
         (TipAdapter(beta=-1), "`beta` must be .*got -1"),
+        (DistributionCalibration(C=0), "`C` must be .*got 0"),
         (DistributionCalibration(power=0), "`power` must be .*got 0"),
         (DistributionCalibration(n_neighbors=0), "`n_neighbors` must be .*got 0"),
     ],

@@ -44,8 +44,12 @@ class DistributionCalibration(FewShotPeer):
     alpha : float, default=0.21
         Number >= 0 that is added to each entry of the covariances. 0.21 as published for
         mini-ImageNet.
-    n_samples : int, default=750
-        Number of features sampled per class, shared by its shots. 750 as published.
+    n_samples : int, default=100
+        Number of features sampled per class, shared by its shots. The publication has 750, which
+        takes seven times as long and was no better on validation classes of mini-ImageNet.
+    C : float, default=0.01
+        Inverse strength > 0 of the penalty of the logistic regression. The publication has 1;
+        0.01 is chosen on validation classes of mini-ImageNet.
     random_state : int, RandomState or None, default=None
         Seed of the sampled features.
 
@@ -92,7 +96,8 @@ class DistributionCalibration(FewShotPeer):
         power: float = 0.5,
         n_neighbors: int = 2,
         alpha: float = 0.21,
-        n_samples: int = 750,
+        n_samples: int = 100,
+        C: float = 0.01,
         random_state: Any = None,
     ) -> None:
         self.base = base
@@ -100,11 +105,13 @@ class DistributionCalibration(FewShotPeer):
         self.n_neighbors = n_neighbors
         self.alpha = alpha
         self.n_samples = n_samples
+        self.C = C
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interval("power", self.power, 0, open_below=True)
+        for name in ("power", "C"):
+            check_interval(name, getattr(self, name), 0, open_below=True)
 
     def _learn(self, support: Support) -> dict[str, Any]:
         power = float(self.power)
@@ -112,10 +119,13 @@ class DistributionCalibration(FewShotPeer):
         if support.base is not None:
             sampled, sources = self._sampled(X, support, support.base)
             X, codes = np.concatenate([X, sampled]), np.concatenate([codes, codes[sources]])
-        coef, intercept = _logistic(X, codes, support.n_classes)
+        coef, intercept = _logistic(X, codes, support.n_classes, float(self.C))
         dtype = support.X.dtype
-        learned: dict[str, Any] = {"coef_": coef.astype(dtype)}
-        return {**learned, "intercept_": intercept.astype(dtype), "_power": power}
+        return {
+            "coef_": coef.astype(dtype),
+            "intercept_": intercept.astype(dtype),
+            "_power": power,
+        }
 
     def _sampled(
         self, X: np.ndarray, support: Support, base: BaseSamples
@@ -165,11 +175,13 @@ def _deviations(
     return drawn + np.sqrt(alpha) * rng.standard_normal((n, 1))
 
 
-def _logistic(X: np.ndarray, codes: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def _logistic(
+    X: np.ndarray, codes: np.ndarray, n_classes: int, C: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return weights and intercepts, one per class."""
     if n_classes == 1:
         return np.zeros((1, X.shape[1])), np.zeros(1)
-    model: Any = LogisticRegression(max_iter=1000).fit(X, codes)
+    model: Any = LogisticRegression(C=C, max_iter=1000).fit(X, codes)
     coef, intercept = model.coef_, model.intercept_
     if n_classes == 2:  # scikit-learn has the weights of the second class only
         coef, intercept = (
