@@ -46,12 +46,12 @@ class GaussianDiscriminant(FewShotPeer):
         dimension, and S comes from the support set.
     alpha : float, default=0.2
         Weight >= 0 of the discriminant. The publication chooses it on validation samples, from
-        1e-4 to 1e4; 0.2 is a compromise on validation classes of mini-ImageNet. With one shot 0.03
+        1e-4 to 100; 0.2 is a compromise on validation classes of mini-ImageNet. With one shot 0.03
         to 0.1 are better, with five 0.3 to 1.
     shrinkage : float or None, default=None
         Share s, 0 < s <= 1, of a multiple of the identity in the covariance. None: s / (1 - s) =
         d / (n - 1) for n support samples, the estimator of Kubokawa and Srivastava that the
-        publication takes.
+        publication takes, up to a factor.
 
     Attributes
     ----------

@@ -51,7 +51,8 @@ class LPPlusPlus(FewShotPeer):
         CLIP; 25 is chosen on validation classes of mini-ImageNet for texts that are mapped.
     n_steps : int, default=30
         Number of steps of the visual prototypes; each tenth is followed by one of the multipliers,
-        as in the authors' code. The publication has at most 300; 30 is chosen as `text_scale`.
+        as in the authors' code, which takes at most 300. On validation classes of mini-ImageNet, 10
+        to 30 are better with one shot, and equal with five; 30 leaves multipliers time to learn.
 
     Attributes
     ----------

@@ -26,8 +26,8 @@ class TipAdapter(FewShotPeer):
     - Features are centered by the mean of base samples before they are scaled to unit length.
     - Texts of another space are mapped to features by ridge regression of base class means on
       their prototypes.
-    - The keys are not tuned (Tip-Adapter-F). Tuning needs several views of each picture: on fixed
-      features, the keys equal the training samples, and the loss is nearly zero from the start.
+    - The keys are not tuned (Tip-Adapter-F): without several views of each picture, the samples to
+      learn from would be the keys themselves.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ class TipAdapter(FewShotPeer):
         differ little from class to class; 300 is chosen on validation classes of mini-ImageNet for
         texts that are mapped.
     beta : float, default=3.0
-        Sharpness >= 0 of the cache. The publication has 5.5 for ImageNet; 3 is chosen as `alpha`.
+        Sharpness >= 0 of the cache. The publication chooses it on validation samples; 3 is chosen
+        as `alpha`.
 
     Attributes
     ----------
