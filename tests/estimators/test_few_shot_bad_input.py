@@ -62,9 +62,7 @@ def test_more_base_samples_than_the_moments_keep():
     fits = prepared(base_samples_per_class=least).fit(X, Y)
     assert np.isfinite(fits.projection_).all()
     few = Moments.from_arrays(P.X, P.y, P.prototypes, n_reserve=4)
-    with refused(
-        ValueError, "`base_samples_per_class` must be at most", "got 5, and 4 of", "Lower"
-    ):
+    with refused(ValueError, "`base_samples_per_class` must be at most", "got 5, and 4", "Lower"):
         prepared(base=few, base_samples_per_class=5).fit(X, Y)
     with refused(ValueError, "counts samples of base classes", "got 5 and base=None", "leave it"):
         prepared(base=None, base_samples_per_class=5).fit(X, Y)

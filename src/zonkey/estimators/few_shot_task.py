@@ -227,7 +227,8 @@ def _learn_together(
 def _learn_from_subsets(settings: EpisodeSettings, support: SupportSet, seed: int) -> Learned:
     """Learn episodes that each have a subset of the base samples, and its moments, of their own."""
     n, base = settings.base_samples_per_class, support.base
-    assert n is not None and base is not None  # checked by `fit`
+    assert n is not None
+    assert base is not None  # checked by `fit`
     total: Any = 0.0
     courses, statuses = [], set()
     for h in range(settings.n_episodes):
