@@ -164,11 +164,11 @@ _LIST = (
         subject=WITHOUT_SYNTHESIS,
     ),
     Experiment(
-        "unlabeled", "Unlabeled samples", "", "", "unlabeled", (RECOMMENDED, *TRANSDUCTIVE), ()
-    ),
-    Experiment(
         "transductive-fsl", "Few shots and unlabeled queries", "", "", "unlabeled-trials",
         (RECOMMENDED, *TRANSDUCTIVE_SHOTS), (),
+    ),
+    Experiment(
+        "unlabeled", "Unlabeled samples", "", "", "unlabeled", (RECOMMENDED, *TRANSDUCTIVE), ()
     ),
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _LIST}
