@@ -367,5 +367,6 @@ def _found_epochs(
     sizes = {"n_way": n_way, "n_shot": n_shot, "n_query": 1, "queries": shots.queries}
     trial = draw_trial(shots.y, shots.classes, **sizes, rng=np.random.default_rng(0))
     with quiet():
-        fitted = clone(estimator).fit(shots.X[trial.support], shots.y[trial.support])
+        fitted: Any = clone(estimator)
+        fitted.fit(shots.X[trial.support], shots.y[trial.support])
     return {"max_iter": int(fitted.n_iter_), "n_iter_no_change": None}
