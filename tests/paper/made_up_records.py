@@ -12,6 +12,7 @@ from zonkey.paper.experiments import (
     RANDOM,
     STARTS_FROM,
     TRANSDUCTIVE,
+    TRANSDUCTIVE_SHOTS,
     WITHOUT_SYNTHESIS,
     is_zero_shot,
 )
@@ -146,6 +147,10 @@ class MadeUp:
         """Write figures with and without unlabeled samples."""
         figures = {"zsl": 0.5, "zsl_unlabeled": 0.6, "hm": 0.4, "hm_unlabeled": 0.45}
         self.write("unlabeled", "recommended", **figures)
+        self.unlabeled_trials("recommended", unbalanced)
+
+    def unlabeled_trials(self, model, unbalanced=True):
+        """Write trials with and without unlabeled queries."""
         kinds = ("balanced", "unbalanced") if unbalanced else ("balanced",)
         for n_shot in (1, 5):
             found = {
@@ -154,7 +159,7 @@ class MadeUp:
                 for ending, skill in (("", 0.6), ("_unlabeled", 0.7))
             }
             sizes = {"n_way": 5, "n_shot": n_shot, "n_query": 15, "n_trials": N_TRIALS}
-            self.write(f"unlabeled-trials-{n_shot}", "recommended", **found, **sizes)
+            self.write(f"unlabeled-trials-{n_shot}", model, **found, **sizes)
 
     def trials(self, model, skill, n_shot):
         """Write small trials."""
@@ -229,6 +234,9 @@ class MadeUp:
         self.selection("sensitivity", "BPL")
         for model, spec in FEW_SHOT.items():
             skill = SHOT_SKILL.get(model, 0.4)
+            if model in TRANSDUCTIVE_SHOTS:
+                self.unlabeled_trials(model)
+                continue
             for task in (1, 5, "all") if model not in CHOOSE_THEMSELVES else ():
                 self.selection(f"selection-{task}", model, CHOSEN if spec.grid else {})
             if model in CHOOSE_THEMSELVES:

@@ -63,7 +63,7 @@ def test_bars_are_as_high_as_the_means(figures, made, name):
     drawn = [[bar.get_height() for bar in container.patches] for container in bars]
     assert np.asarray(drawn) == pytest.approx(100 * np.asarray(heights))
     hatches = [container.patches[0].get_hatch() for container in bars]
-    assert len(set(hatches)) == len(hatches)
+    assert len(set(hatches)) == min(len(hatches), 8)
 
 
 def test_times_are_drawn_against_the_number_of_shots(figures):

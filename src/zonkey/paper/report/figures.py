@@ -63,7 +63,7 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
                 caption += f" BPL, and the {len(curves) - 1} other models of largest area."
             return (caption, lambda: draw_trade_off(curves)) if curves else None
         case "runtime", _:
-            return "time of a fit alone.", lambda: draw_runtimes(runs)
+            return "time from base samples to a fitted model.", lambda: draw_runtimes(runs)
         case "beyond", _:
             values = accuracy_column(study, "zsl").values
             found = {model: value for model, value in values.items() if value is not None}
@@ -73,7 +73,7 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
             caption = f"what each adds to {study.experiment.subject}, with its 95 % interval."
             label = "difference of accuracy (points)"
             return (caption, lambda: draw_differences(differences, label)) if differences else None
-        case "unlabeled", _:
+        case "unlabeled" | "transductive-fsl", _:
             values = before_and_after(study)
             return "transductive; spread as in the table.", lambda: draw_bars(values, "percent")
         case "any-shot", _:
