@@ -235,7 +235,9 @@ def test_nothing_larger_than_the_classes_comes_to_the_host(library, parameters):
 
 
 @pytest.mark.parametrize("library", TORCH_AND_STRICT, ids=repr)
-@pytest.mark.parametrize("parameters", [{}, {"synthesis": "base"}], ids=shown)
+@pytest.mark.parametrize(
+    "parameters", [{}, {"synthesis": "base"}, {"base_samples_per_class": 1}], ids=shown
+)
 def test_few_shots_leave_samples_and_projections_where_they_are(library, parameters):
     known = model().prototypes
     base = Moments.from_arrays(library(X), library(Y), known)

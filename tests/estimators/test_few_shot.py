@@ -61,30 +61,42 @@ def outer_sum(U, V, weights=None):
     )
 
 
-def episodes_by_loops(p, X_u, y_u, *, based, random_state=0, **options):
+def episodes_by_loops(p, X_u, y_u, *, based, random_state=0, n_base=None, **options):
     """Return the projection that each episode ends with."""
     o = ODD | {"synthesis": "support", "competition": "second-best", "scaling": "squared-norm"}
-    o |= options | {"based": based}
+    o |= options | {"based": based, "base": base_of(p)}
     novel = sorted(set(y_u.tolist()))
     Y_u = np.array([p.prototypes[label] for label in novel])
     codes = np.array([novel.index(label) for label in y_u])
     X_s, y_s = (p.X, p.y) if based else (p.X[:0], p.y[:0])
     Y_s = np.array([p.prototypes[label] for label in y_s]).reshape(len(y_s), Y_u.shape[1])
-    start = (X_s, Y_s) if based else (X_u, Y_u[codes])
-    d, k = X_u.shape[1], Y_u.shape[1]
-    W_0 = solve_sylvester(
-        outer_sum(start[0], start[0]) + o["beta"] * np.eye(d),
-        outer_sum(start[1], start[1]) + o["beta"] * np.eye(k),
-        2 * outer_sum(*start),
-    )
     seed = np.random.RandomState(random_state).randint(2**31 - 1)
     projections = []
     for h in range(o["n_episodes"]):
         rng = np.random.default_rng([seed, h])
+        if n_base is not None:
+            X_s, Y_s = drawn_base(p, n_base, o, rng)
+        start = (X_s, Y_s) if based else (X_u, Y_u[codes])
+        W_0 = solve_sylvester(
+            outer_sum(start[0], start[0]) + o["beta"] * np.eye(X_u.shape[1]),
+            outer_sum(start[1], start[1]) + o["beta"] * np.eye(Y_u.shape[1]),
+            2 * outer_sum(*start),
+        )
         synthesize = {"support": from_support, "base": from_base, None: nothing}[o["synthesis"]]
         X_g, targets = synthesize(p, W_0, X_u, codes, Y_u, o, rng)
         projections.append(algorithm_1(W_0, (X_s, Y_s), (X_u, Y_u[codes]), X_g, targets, Y_u, o))
     return projections
+
+
+def drawn_base(p, n, o, rng):
+    """Return the base samples of an episode and their prototypes; `o` gets their moments."""
+    X, y = [], []
+    for label in sorted(set(p.y.tolist())):
+        pool = base_of(p).samples_of(label)
+        X += [pool[i] for i in rng.choice(len(pool), n, replace=False)]
+        y += [label] * n
+    o["base"] = Moments.from_arrays(X, y, p.prototypes)
+    return np.array(X), np.array([p.prototypes[label] for label in y])
 
 
 def divisor(W, o):
@@ -115,7 +127,7 @@ def from_support(p, W, X_u, codes, Y_u, o, rng):
 
 def from_base(p, W, X_u, codes, Y_u, o, rng):
     """Eq. 1 (generate), with as many samples in all as Eq. 19 (generate1) would give."""
-    base, wanted = base_of(p), round(o["n_synthetic"] * len(X_u) / len(Y_u))
+    base, wanted = o["base"], round(o["n_synthetic"] * len(X_u) / len(Y_u))
     X_g, targets = [], []
     for j, y in enumerate(Y_u):
         by_distance = sorted(p.seen, key=lambda label: np.sum((y - p.prototypes[label]) ** 2))
@@ -168,9 +180,10 @@ def shares(W, x, Y_u, target, o):
     )
 
 
-def assert_as_by_loops(p, rows, *, based, **options):
-    model = fitted(p, rows, based=based, **(ODD | options))
-    expected = np.mean(episodes_by_loops(p, *support_of(p, rows), based=based, **options), axis=0)
+def assert_as_by_loops(p, rows, *, based, n_base=None, **options):
+    model = fitted(p, rows, based=based, base_samples_per_class=n_base, **(ODD | options))
+    episodes = episodes_by_loops(p, *support_of(p, rows), based=based, n_base=n_base, **options)
+    expected = np.mean(episodes, axis=0)
     tolerance = 1e-8 * np.abs(expected).max()
     assert_allclose(model.projection_, expected, rtol=1e-8, atol=tolerance)
 
@@ -195,6 +208,35 @@ def test_the_projection_is_that_of_the_printed_formulas(
 ):
     options = {"competition": competition, "synthesis": synthesis, "scaling": scaling}
     assert_as_by_loops(PROBLEMS[name], range(N_SUPPORT), based=based, **options)
+
+
+# 8 base classes: with 40 features, three samples of each and the support set do not span them.
+WIDE = linear_problem(noise=1.5, n_features=40)
+
+
+@pytest.mark.parametrize("problem", [P, WIDE], ids=["10 features", "40 features"])
+@pytest.mark.parametrize("scaling", ["squared-norm", None])
+@pytest.mark.parametrize("synthesis", ["support", "base", None])
+def test_every_episode_may_draw_base_samples_of_its_own(problem, scaling, synthesis):
+    options = {"synthesis": synthesis, "scaling": scaling, "n_base": 3}
+    assert_as_by_loops(problem, range(N_SUPPORT), based=True, **options)
+
+
+def test_all_base_samples_are_the_base_in_every_episode():
+    n = int(np.unique(P.y, return_counts=True)[1].min())
+    settings = ODD | {"synthesis": None}
+    everything = fitted(**settings, base_samples_per_class=n)
+    assert_allclose(everything.projection_, fitted(**settings).projection_, rtol=1e-7, atol=1e-9)
+
+
+def test_tasks_that_draw_base_samples_are_as_if_learned_alone():
+    settings = ODD | {"base_samples_per_class": 2, "prototypes": P.prototypes, "base": base_of(P)}
+    tasks = [support_of(P), support_of(P, range(3, 9))]
+    together = FewShotClassifier(**settings).fit_tasks(tasks, random_states=[5, 6])
+    for model, task, seed in zip(together, tasks, [5, 6], strict=True):
+        alone = FewShotClassifier(**settings, random_state=seed).fit(*task)
+        assert_allclose(model.projection_, alone.projection_, rtol=1e-12)
+        assert_allclose(model.mu_, alone.mu_)
 
 
 FIRST = [P.y_new.tolist().index(label) for label in P.unseen]

@@ -57,6 +57,21 @@ def test_counts_that_are_none(name, value):
         prepared(**{name: value}).fit(X, Y)
 
 
+def test_more_base_samples_than_the_moments_keep():
+    least = int(np.unique(P.y, return_counts=True)[1].min())
+    fits = prepared(base_samples_per_class=least).fit(X, Y)
+    assert np.isfinite(fits.projection_).all()
+    few = Moments.from_arrays(P.X, P.y, P.prototypes, n_reserve=4)
+    with refused(ValueError, "`base_samples_per_class` must be at most", "got 5, and 4", "Lower"):
+        prepared(base=few, base_samples_per_class=5).fit(X, Y)
+    with refused(ValueError, "counts samples of base classes", "got 5 and base=None", "leave it"):
+        prepared(base=None, base_samples_per_class=5).fit(X, Y)
+    for value in (0, 2.5, True):
+        expected = "`base_samples_per_class` must be an integer of at least 1"
+        with refused(ValueError, expected, f"got {value!r}"):
+            prepared(base_samples_per_class=value).fit(X, Y)
+
+
 OPTIONS = {
     "synthesis": "'support', 'base', None",
     "competition": "'second-best', 'assigned', None",

@@ -72,6 +72,9 @@ EFFECTS = [
     ({"synthesis": "base"}, "random_state", 1),
     ({}, "noise", 0.5),
     ({}, "n_episodes", 2),
+    ({}, "base_samples_per_class", 2),
+    ({}, "base_samples_per_class", 3),
+    ({"base_samples_per_class": 2, "synthesis": None}, "random_state", 1),
     ({}, "tie_tol", 0.5),
     ({}, "max_iter", 1),
     ({}, "tol", 0.5),
@@ -106,6 +109,22 @@ def test_steps_of_all_episodes_are_counted():
     assert fitted(n_episodes=3, max_iter=2, tol=0.0).n_iter_ == 6
     assert fitted(n_episodes=3, tol=0.0).n_iter_ == 15
     assert fitted(n_episodes=3, tol=1e9).n_iter_ == 3
+
+
+@pytest.mark.filterwarnings("ignore:`mu` was lowered", "ignore:The equation was indefinite")
+@pytest.mark.parametrize("subset", [None, 2])
+def test_mu_of_every_step_is_kept(subset):
+    options = {"n_episodes": 3, "max_iter": 4, "tol": 0.0, "base_samples_per_class": subset}
+    calm = fitted(**options, mu=0.2, alpha=0.01)
+    assert_array_equal(calm.mu_, np.full(12, 0.2))
+    lowered = fitted(**options, mu=0.9, alpha=0.9)
+    assert lowered.mu_.shape == (lowered.n_iter_,)
+    assert (lowered.mu_ < 0.9).any()
+    assert lowered.n_indefinite_ == calm.n_indefinite_ == 0
+    printed = fitted(**options, mu=0.9, alpha=0.9, guard=False)
+    assert_array_equal(printed.mu_, np.full(12, 0.9))
+    assert 0 < printed.n_indefinite_ <= 12
+    assert_array_equal(fitted(**options, competition="assigned").mu_, np.zeros(12))
 
 
 @pytest.mark.parametrize("parameters", [{}, {"synthesis": "base"}, {"base": None}])

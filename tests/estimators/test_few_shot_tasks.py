@@ -94,9 +94,9 @@ def test_memory_decides_what_is_learned_together_and_nothing_else(monkeypatch, b
     expected = model.fit_tasks(TASKS, random_states=SEEDS)
     courses, original = [], few_shot_task._course
 
-    def noted(model, tasks, seeds, W, numbers):
-        courses.append((len(tasks), len(numbers)))
-        return original(model, tasks, seeds, W, numbers)
+    def noted(model, tasks, W, generators):
+        courses.append((len(tasks), len(generators[0])))
+        return original(model, tasks, W, generators)
 
     monkeypatch.setattr(few_shot_task, "_course", noted)
     # As on a device, where tasks are learned together.

@@ -664,6 +664,8 @@ def test_attributes_and_parameters_that_old_files_lack_have_a_value():
     last = zonkey.load(FILES / "schema-1-paper.zonkey")[-1]
     assert (last.guard, last.step_size, last.n_indefinite_) == (True, 1.0, 0)
     assert np.isnan(last.moved_)
+    few = zonkey.load(FILES / "schema-1-few-shot.zonkey")
+    assert (few.base_samples_per_class, few.n_indefinite_, few.mu_.size) == (None, 0, 0)
 
 
 def test_old_moments_load():

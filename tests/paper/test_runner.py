@@ -32,6 +32,7 @@ SCALE = Scale(
     n_selection_trials=2,
     n_repeats=2,
     most_shots=2,
+    n_timings=1,
     quick=True,
 )
 

@@ -122,7 +122,7 @@ def test_all_classes_at_once_are_chosen_on_all_validation_classes_at_once():
     found = select_few_shot(model, source.load_validation(), source.load_shots(), **options)
     shots = prepared_shots(source.load_validation())
     for point in found["points"]:
-        estimator = model.build(shots.prototypes, shots.base, n_episodes=1, **point["parameters"])
+        estimator = model.build(shots.prototypes, shots.base, **point["parameters"])
         hits = large_scale(
             {"model": estimator}, shots.X, shots.y, shots.classes, shots=[6], top=[1], n_repeats=2
         )

@@ -190,7 +190,7 @@ def _of_models(experiment: Experiment, names: list[str] | None) -> Experiment:
 def _print_experiment(name: str, data: list[str], runs: Path, console: Console) -> None:
     """Print measured figures next to those of the paper, one table per data set."""
     from ..paper.report.collection import read_collection
-    from ..paper.report.tables import experiment_table
+    from ..paper.report.tables import experiment_table, own_tables
 
     try:
         collection = read_collection(runs)
@@ -198,8 +198,11 @@ def _print_experiment(name: str, data: list[str], runs: Path, console: Console) 
         typer.echo(f"No table: {error}", err=True)
         return
     for entry in dict.fromkeys(entry.lower() for entry in data):
-        found = experiment_table(collection.study(name, entry))
-        if found is not None:
+        study = collection.study(name, entry)
+        if not study.runs:
+            continue
+        table = experiment_table(study)
+        for found in own_tables(study) if table is None else [table]:
             _print_figures(f"{EXPERIMENTS[name].title}, {entry}", found, console)
 
 
@@ -211,6 +214,7 @@ def _print_figures(title: str, found: TableBlock, console: Console) -> None:
     from ..paper.report.measures import ABSENT
 
     rows = [[cell if isinstance(cell, str) else cell.page for cell in row] for row in found.rows]
+    rows = rows if found.headings[-1] == "note" else [[*row, ""] for row in rows]
     *columns, features, notes = zip(*rows, strict=True)
     table = Table(title=title)
     for i, (heading, cells) in enumerate(zip(found.headings, columns, strict=False)):

@@ -14,7 +14,15 @@ from ..core.frame import BaseClasses
 from ..core.labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
 from ..core.moments import Moments
 from ..core.prototypes import Prototypes
-from ..linalg.arrays import Array, is_device_array, namespace, place_of, same_place, to_numpy
+from ..linalg.arrays import (
+    Array,
+    is_device_array,
+    namespace,
+    place_of,
+    placed_like,
+    same_place,
+    to_numpy,
+)
 from ..validation import (
     check_classes,
     check_count,
@@ -23,7 +31,7 @@ from ..validation import (
     check_semantics,
     validate_labeled,
 )
-from .few_shot_task import EpisodeSettings, Learned, SupportSet, Task, learn_tasks
+from .few_shot_task import EpisodeSettings, Learned, SupportSet, learn_tasks
 from .learning import (
     ProjectionLearner,
     check_shared_parameters,
@@ -79,9 +87,14 @@ class FewShotClassifier(ProjectionLearner):
     guard : bool, default=True
         Lower `mu` in steps in which competition would leave less than a twentieth of the curvature
         of the problem, with a warning. False: keep `mu`, as printed in the paper; steps whose
-        equation is indefinite are counted in a warning.
+        equation is indefinite are counted in `n_indefinite_`, with a warning.
     n_episodes : int, default=10
         Number of episodes whose projections are averaged.
+    base_samples_per_class : int, default=None
+        Number of samples of every base class that are drawn anew in each episode, from those that
+        the moments keep (`n_reserve`). They replace the base classes in that episode. It costs a
+        decomposition per episode, and tasks are no longer learned together. None: the moments of
+        all base samples serve all episodes.
     candidates : {"novel", "all"} or list of labels, default="novel"
         Classes that `predict` chooses from.
     seen_penalty : float, default=0.0
@@ -116,6 +129,11 @@ class FewShotClassifier(ProjectionLearner):
         Penalty in use.
     n_iter_ : int
         Number of steps of all episodes.
+    mu_ : ndarray of shape (n_iter_,)
+        `mu` of each step of each episode. Smaller than the parameter if competition would have
+        left too little curvature (with a warning); 0 if the model has no push.
+    n_indefinite_ : int
+        Number of steps whose equation was indefinite; 0 with `guard`.
     n_features_in_ : int
         Number of features.
 
@@ -158,6 +176,7 @@ class FewShotClassifier(ProjectionLearner):
         scaling: str | None = "squared-norm",
         guard: bool = True,
         n_episodes: int = 10,
+        base_samples_per_class: int | None = None,
         candidates: Any = "novel",
         seen_penalty: float = 0.0,
         tie_tol: float = 1e-3,
@@ -180,6 +199,7 @@ class FewShotClassifier(ProjectionLearner):
         self.scaling = scaling
         self.guard = guard
         self.n_episodes = n_episodes
+        self.base_samples_per_class = base_samples_per_class
         self.candidates = candidates
         self.seen_penalty = seen_penalty
         self.tie_tol = tie_tol
@@ -275,6 +295,8 @@ class FewShotClassifier(ProjectionLearner):
         """Set the fitted attributes."""
         X, base = support.X, support.base
         self.n_iter_ = learned.n_iter
+        self.mu_ = placed_like(learned.mu, learned.W)
+        self.n_indefinite_ = int(learned.indefinite.sum())
         self.novel_classes_ = placed_labels(support.labels, X)
         with np.errstate(over="ignore"):  # infinity is refused below
             self.projection_ = namespace(X).astype(learned.W, X.dtype, copy=False)
@@ -323,10 +345,9 @@ class FewShotClassifier(ProjectionLearner):
 
     def _projections(self, supports: list[SupportSet], seeds: list[int]) -> list[Learned]:
         """Return what is learned from each support set, and warn of trouble."""
-        tasks = [Task.of(support) for support in supports]
         values = {field.name: getattr(self, field.name) for field in fields(EpisodeSettings)}
         settings = EpisodeSettings(**{**values, "mu": self._mu()})
-        learned = learn_tasks(settings, tasks, seeds)
+        learned = learn_tasks(settings, supports, seeds)
         # In the order of their definition, so that the warning is always the same.
         statuses = {status for one in learned for status in one.statuses}
         mu = np.concatenate([np.empty(0), *(one.mu for one in learned)])
@@ -347,6 +368,13 @@ class FewShotClassifier(ProjectionLearner):
             _require_samples_like(base, X)
             if self.synthesis == "base":
                 require_samples(base, 'synthesis="support"')
+            if self.base_samples_per_class is not None:
+                _require_stored(base, self.base_samples_per_class)
+        elif self.base_samples_per_class is not None:
+            raise ValueError(
+                "`base_samples_per_class` counts samples of base classes; got "
+                f"{self.base_samples_per_class} and base=None. Pass their moments, or leave it out."
+            )
         elif self.synthesis == "base":
             raise ValueError(
                 'synthesis="base" takes samples of base classes, but base=None. Pass the '
@@ -366,6 +394,8 @@ class FewShotClassifier(ProjectionLearner):
         check_interval("noise", self.noise, 0)
         check_interval("solver_tol", self.solver_tol, 0)
         check_count("n_episodes", self.n_episodes, 1)
+        if self.base_samples_per_class is not None:
+            check_count("base_samples_per_class", self.base_samples_per_class, 1)
 
 
 def _as_base(base: Any) -> BaseClasses | None:
@@ -378,6 +408,20 @@ def _as_base(base: Any) -> BaseClasses | None:
         f"`base` must be Moments, BaseClasses or None; got {type(base).__name__}. "
         "Gather Moments(prototypes).update(X_base, y_base)."
     )
+
+
+def _require_stored(base: BaseClasses, n: int) -> None:
+    """Reject base classes with fewer raw samples than an episode draws."""
+    moments, labels = base.moments, base.prototypes.labels
+    kept = np.array([moments.samples_of(label).shape[0] for label in labels.tolist()])
+    short = kept < n
+    if short.any():
+        raise ValueError(
+            f"`base_samples_per_class` must be at most the number of samples that the moments keep "
+            f"of every base class; got {n}, and {kept.min()} of {listed(labels[short])} "
+            f"(n_reserve={moments.n_reserve}). Lower it, or gather moments with a larger "
+            "`n_reserve`."
+        )
 
 
 def _joined_prototypes(given: Any, base: BaseClasses | None, labels: np.ndarray) -> Prototypes:

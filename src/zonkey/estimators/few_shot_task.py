@@ -1,7 +1,8 @@
 """Few-shot tasks: support sets, their coordinates, and the episodes that learn from them.
 
 Each episode synthesizes features of the novel classes and refines the projection in competition.
-Episodes of tasks of the same shape run together, as many at a time as memory allows.
+Episodes of tasks of the same shape run together, as many at a time as memory allows; but one by one
+if each has base samples of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..core.algorithm1 import Course, learn
 from ..core.assignment import Rule
 from ..core.episodes import Episodes
 from ..core.frame import BaseClasses, Frame, frame_without_base
+from ..core.moments import Moments
 from ..core.projection import NormalEquations, bidirectional_projection
 from ..core.prototypes import Prototypes
 from ..core.synthesis import Synthesized, synthesize, synthesize_from_support
@@ -124,6 +126,7 @@ class EpisodeSettings:
     tol: float
     solver_tol: float
     guard: bool
+    base_samples_per_class: int | None
 
     @property
     def n_distinct(self) -> int:
@@ -160,9 +163,13 @@ class Learned:
 
 
 def learn_tasks(
-    settings: EpisodeSettings, tasks: Sequence[Task], seeds: Sequence[int]
+    settings: EpisodeSettings, supports: Sequence[SupportSet], seeds: Sequence[int]
 ) -> list[Learned]:
-    """Learn tasks over the same base classes, those of the same shape together."""
+    """Learn support sets over the same base classes, those of the same shape together."""
+    if settings.base_samples_per_class is not None:
+        pairs = zip(supports, seeds, strict=True)
+        return [_learn_from_subsets(settings, support, seed) for support, seed in pairs]
+    tasks = [Task.of(support) for support in supports]
     groups: dict[Any, list[int]] = {}
     for i, task in enumerate(tasks):
         # Without base classes each task has its own frame; on the host one task fills the cache.
@@ -192,10 +199,11 @@ def _learn_together(
     initial = bidirectional_projection(first.initial_equations(), settings.beta)
     at_once = max(1, _budget(first) // (settings.size(first) * len(tasks)))
     numbers = range(settings.n_distinct)
-    courses = [
-        (len(part), _course(settings, tasks, seeds, initial.value, part))
-        for part in (numbers[i : i + at_once] for i in range(0, len(numbers), at_once))
-    ]
+    courses = []
+    for part in (numbers[i : i + at_once] for i in range(0, len(numbers), at_once)):
+        # One generator per episode: results do not depend on which tasks are learned together.
+        generators = [[np.random.default_rng([seed, h]) for h in part] for seed in seeds]
+        courses.append((len(part), _course(settings, tasks, initial.value, generators)))
     total: Any = sum(n * course.W for n, course in courses)
     W = total / len(numbers)
     mu, indefinite = (
@@ -216,22 +224,75 @@ def _learn_together(
     ]
 
 
+def _learn_from_subsets(settings: EpisodeSettings, support: SupportSet, seed: int) -> Learned:
+    """Learn episodes that each have a subset of the base samples, and its moments, of their own."""
+    n, base = settings.base_samples_per_class, support.base
+    assert n is not None
+    assert base is not None  # checked by `fit`
+    total: Any = 0.0
+    courses, statuses = [], set()
+    for h in range(settings.n_episodes):
+        rng = np.random.default_rng([seed, h])
+        # The order of samples that are perturbed must not depend on rounding in other coordinates.
+        is_reduced = settings.synthesis != "base"
+        part, basis = _with_subset(support, base, n, rng, is_reduced=is_reduced)
+        task = Task.of(part)
+        initial = bidirectional_projection(task.initial_equations(), settings.beta)
+        course = _course(settings, [task], initial.value, [[rng]])
+        W = task.frame.lift(course.W[0, :, :])
+        total = total + (W if basis is None else basis @ W)
+        courses.append(course)
+        statuses |= {initial.status, *course.statuses}
+    mu, indefinite = (
+        np.concatenate([getattr(course, name).reshape(-1) for course in courses])
+        for name in ("mu", "indefinite")
+    )
+    taken = ~np.isnan(mu)
+    n_iter = int(taken.sum())
+    return Learned(total / settings.n_episodes, n_iter, mu[taken], indefinite[taken], statuses)
+
+
+def _with_subset(
+    support: SupportSet, base: BaseClasses, n: int, rng: np.random.Generator, *, is_reduced: bool
+) -> tuple[SupportSet, Array | None]:
+    """Draw `n` samples of every base class; return the support set with these as its base.
+
+    W is zero outside the span of base samples and support set. If they are fewer than features,
+    and `is_reduced`, both are in the coordinates of the orthonormal basis that is returned (d x r);
+    else it is None.
+    """
+    xp = namespace(support.X)
+    moments, labels = base.moments, base.prototypes.labels
+    drawn = []
+    for label in labels.tolist():
+        pool = moments.samples_of(label)
+        rows = placed_like(rng.choice(pool.shape[0], n, replace=False), support.X)
+        drawn.append(xp.astype(xp.take(pool, rows, axis=0), xp.float64))
+    X_s, X_u, basis = xp.concat(drawn), xp.astype(support.X, xp.float64), None
+    if is_reduced and X_s.shape[0] + X_u.shape[0] < X_u.shape[1]:
+        basis, _ = xp.linalg.qr(xp.matrix_transpose(xp.concat([X_s, X_u])))
+        X_s, X_u = X_s @ basis, X_u @ basis
+    subset = Moments(base.prototypes, n_reserve=n).update(X_s, np.repeat(labels, n))
+    return replace(support, X=X_u, base=BaseClasses(subset)), basis
+
+
 def _by_task(steps: np.ndarray) -> np.ndarray:
     """Return one row per task from (n_steps, T, E) entries."""
     return np.moveaxis(steps, 1, 0).reshape(steps.shape[1], -1)
 
 
 def _course(
-    settings: EpisodeSettings, tasks: list[Task], seeds: list[int], W: Array, numbers: range
+    settings: EpisodeSettings,
+    tasks: list[Task],
+    W: Array,
+    generators: list[list[np.random.Generator]],
 ) -> Course:
-    """Run some of the episodes of all tasks."""
+    """Run some of the episodes of all tasks, one per generator."""
     xp = namespace(W)
     first = tasks[0]
     X_u = xp.stack([task.X_u for task in tasks])
     codes = xp.stack([task.codes for task in tasks])
     Y_u = xp.stack([task.placed(task.Y_u) for task in tasks])
-    # One generator per episode: results do not depend on which tasks are learned together.
-    generators = [[np.random.default_rng([seed, h]) for h in numbers] for seed in seeds]
     if settings.synthesis == "base" and first.base is not None:
         made = _from_base(settings, tasks, W, generators)
     else:

@@ -426,10 +426,11 @@ FORMS: dict[str, Form] = {
         ),
         _estimator(
             FewShotClassifier,
-            (*_PROJECTION, "n_iter_", "novel_classes_"),
+            (*_PROJECTION, "n_iter_", "novel_classes_", "mu_", "n_indefinite_"),
             _check_projection,
             _storable,
             required=True,
+            since={"mu_": np.empty(0), "n_indefinite_": 0},
         ),
         _estimator(
             NearestSupport,

@@ -7,7 +7,7 @@ same trials, so differences between models are paired.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from .trials import PathLike, Run, Trial, draw_trial, is_fitted, run_trials
 
 _ON_DEVICE = 256  # trials learned together on a device
 Models = Mapping[str, Any]
+Watch = Callable[[str, Any], None]
 
 
 def zero_shot_scores(model: Any, X_unseen: Any, y_unseen: Any) -> dict[str, float]:
@@ -110,6 +111,7 @@ def n_way_k_shot(
     batch_size: int | None = None,
     checkpoint: PathLike | None = None,
     progress: bool = False,
+    watch: Watch | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the accuracy of every model on many random few-shot tasks.
 
@@ -155,6 +157,9 @@ def n_way_k_shot(
         File of finished trials, to resume from after an interruption.
     progress : bool, default=False
         Whether to show a progress bar.
+    watch : callable, default=None
+        Called with the name and the fitted model of every fit, before `adapt`; for example to look
+        at `mu_`. Trials that a checkpoint has are not fitted again.
 
     Returns
     -------
@@ -189,6 +194,8 @@ def n_way_k_shot(
             X_query, y_query = run.samples(trial.query), run.y[trial.query]
             found = {}
             for name, copies in fits.items():
+                if watch is not None:
+                    watch(name, copies[i])
                 model = copies[i].adapt(X_query) if adapt else copies[i]
                 found[name] = accuracy(y_query, model.predict(X_query))
             results.append(found)
@@ -217,6 +224,7 @@ def large_scale(
     n_jobs: int | None = None,
     checkpoint: PathLike | None = None,
     progress: bool = False,
+    watch: Watch | None = None,
 ) -> dict[str, np.ndarray]:
     """Return hit@k among all novel classes at once, for each number of shots.
 
@@ -257,6 +265,9 @@ def large_scale(
         File of finished trials, to resume from after an interruption.
     progress : bool, default=False
         Whether to show a progress bar.
+    watch : callable, default=None
+        Called with the name and the fitted model of every fit, before `adapt`; for example to look
+        at `mu_`. Trials that a checkpoint has are not fitted again.
 
     Returns
     -------
@@ -278,6 +289,8 @@ def large_scale(
         results = {}
         for name, model in models.items():
             model, X_query = fitted(model, run, trial, seed), run.samples(trial.query)
+            if watch is not None:
+                watch(name, model)
             model = model.adapt(X_query) if adapt else model
             best = to_numpy(model.predict_top(X_query, max(top)))
             results[name] = [hit_at_k(run.y[trial.query], best, k) for k in top]

@@ -206,6 +206,7 @@ _OBJECT = Kind("an object", lambda value: isinstance(value, dict))
 _CHOICE = Kind("an object without NaN and infinity", _is_choice)
 _POINT = Kind("two finite numbers", lambda value: _is_list(value, 2))
 _NO = Kind("null", lambda value: value is None)
+_BOOL = Kind("true or false", lambda value: isinstance(value, bool))
 _SHARES = Kind("a packed array of numbers from 0 to 1", lambda value: _is_array(value, 0, 1 + 1e-9))
 _CODES = Kind("a packed array of whole numbers", lambda value: _is_array(value, 0, 2**15))
 
@@ -234,7 +235,15 @@ _RECORD: dict[str, Any] = {
     "versions": {"zonkey": _TEXT},
     "machine": {"system": _TEXT, "cpus": (_COUNT, _NO)},
 }
-_TRIALS = dict.fromkeys(("n_way", "n_shot", "n_query", "n_trials"), _COUNT)
+_QUERIES = {"queries_fixed?": _BOOL}  # records that were made before lack it
+_TRIALS = {**dict.fromkeys(("n_way", "n_shot", "n_query", "n_trials"), _COUNT), **_QUERIES}
+_STEPS = {
+    **dict.fromkeys(("n", "n_lowered", "n_indefinite"), _COUNT),
+    **dict.fromkeys(("least_mu", "mean_mu"), _POSITIVE),
+}
+_COUNTED = Kind(
+    "an object with counts and mu of steps", lambda value: not _fault(value, _STEPS, "")
+)
 _RESULTS: dict[str, dict[str, Any]] = {
     "zero-shot": {
         "zsl": _SHARE,
@@ -251,7 +260,7 @@ _RESULTS: dict[str, dict[str, Any]] = {
         "chosen": _CHOICE,
         "points": [{"parameters": _CHOICE, "scores": [_SHARE]}],
     },
-    "trials": {"accuracies": _SHARES, **_TRIALS},
+    "trials": {"accuracies": _SHARES, **_TRIALS, "steps?": _COUNTED},
     "unlabeled-trials": {
         **_TRIALS,
         **dict.fromkeys(("balanced?", "balanced_unlabeled?"), _SHARES),
@@ -266,8 +275,15 @@ _RESULTS: dict[str, dict[str, Any]] = {
         "hit@1": [[_SHARE]],
         "hit@5": [[_SHARE]],
         "n_novel": _COUNT,
+        **_QUERIES,
+        "steps?": [(_COUNTED, _NO)],
     },
-    "runtime": {"shots": [_COUNT], "seconds": [_POSITIVE]},
+    "runtime": {
+        "shots": [_COUNT],
+        "seconds": [_POSITIVE],
+        "n_timings?": [_COUNT],
+        **dict.fromkeys(("base_mb?", "peak_mb?"), (_POSITIVE, _NO)),
+    },
     "map": {
         "classes": [_CODE],
         "samples": [_POINT],
@@ -286,10 +302,10 @@ _RESULTS: dict[str, dict[str, Any]] = {
 _RESULTS["sensitivity"] = _RESULTS["selection"]
 # Lists of one length.
 _TOGETHER: dict[str, tuple[tuple[str, ...], ...]] = {
-    "runtime": (("shots", "seconds"),),
+    "runtime": (("shots", "seconds", "n_timings"),),
     "map": (("samples", "truth", "predicted"), ("classes", "prototypes")),
     "convergence": (("steps", "zsl"),),
-    "all-classes": (("hit@1", "hit@5"), ("shots",)),
+    "all-classes": (("hit@1", "hit@5"), ("shots", "steps")),
 }
 
 

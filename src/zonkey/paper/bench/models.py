@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from ...core.frame import BaseClasses
 from ...core.prototypes import Prototypes
 from ...datasets.readers import required_package
 from ...estimators import (
@@ -22,12 +22,13 @@ from ...estimators import (
     ZeroShotClassifier,
 )
 from ...estimators.choosing import preprocessing, prototype_transformer
-from ...peers import zsl
+from ...peers import fsl, zsl
 from ...preprocessing import FeatureNormalizer
 from ..experiments import is_zero_shot
 from ..records import Key
 
-Preset = Literal["paper", "recommended"]
+Preset = Literal["paper", "recommended", "raw"]  # raw: the model scales features itself
+Base = Literal["moments", "samples"]  # of base classes
 Grid = dict[str, list[Any]] | list[dict[str, list[Any]]]
 
 CLASSIFY = "classify"  # the last step of every pipeline
@@ -78,24 +79,59 @@ class FewShotModel:
 
     fixed: dict[str, Any]
     grid: Grid  # to choose from, on validation classes
-    is_baseline: bool = False  # whether it uses neither prototypes nor base classes
     preset: Preset = "paper"
+    classifier: type[Any] = FewShotClassifier
+
+    @cached_property
+    def _known(self) -> set[str]:
+        return {*self.classifier().get_params(deep=False)}
+
+    @property
+    def base(self) -> Base | None:
+        """What it learns of base classes from; None if it does without."""
+        if "base" not in self._known or ("base" in self.fixed and self.fixed["base"] is None):
+            return None
+        return "moments" if issubclass(self.classifier, FewShotClassifier) else "samples"
 
     @property
     def from_zero(self) -> bool:
         """Whether it can predict without a shot, from base classes and prototypes."""
-        return not self.is_baseline and self.fixed.get("base", "given") is not None
+        return self.base == "moments"
 
-    def build(self, prototypes: Prototypes, base: BaseClasses, **chosen: Any) -> BaseEstimator:
-        """Return the estimator."""
-        if self.is_baseline:
-            return NearestSupport(**self.fixed)
-        parameters: dict[str, Any] = {"base": base, **self.fixed}
-        return FewShotClassifier(prototypes, **parameters).set_params(**chosen)
+    @property
+    def is_trained(self) -> bool:
+        """Whether it is trained on base classes until validation classes tell it to stop."""
+        return {"max_iter", "n_iter_no_change"} <= self._known
+
+    @property
+    def is_transductive(self) -> bool:
+        """Whether it learns from the unlabeled queries, by `adapt`."""
+        return bool(getattr(self.classifier, "is_transductive", False))
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether torch trains it, on a device that it is told."""
+        return "device" in self._known
+
+    def build(self, prototypes: Prototypes, base: Any, **chosen: Any) -> BaseEstimator:
+        """Return the estimator; it gets prototypes, base and device if it has such parameters."""
+        given = {"prototypes": prototypes, "base": base, "device": DEVICE.get()}
+        parameters = {
+            name: value
+            for name, value in given.items()
+            if name in self._known and (name != "device" or value is not None)
+        }
+        return self.classifier(**{**parameters, **self.fixed}).set_params(**chosen)
 
     def record(self) -> dict[str, Any]:
         """Return the settings of a run that describe the model."""
-        return {"model": self.fixed, "preset": self.preset}
+        name = self.classifier.__name__
+        return {
+            "model": self.fixed,
+            "preset": self.preset,
+            "classifier": name,
+            **({"is_transductive": True} if self.is_transductive else {}),
+        }
 
 
 @dataclass(frozen=True)
@@ -160,13 +196,15 @@ def feature_steps(preset: Preset) -> Pipeline:
     """Return the unfitted preprocessing of features."""
     if preset == "recommended":
         return preprocessing()
-    return Pipeline([("unit", FeatureNormalizer())])
+    return Pipeline([("unit", FeatureNormalizer() if preset == "paper" else "passthrough")])
 
 
 def prepared_prototypes(
     prototypes: Prototypes, preset: Preset, seen: np.ndarray | None = None
 ) -> Prototypes:
     """Return transformed prototypes; the transformation is learned from `seen`, or from all."""
+    if preset == "raw":
+        return prototypes
     if preset == "paper":
         return prototypes.normalized()
     known = prototypes if seen is None else prototypes.subset(seen)
@@ -214,7 +252,9 @@ _PULL: dict[str, list[Any]] = {"rho": _UNIT, "alpha": _UNIT}
 _PUSH: dict[str, list[Any]] = {"mu": _UNIT}
 _BPL: dict[str, list[Any]] = {**_PULL, **_PUSH}
 _ENTROPY: Grid = {**_PULL, "step_size": [1.0, 100.0, 10000.0], "max_iter": [10, 30, 100]}
-_SHOT_WEIGHTS: Grid = {"rho": [0.5, 0.9], "alpha": [0.1, 0.5, 0.9], "mu": [0.1, 0.3]}
+# Support and synthesized samples are few beside those of base classes: weights near 1 matter.
+_SHOTS: dict[str, list[Any]] = {"rho": _UNIT, "alpha": [*_UNIT, 0.99], "mu": _UNIT}
+_SUBSETS: dict[str, list[Any]] = {**_SHOTS, "base_samples_per_class": [1, 5]}
 _SAE: Grid = {
     "direction": ["feature-to-semantic", "semantic-to-feature"],
     "lam": [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0],
@@ -338,13 +378,38 @@ ZERO_SHOT: dict[str, ZeroShotModel | AnyShotModel] = {
     "BPL, unscaled, recommended features": _on_top(_PUSH_LITTLE, scaling=None),
     "assigned, unscaled, recommended features": _on_top(competition="assigned", scaling=None),
 }
+
+
+def _shots(grid: Grid = _SHOTS, **fixed: Any) -> FewShotModel:
+    """Return the paper's few-shot model."""
+    return FewShotModel({"synthesis": "support", **fixed}, grid)
+
+
+def _nearest(reference: str, preset: Preset = "paper") -> FewShotModel:
+    return FewShotModel({"reference": reference}, {}, preset, NearestSupport)
+
+
+# Other few-shot systems: the class, fixed parameters, and what its publication tunes.
+_SHOT_PEERS: dict[str, tuple[type[Any], dict[str, Any], Grid]] = {
+    "SimpleShot": (fsl.SimpleShot, {}, {}),
+}
 FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
-    "BPL (SFSP1)": FewShotModel({"synthesis": "support"}, _SHOT_WEIGHTS),
-    "BPL (SFSP2)": FewShotModel({"synthesis": "base"}, _SHOT_WEIGHTS),
-    "BPL (novel)": FewShotModel({"synthesis": "support", "base": None}, _SHOT_WEIGHTS),
-    "NN": FewShotModel({"reference": "sample"}, {}, is_baseline=True),
-    "nearest mean": FewShotModel({"reference": "mean"}, {}, is_baseline=True),
-    "shots alone": FewShotModel({"reference": "mean"}, {}, is_baseline=True, preset="recommended"),
+    "BPL (SFSP1)": _shots(),
+    "BPL (SFSP1), as printed": _shots(guard=False),
+    "BPL (SFSP1), unscaled": _shots(scaling=None),
+    "BPL (SFSP1), unscaled, as printed": _shots(scaling=None, guard=False),
+    "BPL (SFSP1), sampled base": _shots(_SUBSETS),
+    "BPL (SFSP1), sampled base, unscaled": _shots(_SUBSETS, scaling=None),
+    "BPL (SFSP2)": _shots(synthesis="base"),
+    "BPL (SFSP2), unscaled": _shots(synthesis="base", scaling=None),
+    "BPL (novel)": _shots(base=None),
+    "NN": _nearest("sample"),
+    "nearest mean": _nearest("mean"),
+    "shots alone": _nearest("mean", "recommended"),
+    **{
+        name: FewShotModel(fixed, grid, "raw", kind)
+        for name, (kind, fixed, grid) in _SHOT_PEERS.items()
+    },
     "prototype alone": AnyShotModel({"n_shots": 1, "worth": _NO_SHOTS}),
     "recommended": AnyShotModel({"n_shots": 1}),
 }

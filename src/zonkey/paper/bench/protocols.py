@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 from sklearn.manifold import TSNE
 
+from ...core.frame import BaseClasses
 from ...datasets import Dataset
-from ...estimators import ZeroShotClassifier
+from ...estimators import AnyShotClassifier, FewShotClassifier, ZeroShotClassifier
 from ...evaluation import draw_trial, seen_unseen_scores, zero_shot_scores
+from ...linalg.arrays import to_numpy
 from ...metrics import generalized_scores
+from ...peers.fsl import BaseSamples
 from ..records import pack
 from .models import FEW_SHOT, ZERO_SHOT, AnyShotModel, on_device
-from .selection import NovelData, novel_data, prepared_shots, quiet
+from .selection import CONCENTRATION, NovelData, novel_data, prepared, prepared_shots, quiet
 
-CONCENTRATION = 2.0  # of the Dirichlet distribution behind unbalanced trials
 _CURVE_POINTS = 60
 _MAP_SAMPLES, _MOST_MAPPED = 60, 3000  # of one class, of all
 # Steps after which accuracy is measured; the paper stops at five.
 _STEPS = (0, 1, 2, 3, 4, 5, 7, 10, 15)
 _QUICK_STEPS = (0, 1, 3, 5, 8)
+_LONG = 20.0  # seconds of a fit that is not repeated
+_MB = 2.0**20
 
 
 def zero_shot(
@@ -197,11 +203,52 @@ def convergence(
 def few_shot(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, n_shot: int, n_trials: int
 ) -> dict[str, Any]:
-    """Return the accuracy of every trial."""
+    """Return the accuracy of every trial, and what Algorithm 1 did in all of them."""
     shots, estimator = _novel(data, model, parameters)
-    sizes = shots.sizes(n_shot)
-    found = shots.in_trials({model: estimator}, sizes, n_trials, random_state=seed)
-    return {"accuracies": pack(found[model]), **sizes, "n_trials": n_trials}
+    sizes, steps = shots.sizes(n_shot), Steps()
+    options = {"random_state": seed, "watch": steps.add}
+    found = shots.in_trials({model: estimator}, sizes, n_trials, **options)
+    return {
+        "accuracies": pack(found[model]),
+        **sizes,
+        "n_trials": n_trials,
+        "queries_fixed": shots.queries_are_fixed,
+        **steps.named("steps"),
+    }
+
+
+class Steps:
+    """What Algorithm 1 did in the fits of a run: how often, and how far, the guard lowered mu."""
+
+    def __init__(self) -> None:
+        self._mu, self._n_lowered, self._n_indefinite = [], 0, 0
+
+    def add(self, _: str, fitted: Any) -> None:
+        """Count the steps of a fit, if it is one of the paper's model."""
+        if isinstance(fitted, FewShotClassifier | ZeroShotClassifier):
+            mu = to_numpy(fitted.mu_)
+            pushes = fitted.competition == "second-best"
+            self._mu.append(mu)
+            self._n_lowered += int((mu < fitted.mu).sum()) if pushes else 0
+            self._n_indefinite += fitted.n_indefinite_
+
+    def summary(self) -> dict[str, Any] | None:
+        """Return counts, the least mu and the mean; None if no step was taken."""
+        mu = np.concatenate(self._mu) if self._mu else np.empty(0)
+        if not mu.size:
+            return None
+        return {
+            "n": mu.size,
+            "n_lowered": self._n_lowered,
+            "n_indefinite": self._n_indefinite,
+            "least_mu": float(mu.min()),
+            "mean_mu": float(mu.mean()),
+        }
+
+    def named(self, name: str) -> dict[str, Any]:
+        """Return the summary under a name, or nothing."""
+        found = self.summary()
+        return {} if found is None else {name: found}
 
 
 def unlabeled_trials(
@@ -212,7 +259,8 @@ def unlabeled_trials(
     Trials are balanced, and unbalanced if there are samples for it.
     """
     shots, estimator = _novel(data, model, parameters)
-    results: dict[str, Any] = {**shots.sizes(n_shot), "n_trials": n_trials}
+    fixed = shots.queries_are_fixed
+    results: dict[str, Any] = {**shots.sizes(n_shot), "n_trials": n_trials, "queries_fixed": fixed}
     for name, concentration in (("balanced", None), ("unbalanced", CONCENTRATION)):
         sizes = shots.sizes(n_shot, balanced=concentration is None)
         if not sizes["n_query"]:
@@ -239,44 +287,123 @@ def all_classes(
     Zero shots, for models that can do without any, use parameters chosen for zero-shot learning.
     """
     shots, estimator = _novel(data, model, parameters)
-    numbers = list(range(1, min(most_shots, shots.most_shots) + 1))
-    chosen = [(estimator, numbers)]
+    chosen = dict.fromkeys(range(1, min(most_shots, shots.most_shots) + 1), estimator)
     if FEW_SHOT[model].from_zero:
         at_zero = estimator
         if zero_parameters:
             _, at_zero = _novel(data, model, zero_parameters)
-        chosen.insert(0, (at_zero, [0]))
+        chosen = {0: at_zero, **chosen}
     top = (1, min(5, len(shots.classes)))
-    parts = []
-    for estimator, part in chosen:
-        options = {"shots": part, "top": top, "n_repeats": n_repeats, "random_state": seed}
-        parts.append(shots.at_once({model: estimator}, **options)[model])
+    parts, behavior = [], []
+    for K, estimator in chosen.items():
+        steps = Steps()
+        options = {"shots": [K], "top": top, "n_repeats": n_repeats, "random_state": seed}
+        parts.append(shots.at_once({model: estimator}, **options, watch=steps.add)[model])
+        behavior.append(steps.summary())
     hits = np.concatenate(parts, axis=1)
     return {
-        "shots": [K for _, part in chosen for K in part],
+        "shots": list(chosen),
         "hit@1": hits[:, :, 0].tolist(),
         "hit@5": hits[:, :, 1].tolist(),
         "n_novel": len(shots.classes),
+        "queries_fixed": shots.queries_are_fixed,
+        **({"steps": behavior} if any(behavior) else {}),
     }
 
 
 def runtime(
-    data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, most_shots: int
+    data: Dataset,
+    model: str,
+    parameters: dict[str, Any],
+    seed: int,
+    *,
+    most_shots: int,
+    n_timings: int,
 ) -> dict[str, Any]:
-    """Return the seconds of a fit to all novel classes, by number of shots."""
-    shots, estimator = _novel(data, model, parameters)
-    estimator.set_params(random_state=seed)
+    """Return the seconds from base samples and support set to a fitted model, by number of shots.
+
+    They are end to end: preprocessing, moments of base classes or training on them, and the fit to
+    all novel classes; the median of `n_timings`, or one timing if it takes long. "base_mb" is the
+    size of what the fit needs of base classes. "peak_mb" is the most memory that Python and NumPy
+    allocated in one more fit with the most shots; None if fits take long, or if torch allocates.
+    """
+    shots = novel_data(data)
     numbers = list(range(1, min(most_shots, shots.most_shots) + 1))
-    seconds = []
+    seconds, counts, memory = [], [], {}
     for K in numbers:
         rng = np.random.default_rng(seed)
         sizes = {"n_way": None, "n_shot": K, "n_query": None, "queries": shots.queries}
-        trial = draw_trial(shots.y, shots.classes, **sizes, rng=rng)
+        support = data.split.novel[draw_trial(shots.y, shots.classes, **sizes, rng=rng).support]
+        fit = _end_to_end(data, model, parameters, seed, support)
+        timings, fitted = _timings(fit, n_timings)
+        seconds.append(round(float(np.median(timings)), 3))
+        counts.append(len(timings))
+        if numbers[-1] == K:
+            is_traced = timings[0] < _LONG and not getattr(FEW_SHOT[model], "uses_torch", False)
+            peak = _peak_mb(fit) if is_traced else None
+            memory = {"base_mb": stored_mb(fitted), "peak_mb": peak}
+    return {"shots": numbers, "seconds": seconds, "n_timings": counts, **memory}
+
+
+def _end_to_end(
+    data: Dataset, model: str, parameters: dict[str, Any], seed: int, support: np.ndarray
+) -> Callable[[], Any]:
+    """Return a function that learns from base samples and a support set, from the beginning."""
+    spec = FEW_SHOT[model]
+    X, y = np.asarray(data.X[support]), data.y[support]
+
+    def fit() -> Any:
+        if isinstance(spec, AnyShotModel):
+            estimator = spec.build(data.prototypes, seed=0, **parameters)[-1]
+            return estimator.fit(on_device(data.X_train), data.y_train).with_shots(on_device(X), y)
+        known = prepared(data, spec.preset, spec.base)
+        estimator: Any = spec.build(known.prototypes, known.base, **parameters)
+        if "random_state" in estimator.get_params():
+            estimator.set_params(random_state=seed)
+        return estimator.fit(known.features(X), y)
+
+    return fit
+
+
+def _timings(fit: Callable[[], Any], n_timings: int) -> tuple[list[float], Any]:
+    """Return the seconds of each fit, and what was fitted."""
+    found, fitted = [], None
+    while not found or (len(found) < n_timings and found[0] < _LONG):
         with quiet():
             start = time.perf_counter()
-            estimator.fit(shots.X[trial.support], shots.y[trial.support])
-            seconds.append(round(time.perf_counter() - start, 3))
-    return {"shots": numbers, "seconds": seconds}
+            fitted = fit()
+            found.append(time.perf_counter() - start)
+    return found, fitted
+
+
+def _peak_mb(fit: Callable[[], Any]) -> float:
+    tracemalloc.start()
+    try:
+        with quiet():
+            fit()
+        return round(tracemalloc.get_traced_memory()[1] / _MB, 2)
+    finally:
+        tracemalloc.stop()
+
+
+def stored_mb(fitted: Any) -> float | None:
+    """Return the size of what must be stored of base classes to fit a model again.
+
+    The three matrices of the moments, samples that are perturbed or drawn, or all base samples.
+    None if it is not known.
+    """
+    base = getattr(fitted, "base", None)
+    if isinstance(fitted, AnyShotClassifier):
+        return None
+    if isinstance(base, BaseSamples):
+        return round(base.X.nbytes / _MB, 3)
+    if not isinstance(base, BaseClasses):
+        return 0.0
+    moments, draws = base.moments, fitted.base_samples_per_class is not None
+    parts = [] if draws else [moments.A0, moments.B0, moments.C0]
+    if draws or fitted.synthesis == "base":
+        parts += [moments.samples_of(label) for label in base.prototypes.labels.tolist()]
+    return round(sum(to_numpy(part).nbytes for part in parts) / _MB, 3)
 
 
 def _fitted(
@@ -308,8 +435,7 @@ def _novel(data: Dataset, model: str, parameters: dict[str, Any]) -> tuple[Novel
         estimator = spec.build(data.prototypes, seed=0, **parameters)[-1]
         with quiet():
             return novel_data(data), estimator.fit(on_device(data.X_train), data.y_train)
-    shots = prepared_shots(data, spec.preset)
-    assert shots.base is not None
+    shots = prepared_shots(data, spec.preset, spec.base)
     return shots, spec.build(shots.prototypes, shots.base, **parameters)
 
 

@@ -41,10 +41,12 @@ PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
     "all-classes": protocols.all_classes,
     "runtime": protocols.runtime,
 }
-PROTOCOL_VERSION = 3  # raise it if a protocol measures something else
+# Raise one if a protocol of zero-shot or of few-shot models measures something else.
+PROTOCOL_VERSION, FEW_SHOT_VERSION = 3, 4
 SHOTS_TO_CHOOSE_ON = 5  # with all classes at once, for any number of shots
 _OPTIONS = (
-    "n_trials", "most_shots", "n_repeats", "n_classes", "quick", "zero_parameters", "seen_penalty",
+    "n_trials", "most_shots", "n_repeats", "n_timings", "n_classes", "quick", "zero_parameters",
+    "seen_penalty",
 )  # fmt: skip
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -131,7 +133,7 @@ def _settings(
         "data": _load(key, folder).sha256,
         **model_of(key).record(),
         "zonkey": versions()["zonkey"],
-        "protocol_version": PROTOCOL_VERSION,
+        "protocol_version": PROTOCOL_VERSION if is_zero_shot(key.protocol) else FEW_SHOT_VERSION,
         **scale.options(key.protocol),
     }
     if is_selection(key):

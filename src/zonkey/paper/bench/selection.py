@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,13 @@ from ...core.moments import Moments
 from ...core.prototypes import Prototypes
 from ...datasets import DataError, Dataset
 from ...estimators.calibration import calibrate
-from ...evaluation import large_scale, n_way_k_shot
+from ...evaluation import draw_trial, large_scale, n_way_k_shot
 from ...model_selection import ClassKFold, ZeroShotSearchCV
+from ...peers.fsl import BaseSamples
 from .models import (
     CLASSIFY,
     AnyShotModel,
+    Base,
     FewShotModel,
     Grid,
     Preset,
@@ -38,6 +40,7 @@ from .models import (
 )
 from .sources import NoValidationClasses
 
+CONCENTRATION = 2.0  # of the Dirichlet distribution behind unbalanced trials
 _N_WAY, _N_QUERY = 5, 15
 
 
@@ -52,7 +55,7 @@ def quiet() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class NovelData:
-    """Preprocessed samples of novel classes, and the moments of the base classes.
+    """Preprocessed samples of novel classes, and what models learn of base classes from.
 
     `queries` are the positions in X of samples used as queries only; `prototypes` are those of
     base and novel classes.
@@ -63,7 +66,12 @@ class NovelData:
     classes: np.ndarray
     queries: np.ndarray | None
     prototypes: Prototypes
-    base: BaseClasses | None = None  # of preprocessed samples
+    base: BaseClasses | BaseSamples | None = None  # of preprocessed samples
+
+    @property
+    def queries_are_fixed(self) -> bool:
+        """Whether all trials share their queries; else queries are drawn like shots."""
+        return self.queries is not None
 
     @cached_property
     def most_shots(self) -> int:
@@ -113,14 +121,56 @@ def novel_data(data: Dataset) -> NovelData:
     )
 
 
-def prepared_shots(data: Dataset, preset: Preset = "paper") -> NovelData:
-    """Return novel samples and base moments; preprocessing is learned from the base classes."""
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What is learned from base classes before there is a support set."""
+
+    preset: Preset
+    steps: Pipeline  # preprocessing of features
+    prototypes: Prototypes
+    base: BaseClasses | BaseSamples | None = None
+
+    def features(self, X: np.ndarray) -> Any:
+        """Return preprocessed samples, on the device of the run; raw ones stay on the host."""
+        X = self.steps.transform(X)
+        return X if self.preset == "raw" else on_device(X)
+
+
+def prepared(data: Dataset, preset: Preset = "paper", base: Base | None = "moments") -> Prepared:
+    """Learn preprocessing from the base classes, and gather what models need of them."""
     steps = feature_steps(preset).fit(data.X_train, data.y_train)
     prototypes = prepared_prototypes(data.prototypes, preset, data.seen_classes)
-    X_train = on_device(steps.transform(data.X_train))
-    moments = Moments(prototypes).update(X_train, data.y_train)
-    X = on_device(steps.transform(np.asarray(data.X[data.split.novel])))
-    return replace(novel_data(data), X=X, prototypes=prototypes, base=BaseClasses(moments))
+    found = Prepared(preset, steps, prototypes)
+    if base is None:
+        return found
+    X = steps.transform(data.X_train)
+    if base == "samples":
+        return replace(found, base=BaseSamples(X, data.y_train))
+    moments = Moments(prototypes).update(on_device(X), data.y_train)
+    return replace(found, base=BaseClasses(moments))
+
+
+def prepared_shots(
+    data: Dataset, preset: Preset = "paper", base: Base | None = "moments", *, stops: bool = False
+) -> NovelData:
+    """Return novel samples, and what models learn of base classes from.
+
+    With `stops` the novel classes are validation classes, which tell trained models to stop.
+    """
+    known = prepared(data, preset, None if base == "samples" else base)
+    if base == "samples":
+        known = replace(known, base=_shared_samples(data, preset, stops))
+    X = known.features(np.asarray(data.X[data.split.novel]))
+    return replace(novel_data(data), X=X, prototypes=known.prototypes, base=known.base)
+
+
+@lru_cache(maxsize=2)
+def _shared_samples(data: Dataset, preset: Preset, stops: bool) -> BaseSamples:
+    """Return base samples, the same for all runs: a model is trained on them once."""
+    steps = feature_steps(preset).fit(data.X_train, data.y_train)
+    novel = data.split.novel
+    validation = (steps.transform(np.asarray(data.X[novel])), data.y[novel]) if stops else None
+    return BaseSamples(steps.transform(data.X_train), data.y_train, validation=validation)
 
 
 def refuse_test_samples(data: Dataset, positions: np.ndarray) -> None:
@@ -250,28 +300,72 @@ def select_few_shot(
         novel = validation.split.novel
         return _own_choice(model, validation, (validation.X[novel], validation.y[novel]))
     parts = as_dicts(grid)
-    if not parts:
+    if not parts and (validation is None or not model.is_trained):
         return {"chosen": {}, "points": []}
     if validation is None:
         raise NoValidationClasses(test.name)
-    shots = prepared_shots(validation, model.preset)
-    assert shots.base is not None
-    points = list(ParameterGrid(parts))
+    shots = prepared_shots(validation, model.preset, model.base, stops=True)
+    points = list(ParameterGrid(parts or [{}]))
     models = {
-        # One episode ranks points as well as ten, in a tenth of the time.
-        str(i): model.build(shots.prototypes, shots.base, n_episodes=1, **point)
-        for i, point in enumerate(points)
+        str(i): model.build(shots.prototypes, shots.base, **point) for i, point in enumerate(points)
     }
+    score = _scores_in_adapted_trials if model.is_transductive else _scores_in_trials
     if n_trials is None:
-        options = {"shots": [min(n_shot, shots.most_shots)], "top": [1], "n_repeats": 2}
-        scores = [hits[:, 0, 0] for hits in shots.at_once(models, **options).values()]
+        scores = _scores_at_once(shots, models, n_shot)
     else:
-        scores = list(shots.in_trials(models, shots.sizes(n_shot), n_trials).values())
+        scores = score(shots, models, n_shot, n_trials)
     best = int(np.argmax([float(np.mean(found)) for found in scores]))
+    chosen = dict(points[best])
+    if model.is_trained:
+        chosen |= _found_epochs(models[str(best)], shots, n_shot, in_trials=n_trials is not None)
     return {
-        "chosen": points[best],
+        "chosen": chosen,
         "points": [
             {"parameters": point, "scores": np.asarray(found).tolist()}
             for point, found in zip(points, scores, strict=True)
         ],
     }
+
+
+def _scores_at_once(shots: NovelData, models: dict[str, Any], n_shot: int) -> list[np.ndarray]:
+    options = {"shots": [min(n_shot, shots.most_shots)], "top": [1], "n_repeats": 2}
+    return [hits[:, 0, 0] for hits in shots.at_once(models, **options).values()]
+
+
+def _scores_in_trials(
+    shots: NovelData, models: dict[str, Any], n_shot: int, n_trials: int
+) -> list[np.ndarray]:
+    return list(shots.in_trials(models, shots.sizes(n_shot), n_trials).values())
+
+
+def _scores_in_adapted_trials(
+    shots: NovelData, models: dict[str, Any], n_shot: int, n_trials: int
+) -> list[np.ndarray]:
+    """Return scores after learning from the queries, in balanced and in unbalanced trials alike.
+
+    The same parameters serve both: nobody tells a model which of them it is in.
+    """
+    found = []
+    for concentration in (None, CONCENTRATION):
+        sizes = shots.sizes(n_shot, balanced=concentration is None)
+        if sizes["n_query"]:
+            options = {"adapt": True, "concentration": concentration}
+            found.append(shots.in_trials(models, sizes, n_trials, **options))
+    return [np.concatenate([scores[name] for scores in found]) for name in models]
+
+
+def _found_epochs(
+    estimator: Any, shots: NovelData, n_shot: int, *, in_trials: bool
+) -> dict[str, Any]:
+    """Return the number of epochs after which validation classes stopped the training.
+
+    The backbone of the test has other features: there it is trained anew on all base classes, for
+    as many epochs. Base samples keep what was trained for this task, so nothing is trained here.
+    """
+    n_way = shots.sizes(n_shot)["n_way"] if in_trials else None
+    n_shot = min(n_shot, shots.most_shots)
+    sizes = {"n_way": n_way, "n_shot": n_shot, "n_query": 1, "queries": shots.queries}
+    trial = draw_trial(shots.y, shots.classes, **sizes, rng=np.random.default_rng(0))
+    with quiet():
+        fitted = clone(estimator).fit(shots.X[trial.support], shots.y[trial.support])
+    return {"max_iter": int(fitted.n_iter_), "n_iter_no_change": None}

@@ -209,7 +209,7 @@ def own_tables(study: Study) -> list[TableBlock]:
             return [sensitivity_table(run) for run in study.firsts.values()]
         case "convergence":
             return [convergence_table(run) for run in study.firsts.values()]
-        case "unlabeled":
+        case "unlabeled" | "transductive-fsl":
             return [unlabeled_table(study)]
     return []
 
@@ -238,7 +238,7 @@ def runtime_table(study: Study) -> TableBlock:
     return TableBlock(
         [*headings, "features used", "note"],
         rows,
-        "Time of a fit alone, on the machine named below",
+        "Time from base samples and support set to a fitted model, on the machine named below",
         range(1, len(headings)),
         is_page_only=True,
         in_markdown=_ELSEWHERE,
