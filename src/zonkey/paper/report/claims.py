@@ -23,12 +23,14 @@ from .rules import (
     better_with_shots,
     better_zero_shot,
     converges,
+    faster,
     gain_within,
     grows_with_shots,
     leads_more_with_few_shots,
     near_the_printed_figure,
     near_the_printed_trials,
     one_shot_helps,
+    stores_less,
     tighter,
 )
 
@@ -75,6 +77,9 @@ RULES = (
     "Larger lead with few shots: the lead with the fewest shots less that with the most, with "
     "Student's interval over draws of shots. Stronger features: the same trials with the features "
     "of two networks.",
+    "Faster: from base samples and the most shots to a fitted model; reproduced if it takes less "
+    "than 90 % of the time of each other system, not reproduced if it takes more than 110 % of "
+    "one.",
     "Convergence: reproduced if W changes by less than 1 % at step 5 and at every later step.",
 )
 PRINTED_SCALING, UNSCALED = "printed scaling", "unscaled"
@@ -286,6 +291,12 @@ CLAIMS: tuple[Claim, ...] = (
             protocol="trials"),
     *_shots("BPL is better than every other system in {n_way}-way trials, {n_shot}-shot", _TRIALS,
             best_in_trials, _OURS, (*_META, "PPA", "NN"), 5, protocol="trials"),
+    Claim("Synthesis from shots (SFSP1) is faster than from base samples (SFSP2)",
+          "Table fsltime", faster, (_OURS, (_OTHER,)), "runtime"),
+    Claim("Synthesis from shots (SFSP1) stores less of base classes than SFSP2",
+          "Table fsltime", stores_less, (_OURS, _OTHER), "runtime"),
+    Claim("BPL is faster than LSL and PPA", "Table fsltime", faster, (_OURS, _AT_SCALE),
+          "runtime"),
     *_both("Algorithm 1 converges within 5 steps (W changes by less than 1 %)", "Algorithm 1",
            converges, "BPL", protocol="convergence"),
 )  # fmt: skip

@@ -32,6 +32,7 @@ UNMOVED = 0.99  # share of predictions equal to BPL0's from which on a model did
 BALANCE = 0.5  # least ratio of the smaller to the larger accuracy
 _PAPERS_STEPS, _SETTLED = 5, 0.01
 _TOLERANCE = 0.01
+_TIMING_NOISE = 0.1  # relative difference of two timings that says nothing
 _MAP_TOLERANCE = 0.01  # relative change of a ratio of scatters
 _NOT_BEST = ("sun",)  # where the paper itself claims to be competitive only
 PRINTED_SHOTS = "BPL (SFSP1)"  # the model of the paper's few-shot tables
@@ -359,6 +360,40 @@ def grows_with_shots(
         return f"{text}; least step {points(least, digits)}"
 
     return Finding(verdict, rounded(evidence))
+
+
+def faster(collection: Collection, data: str, first: str, others: Sequence[str]) -> Finding | None:
+    """Test that a model is fitted faster than each of several systems, with the most shots."""
+    known = {other: _ratio_of(collection, data, first, other) for other in others}
+    found = {other: ratio for other, ratio in known.items() if ratio is not None}
+    if not found:
+        return None
+    verdict = UNDECIDED
+    if max(found.values()) > 1 + _TIMING_NOISE:
+        verdict = FAILS
+    elif max(found.values()) < 1 - _TIMING_NOISE and len(found) == len(known):
+        verdict = REPRODUCES
+    texts = [f"{ratio:.2g} times the time of {other}" for other, ratio in found.items()]
+    absent = [other for other in known if other not in found]
+    texts += [f"not measured: {', '.join(absent)}"] if absent else []
+    return Finding(verdict, "; ".join(texts))
+
+
+def _ratio_of(collection: Collection, data: str, first: str, second: str) -> float | None:
+    a, b = (collection.first("runtime", data, model) for model in (first, second))
+    if a is None or b is None or a["results"]["shots"] != b["results"]["shots"]:
+        return None
+    return a["results"]["seconds"][-1] / b["results"]["seconds"][-1]
+
+
+def stores_less(collection: Collection, data: str, first: str, second: str) -> Finding | None:
+    """Test that a model needs less of base classes than another."""
+    runs = [collection.first("runtime", data, model) for model in (first, second)]
+    sizes = [run["results"].get("base_mb") for run in runs if run is not None]
+    if len(sizes) < 2 or None in sizes:
+        return None
+    texts = [f"{model} {size:.3g} MB" for model, size in zip((first, second), sizes, strict=True)]
+    return Finding(REPRODUCES if sizes[0] < sizes[1] else FAILS, ", ".join(texts))
 
 
 def converges(collection: Collection, data: str, model: str) -> Finding | None:

@@ -106,9 +106,11 @@ def _spread_note(study: Study) -> Text | None:
         case "trials":
             text = (
                 f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
-                f"{results['n_way']} classes and {results['n_query']} queries each."
+                f"{results['n_way']} classes and {results['n_query']} queries each. The paper "
+                "states neither the number of queries nor how parameters are chosen: both are our "
+                "choice."
             )
-        case "unlabeled":
+        case "unlabeled" | "unlabeled-trials":
             text = (
                 "In percent; in trials, mean ± half the 95 % interval. HM: test samples of seen "
                 "and unseen classes are in one pile. Dirichlet(2): the shares of the classes among "
