@@ -280,8 +280,9 @@ CLAIMS: tuple[Claim, ...] = (
                     _TRIALS, best_in_trials, _OURS, _META, n_shot, protocol="trials"),
             Claim("PPA is better than the meta-learners in {n_way}-way trials, {n_shot}-shot",
                   _TRIALS, best_in_trials, ("PPA", _META, n_shot), "trials"),
-            *_shots("Accuracy of BPL in {n_way}-way trials, {n_shot}-shot, to a point", _TRIALS,
-                    near_the_printed_trials, _OURS, n_shot, protocol="trials"),
+            *_shots("BPL is within a point of the printed figure in {n_way}-way trials, "
+                    "{n_shot}-shot", _TRIALS, near_the_printed_trials, _OURS, n_shot,
+                    protocol="trials"),
             *_shots("Stronger features give better results in {n_way}-way trials, "
                     "{n_shot}-shot", _TRIALS, better_features, _OURS, n_shot, protocol="trials"),
         )
