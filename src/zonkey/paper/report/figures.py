@@ -73,7 +73,7 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
             caption = f"what each adds to {study.experiment.subject}, with its 95 % interval."
             label = "difference of accuracy (points)"
             return (caption, lambda: draw_differences(differences, label)) if differences else None
-        case "unlabeled", _:
+        case "unlabeled" | "transductive-fsl", _:
             values = before_and_after(study)
             return "transductive; spread as in the table.", lambda: draw_bars(values, "percent")
         case "any-shot", _:
