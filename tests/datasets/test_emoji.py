@@ -261,7 +261,7 @@ def test_thumbnails_belong_to_their_labels(data, color, channel):
 
 
 def test_what_is_embedded_is_small():
-    assert sum(len(path.read_bytes()) for path in DATA.iterdir() if path.is_file()) <= 8_000_000
+    assert sum(len(path.read_bytes()) for path in DATA.iterdir() if path.is_file()) <= 9_000_000
 
 
 def test_the_attribution_names_the_license_of_every_style(data):

@@ -5,7 +5,8 @@ import pytest
 from made_up_records import CHOSEN, HASH, MadeUp
 
 from zonkey.metrics import paired_bootstrap_interval
-from zonkey.paper.experiments import EXPERIMENTS, SHOT_PEERS, TRANSDUCTIVE_SHOTS
+from zonkey.paper.bench.models import FEW_SHOT
+from zonkey.paper.experiments import EXPERIMENTS
 from zonkey.paper.records import Key
 from zonkey.paper.report.blocks import TableBlock, Text
 from zonkey.paper.report.collection import read_collection
@@ -144,9 +145,10 @@ def test_the_preset_of_every_model_is_named(collection):
         table = chosen_parameters(collection.study(name, "cub"))
         assert table.headings[1] == "preset"
         for row in table.rows:
+            spec = FEW_SHOT.get(row[0].removesuffix(", 1-shot").removesuffix(", 5-shot"))
             recommended = "recommended" in row[0] or "alone" in row[0]
-            raw = row[0].partition(", ")[0] in (*SHOT_PEERS, *TRANSDUCTIVE_SHOTS)
-            assert row[1] == ("recommended" if recommended else "raw" if raw else "paper"), row
+            others = {"raw"} if getattr(spec, "preset", "") == "raw" else {"paper"}
+            assert row[1] in ({"recommended"} if recommended else others), row
 
 
 def test_presets_are_described_if_some_model_has_not_the_papers(tmp_path):
@@ -282,7 +284,8 @@ def test_no_other_table_has_figures_with_unlabeled_samples(collection):
     report = build_report(collection)
     for section in report.sections:
         text = str(section.parts)
-        assert ("unlabeled" in text) == ("nlabeled" in section.title)
+        titles = ("Unlabeled samples", "Few shots and unlabeled queries")
+        assert ("unlabeled" in text) == (section.title in titles)
 
 
 def test_trials_that_could_not_be_drawn_are_left_out(tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up_records import CHOSEN, N_REPEATS, SHOTS, MadeUp
+from made_up_records import CHOSEN, META, N_REPEATS, SHOTS, MadeUp
 from scipy import stats
 
 from zonkey.paper.experiments import AT_ZERO_SHOTS, EXPERIMENTS, RANDOM
@@ -189,10 +189,10 @@ def test_times_are_told_for_each_number_of_shots_in_units_that_can_be_read(tmp_p
         *(f"K = {K}, measured" for K in (1, 2, 3)),
     ]
     note = "not comparable: the paper used ResNet50 features"
-    printed_only = ["-", "-", "-", "-", "as printed, on ResNet50 features"]
+    printed_only = ["-"] * 6 + ["as printed, on ResNet50 features"]
     assert table.rows == [
-        ["BPL (SFSP1)", "1.2 min", "0.5 s", "1 s", "1.5 s", "res50.mat", note],
-        ["BPL (SFSP2)", "2.3 min", "0.75 s", "1.25 s", "1.75 s", "res50.mat", note],
+        ["BPL (SFSP1)", "1.2 min", "0.5 s", "1 s", "1.5 s", "1 MB", "-", "res50.mat", note],
+        ["BPL (SFSP2)", "2.3 min", "0.75 s", "1.25 s", "1.75 s", "1.25 MB", "-", "res50.mat", note],
         ["LSL", "23 min", *printed_only],
         ["PPA", "1300 min", *printed_only],
     ]

@@ -130,7 +130,7 @@ _LIST = (
          "BPL, unscaled, as printed"), ("zsl",),
     ),
     Experiment(
-        "large-scale-fsl", "All novel classes at once", "Fig. metafsl1", "", "all-classes",
+        "large-scale-fsl", "All novel classes at once", "Fig. metafsl1", "datagen", "all-classes",
         (*SHOT_MODELS, *MANY_CLASS_PEERS), ("hit@1", "hit@5"),
     ),
     Experiment(

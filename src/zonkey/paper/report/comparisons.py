@@ -36,12 +36,9 @@ _HOW = {
     "trials": "Differences in points, with the 95 % interval over trials that the models share",
     "all-classes": (
         "Differences in points, averaged over K, with the 95 % interval over draws of shots that "
-        "the models share; queries are fixed"
+        "the models share"
     ),
-    "any-shot": (
-        "Gain by one more shot in points, with the 95 % interval over draws of shots; queries are "
-        "fixed"
-    ),
+    "any-shot": "Gain by one more shot in points, with the 95 % interval over draws of shots",
 }
 
 
@@ -155,14 +152,38 @@ def compare_trials(first: Record | None, second: Record | None) -> Comparison | 
     return _paired(first["model"], second["model"], a - b, f"over {len(a)} trials")
 
 
-def compare_shots(first: Record | None, second: Record | None, metric: str) -> Comparison | None:
-    """Return the interval over repetitions of hit@k, averaged over K >= 1."""
+def compare_shots(
+    first: Record | None, second: Record | None, metric: str, only: int | None = None
+) -> Comparison | None:
+    """Return the interval over repetitions of hit@k, averaged over K >= 1, or with `only` K."""
+    if first is None or second is None or not _same_draws(first, second):
+        return None
+    a, b = (_with_shots(run, metric, only) for run in (first, second))
+    if a.shape != b.shape or not a.size:
+        return None
+    return _paired(first["model"], second["model"], (a - b).mean(axis=1), _over_draws(first))
+
+
+def compare_gains(first: Record | None, second: Record | None, metric: str) -> Comparison | None:
+    """Return by how much the lead of a model is larger with the fewest shots than with the most."""
     if first is None or second is None or not _same_draws(first, second):
         return None
     a, b = (_with_shots(run, metric) for run in (first, second))
-    if a.shape != b.shape or not a.size:
+    if a.shape != b.shape or a.shape[1] < 2:
         return None
-    return _paired(first["model"], second["model"], (a - b).mean(axis=1), _over_draws(a))
+    leads = a - b
+    names = (f"lead over {second['model']} with few shots", "with many")
+    return _paired(*names, leads[:, 0] - leads[:, -1], _over_draws(first))
+
+
+def compare_features(first: Record | None, second: Record | None) -> Comparison | None:
+    """Return the difference of one model with two kinds of features, in the same trials."""
+    if first is None or second is None or not _same_sizes(first, second):
+        return None
+    a, b = trial_accuracies(first), trial_accuracies(second)
+    if len(a) != len(b) or first["data"]["split"] != second["data"]["split"]:
+        return None
+    return _paired(first["data_name"], second["data_name"], a - b, f"over {len(a)} trials")
 
 
 def compare_numbers_of_shots(run: Record, metric: str, more: int, fewer: int) -> Comparison | None:
@@ -170,11 +191,14 @@ def compare_numbers_of_shots(run: Record, metric: str, more: int, fewer: int) ->
     a, b = repetitions(run, metric, more), repetitions(run, metric, fewer)
     if a is None or b is None:
         return None
-    return _paired(f"K = {more}", f"K = {fewer}", a - b, _over_draws(a))
+    return _paired(f"K = {more}", f"K = {fewer}", a - b, _over_draws(run))
 
 
-def _over_draws(values: np.ndarray) -> str:
-    return f"over {len(values)} draws of shots, queries fixed"
+def _over_draws(run: Record) -> str:
+    """Return what an interval over repetitions is based on."""
+    is_fixed = run["results"].get("queries_fixed")
+    kinds = {None: "", True: ", queries fixed", False: ", all other samples are queries"}
+    return f"over {len(run['results']['hit@1'])} draws of shots{kinds[is_fixed]}"
 
 
 def _paired(first: str, second: str, differences: np.ndarray, basis: str) -> Comparison | None:
@@ -184,18 +208,23 @@ def _paired(first: str, second: str, differences: np.ndarray, basis: str) -> Com
     return Comparison(first, second, mean, mean - half_width, mean + half_width, basis)
 
 
-def _with_shots(run: Record, metric: str) -> np.ndarray:
-    """Return hit@k by repetition and number of shots, without K = 0."""
+def _with_shots(run: Record, metric: str, only: int | None = None) -> np.ndarray:
+    """Return hit@k by repetition and number of shots, without K = 0, or with `only` K."""
     shots = np.asarray(run["results"]["shots"])
-    return np.asarray(run["results"][metric], dtype=float)[:, shots > 0]
+    wanted = shots > 0 if only is None else shots == only
+    return np.asarray(run["results"][metric], dtype=float)[:, wanted]
 
 
 def _same_draws(first: Record, second: Record) -> bool:
     """Whether classes, shots and queries are the same."""
-    if first["data"]["sha256"] != second["data"]["sha256"] or first["seed"] != second["seed"]:
-        return False
+    return first["data"]["sha256"] == second["data"]["sha256"] and _same_sizes(first, second)
+
+
+def _same_sizes(first: Record, second: Record) -> bool:
+    """Whether classes, shots and queries of two data sets with the same labels are the same."""
     sizes = ("n_way", "n_shot", "n_query")
-    return all(first["results"].get(key) == second["results"].get(key) for key in sizes)
+    same = all(first["results"].get(key) == second["results"].get(key) for key in sizes)
+    return same and first["seed"] == second["seed"]
 
 
 def verdict_of(comparison: Comparison) -> str:

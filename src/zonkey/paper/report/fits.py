@@ -16,6 +16,10 @@ START = "BPL0"  # the initial projection of Algorithm 1
 
 def fit_columns(study: Study) -> dict[str, dict[str, str]]:
     """Return texts by model, by heading; without columns that would be empty."""
+    if study.experiment.protocol in ("trials", "all-classes"):
+        texts = {model: shots_guard_text(runs) for model, runs in study.runs.items()}
+        shown = {model: text or ABSENT for model, text in texts.items()}
+        return {"guard on mu": shown} if any(texts.values()) else {}
     if study.experiment.protocol != "zero-shot":
         return {}
     wanted: dict[str, Callable[[list[Record]], str | None]] = {"guard on mu": guard_text}
@@ -46,6 +50,26 @@ def guard_text(runs: Sequence[Record]) -> str | None:
             texts.append(f"{what} in {sum(counts)} of {n_steps} steps ({seeds})")
     idle = f"{'definite' if is_off else 'idle'} in all {n_steps} steps"
     return "; ".join(texts if len(texts) > is_off else [*texts, idle])
+
+
+def shots_guard_text(runs: Sequence[Record]) -> str | None:
+    """Return in which share of the steps of few-shot fits mu was lowered; None without mu."""
+    found = []
+    for run in runs:
+        steps = run["results"].get("steps") or ()
+        known = [steps] if isinstance(steps, dict) else [each for each in steps if each]
+        if not known or not any(each["mean_mu"] or each["n_lowered"] for each in known):
+            continue
+        n, lowered, indefinite = (
+            sum(each[name] for each in known) for name in ("n", "n_lowered", "n_indefinite")
+        )
+        is_off = run["settings"].get("model", {}).get("guard") is False
+        text = f"lowered mu in {100 * lowered / n:.0f} % of {n} steps"
+        if is_off:
+            text = f"off; {100 * indefinite / n:.0f} % of {n} steps indefinite"
+        shots = f"{run['results']['n_shot']}-shot: " if "n_shot" in run["results"] else ""
+        found.append(f"{shots}{text}")
+    return "; ".join(found) or None
 
 
 def _competes(results: dict[str, Any]) -> bool:

@@ -10,10 +10,13 @@ from typing import Any
 from ...metrics import mean_confidence_interval
 from ..experiments import EXPERIMENTS
 from ..printed import printed
+from ..records import Record
 from .blocks import Cell, Rounded, rounded
 from .collection import Collection
 from .comparisons import (
     Comparison,
+    compare_features,
+    compare_gains,
     compare_harmonic_means,
     compare_numbers_of_shots,
     compare_predictions,
@@ -22,15 +25,17 @@ from .comparisons import (
 )
 from .fits import START, equal, moved_text
 from .measures import over_seeds, over_trials, points
-from .tables import compares, split_note
+from .tables import compares, features_used, split_note
 
 REPRODUCES, FAILS, UNDECIDED = "reproduces", "does not reproduce", "undecided"
 UNMOVED = 0.99  # share of predictions equal to BPL0's from which on a model did not move
 BALANCE = 0.5  # least ratio of the smaller to the larger accuracy
 _PAPERS_STEPS, _SETTLED = 5, 0.01
 _TOLERANCE = 0.01
+_TIMING_NOISE = 0.1  # relative difference of two timings that says nothing
 _MAP_TOLERANCE = 0.01  # relative change of a ratio of scatters
 _NOT_BEST = ("sun",)  # where the paper itself claims to be competitive only
+PRINTED_SHOTS = "BPL (SFSP1)"  # the model of the paper's few-shot tables
 _COMPARE = {"zsl": compare_predictions, "hm": compare_harmonic_means}
 
 
@@ -130,6 +135,11 @@ def best_of(
     if metric == "hm" and data in _NOT_BEST:
         return None
     known = {other: _compared(collection, data, first, other, metric) for other in others}
+    return _best(known)
+
+
+def _best(known: dict[str, Comparison | None], **facts: Any) -> Finding | None:
+    """Decide whether a model beats all others, from its comparison with each."""
     found = {other: comparison for other, comparison in known.items() if comparison is not None}
     if not found:
         return None
@@ -147,7 +157,7 @@ def best_of(
     ]
     absent = [other for other in known if other not in found]
     texts += [f"not measured: {', '.join(absent)}"] if absent else []
-    return Finding(verdict, "; ".join(texts))
+    return Finding(verdict, "; ".join(texts), facts)
 
 
 def balanced(collection: Collection, data: str, model: str) -> Finding | None:
@@ -201,9 +211,9 @@ def tighter(
 
 
 def better_in_trials(
-    collection: Collection, data: str, first: str, second: str, n_shot: int
+    collection: Collection, data: str, first: str, second: str, n_shot: int, margin: float = 0.0
 ) -> Finding | None:
-    """Test that a model beats another in trials of `n_shot` shots.
+    """Test that a model beats another, up to a margin, in trials of `n_shot` shots.
 
     Small data sets give fewer shots, about which the paper claims nothing.
     """
@@ -212,17 +222,110 @@ def better_in_trials(
     if comparison is None or runs[0] is None or runs[0]["results"]["n_shot"] != n_shot:
         return None
     a, b = (over_trials(run) for run in runs if run is not None)
-    facts = {key: runs[0]["results"][key] for key in ("n_way", "n_shot")}
-    return _found(comparison, f"{first} {a.percent()}, {second} {b.percent()}", **facts)
+    text = f"{first} {a.percent()}, {second} {b.percent()}"
+    return _found(comparison, text, margin, **_sizes(runs[0]))
+
+
+def best_in_trials(
+    collection: Collection, data: str, first: str, others: Sequence[str], n_shot: int
+) -> Finding | None:
+    """Test that a model beats every one of several systems in trials."""
+    run = collection.first(f"trials-{n_shot}", data, first)
+    if run is None or run["results"]["n_shot"] != n_shot:
+        return None
+    known = {
+        other: compare_trials(run, collection.first(f"trials-{n_shot}", data, other))
+        for other in others
+    }
+    return _best(known, **_sizes(run))
+
+
+def _sizes(run: Record) -> dict[str, Any]:
+    return {key: run["results"][key] for key in ("n_way", "n_shot")}
+
+
+def better_features(collection: Collection, data: str, model: str, n_shot: int) -> Finding | None:
+    """Test that a model is better with features of a stronger network, in the same trials."""
+    runs = [collection.first(f"trials-{n_shot}", name, model) for name in (data, f"{data}-cnn")]
+    comparison = compare_features(*runs)
+    if comparison is None or runs[0] is None:
+        return None
+    texts = [f"{features_used(run)} {over_trials(run).percent()}" for run in runs if run]
+    return _found(comparison, "; ".join(texts), **_sizes(runs[0]))
+
+
+def near_the_printed_trials(
+    collection: Collection, data: str, model: str, n_shot: int
+) -> Finding | None:
+    """Test that accuracy in trials is within a point of the printed figure, on the same network.
+
+    The weights of the network are others, and so are the trials.
+    """
+    run = collection.first(f"trials-{n_shot}", data, model)
+    figure = printed("metafsl", data, f"{n_shot}-shot").get(PRINTED_SHOTS)
+    if run is None or figure is None:
+        return None
+    value = over_trials(run)
+    gap = abs(value.mean - figure.value / 100)
+    verdict = REPRODUCES if gap <= _TOLERANCE else UNDECIDED
+    if gap - (value.spread or 0.0) > _TOLERANCE:
+        verdict = FAILS
+    text = f"paper {figure.value:.1f} ± {figure.spread}, measured {value.percent()}"
+    note = f"features: {figure.features} in the paper, {features_used(run)} here"
+    return Finding(verdict, f"{text}; {note}", _sizes(run))
 
 
 def better_with_shots(
-    collection: Collection, data: str, first: str, second: str, margin: float = 0.0
+    collection: Collection,
+    data: str,
+    first: str,
+    second: str,
+    metric: str = "hit@1",
+    margin: float = 0.0,
 ) -> Finding | None:
     """Test that a model beats another, up to a margin, among all novel classes."""
     a, b = (collection.first("all-classes", data, model) for model in (first, second))
-    comparison = compare_shots(a, b, "hit@1")
-    return _found(comparison, "hit@1, mean over K", margin=margin) if comparison else None
+    comparison = compare_shots(a, b, metric)
+    return _found(comparison, f"{metric}, mean over K", margin=margin) if comparison else None
+
+
+def best_with_shots(
+    collection: Collection, data: str, first: str, others: Sequence[str], metric: str
+) -> Finding | None:
+    """Test that a model beats every one of several systems among all novel classes."""
+    run = collection.first("all-classes", data, first)
+    if run is None:
+        return None
+    known = {
+        other: compare_shots(run, collection.first("all-classes", data, other), metric)
+        for other in others
+    }
+    return _best(known)
+
+
+def better_with_one_shot(
+    collection: Collection, data: str, first: str, others: Sequence[str], metric: str
+) -> Finding | None:
+    """Test that a model beats every one of several systems with a single shot per class."""
+    run = collection.first("all-classes", data, first)
+    if run is None:
+        return None
+    known = {
+        other: compare_shots(run, collection.first("all-classes", data, other), metric, only=1)
+        for other in others
+    }
+    return _best(known)
+
+
+def leads_more_with_few_shots(
+    collection: Collection, data: str, first: str, second: str, metric: str
+) -> Finding | None:
+    """Test that the lead of a model is larger with few shots than with many."""
+    a, b = (collection.first("all-classes", data, model) for model in (first, second))
+    comparison = compare_gains(a, b, metric)
+    if comparison is None:
+        return None
+    return _found(comparison, f"lead in {metric} with the fewest less that with the most shots")
 
 
 def one_shot_helps(collection: Collection, data: str, model: str) -> Finding | None:
@@ -232,14 +335,16 @@ def one_shot_helps(collection: Collection, data: str, model: str) -> Finding | N
     return _found(comparison, "hit@5 from K = 0 to 1") if comparison else None
 
 
-def grows_with_shots(collection: Collection, data: str, model: str) -> Finding | None:
+def grows_with_shots(
+    collection: Collection, data: str, model: str, metric: str = "hit@1"
+) -> Finding | None:
     """Test that every further shot helps."""
     run = collection.first("all-classes", data, model)
     shots = [] if run is None else [number for number in run["results"]["shots"] if number]
     if run is None or len(shots) < 2:
         return None
-    steps = [compare_numbers_of_shots(run, "hit@1", b, a) for a, b in pairwise(shots)]
-    whole = compare_numbers_of_shots(run, "hit@1", shots[-1], shots[0])
+    steps = [compare_numbers_of_shots(run, metric, b, a) for a, b in pairwise(shots)]
+    whole = compare_numbers_of_shots(run, metric, shots[-1], shots[0])
     found = [step for step in steps if step is not None]
     if whole is None or len(found) < len(steps):
         return None
@@ -251,10 +356,44 @@ def grows_with_shots(collection: Collection, data: str, model: str) -> Finding |
         verdict = FAILS
 
     def evidence(digits: int) -> str:
-        text = f"hit@1 from K = {shots[0]} to {shots[-1]}: {whole.text(digits)}"
+        text = f"{metric} from K = {shots[0]} to {shots[-1]}: {whole.text(digits)}"
         return f"{text}; least step {points(least, digits)}"
 
     return Finding(verdict, rounded(evidence))
+
+
+def faster(collection: Collection, data: str, first: str, others: Sequence[str]) -> Finding | None:
+    """Test that a model is fitted faster than each of several systems, with the most shots."""
+    known = {other: _ratio_of(collection, data, first, other) for other in others}
+    found = {other: ratio for other, ratio in known.items() if ratio is not None}
+    if not found:
+        return None
+    verdict = UNDECIDED
+    if max(found.values()) > 1 + _TIMING_NOISE:
+        verdict = FAILS
+    elif max(found.values()) < 1 - _TIMING_NOISE and len(found) == len(known):
+        verdict = REPRODUCES
+    texts = [f"{ratio:.2g} times the time of {other}" for other, ratio in found.items()]
+    absent = [other for other in known if other not in found]
+    texts += [f"not measured: {', '.join(absent)}"] if absent else []
+    return Finding(verdict, "; ".join(texts))
+
+
+def _ratio_of(collection: Collection, data: str, first: str, second: str) -> float | None:
+    a, b = (collection.first("runtime", data, model) for model in (first, second))
+    if a is None or b is None or a["results"]["shots"] != b["results"]["shots"]:
+        return None
+    return a["results"]["seconds"][-1] / b["results"]["seconds"][-1]
+
+
+def stores_less(collection: Collection, data: str, first: str, second: str) -> Finding | None:
+    """Test that a model needs less of base classes than another."""
+    runs = [collection.first("runtime", data, model) for model in (first, second)]
+    sizes = [run["results"].get("base_mb") for run in runs if run is not None]
+    if len(sizes) < 2 or None in sizes:
+        return None
+    text = f"{sizes[0] / sizes[1]:.2g} times what {second} stores" if sizes[1] else "nothing stored"
+    return Finding(REPRODUCES if sizes[0] < sizes[1] else FAILS, text)
 
 
 def converges(collection: Collection, data: str, model: str) -> Finding | None:

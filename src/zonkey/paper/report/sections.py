@@ -11,7 +11,7 @@ from ..experiments import EXPERIMENTS, is_zero_shot
 from ..printed import printed
 from ..records import Record
 from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
-from .claims import PRINTED_SCALING, RULES, UNSCALED, Judgment, changed_by_reading, judge
+from .claims import READINGS, RULES, Judgment, changed_by_reading, judge
 from .classes import class_tables, confusions, most_confused
 from .collection import Collection, Study, parameters_of
 from .comparisons import compare_predictions, comparison_table, on_top_blocks, on_top_summary
@@ -106,7 +106,9 @@ def _spread_note(study: Study) -> Text | None:
         case "trials":
             text = (
                 f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
-                f"{results['n_way']} classes and {results['n_query']} queries each."
+                f"{results['n_way']} classes and {results['n_query']} queries each. The paper "
+                "states neither the number of queries nor how parameters are chosen: both are our "
+                "choice."
             )
         case "unlabeled" | "unlabeled-trials":
             text = (
@@ -269,7 +271,7 @@ def summary_section(collection: Collection) -> Section:
         FAILS: "What does not reproduce",
         UNDECIDED: "What the records leave undecided",
     }
-    readings = ("claim of the paper", "source", "data", PRINTED_SCALING, UNSCALED)
+    readings = ("claim of the paper", "source", "data", *READINGS)
     parts = [
         Part("In short", opening),
         *(_listed(title, _HEADINGS, found[verdict]) for verdict, title in titles.items()),
@@ -290,16 +292,13 @@ def _quick_note(collection: Collection) -> list[Text]:
 
 
 def _by_reading(judgments: list[Judgment]) -> list[list[Cell]]:
-    return [
-        [
-            printed_scaling.claim.text,
-            printed_scaling.claim.source,
-            printed_scaling.data,
-            printed_scaling.finding.verdict,
-            unscaled.finding.verdict,
-        ]
-        for printed_scaling, unscaled in changed_by_reading(judgments)
-    ]
+    rows: list[list[Cell]] = []
+    for found in changed_by_reading(judgments):
+        one = next(iter(found.values()))
+        text = one.claim.text.format(**one.finding.facts)
+        verdicts = [found[name].finding.verdict if name in found else ABSENT for name in READINGS]
+        rows.append([text, one.claim.source, one.data, *verdicts])
+    return rows
 
 
 def _listed(title: str, headings: Sequence[str], rows: list[list[Cell]]) -> Part:

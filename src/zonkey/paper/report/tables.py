@@ -232,17 +232,25 @@ def runtime_table(study: Study) -> TableBlock:
         paper = ABSENT if figure is None else f"{figure.value:g} min"
         cells = [f"{measured[K]:.3g} s" if K in measured else ABSENT for K in shots]
         run = study.firsts[model] if measured else None
+        cells += [_megabytes(run, name) for name in ("base_mb", "peak_mb")]
         about = features_and_note(run, [figure] if figure else [])
         rows.append([model, paper, *cells, *about])
     headings = ["model", "paper", *(f"K = {K}, measured" for K in shots)]
+    headings += ["stored of base classes", "peak memory"]
     return TableBlock(
         [*headings, "features used", "note"],
         rows,
-        "Time from base samples and support set to a fitted model, on the machine named below",
+        "Time from base samples and shots to a fitted model of all novel classes, base moments or "
+        "training included; median of repeated fits, on the machine named below",
         range(1, len(headings)),
         is_page_only=True,
         in_markdown=_ELSEWHERE,
     )
+
+
+def _megabytes(run: Record | None, name: str) -> str:
+    value = None if run is None else run["results"].get(name)
+    return ABSENT if value is None else f"{value:.3g} MB"
 
 
 def sensitivity_profiles(selection: Record) -> dict[str, dict[Any, Measurement]]:
