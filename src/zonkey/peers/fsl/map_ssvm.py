@@ -46,9 +46,10 @@ class MAPSSVM(MetaPeer):
     base : BaseSamples, default=None
         Samples of base classes, from which episodes are drawn. None: they are drawn from the
         support set, so that it needs two samples per class.
-    ap_weight : float, default=1.0
+    ap_weight : float, default=3.0
         Weight >= 0 of the loss 1 - AP against scores, which are from -2 to 2: the margin by which
-        a ranking without relevant samples at its top must be worse than the right one.
+        a ranking without relevant samples at its top must be worse than the right one. 3 is
+        chosen here, on validation classes of mini-ImageNet.
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
         the number of classes of the support set.
@@ -131,7 +132,7 @@ class MAPSSVM(MetaPeer):
         self,
         base: BaseSamples | None = None,
         *,
-        ap_weight: float = 1.0,
+        ap_weight: float = 3.0,
         n_way: int | None = None,
         n_shot: int | None = None,
         n_query: int = 15,
@@ -234,8 +235,9 @@ def hinge(torch: Any, positives: Any, negatives: Any, ap_weight: float) -> Any:
     p, n = positives.shape[1], negatives.shape[1]
     positives = positives.sort(dim=1, descending=True).values
     negatives = negatives.sort(dim=1, descending=True).values
-    i = torch.arange(1, p + 1, device=positives.device)[:, None]
-    j = torch.arange(1, n + 1, device=positives.device)
+    like = {"dtype": positives.dtype, "device": positives.device}
+    i = torch.arange(1, p + 1, **like)[:, None]
+    j = torch.arange(1, n + 1, **like)
     gains = ap_weight * i / ((i + j - 1) * (i + j)) / p  # of a negative before a positive
     gains = gains - 2 / (p * n) * (positives[:, :, None] - negatives[:, None, :])
     # Sums over all positives that come after a negative: none, the last, the last two, ...

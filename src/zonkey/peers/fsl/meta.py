@@ -33,8 +33,9 @@ class EpisodeSizes:
         counts = base.counts[base.counts > self.n_shot]
         if len(counts) < 2:
             raise ValueError(
-                f"Episodes need two classes with at least {self.n_shot + 1} samples, as shots and "
-                f"queries; got {len(counts)}. Pass base classes with more samples as `base`."
+                f"Episodes need more than one class with at least {self.n_shot + 1} samples, as "
+                f"shots and queries; got {len(counts)}. Pass base classes with more samples as "
+                "`base`."
             )
         n_query = min(self.n_query, int(counts.min()) - self.n_shot)
         return EpisodeSizes(min(self.n_way, len(counts)), self.n_shot, n_query)

@@ -49,11 +49,12 @@ class PPA(MetaPeer):
     base : BaseSamples, default=None
         Samples of base classes. None: the support set takes their place; if fewer than two of its
         classes have two samples, phi is the identity.
-    mean_weight : float, default=0.9
-        Probability in [0, 1] that the mean is the statistic of a class.
+    mean_weight : float, default=0.5
+        Probability in [0, 1] that the mean is the statistic of a class. 0.5 is chosen here, on
+        validation classes of mini-ImageNet.
     weight_decay : float, default=5e-4
         Penalty >= 0 of all weights. 5e-4 as in the authors' code.
-    max_iter : int, default=50
+    max_iter : int, default=100
         Largest number of epochs.
     n_iter_no_change : int or None, default=5
         Stop after so many epochs without a better accuracy in one-shot episodes of validation
@@ -62,7 +63,7 @@ class PPA(MetaPeer):
         the best number of epochs. None, or fewer than ten base classes: `max_iter` epochs.
     batch_size : int, default=256
         Samples per step.
-    learning_rate : float, default=1e-4
+    learning_rate : float, default=3e-4
         Step size of Adam. The authors' code has 1e-3 to 1e-5 for gradients with momentum.
     random_state : int, RandomState or None, default=None
         Without effect: `BaseSamples` have their own seed.
@@ -122,12 +123,12 @@ class PPA(MetaPeer):
         self,
         base: BaseSamples | None = None,
         *,
-        mean_weight: float = 0.9,
+        mean_weight: float = 0.5,
         weight_decay: float = 5e-4,
-        max_iter: int = 50,
+        max_iter: int = 100,
         n_iter_no_change: int | None = 5,
         batch_size: int = 256,
-        learning_rate: float = 1e-4,
+        learning_rate: float = 3e-4,
         random_state: Any = None,
         device: str = "auto",
         checkpoint: Any = None,
