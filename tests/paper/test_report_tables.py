@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up_records import CHOSEN, META, N_REPEATS, SHOTS, MadeUp
+from made_up_records import CHOSEN, N_REPEATS, SHOTS, MadeUp
 from scipy import stats
 
 from zonkey.paper.experiments import AT_ZERO_SHOTS, EXPERIMENTS, RANDOM

@@ -213,3 +213,12 @@ def network_of(torch: Any, device: str, arrays: Arrays, activations: Sequence[st
 def root_mean_square(M: np.ndarray) -> np.ndarray:
     """Return it as a float32 array of one number, 1 if all are zeros."""
     return np.array([np.sqrt(np.mean(np.square(M, dtype=np.float64))) or 1], np.float32)
+
+
+def zero_layers(torch: Any, sizes: Sequence[int], activations: Sequence[str]) -> Any:
+    """Return `layers` whose output begins at 0, to be added to something that is good already."""
+    network = layers(torch, sizes, activations)
+    *_, last, _ = network
+    torch.nn.init.zeros_(last.weight)
+    torch.nn.init.zeros_(last.bias)
+    return network
