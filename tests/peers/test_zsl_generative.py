@@ -104,10 +104,10 @@ def within_variance():
     return total / (N * D)
 
 
-def normal(network, hidden, x, noise):
+def normal(network, hidden, x, noise, variances=np.exp):
     """Return a draw from an encoded distribution, its divergence, mean and deviation."""
     out = output(network, (hidden, same), x)
-    mean, variance = out[: len(out) // 2], np.exp(out[len(out) // 2 :])
+    mean, variance = out[: len(out) // 2], variances(out[len(out) // 2 :])
     terms = (m**2 + v - 1 - math.log(v) for m, v in zip(mean, variance, strict=True))
     return mean + np.sqrt(variance) * noise, sum(terms) / 2, mean, np.sqrt(variance)
 
@@ -197,7 +197,7 @@ def test_the_generator_is_to_fool_the_critic_and_the_classifier():
     rows, total = np.arange(N), 0.0
     found = learner.generator_loss(rows, np.random.default_rng(2)).item()
     noise = learner.noise(np.random.default_rng(2), N, K).numpy()  # the same again
-    W, b = generative.softmax_regression(torch, learner.X, TASK.codes, M)
+    W, b = generative.softmax_regression(torch, learner.X, TASK.codes, M, ridge=3e-4)
     for y, e, c in zip(Y, noise, TASK.codes, strict=True):
         x = output(learner.networks["generator"], (leaky, relu), np.append(e, y))
         logits = W @ x + b
@@ -207,6 +207,10 @@ def test_the_generator_is_to_fool_the_critic_and_the_classifier():
     assert_allclose(found, total / N, rtol=1e-4)
 
 
+def logistic(z):
+    return np.array([1 / (1 + math.exp(-a)) for a in z])
+
+
 @pytest.mark.parametrize("feedback", [False, True])
 def test_tf_vaegan_minimizes_its_four_losses(feedback):
     peer = zsl.TFVAEGAN(gan_weight=2.5, cycle_weight=1.7, **SMALL)
@@ -214,7 +218,7 @@ def test_tf_vaegan_minimizes_its_four_losses(feedback):
     nets, (noise, given), total = learner.networks, noises(N, K), 0.0
     last = nets["generator"][2:]
     for x, y, e in zip(SCALED, Y, noise, strict=True):
-        z, apart, *_ = normal(nets["encoder"], leaky, np.append(x, y), e)
+        z, apart, *_ = normal(nets["encoder"], leaky, np.append(x, y), e, logistic)
         hidden = output(nets["generator"], (leaky, relu), np.append(z, y), 1)
         fake = output(last, (relu,), hidden)
         if feedback:
@@ -225,6 +229,30 @@ def test_tf_vaegan_minimizes_its_four_losses(feedback):
         total += 1.7 * sum(abs(y - output(nets["decoder"], (leaky, same), fake)))
     found = learner.vaegan_loss(*batch(learner), given, feedback)
     assert_allclose(found.item(), total / N, rtol=1e-4)
+
+
+def test_no_latent_distribution_of_tf_vaegan_is_wider_than_the_prior():
+    learner = zsl.TFVAEGAN(**SMALL)._learner(TASK)
+    with torch.no_grad():
+        learner.networks["encoder"][2].bias[K:] = 500.0  # as after a step that was far too long
+    x, y = batch(learner)
+    fake, moments = learner.reconstructed(x, y, torch.ones(N, K), feedback=True)
+    assert moments[:, K:].max() <= 0
+    assert torch.isfinite(fake).all()
+    loss = learner.vaegan_loss(x, y, torch.ones(N, K), feedback=True).item()
+    assert loss < 1e4  # e^500, or e^10 if clamped, without the bound
+
+
+def test_a_long_gradient_makes_no_long_step_of_the_generator():
+    learner = zsl.TFVAEGAN(learning_rate=0.01, **SMALL)._learner(TASK)
+    weight = learner.networks["generator"][0].weight
+    x, y = batch(learner)
+    steps = []
+    for scale in [1.0] * 20 + [1e6]:
+        before = weight.detach().clone()
+        learner.descend("generator", scale * learner.vaegan_loss(x, y, torch.ones(N, K), True))
+        steps.append((weight.detach() - before).abs().max().item())
+    assert steps[-1] < 2 * max(steps[-6:-1])
 
 
 def test_the_decoder_of_prototypes_learns_from_real_samples():
@@ -261,21 +289,34 @@ def cross_entropy(W, b, Z, codes):
     return total / len(counts)
 
 
-def test_softmax_regression_has_the_least_penalized_cross_entropy():
+@pytest.mark.parametrize(("given", "ridge"), [(None, 0.005), (0.1, 0.1)])
+def test_softmax_regression_has_the_least_penalized_cross_entropy(given, ridge):
     Z = RNG.normal(size=(30, 3)) + 5
     codes = np.argmax(Z + RNG.normal(size=Z.shape), axis=1)
-    W, b = generative.softmax_regression(torch, torch.as_tensor(Z.astype(np.float32)), codes, 3)
+    samples = torch.as_tensor(Z.astype(np.float32))
+    W, b = generative.softmax_regression(torch, samples, codes, 3, ridge=given)
     length = math.sqrt(np.mean(np.sum((Z - Z.mean(axis=0)) ** 2, axis=1)))
 
     def objective(parameters):
         W, b = parameters[:9].reshape(3, 3), parameters[9:]
-        ridge = generative._RIDGE / 2 * np.sum((length * W) ** 2)
-        return cross_entropy(W, b, Z, codes) + ridge
+        penalty = ridge / 2 * np.sum((length * W) ** 2)
+        return cross_entropy(W, b, Z, codes) + penalty
 
     found = np.append(W.ravel(), b).astype(float)
     assert np.abs(slope(objective, found)).max() < 2e-3
     assert objective(found) < objective(0.9 * found)
     assert objective(found) < objective(1.1 * found)
+
+
+def test_softmax_regression_tells_classes_apart_however_many_there_are():
+    doubts = []
+    for n_classes in (4, 100):
+        Z = torch.eye(n_classes).repeat(3, 1)
+        codes = np.tile(np.arange(n_classes), 3)
+        W, b = generative.softmax_regression(torch, Z, codes, n_classes)
+        own = torch.softmax(Z @ torch.as_tensor(W).T + torch.as_tensor(b), dim=1).diagonal()
+        doubts.append(1 - own.min().item())
+    assert max(doubts) < 0.1
 
 
 def test_softmax_regression_acts_alike_in_every_unit():

@@ -316,7 +316,7 @@ _PEERS: dict[str, tuple[type[Any], Grid]] = {
     ),
     "CADA-VAE": (
         zsl.CADAVAE,
-        {"beta": [0.05, 0.25, 1.0], "delta": [2.0, 8.13], "max_iter": [20, 50]},
+        {"beta": [0.25, 1.0], "delta": [2.0, 8.13], "max_iter": [20, 60, 200]},
     ),
     "TF-VAEGAN": (
         zsl.TFVAEGAN,

@@ -134,8 +134,8 @@ class CADAVAE(GenerativePeer):
     - Features are shifted by their minima; features and prototypes are scaled to mean square 1.
     - All networks have the same number of hidden units; the publication has 1560, 1660, 1450 and
       660. Batches are larger and steps longer, since a GPU takes the same time for small batches.
-    - The number of epochs is chosen on held-out classes. The final softmax regression is solved
-      with a small ridge penalty instead of by early stopping.
+    - The final softmax regression is solved with a small ridge penalty instead of by early
+      stopping.
 
     Parameters
     ----------
@@ -156,11 +156,13 @@ class CADAVAE(GenerativePeer):
         from at most `n_synthetic` real samples.
     max_iter : int, default=30
         Largest number of epochs; the weights grow with the share that is done. The publication has
-        100, of shorter steps; on held-out classes of CUB, 30 were better.
-    n_iter_no_change : int or None, default=10
+        100, of shorter steps; on held-out classes of CUB, 30 were better. Few samples make few
+        steps per epoch: on held-out emoji, 100 epochs were better than 50.
+    n_iter_no_change : int or None, default=None
         Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, fewer than four
-        classes or no prototypes: `max_iter` epochs.
+        seen ones; then train again on all, for the best number of epochs. None, as in the
+        publication, fewer than four classes or no prototypes: `max_iter` epochs. Before the weights
+        have grown, the latent spaces are not aligned, and the accuracy says little.
     batch_size : int, default=256
         Samples per step. The publication has 50.
     learning_rate : float, default=1e-3
@@ -239,7 +241,7 @@ class CADAVAE(GenerativePeer):
         n_hidden: int = 1560,
         n_synthetic: int = 400,
         max_iter: int = 30,
-        n_iter_no_change: int | None = 10,
+        n_iter_no_change: int | None = None,
         batch_size: int = 256,
         learning_rate: float = 1e-3,
         candidates: Any = "unseen",

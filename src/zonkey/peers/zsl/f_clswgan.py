@@ -18,6 +18,7 @@ _GENERATOR = ("leaky_relu", "relu")
 _CRITIC = ("leaky_relu", "linear")
 _SLOPE = 10.0  # weight of the penalty of slopes, lambda in the publication
 _SMALLEST = 1e-12  # squared slope
+_DOUBT = 3e-4  # ridge of P: where it has no doubt, it has no gradient to learn from
 _CLASSIFIERS = ("ale", "softmax")
 _RANKING = {"learning_rate": 1.0, "max_iter": 20}  # of ALE; there is nothing to stop early on
 _CRITIC_STEPS = 5  # per step of the generator
@@ -88,7 +89,7 @@ class _Learner(AdversarialLearner):
             name: self.adam(name, learning_rate=peer.learning_rate, betas=self.betas)
             for name in self.networks
         }
-        W, b = softmax_regression(torch, self.X, task.codes, task.n_classes)
+        W, b = softmax_regression(torch, self.X, task.codes, task.n_classes, ridge=_DOUBT)
         self.W, self.b = self.tensor(W), self.tensor(b)
 
     @staticmethod

@@ -29,7 +29,7 @@ from .base import NetworkPeer, Task, ZeroShotLearner, not_offered
 
 _ROWS = 4096  # samples mapped at a time to the space of the classifier, while predicting
 _FEW = 10  # synthesized samples per class that decide when to stop
-_RIDGE = 3e-4  # of the classifier, for samples of mean squared length 1
+_RIDGE = 0.015  # of each class of the classifier, for samples of mean squared length 1
 _STEPS = 100  # of L-BFGS at most
 _LARGEST_LOG = 10.0  # of a variance, either sign
 
@@ -222,15 +222,24 @@ def scaled(X: np.ndarray, scales: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def softmax_regression(
-    torch: Any, Z: Any, codes: np.ndarray, n_classes: int, *, balanced: bool = True
+    torch: Any,
+    Z: Any,
+    codes: np.ndarray,
+    n_classes: int,
+    *,
+    balanced: bool = True,
+    ridge: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights W (one row per class) and biases b of logits W z + b.
 
     They minimize the mean over classes of the mean cross-entropy, plus a small ridge penalty: the
     many synthesized samples of a class must not outweigh the few real ones of another. Without
     `balanced`, the mean is over samples. Samples are centered and scaled to mean squared length 1
-    meanwhile, so that the penalty acts alike in every space.
+    meanwhile, so that the penalty acts alike in every space. By default it is a mean over classes
+    too: a class counts as little in the mean as there are many, and so must its weights, or many
+    classes could not be told apart.
     """
+    ridge = _RIDGE / n_classes if ridge is None else ridge
     center = Z.mean(dim=0)
     Z = Z - center
     length = max(float((Z * Z).sum(dim=1).mean().sqrt()), 1e-12)
@@ -247,7 +256,7 @@ def softmax_regression(
     def objective() -> Any:
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(Z @ W.T + b, targets, weight=shares)
-        loss = loss + _RIDGE / 2 * (W * W).sum()
+        loss = loss + ridge / 2 * (W * W).sum()
         loss.backward()
         return loss
 

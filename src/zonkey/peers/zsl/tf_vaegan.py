@@ -13,6 +13,7 @@ from .generative import GenerativePeer, Kept, Networks, divergence, normal_sampl
 
 _DECODER = ("leaky_relu", "linear")
 _PLAIN = ("leaky_relu", "linear")
+_LONGEST = 1.0  # gradient of encoder, generator and feedback
 _FEEDBACK_RATE = 0.1  # learning rate of the feedback, relative to that of the other networks
 
 
@@ -89,7 +90,7 @@ class _Learner(AdversarialLearner):
     def reconstructed(self, x: Any, y: Any, noise: Any, feedback: bool) -> tuple[Any, Any]:
         """Return samples that are encoded and generated again, and their latent distributions."""
         torch, networks = self.torch, self.networks
-        moments = networks["encoder"](torch.cat([x, y], dim=1))
+        moments = _at_most_standard(torch, networks["encoder"](torch.cat([x, y], dim=1)))
         latent = normal_samples(torch, moments, noise)
         return self.generate(torch, networks, y, latent, feedback), moments
 
@@ -111,6 +112,22 @@ class _Learner(AdversarialLearner):
         """Let the critic, and the decoder, learn from a batch."""
         super().critic_step(rows, rng)
         self.descend("decoder", self.cycle_loss(*self.batch(rows)))
+
+    def descend(self, name: str, loss: Any) -> Any:
+        """Let the optimizer of this name take one step; return the loss without its graph.
+
+        The gradient of the generator has a largest length, which nearly all have: Adam would make a
+        step of many times the usual length of a gradient that is many times as long as before.
+        """
+        if name != "generator":
+            return super().descend(name, loss)
+        optimizer = self.optimizers[name]
+        optimizer.zero_grad()
+        loss.backward()
+        weights = [w for group in optimizer.param_groups for w in group["params"]]
+        self.torch.nn.utils.clip_grad_norm_(weights, _LONGEST)
+        optimizer.step()
+        return loss.detach()
 
 
 class TFVAEGAN(GenerativePeer):
@@ -135,6 +152,9 @@ class TFVAEGAN(GenerativePeer):
       The generator ends in a ReLU, and the error of reconstruction is the squared one, with the
       mean variance s^2 of a feature within classes, instead of a sigmoid and the binary
       cross-entropy. Prototypes have mean square 1 instead of unit length.
+    - The variances of q are at most 1, those of the prior, and the gradient of encoder, generator
+      and feedback has a length of at most 1. Without either, long steps of Adam widen q all at
+      once, and the generator dies.
     - The decoder learns from real samples only. A step has feedback with probability 1/2; the
       publication makes passes with and without in turn.
     - Batches are larger and steps longer, since a GPU takes the same time for small batches. The
@@ -268,6 +288,16 @@ class TFVAEGAN(GenerativePeer):
         hidden = apply_layers(arrays, _DECODER[:1], X)
         last = {"W0": arrays["W1"], "b0": arrays["b1"]}
         return np.concatenate([X, hidden, apply_layers(last, _DECODER[1:], hidden)], axis=1)
+
+
+def _at_most_standard(torch: Any, moments: Any) -> Any:
+    """Return means and log-variances, the latter below 0.
+
+    A posterior is no wider than its prior, N(0, I). Without the bound, one long step can widen all
+    at once, exponentially, and the noise drives the generator where its ReLU has no gradient.
+    """
+    mean, log_variance = moments.chunk(2, dim=1)
+    return torch.cat([mean, -torch.nn.functional.softplus(-log_variance)], dim=1)
 
 
 def _decoded(networks: Networks, X: Any) -> tuple[Any, Any]:
