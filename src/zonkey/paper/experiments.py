@@ -41,9 +41,12 @@ SHOT_MODELS = (
 )  # fmt: skip
 # Few-shot systems to compare with; those of them that make sense among hundreds of classes; and
 # those that learn from unlabeled queries: never in a table of inductive models.
-MANY_CLASS_PEERS = ("SimpleShot",)
-SHOT_PEERS = MANY_CLASS_PEERS
-TRANSDUCTIVE_SHOTS = ()
+MANY_CLASS_PEERS = (
+    "SimpleShot", "LSL", "PPA", "Prototypical Net", "Matching Net", "Relation Net", "mAP-SSVM",
+    "distribution calibration", "GDA", "LP++", "Tip-Adapter",
+)  # fmt: skip
+SHOT_PEERS = (*MANY_CLASS_PEERS, "MAML", "MAML, first order", "Meta-Learn LSTM", "SNAIL")
+TRANSDUCTIVE_SHOTS = ("PT-MAP", "LaplacianShot", "TIM", "alpha-TIM", "BD-CSPN")
 BEYOND = (
     "BPL", "BPL0", "RPL", "SAE", "ESZSL", "exemplars",
     WITHOUT_SYNTHESIS, "RPL, recommended features", "ESZSL, recommended features",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from ...datasets import (
 from ...datasets.fetch import data_folder
 
 _XLSA17 = {"awa1": "AWA1", "awa2": "AWA2", "cub": "CUB", "sun": "SUN", "apy": "APY"}
+_SPLITS = ("zero-shot", "few-shot")
+_EMOJI: dict[str, dict[str, Any]] = {"emoji": {}, "emoji-cnn": {"features": "simple-cnn"}}
 _MINI = ("wrn28_10.npz", "wrn28_10_train64.npz")
 
 
@@ -49,7 +52,10 @@ class Source:
 
 def available(folder: Path | str | None = None) -> dict[str, Source]:
     """Return the data sets found in `folder`, $ZONKEY_DATA or the user's cache, by name."""
-    sources = {"emoji": _source("emoji", load_emoji, partial(load_emoji, split="few-shot"))}
+    sources = {
+        name: _source(name, *(partial(load_emoji, split=split, **options) for split in _SPLITS))
+        for name, options in _EMOJI.items()
+    }
     try:
         root = data_folder(folder)
     except ImportError:  # nothing can have been fetched without pooch
