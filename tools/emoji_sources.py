@@ -1,15 +1,18 @@
-"""Download pinned packages of emoji, check their hashes, and select classes."""
+"""Download pinned packages of emoji, check their hashes, select classes, and draw pictures."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 import subprocess
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from PIL import Image
 
 # Package and version -> SHA-512 of its archive (base64).
 PACKAGES = {
@@ -46,6 +49,7 @@ STYLES = {
     "fluent-flat": ("@lobehub/fluent-emoji-flat@1.1.0", "assets"),
     "fluent-modern": ("@lobehub/fluent-emoji-modern@1.0.0", "assets"),
 }
+SIDE = 224  # pixels, what EfficientNet-Lite0 takes
 _VARIATION_SELECTOR = "fe0f"
 _GENDER_SIGN = re.compile("-200d-264[02]")
 # Signs that differ only in their letters.
@@ -145,3 +149,18 @@ def _code(character: str) -> str:
 
 def _json(path: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def picture(path: Path, side: int = SIDE) -> Image.Image:
+    """Render a picture on white, side x side pixels."""
+    if path.suffix == ".svg":
+        import resvg_py  # nothing else here needs it
+
+        svg = path.read_text(encoding="utf-8")
+        data = bytes(resvg_py.svg_to_bytes(svg_string=svg, width=side, height=side))
+        drawing = Image.open(io.BytesIO(data)).convert("RGBA")
+    else:
+        drawing = Image.open(path).convert("RGBA")
+    drawing = drawing.resize((side, side), Image.Resampling.BICUBIC)
+    white = Image.new("RGBA", drawing.size, "white")
+    return Image.alpha_composite(white, drawing).convert("RGB")

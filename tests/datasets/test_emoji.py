@@ -417,3 +417,26 @@ def test_a_pickle_is_loaded_from_the_package_again(split):
     again = pickle.loads(text)
     assert again.record() == data.record()
     assert again.spaces == ("name", "text")
+
+
+def test_features_of_the_simple_network(data):
+    other = load_emoji(features="simple-cnn")
+    assert other.X.shape == (len(data.y), 128)
+    assert np.array_equal(other.y, data.y)
+    assert np.array_equal(other.split.train, data.split.train)
+    assert "four convolutional blocks" in other.about["features"]
+    again = pickle.loads(pickle.dumps(other))
+    assert np.array_equal(again.X, other.X)
+    with pytest.raises(DataError, match="`features` must be one of efficientnet-lite0, simple-cnn"):
+        load_emoji(features="resnet")
+
+
+def test_the_simple_network_knows_novel_classes():
+    data = load_emoji(features="simple-cnn", split="few-shot")
+    X = np.asarray(data.X, np.float64)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    queries = data.split.query
+    shots = np.setdiff1d(data.split.novel, queries)
+    found = (X[queries] @ X[shots].T).argmax(axis=1)
+    accuracy = np.mean(data.y[shots][found] == data.y[queries])
+    assert accuracy > 0.3  # of 335 classes; its base classes are others

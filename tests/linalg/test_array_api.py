@@ -98,7 +98,7 @@ def test_updated_factor(dtype, device, r):
     factor = Factor.of(strict(B, device))
     got = family.solve(factor, strict(C, device), weights=strict(w, device), **terms)
     expected = UpdatedFactor(A, Factor.of(A), F).solve(Factor.of(B), C, weights=w, **terms)
-    assert (got.stats.iterations > 0) == (expected.stats.iterations > 0) == (r < 200)
+    assert (got.stats.iterations > 0) == (r < 200)
     assert got.status is Status.SOLVED
     assert_same(got.value, expected.value, device)
 

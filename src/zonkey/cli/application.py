@@ -12,7 +12,7 @@ from .data_commands import data_app
 from .errors import output_errors
 from .fit_command import fit
 from .model_commands import evaluate, explain, export, info, predict
-from .paper_commands import bench, demo, report
+from .paper_commands import bench, demo, methods, report
 from .picture_commands import classify, embed, encoders
 
 
@@ -32,7 +32,7 @@ app.add_typer(classes_app, name="classes")
 app.command()(export)
 app.add_typer(data_app, name="data")
 app.command()(encoders)
-for command in (demo, bench, report):
+for command in (methods, demo, bench, report):
     app.command()(command)
 
 

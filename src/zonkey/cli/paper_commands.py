@@ -1,11 +1,11 @@
-"""`zonkey bench`, `zonkey report` and `zonkey demo`: the paper's experiments."""
+"""`zonkey methods`, `bench`, `report` and `demo`: the paper's systems and experiments."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +32,25 @@ _REMARK = 20  # least width of a column of text
 _HEADLINES = ("zsl", "hm", "hit@1")  # the figure that a line of the table shows
 
 RunKey = tuple[str, str, str]
+
+
+def methods(as_json: Annotated[bool, JSON] = False) -> None:
+    """List every system: its setting, what it needs, its publication, and what it does."""
+    from ..peers import list_methods
+
+    infos = list_methods()
+    if as_json:
+        typer.echo(json.dumps([{**asdict(info), "cited": info.cited} for info in infos]))
+        return
+    typer.echo(_method_line("name", "setting", "extra", "publication", "what it does"))
+    for info in infos:
+        typer.echo(_method_line(info.name, info.setting, info.extra, info.cited, info.summary))
+    typer.echo("Import them from zonkey, zonkey.peers.zsl and zonkey.peers.fsl.")
+    typer.echo('An extra is installed by: pip install "zonkey[EXTRA]"')
+
+
+def _method_line(name: str, setting: str, extra: str, cited: str, summary: str) -> str:
+    return f"{name:<24}{setting:<25}{extra:<7}{cited:<23}{summary}"
 
 
 def bench(

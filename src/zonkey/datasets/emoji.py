@@ -1,8 +1,9 @@
 """Load the embedded emoji: 1,336 classes in five drawing styles, described by Unicode names.
 
 Features are the 256 leading principal components (of the training pictures) of an
-EfficientNet-Lite0; prototypes are MiniLM embeddings of the CLDR short name and keywords. A quarter
-of the classes is unseen. Made by tools/build_emoji.py; sources: data/ATTRIBUTION.md, licenses:
+EfficientNet-Lite0, or 128 of a small network that is trained on the base classes alone. Prototypes
+are MiniLM embeddings of the CLDR short name and keywords. A quarter of the classes is unseen. Made
+by tools/build_emoji.py and tools/build_simple_cnn.py; sources: data/ATTRIBUTION.md, licenses:
 data/licenses.
 """
 
@@ -39,6 +40,11 @@ CITATION = (
     "Unicode CLDR, EfficientNet-Lite0 (Google), all-MiniLM-L6-v2"
 )
 _SPACES = ("text", "name")
+# Features -> file, and a description.
+_FEATURES = {
+    "efficientnet-lite0": ("emoji.npz", "EfficientNet-Lite0, 256 principal components"),
+    "simple-cnn": ("emoji-cnn.npz", "four convolutional blocks, 128 principal components"),
+}
 
 
 class EmojiDataset(Dataset):
@@ -55,6 +61,8 @@ class EmojiDataset(Dataset):
         Training and test samples.
     spaces : dict of {str: Prototypes}
         Semantic spaces, the default first.
+    features : str, default="efficientnet-lite0"
+        Name of the features.
 
     Attributes
     ----------
@@ -81,18 +89,24 @@ class EmojiDataset(Dataset):
     ('Animals & Nature', (48, 48, 3))
     """
 
-    def __init__(self, file: Any, split: Split, spaces: dict[str, Prototypes]) -> None:
+    def __init__(
+        self,
+        file: Any,
+        split: Split,
+        spaces: dict[str, Prototypes],
+        features: str = "efficientnet-lite0",
+    ) -> None:
         names = file["names"]
-        X = file["features"]
+        X, (place, about) = file["features"], _FEATURES[features]
         super().__init__(
             "emoji",
-            LazyMatrix(X.shape, np.float32, lambda: X.astype(np.float32), "emoji.npz"),
+            LazyMatrix(X.shape, np.float32, lambda: X.astype(np.float32), place),
             names[file["labels"]],
             spaces,
             split,
             license=LICENSE,
             citation=CITATION,
-            about={"features": "EfficientNet-Lite0, 256 principal components"},
+            about={"features": about},
         )
         self.styles = file["style_names"][file["styles"]]
         self.styles.flags.writeable = False
@@ -101,12 +115,14 @@ class EmojiDataset(Dataset):
         words = [tuple(filter(None, text.split(" | "))) for text in file["keywords"].tolist()]
         self.keywords = _by_name(names, words)
         self.attribution = str(file["attribution"])
+        self._features_name = features
         self._rows = {name: row for row, name in enumerate(names.tolist())}
         self._seal()
 
     def __reduce__(self) -> tuple[Any, ...]:
         split = self.split.name.split()[1]
-        return partial(load_emoji, split=split, space=self.spaces[0]), ()
+        options = {"split": split, "space": self.spaces[0], "features": self._features_name}
+        return partial(load_emoji, **options), ()
 
     @property
     def sheet_size(self) -> tuple[int, int]:
@@ -177,7 +193,9 @@ def _by_name(names: np.ndarray, values: list[Any]) -> Mapping[str, Any]:
     return MappingProxyType(dict(zip(names.tolist(), values, strict=True)))
 
 
-def load_emoji(*, split: str = "zero-shot", space: str = "text") -> EmojiDataset:
+def load_emoji(
+    *, split: str = "zero-shot", space: str = "text", features: str = "efficientnet-lite0"
+) -> EmojiDataset:
     """Load the embedded emoji pictures.
 
     Parameters
@@ -189,6 +207,9 @@ def load_emoji(*, split: str = "zero-shot", space: str = "text") -> EmojiDataset
         are novel; their pictures in the style "twemoji" are queries, all others may be shots.
     space : {"text", "name"}, default="text"
         Default semantic space: embeddings of short name and keywords, or of the name only.
+    features : {"efficientnet-lite0", "simple-cnn"}, default="efficientnet-lite0"
+        "efficientnet-lite0" was trained on ImageNet; "simple-cnn" has four convolutional blocks
+        and was trained from scratch on the base classes, without validation classes.
 
     Returns
     -------
@@ -202,15 +223,23 @@ def load_emoji(*, split: str = "zero-shot", space: str = "text") -> EmojiDataset
     >>> data.X_train.shape, len(data.unseen_classes), data.groups["zebra"]
     ((4004, 256), 335, 'Animals & Nature')
     """
-    with (files("zonkey.datasets") / "data" / "emoji.npz").open("rb") as stream:
-        file = dict(np.load(stream, allow_pickle=False))
+    if features not in _FEATURES:
+        raise DataError(f"`features` must be one of {', '.join(_FEATURES)}; got {features!r}.")
+    file = _arrays("emoji.npz")
+    if features != "efficientnet-lite0":
+        file["features"] = _arrays(_FEATURES[features][0])["features"]
     if split not in ("zero-shot", "few-shot"):
         raise DataError(f'`split` must be "zero-shot" or "few-shot"; got {split!r}.')
     if space not in _SPACES:
         raise DataError(f'`space` must be "text" or "name"; got {space!r}.')
     order = sorted(_SPACES, key=lambda key: key != space)
     spaces = {key: Prototypes(file["names"], file[key].astype(np.float32)) for key in order}
-    return EmojiDataset(file, _split(file, split), spaces)
+    return EmojiDataset(file, _split(file, split), spaces, features)
+
+
+def _arrays(name: str) -> dict[str, np.ndarray]:
+    with (files("zonkey.datasets") / "data" / name).open("rb") as stream:
+        return dict(np.load(stream, allow_pickle=False))
 
 
 def _split(file: dict[str, np.ndarray], kind: str) -> Split:

@@ -169,11 +169,15 @@ def cheapest_path(d: int, k: int, n_solves: int = 1) -> str:
 
     The factor serves `n_solves` equations, each with its own B and C (d x k).
     """
-    columns = n_solves * k
-    eigen = _EIGH[0] * d**3 + _EIGH[1] * d**2 + columns * _MULTIPLY_U * d**2
+    return min(("eigen", "tridiagonal"), key=lambda path: path_cost(path, d, n_solves * k))
+
+
+def path_cost(path: str, d: int, columns: int) -> float:
+    """Return the cost of a factor of A (d x d) that serves this many columns, in multiply-adds."""
+    if path == "eigen":
+        return _EIGH[0] * d**3 + _EIGH[1] * d**2 + columns * _MULTIPLY_U * d**2
     per_column = _MULTIPLY_Q * d**2 + _SYSTEM[0] * d + _SYSTEM[1]
-    tridiagonal = _TRIDIAGONAL[0] * d**3 + _TRIDIAGONAL[1] * d + columns * per_column
-    return "eigen" if eigen <= tridiagonal else "tridiagonal"
+    return _TRIDIAGONAL[0] * d**3 + _TRIDIAGONAL[1] * d + columns * per_column
 
 
 def from_bases(A: Factor, B: Factor, Z: Array) -> Array:

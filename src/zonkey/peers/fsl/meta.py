@@ -128,6 +128,11 @@ class EpisodeLearner(NetworkLearner):
             total = total + len(rows) * self.step(self.X[support[of]], self.X[query[of]], rng)
         return float(total) / n
 
+    def adam(self) -> Any:
+        """Return an optimizer of the weights of all networks."""
+        weights = [w for network in self.networks.values() for w in network.parameters()]
+        return self.torch.optim.Adam(weights, lr=self.peer.learning_rate)
+
     def step(self, support: Any, query: Any, rng: np.random.Generator) -> Any:
         """Let every optimizer take one step; return the mean loss without its graph."""
         loss = self.loss(support, query, rng)
@@ -160,7 +165,8 @@ class EpisodeLearner(NetworkLearner):
 class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
     """A system that is trained on episodes of base classes; it adds `_learner` and `_adapted`.
 
-    With validation classes (`BaseSamples.validation`) the state that is best on them is kept.
+    With validation classes (`BaseSamples.validation`) the state that is best on them is kept, which
+    may be that before training: some systems begin at nearest class means.
     Without, the number of epochs is chosen on a fifth of the base classes, and the model is
     trained again on all. Without base classes, episodes are drawn from the support set.
     """
@@ -237,10 +243,14 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
                 n_epochs, scores = self._searched(base, kept("search"))
         learner = self._learner(base)
         score = None if held is None else learner.accuracy(held, base.seed)
+        at_start = 0.0 if score is None else score()
         history = self._trained(learner, base.seed, n_epochs, kept("final"), score=score)
+        best = _best(history, at_start)
+        if best == 0:
+            learner = self._learner(base)
         if folder is not None:
             folder.remove([f"{name}-{identity}" for name in ("search", "final")])
-        return learner, history.best, history, scores or history.scores
+        return learner, best, history, scores or history.scores
 
     def _searched(self, base: BaseSamples, kept: Kept | None) -> tuple[int, list[float]]:
         """Return the best number of epochs on held-out base classes, and the scores of all."""
@@ -248,13 +258,19 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         n_held = max(2, round(_HELD_OUT * len(order)))
         learner = self._learner(base.of_classes(order[n_held:]))
         score = learner.accuracy(base.of_classes(order[:n_held]), base.seed)
-        options: Any = {"score": score, "keeps_best": False}
+        at_start, options = score(), {"score": score, "keeps_best": False}
         history = self._trained(learner, base.seed, int(self.max_iter), kept, **options)
-        return history.best, history.scores
+        return _best(history, at_start), history.scores
 
     def _inputs(self, X: np.ndarray) -> np.ndarray:
         """Return samples as the networks see them."""
         return centered_units(X, self._center)
+
+
+def _best(history: History, at_start: float) -> int:
+    """Return the number of epochs after which the score was best, 0 if it was before training."""
+    is_better = not history.scores or max(history.scores) > at_start
+    return history.best if is_better else 0
 
 
 def tensors_of(torch: Any, device: str, weights: dict[str, np.ndarray]) -> dict[str, Any]:

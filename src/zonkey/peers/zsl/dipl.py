@@ -92,6 +92,7 @@ class DIPL(ZeroShotClassifier):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
+    is_transductive = True
     # What the other parameters of ZeroShotClassifier would be; those of synthesis have no effect.
     direction = "both"
     synthesis = "perturb"
