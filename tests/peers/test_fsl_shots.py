@@ -124,7 +124,7 @@ def _learner_of(peer):
     ],
 )
 def test_parameters_out_of_range_are_refused(peer, name):
-    values = {-0.1, *NOT_NUMBERS} if name != "sgm" else {-0.1, "0.5", True}  # None: no map
+    values = [-0.1, *NOT_NUMBERS] if name != "sgm" else [-0.1, "0.5", True]  # None: no map
     for value in values:
         with refused((TypeError, ValueError), f"`{name}` must be"):
             P.fitted(peer, **{name: value})

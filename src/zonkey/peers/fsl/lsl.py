@@ -344,7 +344,8 @@ def cluster_centers(
     Z: np.ndarray, counts: np.ndarray, n_clusters: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the centers of all classes (rows), class by class, and their classes."""
-    found, options = [], {"n_init": 1, "random_state": seed}
+    found: list[np.ndarray] = []
+    options: Any = {"n_init": 1, "random_state": seed}
     for rows in np.split(Z, np.cumsum(counts)[:-1]):
         if len(rows) > n_clusters:
             means = KMeans(n_clusters, **options).fit(rows)
