@@ -24,9 +24,9 @@ class BDCSPN(TransductivePeer):
     among the means m_j without `adapt`. `decision_function` returns cosines.
 
     Differences from the publication: features come from a fixed backbone and are centered by the
-    base mean. All pseudo-labeled samples count, not the most confident ones only, and samples are
-    not shifted when they are predicted: on validation classes of mini-ImageNet both ways are equal
-    if classes are balanced, and the shift costs 2 to 3 points if they are not.
+    base mean. All pseudo-labeled samples count. Samples are not shifted when they are predicted: on
+    validation classes of mini-ImageNet both ways are equal if classes are balanced, and the shift
+    costs 2 to 3 points if they are not.
 
     Parameters
     ----------
@@ -35,9 +35,8 @@ class BDCSPN(TransductivePeer):
         unit length only.
     temperature : float, default=1.0
         Factor >= 0 of the cosines in the weights; 0 gives all samples of a class the same weight.
-        The publication has 10, for a backbone that was trained with cosines. With centered features
-        of other backbones, 10 nearly ignores the unlabeled samples; 1 was better on validation
-        classes of mini-ImageNet.
+        Implementations in use have 1 or 10. With centered features 10 nearly ignores the unlabeled
+        samples of one-shot tasks; 1 was better on validation classes of mini-ImageNet.
 
     Attributes
     ----------

@@ -42,8 +42,8 @@ class LaplacianShot(TransductivePeer):
     n_neighbors : int, default=2
         Number of neighbors >= 0 of a sample; the authors' code has 3, including the sample itself.
     smoothness : float, default=0.7
-        Weight >= 0 of the neighbors, which the publication chooses on validation classes between
-        0.1 and 1.5; 0.7 is the choice for mini-ImageNet and one shot.
+        Weight >= 0 of the neighbors, for which the authors' scripts try 0.1 to 1; 0.7 is what
+        Veilleux et al. (see `TIM`) use for mini-ImageNet, balanced queries and one shot.
     n_steps : int, default=20
         Largest number of updates, as in the authors' code.
 

@@ -44,11 +44,11 @@ class PTMAP(TransductivePeer):
     base : BaseSamples, default=None
         Samples of base classes. They are not used: the system centers by the samples of a task.
     power : float, default=0.5
-        Positive exponent of the features, that of the publication.
+        Positive exponent of the features, that of the authors' code.
     normalization : {"centered", "unit"} or None, default="centered"
         "centered" is that of the authors' code, "unit" omits means, None is the power alone.
     sharpness : float, default=10.0
-        Positive weight of distances against entropy, that of the publication.
+        Positive weight of distances against entropy, that of the authors' code.
     step_size : float, default=0.2
         Share in [0, 1] of the way that centers move in a step, that of the authors' code.
     n_steps : int, default=20

@@ -15,7 +15,7 @@ from .base import BaseSamples, Support, centered_units, negative_distances
 from .transductive import TransductivePeer, centered_start, start_means
 
 _METRICS = ("euclidean", "cosine")
-_SOLVERS = {"gd": 1000, "adm": 150}  # and their numbers of steps in the publication
+_SOLVERS = {"gd": 1000, "adm": 150}  # and their numbers of steps in the authors' code
 _TINY = 1e-12  # added to probabilities before their logarithm
 _DECAYS, _EPSILON = (0.9, 0.999), 1e-8  # of Adam
 
@@ -47,7 +47,7 @@ class TIM(TransductivePeer):
         Order > 1 of the entropies. None: TIM, with Shannon's entropy. The publication has 2 for one
         shot and 7 for five or more.
     support_weight : float, default=None
-        Positive weight of the support set. None: 0.1, or 1 with `alpha`, as in the publications.
+        Positive weight of the support set. None: 0.1, or 1 with `alpha`, as in the authors' code.
     conditional_weight : float, default=None
         Weight >= 0 of the entropies of single samples. None: 0.1, or 1 with `alpha`, as there.
     metric : {"euclidean", "cosine"}, default="euclidean"
@@ -59,9 +59,9 @@ class TIM(TransductivePeer):
         Gradient descent (Adam), or the alternating direction method, which has closed-form steps
         and is several times faster, but not for `alpha` or cosines.
     n_steps : int, default=None
-        Number of steps. None: 1000 of "gd", 150 of "adm", as in the publication.
+        Number of steps. None: 1000 of "gd" and 150 of "adm", as in the authors' code.
     learning_rate : float, default=1e-4
-        Positive step size of "gd", that of the publication.
+        Positive step size of "gd", that of the authors' code.
 
     Attributes
     ----------
