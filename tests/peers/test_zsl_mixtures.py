@@ -15,7 +15,7 @@ from sklearn_checks import parametrize_with_sklearn_checks
 from zonkey import ZeroShotClassifier
 from zonkey.model_selection import ZeroShotSearchCV
 from zonkey.peers import zsl
-from zonkey.peers.zsl.convex import (
+from zonkey.peers.convex import (
     linear_classifiers,
     logistic_loss,
     softmax_loss,

@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 from ...core.checkpoints import Checkpoint
 from ...validation import check_count, check_interval
 from ..base import OnDeviceMixin, TrainedMixin, unit_rows
+from ..convex import linear_classifiers, softmax_loss
 from ..networks import (
     Arrays,
     BatchLearner,
@@ -22,7 +23,6 @@ from ..networks import (
     zero_layers,
 )
 from ..training import Kept
-from ..zsl.convex import linear_classifiers, softmax_loss
 from .base import BaseSamples, FewShotPeer, Support, centered_units
 
 _GENERATOR = ("relu", "relu", "linear")

@@ -11,8 +11,8 @@ from ...estimators.scoring import LinearScores
 from ...linalg.arrays import Array, softmax
 from ...validation import check_count, check_interval
 from ..base import unit_rows
+from ..convex import linear_classifiers, softmax_loss
 from .base import SamplePeer, Task, not_offered
-from .convex import linear_classifiers, softmax_loss
 
 _CURVATURE = 0.01  # of the loss: p (1 - p) with p near 1 / 100, as for many classes
 

@@ -9,8 +9,8 @@ import numpy as np
 from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores
 from ...validation import check_interval
+from ..convex import linear_classifiers, logistic_loss
 from .base import SamplePeer, Task, not_offered
-from .convex import linear_classifiers, logistic_loss
 
 _CURVATURE = 0.15  # of the logistic loss: at most a quarter
 

@@ -12,8 +12,8 @@ from ...estimators.scoring import LinearScores
 from ...linalg.arrays import Array
 from ...linalg.blocks import row_blocks
 from ...validation import check_count, check_interval
+from ..convex import descent
 from .base import SamplePeer, Task, not_offered
-from .convex import descent
 
 _TOL = 1e-3  # of the objective
 _MIXED = 1e-12  # largest change of a mixture in the last step

@@ -11,8 +11,8 @@ from ...core.prototypes import Prototypes
 from ...estimators.scoring import LinearScores
 from ...linalg.arrays import softmax, squared_distances
 from ...validation import check_interval
+from ..convex import linear_classifiers, squared_hinge_loss
 from .base import SamplePeer, Task, not_offered
-from .convex import linear_classifiers, squared_hinge_loss
 
 _CURVATURE = 2.0  # of the squared hinge: the first step is then a least-squares solution
 _RANK = 1e-10  # singular values of S below this share count as zero
