@@ -12,23 +12,37 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from zonkey import AnyShotClassifier, BaseClasses, NearestSupport, ZeroShotClassifier, presets
-from zonkey.peers import zsl
+from zonkey.peers import fsl, zsl
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
-from zonkey.testing import linear_problem
+from zonkey.testing import linear_problem, shots_problem
 
 skops_io = pytest.importorskip("skops.io", reason="models are stored with skops")
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 P = linear_problem(noise=1.0)
+SHOTS = shots_problem()
+BASE = fsl.BaseSamples(SHOTS.X_base, SHOTS.y_base)
 ALL = {"candidates": "all"}
-SMALL = {"n_hidden": 8, "max_iter": 2, "n_components": 4}
+SMALL = {"n_hidden": 8, "max_iter": 2, "n_components": 4, "n_episodes": 8}
 
 
 def peer(name):
     """Return a small fitted peer."""
     kind = getattr(zsl, name)
-    own = {key: value for key, value in SMALL.items() if key in kind().get_params()}
-    return kind(P.prototypes, seen_penalty=0.1, **own, **ALL).fit(P.X, P.y)
+    return kind(P.prototypes, seen_penalty=0.1, **small(kind), **ALL).fit(P.X, P.y)
+
+
+def few_shot_peer(name):
+    """Return a small fitted few-shot peer with its base samples."""
+    model = getattr(fsl, name)()
+    own = {"base": BASE, "prototypes": SHOTS.prototypes}
+    own = {key: value for key, value in own.items() if key in model.get_params()}
+    return SHOTS.fitted(model, **own, **small(type(model)))
+
+
+def small(kind):
+    """Return the parameters of `SMALL` that a peer has."""
+    return {key: value for key, value in SMALL.items() if key in kind().get_params()}
 
 
 MODELS = {
@@ -40,6 +54,7 @@ MODELS = {
     "zero-shot": lambda: ZeroShotClassifier(P.prototypes, direction="forward").fit(P.X, P.y),
     "few-shot": few_shot_cases.fitted,
     **{name: partial(peer, name) for name in zsl.__all__},
+    **{name: partial(few_shot_peer, name) for name in fsl.__all__ if name != "BaseSamples"},
     "nearest": lambda: NearestSupport().fit(P.X, P.y),
     "normalizer": lambda: FeatureNormalizer(power=0.5, center=True).fit(P.X),
     "whitener": lambda: WithinClassWhitener(shrinkage=0.3).fit(P.X, P.y),
@@ -60,7 +75,8 @@ def stored(name):
 
 
 def new_samples(model):
-    return cases.X_NEW if model.n_features_in_ == cases.X.shape[1] else P.X_new
+    found = (cases.X_NEW, P.X_new, SHOTS.X_query)
+    return next(X for X in found if X.shape[1] == model.n_features_in_)
 
 
 @pytest.mark.parametrize("name", MODELS)

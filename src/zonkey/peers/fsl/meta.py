@@ -205,10 +205,12 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         self._sizes = self._wanted_sizes(support, own=support.base is None)
         key = self._identity(vars(self._sizes))
         vars(self).update(base.learned(key, lambda: self._meta_trained(base)))
+        del self._sizes  # of the training; a fitted model does without
         return self._adapted(support)
 
     def _wanted_sizes(self, support: Support, own: bool) -> EpisodeSizes:
-        n_way = support.n_classes if self.n_way is None else int(self.n_way)
+        # One class is a support set, but no episode.
+        n_way = max(2, support.n_classes) if self.n_way is None else int(self.n_way)
         n_shot = int(support.counts.min()) if self.n_shot is None else int(self.n_shot)
         if own and self.n_shot is None:  # half of the samples are needed as queries
             n_shot = max(1, n_shot // 2)
@@ -230,7 +232,8 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         folder = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         identity = ""
         if folder is not None:
-            others = None if base.validation is None else base.validation.X
+            held = base.validation
+            others = None if held is None else (held.X, held.codes)
             identity = self._identity(vars(self._sizes), base.X, base.codes, others, base.seed)
 
         def kept(name: str) -> Kept | None:
@@ -239,7 +242,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         n_epochs, scores, held = int(self.max_iter), [], None
         if self.n_iter_no_change is not None:
             held = base.validation
-            if held is None and len(base.classes) >= _LEAST_CLASSES:
+            if held is None and len(self._eligible(base)) >= _LEAST_CLASSES:
                 n_epochs, scores = self._searched(base, kept("search"))
         learner = self._learner(base)
         score = None if held is None else learner.accuracy(held, base.seed)
@@ -254,13 +257,17 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     def _searched(self, base: BaseSamples, kept: Kept | None) -> tuple[int, list[float]]:
         """Return the best number of epochs on held-out base classes, and the scores of all."""
-        order = np.random.default_rng(base.seed).permutation(len(base.classes))
-        n_held = max(2, round(_HELD_OUT * len(order)))
-        learner = self._learner(base.of_classes(order[n_held:]))
-        score = learner.accuracy(base.of_classes(order[:n_held]), base.seed)
+        order = np.random.default_rng(base.seed).permutation(self._eligible(base))
+        held = order[: max(2, round(_HELD_OUT * len(order)))]
+        learner = self._learner(base.of_classes(np.setdiff1d(base.codes, held)))
+        score = learner.accuracy(base.of_classes(held), base.seed)
         at_start, options = score(), {"score": score, "keeps_best": False}
         history = self._trained(learner, base.seed, int(self.max_iter), kept, **options)
         return _best(history, at_start), history.scores
+
+    def _eligible(self, base: BaseSamples) -> np.ndarray:
+        """Return the positions of the classes that have samples for an episode."""
+        return np.flatnonzero(base.counts > self._sizes.n_shot)
 
     def _inputs(self, X: np.ndarray) -> np.ndarray:
         """Return samples as the networks see them."""
@@ -271,11 +278,6 @@ def _best(history: History, at_start: float) -> int:
     """Return the number of epochs after which the score was best, 0 if it was before training."""
     is_better = not history.scores or max(history.scores) > at_start
     return history.best if is_better else 0
-
-
-def tensors_of(torch: Any, device: str, weights: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return arrays as tensors, to adapt further."""
-    return {name: torch.as_tensor(value, device=device) for name, value in weights.items()}
 
 
 def arrays_from(tensors: dict[str, Any]) -> dict[str, np.ndarray]:
