@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, check_X_y
 
 from ...core.labels import as_labels, listed, shown
-from ...core.prototypes import Prototypes
 from ...core.reservoir import row_priorities
 from ...estimators.scoring import ScoresMixin
 from ...linalg.arrays import Array
@@ -78,6 +77,11 @@ class BaseSamples:
         self.X, self.codes, self.classes = in_order(np.asarray(X), labels)
         self.validation: BaseSamples | None = None
         if validation is not None:
+            if not isinstance(validation, tuple | list) or len(validation) != 2:
+                raise TypeError(
+                    f"`validation` must be a tuple (X, y) or None; got {shown(validation)}. Pass "
+                    "samples and labels of validation classes."
+                )
             self.validation = BaseSamples(*validation)
             self._check_validation(self.validation)
         self.seed = check_count("random_state", random_state, 0)
@@ -111,13 +115,6 @@ class BaseSamples:
     def mean(self) -> np.ndarray:
         """Mean of all samples (d), float64."""
         return self.X.mean(axis=0, dtype=np.float64)
-
-    @cached_property
-    def class_means(self) -> np.ndarray:
-        """Means of the classes (m x d), float64."""
-        starts = np.cumsum(self.counts) - self.counts
-        sums = np.add.reduceat(self.X, starts, axis=0, dtype=np.float64)
-        return sums / self.counts[:, None]
 
     def of_classes(self, kept: np.ndarray) -> BaseSamples:
         """Return the samples of some of the classes.
@@ -163,7 +160,8 @@ class BaseSamples:
         return self  # large, and shared by clones
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_lock": None}
+        # A copy: other threads may go on learning while this one is pickled.
+        return {**vars(self), "_kept": dict(self._kept), "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -267,13 +265,15 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
         raise NotImplementedError
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        """Return the scores of samples (rows) for the classes (columns), in the dtype of X."""
+        """Return the scores of samples (rows) for the classes (columns)."""
         raise NotImplementedError
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         X = np.asarray(X)
         for start in range(0, len(X), _ROWS):
-            yield self._scores(X[start : start + _ROWS])
+            block = X[start : start + _ROWS]
+            # Weights keep the dtype of the support set, which may be another one.
+            yield self._scores(block).astype(block.dtype, copy=False)
 
 
 def in_order(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -310,8 +310,3 @@ def negative_distances(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
     X, centers = X - origin, centers - origin
     squares = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", centers, centers)
     return 2 * X @ centers.T - squares
-
-
-def novel_prototypes(prototypes: Any, classes: np.ndarray) -> np.ndarray:
-    """Return the prototypes of the classes (m x k), float64; an error names missing ones."""
-    return Prototypes.coerce(prototypes).subset(classes).matrix.astype(np.float64)

@@ -98,6 +98,7 @@ def rectified(start: dict[str, Any], X: np.ndarray, temperature: float) -> np.nd
     samples = np.concatenate([support, X + support.mean(axis=0) - X.mean(axis=0)])
     cosines = unit_rows(samples) @ unit_rows(means).T
     labels = np.concatenate([start["codes"], cosines[len(support) :].argmax(axis=1)])
-    rows, weights = np.arange(len(samples)), np.zeros_like(cosines)
-    weights[rows, labels] = np.exp(temperature * (cosines[rows, labels] - 1))  # at most 1
+    rows, logits = np.arange(len(samples)), np.full_like(cosines, -np.inf)
+    logits[rows, labels] = temperature * cosines[rows, labels]
+    weights = np.exp(logits - logits.max(axis=0))  # the largest of each class is 1
     return weights.T @ samples / weights.sum(axis=0)[:, None]

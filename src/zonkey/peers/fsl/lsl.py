@@ -35,7 +35,8 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     Let x be features, centered by the mean of the base samples and of unit length.
 
-    1. Shrinking: h(x) = x + V x and a softmax classifier of the m base classes minimize the mean of
+    1. Shrinking: h(x) = x + V x + v and a softmax classifier of the m base classes minimize the
+       mean of
 
            -log p_y + sgm ||p - e_y||^2 ||h||^2,     p = softmax(C h + c),
 
@@ -57,7 +58,8 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     Differences from the publication:
 
-    - SGM regularizes a linear map of fixed features, not a convolutional network. V begins at 0.
+    - SGM regularizes a linear map of fixed features, not a convolutional network. V and v begin
+      at 0.
     - f is added to the analogy a + d - c and begins at 0. In the publication, G = f, with a last
       ReLU; it takes 120,000 steps. Centered features have both signs.
     - The squared error is summed over features, not averaged: features have unit length.

@@ -58,15 +58,16 @@ class PPA(MetaPeer):
         Largest number of epochs.
     n_iter_no_change : int or None, default=5
         Stop after so many epochs without a better accuracy in one-shot episodes of validation
-        classes (`BaseSamples.validation`), and keep the best state. Without validation classes,
-        a fifth of the base classes take their place, and the model is trained again on all for
-        the best number of epochs. None, or fewer than ten base classes: `max_iter` epochs.
+        classes (`BaseSamples.validation`), and keep the best state, which may be that before
+        training. Without validation classes, a fifth of the base classes take their place, and
+        the model is trained again on all for the best number of epochs. None, or fewer than ten
+        base classes: `max_iter` epochs.
     batch_size : int, default=256
         Samples per step.
     learning_rate : float, default=3e-4
         Step size of Adam. The authors' code has 1e-3 to 1e-5 for gradients with momentum.
     random_state : int, RandomState or None, default=None
-        Without effect: `BaseSamples` have their own seed.
+        Seed without base samples; `BaseSamples` have their own.
     device : str, default="auto"
         Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
     checkpoint : str or path-like, default=None
@@ -82,7 +83,7 @@ class PPA(MetaPeer):
     coef_ : ndarray of shape (n_classes, n_features)
         Predicted weights of the novel classes.
     n_iter_ : int
-        Number of epochs.
+        Number of epochs; 0 if held-out classes gained by none.
     loss_curve_ : list of float
         Mean loss of each epoch of the last training.
     validation_scores_ : list of float

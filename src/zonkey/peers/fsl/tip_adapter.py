@@ -19,7 +19,7 @@ class TipAdapter(FewShotPeer):
         100 x't_k + alpha sum_i exp(-beta (1 - x'f_i)),     i in class k.
 
     The first part is the zero-shot classifier of CLIP, and 100 its logit scale. The second is a
-    cache: f_i are its keys and the labels its values.
+    cache: f_i are its keys and the labels its values. Its sums favor classes with more shots.
 
     Differences from the publication:
 
