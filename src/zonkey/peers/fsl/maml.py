@@ -62,7 +62,7 @@ class MAML(MetaPeer):
         Whether second derivatives are left out, which takes less time and memory.
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
-        the number of classes of the support set.
+        the number of classes of the support set, at most 60.
     n_shot : int or None, default=None
         Number of support samples per class in an episode. None: the number of samples in the
         smallest class of the support set, as in the publication.

@@ -52,7 +52,7 @@ class MAPSSVM(MetaPeer):
         chosen here, on validation classes of mini-ImageNet.
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
-        the number of classes of the support set.
+        the number of classes of the support set, at most 60.
     n_shot : int or None, default=None
         Number of support samples per class in an episode. None: the number of samples in the
         smallest class of the support set.
@@ -65,9 +65,10 @@ class MAPSSVM(MetaPeer):
         Largest number of epochs.
     n_iter_no_change : int or None, default=5
         Stop after so many epochs without a better accuracy in episodes of validation classes
-        (`BaseSamples.validation`), and keep the best state. Without validation classes, a fifth
-        of the base classes take their place, and the model is trained again on all for the best
-        number of epochs. None, or fewer than ten base classes: `max_iter` epochs.
+        (`BaseSamples.validation`), and keep the best state, which may be that before training.
+        Without validation classes, a fifth of the base classes take their place, and the model
+        is trained again on all for the best number of epochs. None, or fewer than ten base
+        classes: `max_iter` epochs.
     batch_size : int, default=4
         Episodes per step.
     learning_rate : float, default=1e-4
@@ -89,7 +90,7 @@ class MAPSSVM(MetaPeer):
     coef_ : ndarray of shape (n_classes, n_features)
         Mean embedding of the support samples of a class, less that of all others.
     n_iter_ : int
-        Number of epochs.
+        Number of epochs; 0 if held-out classes gained by none.
     loss_curve_ : list of float
         Mean loss of each epoch of the last training.
     validation_scores_ : list of float
@@ -167,7 +168,8 @@ class MAPSSVM(MetaPeer):
     def _adapted(self, support: Support) -> dict[str, Any]:
         means = class_means(self._embedded(support.X), support.codes)
         sums = means * support.counts[:, None]
-        others = (sums.sum(axis=0) - sums) / (len(support.X) - support.counts)[:, None]
+        n_others = np.maximum(len(support.X) - support.counts, 1)  # none if there is one class
+        others = (sums.sum(axis=0) - sums) / n_others[:, None]
         return {"coef_": (means - others).astype(support.X.dtype)}
 
     def _embedded(self, X: np.ndarray) -> np.ndarray:

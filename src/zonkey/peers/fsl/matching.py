@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from ...core.labels import shown
+from ...linalg.arrays import softmax
 from ..base import unit_rows
 from ..networks import Arrays, part_of, seeded, to_array
 from .base import BaseSamples, Support
 from .meta import EpisodeLearner, MetaPeer
+from .meta_lstm import logistic
 from .prototypical import identity_layer, matrix_of
 
 _SCALE = 10.0  # of cosines at the beginning
@@ -53,7 +55,7 @@ class MatchingNetwork(MetaPeer):
         The publication prints no number; 5 is the size of its smallest support set.
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
-        the number of classes of the support set, as in the publication.
+        the number of classes of the support set, as in the publication, but at most 60.
     n_shot : int or None, default=None
         Number of support samples per class in an episode. None: the number of samples in the
         smallest class of the support set, as in the publication.
@@ -206,7 +208,7 @@ def _with_context(arrays: Arrays, Z: np.ndarray, S: np.ndarray, n_steps: int) ->
     of_sample, of_support = Z @ Wx[:d] + b, S @ Wx[d:]
     h, c = Z, np.zeros_like(Z)
     for _ in range(n_steps):
-        attention = _softmax(h @ S.T)
+        attention = np.asarray(softmax(h @ S.T))
         # The mean of mapped rows is the mapped mean, and there are fewer rows to map.
         h, c = _gated(of_sample + attention @ of_support + h @ Wh, c)
         h = h + Z
@@ -227,17 +229,8 @@ def _read(arrays: Arrays, Z: np.ndarray) -> np.ndarray:
 def _gated(gates: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return output and cell state of an LSTM."""
     enter, forget, new, leave = np.split(gates, 4, axis=1)
-    c = _sigmoid(forget) * c + _sigmoid(enter) * np.tanh(new)
-    return _sigmoid(leave) * np.tanh(c), c
-
-
-def _sigmoid(Z: np.ndarray) -> np.ndarray:
-    return 0.5 * (1 + np.tanh(Z / 2))
-
-
-def _softmax(Z: np.ndarray) -> np.ndarray:
-    weights = np.exp(Z - Z.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    c = logistic(forget) * c + logistic(enter) * np.tanh(new)
+    return logistic(leave) * np.tanh(c), c
 
 
 class _Learner(EpisodeLearner):

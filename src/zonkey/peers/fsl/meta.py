@@ -18,6 +18,7 @@ from .base import BaseSamples, FewShotPeer, Support, centered_units
 _HELD_OUT = 0.2  # share of the base classes that decides when to stop, without validation classes
 _LEAST_CLASSES = 10  # with fewer base classes none is held out
 _JUDGES = 200  # episodes of held-out classes
+_MOST_WAYS = 60  # the most classes in an episode of a publication; memory grows by their square
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,8 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     def _wanted_sizes(self, support: Support, own: bool) -> EpisodeSizes:
         # One class is a support set, but no episode.
-        n_way = max(2, support.n_classes) if self.n_way is None else int(self.n_way)
+        usual = min(max(2, support.n_classes), _MOST_WAYS)
+        n_way = usual if self.n_way is None else int(self.n_way)
         n_shot = int(support.counts.min()) if self.n_shot is None else int(self.n_shot)
         if own and self.n_shot is None:  # half of the samples are needed as queries
             n_shot = max(1, n_shot // 2)

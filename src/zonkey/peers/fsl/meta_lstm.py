@@ -56,7 +56,7 @@ class MetaLearnerLSTM(MetaPeer):
         Number of updates. The publication has 12 for one shot and 5 for five shots.
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
-        the number of classes of the support set.
+        the number of classes of the support set, at most 60.
     n_shot : int or None, default=None
         Number of support samples per class in an episode. None: the number of samples in the
         smallest class of the support set, as in the publication.

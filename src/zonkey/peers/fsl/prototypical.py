@@ -40,7 +40,8 @@ class PrototypicalNetwork(MetaPeer):
         support set, with half of its shots, so that it needs two samples per class.
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
-        the number of classes of the support set. The publication gains by more, such as 20.
+        the number of classes of the support set, at most 60. The publication gains by more, such
+        as 20.
     n_shot : int or None, default=None
         Number of support samples per class in an episode. None: the number of samples in the
         smallest class of the support set, as in the publication.

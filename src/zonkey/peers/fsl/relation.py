@@ -49,7 +49,7 @@ class RelationNetwork(MetaPeer):
         beginning.
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
-        the number of classes of the support set, as in the publication.
+        the number of classes of the support set, as in the publication, but at most 60.
     n_shot : int or None, default=None
         Number of support samples per class in an episode. None: the number of samples in the
         smallest class of the support set, as in the publication.

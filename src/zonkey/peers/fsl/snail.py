@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...linalg.arrays import namespace
 from ..base import in_dtype
 from ..networks import seeded
 from .base import BaseSamples, Support, centered_units
-from .meta import EpisodeLearner, MetaPeer, arrays_from
+from .meta import EpisodeLearner, EpisodeSizes, MetaPeer, arrays_from
 from .meta_lstm import logistic
 
 _SHARPNESS = 5.0  # factor of cosines in the first attention, before training
@@ -173,13 +174,20 @@ class SNAIL(MetaPeer):
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _Learner(self, base)
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
-        n_way = self.weights_["output"].shape[1]
-        if support.n_classes > n_way:
+    def _wanted_sizes(self, support: Support, own: bool) -> EpisodeSizes:
+        """Return sizes with an output for each class of the support set."""
+        sizes = super()._wanted_sizes(support, own)
+        if self.n_way is None:
+            return replace(sizes, n_way=max(2, support.n_classes))
+        if support.n_classes > sizes.n_way:
             raise ValueError(
-                f"The support set must have at most the {n_way} classes of an episode; got "
+                f"The support set must have at most the {sizes.n_way} classes of an episode; got "
                 f"{support.n_classes}. Pass n_way={support.n_classes}, or None."
             )
+        return sizes
+
+    def _adapted(self, support: Support) -> dict[str, Any]:
+        n_way = self.weights_["output"].shape[1]
         labels = np.eye(n_way, dtype=support.X.dtype)[support.codes]
         weights = in_dtype(self.weights_, support.X.dtype)
         return {"memory_": channels_of_support(weights, self._inputs(support.X), labels)}

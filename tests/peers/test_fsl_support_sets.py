@@ -1,0 +1,93 @@
+"""All few-shot peers: support sets and base classes of unusual sizes and types."""
+
+import numpy as np
+import pytest
+import torch
+from refusals import refused
+
+from zonkey.peers import fsl
+from zonkey.peers.fsl import BDCSPN, MAPSSVM, SNAIL, BaseSamples, PrototypicalNetwork
+from zonkey.peers.fsl.base import Support
+from zonkey.testing import shots_problem
+
+torch.set_num_threads(1)
+
+P = shots_problem()
+BASE = BaseSamples(P.X_base, P.y_base)
+PEERS = [name for name in fsl.__all__ if name != "BaseSamples"]
+SMALL = {"n_hidden": 8, "max_iter": 2, "n_episodes": 4, "prototypes": P.prototypes}
+
+
+def fitted(name, X, y, **parameters):
+    model = getattr(fsl, name)()
+    own = {key: value for key, value in SMALL.items() if key in model.get_params()}
+    return P.prepared(model, base=BASE, **own, **parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("n_shots", [1, 3])
+@pytest.mark.parametrize("name", PEERS)
+def test_one_class(name, n_shots):
+    label = P.y_support[0]
+    rows = np.flatnonzero(P.y_support == label)[:n_shots]
+    model = fitted(name, P.X_support[rows], P.y_support[rows])
+    assert model.decision_function(P.X_query).shape == (len(P.X_query), 1)
+    assert np.unique(model.predict(P.X_query)) == [label]
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_unequal_shots(name):
+    rows = np.flatnonzero((P.y_support != "novel 01") | (np.arange(len(P.y_support)) % 5 == 0))
+    counts = np.unique(P.y_support[rows], return_counts=True)[1]
+    assert len(set(counts.tolist())) > 1
+    assert len(counts) == 4
+    model = fitted(name, P.X_support[rows], P.y_support[rows])
+    assert model.score(P.X_query, P.y_query) > 0.7  # some favor classes with more shots
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_scores_have_the_dtype_of_the_samples_whatever_that_of_the_support_set(name):
+    model = fitted(name, P.X_support, P.y_support)
+    assert model.decision_function(P.X_query.astype(np.float32)).dtype == np.float32
+    model = fitted(name, P.X_support.astype(np.float32), P.y_support)
+    assert model.decision_function(P.X_query).dtype == np.float64
+
+
+def test_classes_with_too_few_samples_are_not_held_out():
+    is_kept = np.ones(len(P.y_base), bool)
+    for label in np.unique(P.y_base)[:10]:
+        is_kept[np.flatnonzero(P.y_base == label)[1:]] = False
+    X, y = P.X_base[is_kept], P.y_base[is_kept]
+    more = shots_problem(n_base=20, seed=5)
+    others = np.char.add("more ", more.y_base)
+    base = BaseSamples(np.concatenate([X, more.X_base]), np.concatenate([y, others]))
+    model = PrototypicalNetwork(base, n_episodes=4, max_iter=2, n_shot=2)
+    for seed in range(3):
+        base.seed, base._kept = seed, {}
+        assert len(model.fit(P.X_support, P.y_support).validation_scores_) == 2
+
+
+def test_episodes_have_at_most_sixty_classes_unless_asked():
+    many = Support(np.zeros((90, 2)), np.arange(90), np.arange(90), 0, BASE)
+    assert PrototypicalNetwork()._wanted_sizes(many, own=False).n_way == 60
+    assert PrototypicalNetwork(n_way=70)._wanted_sizes(many, own=False).n_way == 70
+    assert SNAIL()._wanted_sizes(many, own=False).n_way == 90  # one output per class
+
+
+def test_scores_of_map_ssvm_with_one_class_are_mean_cosines():
+    rows = P.y_support == P.y_support[0]
+    model = fitted("MAPSSVM", P.X_support[rows], P.y_support[rows])
+    assert isinstance(model, MAPSSVM)
+    expected = model._embedded(P.X_support[rows]).mean(axis=0)
+    np.testing.assert_allclose(model.coef_[0], expected, rtol=1e-6)
+
+
+def test_very_unequal_weights_of_bd_cspn():
+    model = fitted("BDCSPN", P.X_support, P.y_support, temperature=1e5).adapt(P.X_query)
+    assert isinstance(model, BDCSPN)
+    assert np.isfinite(model.centers_).all()
+
+
+@pytest.mark.parametrize("validation", [BASE, (P.X_base,), P.X_base])
+def test_validation_that_is_no_pair_is_refused(validation):
+    with refused(TypeError, "`validation` must be a tuple", "got", "Pass samples and labels"):
+        BaseSamples(P.X_base, P.y_base, validation=validation)
