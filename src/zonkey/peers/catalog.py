@@ -73,7 +73,7 @@ class MethodInfo:
 
 
 def list_methods() -> list[MethodInfo]:
-    """Return all classifiers of the library: those of the paper first, then the peers.
+    """Return all classifiers: the library's own first, then the peers.
 
     Returns
     -------

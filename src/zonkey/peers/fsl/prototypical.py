@@ -100,7 +100,7 @@ class PrototypicalNetwork(MetaPeer):
 
     Examples
     --------
-    >>> from zonkey.peers.fsl import PrototypicalNetwork
+    >>> from zonkey.peers.fsl import BaseSamples, PrototypicalNetwork
     >>> from zonkey.testing import shots_problem
     >>> problem = shots_problem()
     >>> base = BaseSamples(problem.X_base, problem.y_base)
