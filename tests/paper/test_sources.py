@@ -17,9 +17,7 @@ def test_the_embedded_data_are_always_there(tmp_path):
 
 
 def test_an_unknown_name_says_which_there_are_and_what_to_do(tmp_path):
-    with pytest.raises(
-        DataError, match=r"emoji, emoji-cnn; got 'cub'.*zonkey data fetch cub"
-    ):
+    with pytest.raises(DataError, match=r"emoji, emoji-cnn; got 'cub'.*zonkey data fetch cub"):
         find_source("cub", tmp_path)
 
 
