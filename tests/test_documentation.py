@@ -118,22 +118,34 @@ def test_examples_of_the_page_about_models(tmp_path, monkeypatch):
     assert names["model"].predict([[0.9, 0.9]]).tolist() == ["zebra"]
 
 
-def test_the_example_of_the_page_about_methods(capsys):
+def test_the_examples_of_the_page_about_methods(capsys):
     for block in python_blocks("docs/methods.md"):
         exec(block, {})
-    assert capsys.readouterr().out == "['zebra' 'whale']\n"
+    assert capsys.readouterr().out == "['zebra' 'whale']\n1.0\n"
 
 
 def test_every_system_is_on_the_page_about_methods():
     page = (ROOT / "docs/methods.md").read_text("utf-8")
     names = {
+        "BDCSPN": "BD-CSPN",
         "CADAVAE": "CADA-VAE",
+        "DistributionCalibration": "Distribution calibration",
         "FCLSWGAN": "f-CLSWGAN",
+        "GaussianDiscriminant": "GDA",
+        "LPPlusPlus": "LP++",
+        "MAPSSVM": "mAP-SSVM",
+        "MatchingNetwork": "Matching Net",
+        "MetaLearnerLSTM": "Meta-Learner LSTM",
+        "PTMAP": "PT-MAP",
+        "PrototypicalNetwork": "Prototypical Net",
+        "RelationNetwork": "Relation Net",
         "SPAEN": "SP-AEN",
         "TFVAEGAN": "TF-VAEGAN",
+        "TipAdapter": "Tip-Adapter",
     }
     names["ExemplarRegression"] = "Exemplar regression"
-    for name in zonkey.peers.zsl.__all__:
+    few_shot = [name for name in zonkey.peers.fsl.__all__ if name != "BaseSamples"]
+    for name in [*zonkey.peers.zsl.__all__, *few_shot]:
         assert f"**{names.get(name, name)}**" in page, name
 
 

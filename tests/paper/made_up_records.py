@@ -64,7 +64,7 @@ SHOT_SKILL = {
     "NN": 0.45,
     "PPA": 0.4,
     "LSL": 0.3,
-    **dict.fromkeys(META, 0.2),
+    **dict.fromkeys(META, 0.31),
 }
 STEEP = {"LSL": 0.08, "PPA": 0.08}  # they gain more by a shot, so that the lead of others shrinks
 
@@ -264,8 +264,7 @@ class MadeUp:
                 self.trials(model, skill, n_shot)
             zero = {"zero_parameters": CHOSEN} if model in AT_ZERO_SHOTS else {}
             shots, slope = SHOTS if from_zero else SHOTS[1:], STEEP.get(model, 0.05)
-            if model not in META:
-                self.all_classes(model, skill, shots, slope, **zero)
+            self.all_classes(model, skill, shots, slope, **zero)
             if model in ("BPL (SFSP1)", "BPL (SFSP2)", "LSL", "PPA"):
                 self.runtime(model)
         for model in ("BPL", "BPL, unscaled"):

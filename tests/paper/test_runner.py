@@ -54,6 +54,12 @@ def shrink(patch):
     for name in TORCH_PEERS:
         small = {"n_hidden": 8, "max_iter": 2}
         patch.setitem(ZERO_SHOT, name, replace(ZERO_SHOT[name], fixed=small, grid={}))
+    for name, spec in FEW_SHOT.items():
+        if getattr(spec, "uses_torch", False):
+            known = spec.classifier().get_params()
+            small = {"max_iter": 1, "n_hidden": 8, "n_episodes": 4, "full_context": False}
+            fixed = {key: value for key, value in small.items() if key in known}
+            patch.setitem(FEW_SHOT, name, replace(spec, fixed={**spec.fixed, **fixed}, grid={}))
 
 
 @pytest.fixture(autouse=True)

@@ -12,12 +12,12 @@ ROOT = Path(os.environ.get("ZONKEY_DATA", Path(__file__).parents[2].parent / "sh
 
 
 def test_the_embedded_data_are_always_there(tmp_path):
-    assert list(available(tmp_path)) == ["emoji"]
+    assert list(available(tmp_path)) == ["emoji", "emoji-cnn"]
     assert find_source("Emoji", tmp_path).load().sha256 == load_emoji().sha256
 
 
 def test_an_unknown_name_says_which_there_are_and_what_to_do(tmp_path):
-    with pytest.raises(DataError, match=r"one of emoji; got 'cub'.*zonkey data fetch cub"):
+    with pytest.raises(DataError, match=r"emoji, emoji-cnn; got 'cub'.*zonkey data fetch cub"):
         find_source("cub", tmp_path)
 
 

@@ -58,6 +58,8 @@ class CheckedMixin:
 class TrainedMixin(CheckedMixin):
     """Training by epochs: the parameters of all peers that learn so."""
 
+    _least_iter: ClassVar[int] = 1  # 0: the state before training is of use
+
     max_iter: int
     n_iter_no_change: int | None
     batch_size: int
@@ -69,7 +71,7 @@ class TrainedMixin(CheckedMixin):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count("max_iter", self.max_iter, 1)
+        check_count("max_iter", self.max_iter, self._least_iter)
         check_count("batch_size", self.batch_size, 1)
         check_interval("learning_rate", self.learning_rate, 0, open_below=True)
         if self.n_iter_no_change is not None:

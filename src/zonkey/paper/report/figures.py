@@ -40,6 +40,10 @@ _PAPERS_STEPS = 5
 _MOST_IN_A_ROW = 3
 _FEW_CLASSES, _MOST_NAMED = 20, 60  # of a map: with large marks; with names
 _MOST_BARS, _MOST_CURVES = 8, 8  # that can be told apart by hatch or line
+_MAIN = (
+    "BPL (SFSP1)", "BPL (SFSP1), unscaled", "BPL (SFSP2)", "BPL (novel)", "NN", "LSL", "PPA",
+    "recommended",
+)  # fmt: skip
 
 
 def experiment_drawing(study: Study) -> Drawing | None:
@@ -63,7 +67,9 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
                 caption += f" BPL, and the {len(curves) - 1} other models of largest area."
             return (caption, lambda: draw_trade_off(curves)) if curves else None
         case "runtime", _:
-            return "time from base samples to a fitted model.", lambda: draw_runtimes(runs)
+            shown = _main_curves(runs)
+            rest = _others_left_out(shown, runs)
+            return f"time from base samples to a fitted model.{rest}", lambda: draw_runtimes(shown)
         case "beyond", _:
             values = accuracy_column(study, "zsl").values
             found = {model: value for model, value in values.items() if value is not None}
@@ -80,7 +86,10 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
             caption = f"K = 0 is zero-shot learning; {draws}"
             return caption, lambda: draw_shot_curves(runs, least=0)
         case _, "all-classes":
-            return draws, lambda: draw_shot_curves(runs)
+            shown = _main_curves(runs)
+            return f"{draws}{_others_left_out(shown, runs)}", lambda: draw_shot_curves(shown)
+        case _, "trials" if len(runs) > _MOST_BARS:
+            return "spread as in the table.", lambda: _rankings(study)
         case _, "zero-shot" if len(runs) > _MOST_BARS:
             metric = "hit@5" if study.data == "imnet" else "zsl"
             values = accuracy_column(study, metric).values
@@ -111,6 +120,16 @@ def _trade_offs(runs: Mapping[str, Record]) -> dict[str, tuple[list[float], list
         for model, results in found.items()
         if model in ranked[:_MOST_CURVES]
     }
+
+
+def _main_curves(runs: Mapping[str, Record]) -> Mapping[str, Record]:
+    """Return the runs to draw if there are many: those of the paper's tables, then the others."""
+    ranked = sorted(runs, key=lambda model: model not in _MAIN)
+    return {model: run for model, run in runs.items() if model in ranked[:_MOST_CURVES]}
+
+
+def _others_left_out(shown: Mapping[str, Record], runs: Mapping[str, Record]) -> str:
+    return " Of the other models only the table tells." if len(shown) < len(runs) else ""
 
 
 def _map_caption(run: Record) -> str:
@@ -157,12 +176,32 @@ def draw_bars(values: Mapping[str, Mapping[str, Measurement | None]], label: str
     return figure
 
 
+def _rankings(study: Study) -> Figure:
+    """Draw one panel per column, models in the same rows."""
+    (columns,) = column_groups(study).values()
+    models = list(study.runs)
+    figure = new_figure(3.4 * len(columns) + 2.2, 1.0 + 0.32 * len(models))
+    for axis, column in zip(
+        figure.subplots(1, len(columns), sharey=True, squeeze=False)[0], columns, strict=True
+    ):
+        _as_rows(axis, models, f"{column.label} (%)")
+        found = [(row, column.values.get(model)) for row, model in enumerate(models)]
+        _bars_of({row: value for row, value in found if value is not None}, axis)
+    return figure
+
+
 def draw_ranking(values: Mapping[str, Measurement], label: str) -> Figure:
     """Draw one bar per model with its name next to it, for many models."""
     figure, axis = _rows_of(list(values), label)
+    _bars_of(dict(enumerate(values.values())), axis)
+    return figure
+
+
+def _bars_of(values: Mapping[int, Measurement], axis: Axes) -> None:
+    """Draw one bar in each of these rows."""
     spreads = [100 * (value.spread or 0.0) for value in values.values()]
     bars = axis.barh(
-        range(len(values)),
+        list(values),
         [100 * value.mean for value in values.values()],
         xerr=spreads if any(spreads) else None,
         capsize=3,
@@ -170,7 +209,6 @@ def draw_ranking(values: Mapping[str, Measurement], label: str) -> Figure:
     )
     axis.bar_label(bars, fmt=_number, fontsize=8, padding=3)
     axis.margins(x=0.1)
-    return figure
 
 
 def draw_differences(differences: Mapping[str, Comparison], label: str) -> Figure:
@@ -189,10 +227,14 @@ def _rows_of(names: list[str], label: str) -> tuple[Figure, Axes]:
     """Return axes with one row per name, the first on top."""
     figure = new_figure(7.5, 1.0 + 0.32 * len(names))
     axis = figure.subplots()
+    _as_rows(axis, names, label)
+    return figure, axis
+
+
+def _as_rows(axis: Axes, names: list[str], label: str) -> None:
     axis.set_yticks(range(len(names)), [plain(name) for name in names])
     axis.set(xlabel=label, ylim=(len(names) - 0.4, -0.6))
     add_grid(axis, "x")
-    return figure, axis
 
 
 def draw_shot_curves(runs: Mapping[str, Record], least: int = 1) -> Figure:

@@ -172,6 +172,8 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
     trained again on all. Without base classes, episodes are drawn from the support set.
     """
 
+    _least_iter = 0  # nothing may be better than what networks start from
+
     n_way: int | None
     n_shot: int | None
     n_query: int
