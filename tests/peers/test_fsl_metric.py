@@ -340,6 +340,12 @@ def test_the_best_state_on_validation_classes_is_kept():
     assert_array_equal(model.weights_["W"], shorter.weights_["W"])
 
 
+def test_no_epoch_keeps_the_state_before_training():
+    model = P.fitted(PrototypicalNetwork(BASE, **{**LEARNING, "max_iter": 0}))
+    assert model.n_iter_ == 0
+    assert_array_equal(model.predict(P.X_query), P.fitted(SimpleShot(BASE)).predict(P.X_query))
+
+
 def test_the_state_before_training_is_kept_if_training_harms():
     model = judged(n_way=2, n_shot=1, n_query=1, n_episodes=2, max_iter=2, learning_rate=30.0)
     assert model.n_iter_ == 0
@@ -447,16 +453,18 @@ def test_an_untrained_relation_network_compares_by_distances():
 # Refusals.
 
 COUNT_PARAMETERS = [
-    *[(PrototypicalNetwork, name, 1) for name in ("n_query", "n_episodes", "n_shot", "max_iter")],
+    *[(PrototypicalNetwork, name, 1) for name in ("n_query", "n_episodes", "n_shot")],
+    (PrototypicalNetwork, "max_iter", 0),
     (PrototypicalNetwork, "n_way", 2),
     (MatchingNetwork, "n_steps", 1),
     (RelationNetwork, "n_hidden", 1),
 ]
 
 
-@pytest.mark.parametrize("value", [0, 2.5, "8", True])
+@pytest.mark.parametrize("value", ["too small", 2.5, "8", True])
 @pytest.mark.parametrize(("peer", "name", "least"), COUNT_PARAMETERS)
 def test_sizes_that_are_too_small_are_refused(peer, name, least, value):
+    value = least - 1 if value == "too small" else value
     said = f"`{name}` must be an integer of at least {least}; got {value!r}. Pass {least}"
     with refused(ValueError, said):
         P.fitted(peer(BASE, **{name: value}))

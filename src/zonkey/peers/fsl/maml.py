@@ -71,7 +71,7 @@ class MAML(MetaPeer):
     n_episodes : int, default=100
         Number of episodes in an epoch.
     max_iter : int, default=50
-        Largest number of epochs.
+        Largest number of epochs; 0 keeps the state before training.
     n_iter_no_change : int or None, default=5
         Stop after so many epochs without a better accuracy in episodes of validation classes
         (`BaseSamples.validation`), and keep the best state, which may be that before training.

@@ -55,7 +55,7 @@ class PPA(MetaPeer):
     weight_decay : float, default=5e-4
         Penalty >= 0 of all weights. 5e-4 as in the authors' code.
     max_iter : int, default=100
-        Largest number of epochs.
+        Largest number of epochs; 0 keeps the state before training.
     n_iter_no_change : int or None, default=5
         Stop after so many epochs without a better accuracy in one-shot episodes of validation
         classes (`BaseSamples.validation`), and keep the best state, which may be that before
