@@ -53,16 +53,12 @@ def test_scores_have_the_dtype_of_the_samples_whatever_that_of_the_support_set(n
 
 
 def test_classes_with_too_few_samples_are_not_held_out():
-    is_kept = np.ones(len(P.y_base), bool)
-    for label in np.unique(P.y_base)[:10]:
-        is_kept[np.flatnonzero(P.y_base == label)[1:]] = False
-    X, y = P.X_base[is_kept], P.y_base[is_kept]
-    more = shots_problem(n_base=20, seed=5)
-    others = np.char.add("more ", more.y_base)
-    base = BaseSamples(np.concatenate([X, more.X_base]), np.concatenate([y, others]))
-    model = PrototypicalNetwork(base, n_episodes=4, max_iter=2, n_shot=2)
-    for seed in range(3):
-        base.seed, base._kept = seed, {}
+    single, first = np.unique(shots_problem(n_base=60, seed=5).y_base, return_index=True)
+    X = np.concatenate([P.X_base, shots_problem(n_base=60, seed=5).X_base[first]])
+    y = np.concatenate([P.y_base, np.char.add("single ", single)])
+    model = PrototypicalNetwork(n_episodes=4, max_iter=2, n_shot=2)
+    for seed in range(5):
+        model.base = BaseSamples(X, y, random_state=seed)
         assert len(model.fit(P.X_support, P.y_support).validation_scores_) == 2
 
 
