@@ -15,8 +15,9 @@ from zonkey.paper.bench.selection import _shared_samples, prepared_shots, select
 from zonkey.paper.bench.sources import validation_view
 from zonkey.paper.experiments import AT_ZERO_SHOTS, EXPERIMENTS, QUICK, SHOT_READINGS, SYNTHESES
 from zonkey.paper.records import problem_of
+from zonkey.peers.base import class_means
 from zonkey.peers.fsl import BaseSamples, SimpleShot
-from zonkey.peers.fsl.base import FewShotPeer, class_means, negative_distances
+from zonkey.peers.fsl.base import FewShotPeer, negative_distances
 
 TRAININGS = []  # of `Stopping`
 

@@ -10,6 +10,7 @@ from sklearn.base import clone
 import zonkey
 from sklearn_checks import parametrize_with_sklearn_checks
 from zonkey.peers import training
+from zonkey.peers.base import in_order
 from zonkey.peers.fsl import (
     BaseSamples,
     MatchingNetwork,
@@ -17,7 +18,6 @@ from zonkey.peers.fsl import (
     RelationNetwork,
     SimpleShot,
 )
-from zonkey.peers.fsl.base import in_order
 from zonkey.peers.fsl.meta import EpisodeLearner, EpisodeSizes, draw_episodes
 from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
 

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 import zonkey
 from sklearn_checks import parametrize_with_sklearn_checks
+from zonkey.peers.base import in_order
 from zonkey.peers.fsl import (
     BaseSamples,
     DistributionCalibration,
@@ -17,7 +18,7 @@ from zonkey.peers.fsl import (
     SimpleShot,
     TipAdapter,
 )
-from zonkey.peers.fsl.base import Support, in_order
+from zonkey.peers.fsl.base import Support
 from zonkey.peers.fsl.distribution_calibration import _deviations, _statistics
 from zonkey.peers.fsl.texts import text_classifier
 from zonkey.testing import parametrize_with_few_shot_checks, shots_problem

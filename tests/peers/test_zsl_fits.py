@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from refusals import refused
 
 import zonkey
+from zonkey.core.checkpoints import Checkpoint
 from zonkey.estimators.scoring import LinearScores
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.peers import training, zsl
@@ -94,7 +95,7 @@ def test_fits_of_a_search_share_a_folder_of_progress(monkeypatch, tmp_path):
     expected = ZeroShotSearchCV(peer, grid, cv=ClassKFold(2)).fit(P.X, P.y)
     # Left by another computation.
     with monkeypatch.context() as patch:
-        patch.setattr(base.Checkpoint, "remove", lambda *_: None)
+        patch.setattr(Checkpoint, "remove", lambda *_: None)
         P.fitted(zsl.ALE(max_iter=3, checkpoint=folder))
     peer.set_params(checkpoint=folder)
     search = ZeroShotSearchCV(peer, grid, cv=ClassKFold(2)).fit(P.X, P.y)

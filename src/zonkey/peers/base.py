@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.checkpoints import fingerprint
+from ..core.checkpoints import Checkpoint, fingerprint
 from ..core.labels import shown
+from ..core.reservoir import row_priorities
 from ..encoders.weights import torch_device
 from ..validation import check_count, check_interval, check_seed
 from .networks import torch_for
@@ -92,6 +93,21 @@ class TrainedMixin(CheckedMixin):
             **options,
         )
 
+    @contextmanager
+    def _progress(
+        self, names: tuple[str, ...], *content: Any
+    ) -> Iterator[Callable[[str], Kept | None]]:
+        """Yield a function that tells where a training keeps its progress: None if nowhere.
+
+        `content` is what the trainings learn from. What was kept is removed once all have ended.
+        """
+        if self.checkpoint is None:
+            yield lambda name: None  # noqa: ARG005
+            return
+        folder, identity = Checkpoint(self.checkpoint), self._identity(*content)
+        yield lambda name: Kept(folder, f"{name}-{identity}", identity)
+        folder.remove([f"{name}-{identity}" for name in names])
+
     def _identity(self, *content: Any) -> str:
         """Return text that tells trainings apart, by parameters and by what they learn from."""
         given = self.get_params(deep=False)
@@ -125,6 +141,20 @@ def in_dtype(value: Any, dtype: np.dtype) -> Any:
         return {name: in_dtype(part, dtype) for name, part in value.items()}
     is_real = isinstance(value, np.ndarray) and value.dtype.kind == "f"
     return value.astype(dtype, copy=False) if is_real else value
+
+
+def in_order(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return samples class by class, in an order of their values; codes; and sorted classes."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    order = np.lexsort((np.asarray(row_priorities(X, 0)), codes))
+    return X[order], codes[order], classes
+
+
+def class_means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the mean of each class (m x d), float64; codes are sorted."""
+    counts = np.bincount(codes)
+    sums = np.add.reduceat(X, np.cumsum(counts) - counts, axis=0, dtype=np.float64)
+    return sums / counts[:, None]
 
 
 def unit_rows(Z: np.ndarray) -> np.ndarray:

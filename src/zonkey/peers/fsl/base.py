@@ -17,11 +17,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, check_X_y
 
 from ...core.labels import as_labels, listed, shown
-from ...core.reservoir import row_priorities
 from ...estimators.scoring import ScoresMixin
 from ...linalg.arrays import Array
 from ...validation import check_classes, check_count, validate_labeled
-from ..base import CheckedMixin, unit_rows
+from ..base import CheckedMixin, in_order, unit_rows
 
 _ROWS = 4096  # samples that are compared with all classes at a time
 
@@ -201,6 +200,13 @@ class Support:
         """Number of samples of each class."""
         return np.bincount(self.codes)
 
+    @property
+    def base_or_own(self) -> BaseSamples:
+        """Samples of base classes; without, those of the support set."""
+        if self.base is not None:
+            return self.base
+        return BaseSamples(self.X, self.classes[self.codes], random_state=self.seed)
+
 
 class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
     """A few-shot system; it adds `_learn`, `_scores`, and its parameters.
@@ -274,20 +280,6 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
             block = X[start : start + _ROWS]
             # Weights keep the dtype of the support set, which may be another one.
             yield self._scores(block).astype(block.dtype, copy=False)
-
-
-def in_order(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return samples class by class, in an order of their values; codes; and sorted classes."""
-    classes, codes = np.unique(labels, return_inverse=True)
-    order = np.lexsort((np.asarray(row_priorities(X, 0)), codes))
-    return X[order], codes[order], classes
-
-
-def class_means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the mean of each class (m x d), float64; codes are sorted."""
-    counts = np.bincount(codes)
-    sums = np.add.reduceat(X, np.cumsum(counts) - counts, axis=0, dtype=np.float64)
-    return sums / counts[:, None]
 
 
 def center_of(support: Support) -> np.ndarray:

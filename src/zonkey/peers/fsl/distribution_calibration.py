@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from ...validation import check_interval
-from .base import BaseSamples, FewShotPeer, Support, class_means, negative_distances
+from ..base import class_means
+from .base import BaseSamples, FewShotPeer, Support, negative_distances
 
 _MOST_SAMPLES = 20_000  # sampled features of all classes: more make large problems very slow
 

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ...validation import check_interval
-from .base import BaseSamples, FewShotPeer, Support, center_of, centered_units, class_means
+from ..base import class_means
+from .base import BaseSamples, FewShotPeer, Support, center_of, centered_units
 from .texts import LOGIT_SCALE, text_classifier
 
 _LEAST_SHARE = 1e-9  # keeps a covariance of few samples invertible

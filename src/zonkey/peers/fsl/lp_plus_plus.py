@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from .base import BaseSamples, FewShotPeer, Support, center_of, centered_units, class_means
+from ..base import class_means
+from .base import BaseSamples, FewShotPeer, Support, center_of, centered_units
 from .texts import text_classifier
 
 _CYCLE = 10  # steps of the visual prototypes before one of the multipliers

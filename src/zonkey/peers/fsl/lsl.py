@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 
-from ...core.checkpoints import Checkpoint
 from ...validation import check_count, check_interval
 from ..base import OnDeviceMixin, TrainedMixin, unit_rows
 from ..convex import linear_classifiers, softmax_loss
@@ -22,7 +21,6 @@ from ..networks import (
     seeded,
     zero_layers,
 )
-from ..training import Kept
 from .base import BaseSamples, FewShotPeer, Support, centered_units
 
 _GENERATOR = ("relu", "relu", "linear")
@@ -187,10 +185,7 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         check_interval("weight_decay", self.weight_decay, 0, open_below=True)
 
     def _learn(self, support: Support) -> dict[str, Any]:
-        base = support.base
-        if base is None:
-            labels = support.classes[support.codes]
-            base = BaseSamples(support.X, labels, random_state=support.seed)
+        base = support.base_or_own
         taught = base.learned(self._base_key(), lambda: self._taught(base))
         H = taught.shrunk(centered_units(support.X, base.mean).astype(np.float32))
         rng = np.random.default_rng(support.seed)
@@ -221,15 +216,8 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     def _taught(self, base: BaseSamples) -> _Taught:
         torch, device = self._torch()
-        folder = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        identity = self._base_key()
-        if folder is not None:
-            identity = self._identity(identity, base.X, base.codes, base.seed)
-
-        def kept(name: str) -> Kept | None:
-            return None if folder is None else Kept(folder, f"{name}-{identity}", identity)
-
-        with fast_products(torch, device):
+        content = (self._base_key(), base.X, base.codes, base.seed)
+        with fast_products(torch, device), self._progress(("head", "generator"), *content) as kept:
             head = _Head(self, base)
             self._trained(head, base.seed, int(self.max_iter), kept("head"))
             taught = head.taught()
@@ -242,8 +230,6 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
                 history = self._trained(generator, base.seed, int(self.max_iter), kept("generator"))
                 taught.generator = arrays_of(generator.networks["f"])
                 taught.losses = history.losses
-        if folder is not None:
-            folder.remove([f"{name}-{identity}" for name in ("head", "generator")])
         return taught
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base import unit_rows
+from ..base import class_means, unit_rows
 from ..networks import apply_layers, arrays_of, seeded, zero_layers
-from .base import BaseSamples, Support, class_means
+from .base import BaseSamples, Support
 from .meta import EpisodeLearner, MetaPeer
 
 _ACTIVATIONS = ("linear",)
@@ -188,8 +188,7 @@ class _Learner(EpisodeLearner):
         d = base.n_features
         with seeded(torch, base.seed):
             self.networks = {"map": zero_layers(torch, (d, d), _ACTIVATIONS).to(device)}
-        weights = self.networks["map"].parameters()
-        self.optimizers = {"map": torch.optim.Adam(weights, lr=peer.learning_rate)}
+        self.optimizers = {"map": self.adam()}
 
     def embedded(self, X: Any) -> Any:
         return self.torch.nn.functional.normalize(X + self.networks["map"](X), dim=-1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...core.checkpoints import Checkpoint
 from ...validation import check_count
 from ..base import OnDeviceMixin, TrainedMixin
 from ..networks import NetworkLearner, fast_products, to_array
@@ -201,10 +201,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         raise NotImplementedError
 
     def _learn(self, support: Support) -> dict[str, Any]:
-        base = support.base
-        if base is None:
-            labels = support.classes[support.codes]
-            base = BaseSamples(support.X, labels, random_state=support.seed)
+        base = support.base_or_own
         self._sizes = self._wanted_sizes(support, own=support.base is None)
         key = self._identity(vars(self._sizes))
         vars(self).update(base.learned(key, lambda: self._meta_trained(base)))
@@ -233,16 +230,15 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         }
 
     def _trained_on(self, base: BaseSamples) -> tuple[EpisodeLearner, int, History, list[float]]:
-        folder = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        identity = ""
-        if folder is not None:
-            held = base.validation
-            others = None if held is None else (held.X, held.codes)
-            identity = self._identity(vars(self._sizes), base.X, base.codes, others, base.seed)
+        held = base.validation
+        others = None if held is None else (held.X, held.codes)
+        content = (vars(self._sizes), base.X, base.codes, others, base.seed)
+        with self._progress(("search", "final"), *content) as kept:
+            return self._trained_with(base, kept)
 
-        def kept(name: str) -> Kept | None:
-            return None if folder is None else Kept(folder, f"{name}-{identity}", identity)
-
+    def _trained_with(
+        self, base: BaseSamples, kept: Callable[[str], Kept | None]
+    ) -> tuple[EpisodeLearner, int, History, list[float]]:
         n_epochs, scores, held = int(self.max_iter), [], None
         if self.n_iter_no_change is not None:
             held = base.validation
@@ -255,8 +251,6 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         best = _best(history, at_start)
         if best == 0:
             learner = self._learner(base)
-        if folder is not None:
-            folder.remove([f"{name}-{identity}" for name in ("search", "final")])
         return learner, best, history, scores or history.scores
 
     def _searched(self, base: BaseSamples, kept: Kept | None) -> tuple[int, list[float]]:

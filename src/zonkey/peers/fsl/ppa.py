@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...validation import check_interval
-from ..base import unit_rows
+from ..base import class_means, unit_rows
 from ..networks import apply_layers, arrays_of, seeded, zero_layers
 from ..training import batches
-from .base import BaseSamples, Support, class_means
+from .base import BaseSamples, Support
 from .meta import EpisodeLearner, EpisodeSizes, MetaPeer
 
 _ACTIVATIONS = ("relu", "linear")

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..base import class_means
 from ..networks import to_array
-from .base import BaseSamples, Support, class_means, negative_distances
+from .base import BaseSamples, Support, negative_distances
 from .meta import EpisodeLearner, MetaPeer
 
 _SCALE = 10.0  # of squared distances at the beginning

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..base import class_means
 from ..networks import arrays_of, layers, seeded
-from .base import BaseSamples, Support, class_means
+from .base import BaseSamples, Support
 from .meta import EpisodeLearner, MetaPeer
 
 _SCALE = 10.0  # of distances at the beginning

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ...validation import check_option
+from ..base import class_means
 from .base import (
     BaseSamples,
     FewShotPeer,
     Support,
     center_of,
     centered_units,
-    class_means,
     negative_distances,
     unit_rows,
 )

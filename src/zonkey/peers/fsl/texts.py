@@ -9,8 +9,8 @@ from sklearn.linear_model import RidgeCV
 
 from ...core.checkpoints import fingerprint
 from ...core.prototypes import Prototypes
-from ..base import unit_rows
-from .base import BaseSamples, Support, centered_units, class_means
+from ..base import class_means, unit_rows
+from .base import BaseSamples, Support, centered_units
 
 _RIDGES = 10.0 ** np.arange(-3, 4)  # in units of the mean squared length of centered prototypes
 LOGIT_SCALE = 100.0  # of cosines between samples and texts, as in CLIP

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...core.reservoir import row_priorities
 from ...validation import validate_samples
-from .base import FewShotPeer, Support, center_of, centered_units, class_means
+from ..base import class_means
+from .base import FewShotPeer, Support, center_of, centered_units
 
 
 class TransductivePeer(FewShotPeer):

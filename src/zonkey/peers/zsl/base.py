@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,10 +15,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from ...core.checkpoints import Checkpoint
 from ...core.labels import as_labels
 from ...core.prototypes import Prototypes
-from ...core.reservoir import row_priorities
 from ...estimators.calibration import calibrate
 from ...estimators.scoring import NearestPrototypeMixin
 from ...metrics import per_class_accuracy
@@ -28,7 +27,7 @@ from ...validation import (
     is_auto,
     validate_labeled,
 )
-from ..base import CheckedMixin, OnDeviceMixin, TrainedMixin, in_dtype
+from ..base import CheckedMixin, OnDeviceMixin, TrainedMixin, class_means, in_dtype, in_order
 from ..networks import fast_products
 from ..training import History, Kept, Learner
 
@@ -100,9 +99,8 @@ class Task:
     @classmethod
     def of(cls, X: np.ndarray, labels: np.ndarray, Y: np.ndarray, **options: Any) -> Task:
         """Return the task of labeled samples; rows of Y are in the order of the labels."""
-        codes = np.unique(labels, return_inverse=True)[1]
-        order = np.lexsort((np.asarray(row_priorities(X, 0)), codes))
-        return cls(X[order], codes[order], Y, **options)
+        X, codes, _ = in_order(X, labels)
+        return cls(X, codes, Y, **options)
 
     @property
     def n_classes(self) -> int:
@@ -112,10 +110,8 @@ class Task:
     @property
     def means(self) -> np.ndarray:
         """Means of the seen classes (m x d), float64."""
-        counts = np.bincount(self.codes, minlength=self.n_classes)
-        rows = self.X[np.argsort(self.codes, kind="stable")]
-        sums = np.add.reduceat(rows, np.cumsum(counts) - counts, axis=0, dtype=np.float64)
-        return sums / counts[:, None]
+        order = np.argsort(self.codes, kind="stable")
+        return class_means(self.X[order], self.codes[order])
 
     def divided(self) -> tuple[Task, Task] | None:
         """Return the tasks of most classes and of the held-out ones; None if there are too few."""
@@ -203,8 +199,16 @@ class TrainedPeer(TrainedMixin, SamplePeer):
 
     def _learn(self, task: Task) -> dict[str, Any]:
         dtype, task = task.X.dtype, replace(task, X=task.X.astype(np.float32))
-        folder = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        identity = "" if folder is None else self._identity(vars(task))
+        with self._progress(("search", "final"), vars(task)) as kept:
+            learner, history, searched = self._trained_on(task, kept)
+        learned = {name: in_dtype(value, dtype) for name, value in learner.learned().items()}
+        curves = {"loss_curve_": history.losses, "validation_scores_": searched.scores}
+        return {**learned, "n_iter_": len(history.losses), **curves}
+
+    def _trained_on(
+        self, task: Task, kept: Callable[[str], Kept | None]
+    ) -> tuple[ZeroShotLearner, History, History]:
+        """Return the model trained on all classes, its history, and that on most of them."""
         n_epochs, searched = int(self.max_iter), History()
         parts = None if self.n_iter_no_change is None else task.divided()
         if parts is not None:
@@ -215,18 +219,12 @@ class TrainedPeer(TrainedMixin, SamplePeer):
                 found = learner.scores(held.X, held.Y).argmax(axis=1)
                 return float(per_class_accuracy(held.codes, found))
 
-            kept = None if folder is None else Kept(folder, f"search-{identity}", identity)
             options: Any = {"score": score, "keeps_best": False}
-            searched = self._trained(learner, task.seed, n_epochs, kept, **options)
+            searched = self._trained(learner, task.seed, n_epochs, kept("search"), **options)
             n_epochs = searched.best
         learner = self._learner(task)
-        kept = None if folder is None else Kept(folder, f"final-{identity}", identity)
-        history = self._trained(learner, task.seed, n_epochs, kept)
-        if folder is not None:
-            folder.remove([f"search-{identity}", f"final-{identity}"])
-        learned = {name: in_dtype(value, dtype) for name, value in learner.learned().items()}
-        curves = {"loss_curve_": history.losses, "validation_scores_": searched.scores}
-        return {**learned, "n_iter_": n_epochs, **curves}
+        history = self._trained(learner, task.seed, n_epochs, kept("final"))
+        return learner, history, searched
 
 
 class NetworkPeer(OnDeviceMixin, TrainedPeer):
