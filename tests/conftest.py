@@ -1,4 +1,4 @@
-"""What tests of several packages share: a browser, and the order on several workers."""
+"""What tests of several packages share: a browser, random numbers, the order on workers."""
 
 import shutil
 import subprocess
@@ -35,6 +35,18 @@ def pytest_xdist_make_scheduler(config, log):
             return file if file.endswith(("test_demo.py", "test_faults.py")) else nodeid
 
     return Scheduling(config, log)
+
+
+@pytest.fixture(autouse=True)
+def numbers_do_not_depend_on_the_order(request):
+    """Let each test draw from the generator of its module as if it were the first."""
+    generator = getattr(getattr(request.node, "module", None), "RNG", None)
+    if generator is None:
+        yield
+        return
+    state = generator.bit_generator.state
+    yield
+    generator.bit_generator.state = state
 
 
 @pytest.fixture

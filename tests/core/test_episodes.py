@@ -100,7 +100,7 @@ def test_large_episodes_are_learned_in_blocks_with_the_same_result(monkeypatch, 
     learning = {"alpha": 0.5, "mu": 0.6, "max_iter": 3, "tol": 0.0}
     turned = Turned(problems, W, rule=rule, tie_tol=0.1)
     expected, course = turned.learn(W, **learning)
-    monkeypatch.setattr(module, "_LARGE", -1)
+    monkeypatch.setattr(module, "_UNCACHED", -1)
     monkeypatch.setattr(module, "compete", None)
     monkeypatch.setattr(blocks, "_ON_HOST", 9)
     found, again = turned.learn(W, **learning)

@@ -442,8 +442,7 @@ def test_an_untrained_relation_network_compares_by_distances():
     peer._sizes = EpisodeSizes(2, 1, 1)
     weights = peer._learner(BASE).learned()
     assert weights["W0"].shape == (20, 4000)
-    rng = np.random.default_rng(0)  # the module's generator depends on the tests that ran before
-    A, B = (U / np.linalg.norm(U, axis=1, keepdims=True) for U in rng.normal(size=(2, 40, 10)))
+    A, B = (U / np.linalg.norm(U, axis=1, keepdims=True) for U in RNG.normal(size=(2, 40, 10)))
     found = [relation(weights, a[None, None], b)[0] for a, b in zip(A, B, strict=True)]
     gaps = [np.sqrt(sum((a - b) ** 2)) for a, b in zip(A, B, strict=True)]
     # Chance leaves 1.7 % at 2,000 directions: the spread of |cos| over its mean is 0.75.

@@ -50,7 +50,8 @@ from .synthesis import Synthesized
 _SAVED_STEPS = 8
 # On a device, a basis serves while class weights differ by at most this share of the largest.
 _FAR = 0.1
-_LARGE = 2**22  # losses of an episode that are too many to store
+# Losses of an episode that are summed in blocks: too many for a device, or for a host's cache.
+_LARGE, _UNCACHED = 2**22, 2**17
 _MANY = 16  # decompositions for which several threads pay off
 
 
@@ -128,7 +129,8 @@ class Episodes(Algorithm1):
     def weights(self, state: _Iterates) -> tuple[Shares, Shares]:
         """Return eta and xi of all samples, as sums; the support keeps its classes."""
         xp = namespace(state.Z)
-        is_large = self.X_g.shape[2] * self.Y_u.shape[1] > _LARGE
+        most = _LARGE if is_device_array(self.X_g) else _UNCACHED
+        is_large = self.X_g.shape[2] * self.Y_u.shape[1] > most
         eta, xi = self._won_in_blocks(state) if is_large else self._won(state)
         support = self._of_support
         of_samples = xp.concat([eta.of_samples, support.of_samples], axis=2)

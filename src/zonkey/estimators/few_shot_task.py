@@ -229,13 +229,14 @@ def _learn_from_subsets(settings: EpisodeSettings, support: SupportSet, seed: in
     n, base = settings.base_samples_per_class, support.base
     assert n is not None
     assert base is not None  # checked by `fit`
+    pools = [base.moments.samples_of(label) for label in base.prototypes.labels.tolist()]
     total: Any = 0.0
     courses, statuses = [], set()
     for h in range(settings.n_episodes):
         rng = np.random.default_rng([seed, h])
         # The order of samples that are perturbed must not depend on rounding in other coordinates.
         is_reduced = settings.synthesis != "base"
-        part, basis = _with_subset(support, base, n, rng, is_reduced=is_reduced)
+        part, basis = _with_subset(support, pools, n, rng, is_reduced=is_reduced)
         task = Task.of(part)
         initial = bidirectional_projection(task.initial_equations(), settings.beta)
         course = _course(settings, [task], initial.value, [[rng]])
@@ -253,26 +254,27 @@ def _learn_from_subsets(settings: EpisodeSettings, support: SupportSet, seed: in
 
 
 def _with_subset(
-    support: SupportSet, base: BaseClasses, n: int, rng: np.random.Generator, *, is_reduced: bool
+    support: SupportSet, pools: list[Array], n: int, rng: np.random.Generator, *, is_reduced: bool
 ) -> tuple[SupportSet, Array | None]:
-    """Draw `n` samples of every base class; return the support set with these as its base.
+    """Draw `n` samples from the pool of every base class; return the support set with these as base.
 
     W is zero outside the span of base samples and support set. If they are fewer than features,
     and `is_reduced`, both are in the coordinates of the orthonormal basis that is returned (d x r);
     else it is None.
     """
     xp = namespace(support.X)
-    moments, labels = base.moments, base.prototypes.labels
+    base = support.base
+    assert base is not None  # checked by `fit`
     drawn = []
-    for label in labels.tolist():
-        pool = moments.samples_of(label)
+    for pool in pools:
         rows = placed_like(rng.choice(pool.shape[0], n, replace=False), support.X)
         drawn.append(xp.astype(xp.take(pool, rows, axis=0), xp.float64))
     X_s, X_u, basis = xp.concat(drawn), xp.astype(support.X, xp.float64), None
     if is_reduced and X_s.shape[0] + X_u.shape[0] < X_u.shape[1]:
         basis, _ = xp.linalg.qr(xp.matrix_transpose(xp.concat([X_s, X_u])))
         X_s, X_u = X_s @ basis, X_u @ basis
-    subset = Moments(base.prototypes, n_reserve=n).update(X_s, np.repeat(labels, n))
+    labels = np.repeat(base.prototypes.labels, n)
+    subset = Moments(base.prototypes, n_reserve=n).update(X_s, labels)
     return replace(support, X=X_u, base=BaseClasses(subset)), basis
 
 
