@@ -256,7 +256,7 @@ def _learn_from_subsets(settings: EpisodeSettings, support: SupportSet, seed: in
 def _with_subset(
     support: SupportSet, pools: list[Array], n: int, rng: np.random.Generator, *, is_reduced: bool
 ) -> tuple[SupportSet, Array | None]:
-    """Draw `n` samples from the pool of every base class; return the support set with these as base.
+    """Draw `n` samples of every base class; return the support set with these as its base.
 
     W is zero outside the span of base samples and support set. If they are fewer than features,
     and `is_reduced`, both are in the coordinates of the orthonormal basis that is returned (d x r);
