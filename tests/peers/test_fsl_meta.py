@@ -279,6 +279,16 @@ def test_gradients_of_the_lstm_take_those_of_the_classifier_as_constants():
         assert_allclose(network[name].grad.numpy(), slope, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.parametrize("kind", [MAML, MetaLearnerLSTM])
+def test_more_shots_of_a_class_do_not_weigh_more(kind):
+    peer = kind(BASE, max_iter=0, device="cpu")
+    again = np.repeat(np.arange(len(P.y_support)), np.where(P.y_support == P.y_support[0], 3, 1))
+    expected = P.prepared(peer).fit(P.X_support, P.y_support)
+    model = P.prepared(peer).fit(P.X_support[again], P.y_support[again])
+    found, alike = (m.decision_function(P.X_query) for m in (model, expected))
+    assert_allclose(found, alike, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("library", [np.asarray, torch.as_tensor])
 def test_sizes_and_signs_of_small_and_large_numbers(library):
     values = np.array([0.0, 1e-6, -4e-5, -5e-5, 0.3, -200.0, math.exp(-9.9)])

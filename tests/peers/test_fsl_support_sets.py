@@ -52,6 +52,16 @@ def test_scores_have_the_dtype_of_the_samples_whatever_that_of_the_support_set(n
     assert model.decision_function(P.X_query).dtype == np.float64
 
 
+def test_base_samples_keep_what_was_used_last(monkeypatch):
+    monkeypatch.setattr("zonkey.peers.fsl.base._MOST_KEPT", 2)
+    base, calls = BaseSamples(P.X_base, P.y_base), []
+    for key in "abaca":
+        base.learned(key, lambda key=key: calls.append(key))
+    assert calls == ["a", "b", "c"]
+    base.learned("b", lambda: calls.append("b"))
+    assert calls == ["a", "b", "c", "b"]
+
+
 def test_classes_with_too_few_samples_are_not_held_out():
     single, first = np.unique(shots_problem(n_base=60, seed=5).y_base, return_index=True)
     X = np.concatenate([P.X_base, shots_problem(n_base=60, seed=5).X_base[first]])

@@ -23,6 +23,7 @@ from ...validation import check_classes, check_count, validate_labeled
 from ..base import CheckedMixin, in_order, unit_rows
 
 _ROWS = 4096  # samples that are compared with all classes at a time
+_MOST_KEPT = 64  # results of learning from base samples: a search and its folds reuse them
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ class BaseSamples:
     """Labeled samples of base classes, and what few-shot peers have learned from them.
 
     A peer learns from base classes once, at the first fit; later fits of it, and of its clones with
-    the same parameters, take what was learned from here.
+    the same parameters, take what was learned from here. The last 64 results are kept.
 
     Parameters
     ----------
@@ -132,14 +133,15 @@ class BaseSamples:
         return BaseSamples(self.X[rows], self.classes[self.codes[rows]], random_state=self.seed)
 
     def learned(self, key: str, learn: Callable[[], T]) -> T:
-        """Return what `learn` returned when it was first called for this key.
+        """Return what `learn` returned when it was called for this key.
 
         Parameters
         ----------
         key : str
             Tells apart what is learned: the system and its parameters.
         learn : callable
-            Called without arguments, once per key, even if fits run in threads.
+            Called without arguments if nothing is kept for the key, once even if fits run in
+            threads.
 
         Returns
         -------
@@ -147,9 +149,11 @@ class BaseSamples:
             Shared by all fits; it must not be changed.
         """
         with self._lock:  # trials run in threads
-            if key not in self._kept:
-                self._kept[key] = learn()
-            return self._kept[key]
+            found = self._kept.pop(key) if key in self._kept else learn()
+            self._kept[key] = found  # as the last one
+            while len(self._kept) > _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            return found
 
     def __repr__(self) -> str:
         n, d = self.X.shape

@@ -30,11 +30,11 @@ class MAML(MetaPeer):
 
         t <- t - inner_learning_rate * gradient of L(t, S),
 
-    with the mean cross-entropy L. Training minimizes the mean of L(t adapted to S, Q) over random
-    episodes (S, Q) of base classes with respect to the initial t. Its gradient passes through the
-    inner steps, which takes second derivatives of L. With `first_order`, it is the gradient of
-    L(., Q) at the adapted weights, as if their distance from t were a constant.
-    `decision_function` returns w_j' z(x) of the adapted weights.
+    with the mean cross-entropy L, in which all classes weigh the same. Training minimizes the mean
+    of L(t adapted to S, Q) over random episodes (S, Q) of base classes with respect to the initial
+    t. Its gradient passes through the inner steps, which takes second derivatives of L. With
+    `first_order`, it is the gradient of L(., Q) at the adapted weights, as if their distance from t
+    were a constant. `decision_function` returns w_j' z(x) of the adapted weights.
 
     Differences from the publication:
 
@@ -276,10 +276,16 @@ def stepped(head: Mapping[str, Any], along: Mapping[str, Any], rate: float) -> d
 
 
 def softmax_errors(found: Any, Y: Any) -> Any:
-    """Return the gradient of the mean cross-entropy by the scores (n x m): (p - Y) / n."""
+    """Return the gradient of the mean cross-entropy by the scores (n x m)."""
     xp = namespace(found)
     powers = xp.exp(found - xp.max(found, axis=-1, keepdims=True))
-    return (powers / xp.sum(powers, axis=-1, keepdims=True) - Y) / found.shape[-2]
+    return sample_weights(Y)[..., None] * (powers / xp.sum(powers, axis=-1, keepdims=True) - Y)
+
+
+def sample_weights(Y: Any) -> Any:
+    """Return weights (n) whose sum is the same in all classes; rows of Y are one-hot (n x m)."""
+    xp = namespace(Y)
+    return xp.sum(Y / xp.sum(Y, axis=-2, keepdims=True), axis=-1) / Y.shape[-1]
 
 
 def one_hot(support: Support) -> np.ndarray:

@@ -12,7 +12,7 @@ from ...linalg.arrays import namespace
 from ..base import in_dtype
 from ..networks import seeded
 from .base import BaseSamples, Support
-from .maml import LENGTH, one_hot, softmax_errors
+from .maml import LENGTH, one_hot, sample_weights, softmax_errors
 from .meta import EpisodeLearner, MetaPeer, arrays_from
 
 _P = 10.0  # of the preprocessing: sizes from exp(-_P) are seen as logarithms
@@ -23,7 +23,8 @@ class MetaLearnerLSTM(MetaPeer):
     """An LSTM whose cell state is the weights of a classifier, and whose input its gradients.
 
     The classifier is a softmax over classes, p(j | x) ~ exp(w_j' x). With the gradient g of its
-    mean cross-entropy L on the support set, each coordinate c of its weights is updated by
+    mean cross-entropy L on the support set, in which all classes weigh the same, each
+    coordinate c of its weights is updated by
 
         c <- f c - i g,     f = s(a' [h, c, f] + a0),     i = s(b' [h, c, i] + b0),
 
@@ -253,7 +254,7 @@ def constants(X: Any, Y: Any, W: Any) -> tuple[Any, Any]:
     found = X @ W
     top = xp.max(found, axis=-1, keepdims=True)
     norms = top[..., 0] + xp.log(xp.sum(xp.exp(found - top), axis=-1))
-    losses = xp.mean(norms - xp.sum(found * Y, axis=-1), axis=-1)
+    losses = xp.sum(sample_weights(Y) * (norms - xp.sum(found * Y, axis=-1)), axis=-1)
     return losses[:, None, None], xp.matrix_transpose(X) @ softmax_errors(found, Y)
 
 

@@ -34,6 +34,8 @@ class SNAIL(MetaPeer):
     minimizes the mean cross-entropy of the queries of random episodes of base classes.
     `decision_function` returns the scores.
 
+    Attention adds up over samples: it favors classes with more shots than others.
+
     Support samples do not see the query. So `fit` computes their channels once, and a prediction
     only those of the last position.
 

@@ -16,13 +16,17 @@ class TipAdapter(FewShotPeer):
     With samples x and support samples f_i of unit length, and texts t_k of the classes k, the
     scores are
 
-        100 x't_k + alpha sum_i exp(-beta (1 - x'f_i)),     i in class k.
+        100 x't_k + alpha n mean_i exp(-beta (1 - x'f_i)),     i in class k,
+
+    where n is the mean number of shots of a class.
 
     The first part is the zero-shot classifier of CLIP, and 100 its logit scale. The second is a
-    cache: f_i are its keys and the labels its values. Its sums favor classes with more shots.
+    cache: f_i are its keys and the labels its values.
 
     Differences from the publication:
 
+    - The publication has the sum in place of n times the mean. They differ if some classes have
+      more shots than others, which the sum would favor.
     - Features are centered by the mean of base samples before they are scaled to unit length.
     - Texts of another space are mapped to features by ridge regression of base class means on
       their prototypes.
@@ -103,6 +107,7 @@ class TipAdapter(FewShotPeer):
             "_cache": {
                 "center": center.astype(dtype),
                 "starts": np.cumsum(counts) - counts,
+                "weights": (counts.mean() / counts).astype(dtype),
                 "alpha": float(self.alpha),
                 "beta": float(self.beta),
             },
@@ -113,4 +118,4 @@ class TipAdapter(FewShotPeer):
         X = centered_units(X, cache["center"])
         near = np.exp(cache["beta"] * (X @ self.keys_.T - 1))
         found = np.add.reduceat(near, cache["starts"], axis=1)
-        return LOGIT_SCALE * X @ self.texts_.T + cache["alpha"] * found
+        return LOGIT_SCALE * X @ self.texts_.T + cache["alpha"] * cache["weights"] * found
