@@ -81,7 +81,8 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         Weight >= 0 of the squared error of G. 10 as in the publication.
     n_synthetic : int, default=20
         Hallucinate until a class has so many samples, shots included; 0: never. The authors'
-        examples have 5; 20 is chosen here, on validation classes of mini-ImageNet.
+        examples have 5; 20 is chosen here, with one shot of validation classes of
+        mini-ImageNet.
     weight_decay : float, default=1e-3
         Penalty > 0 of logistic regression. 1e-3 as in the authors' examples.
     max_iter : int, default=10

@@ -49,7 +49,7 @@ class MAPSSVM(MetaPeer):
     ap_weight : float, default=3.0
         Weight >= 0 of the loss 1 - AP against scores, which are from -2 to 2: the margin by which
         a ranking without relevant samples at its top must be worse than the right one. 3 is
-        chosen here, on validation classes of mini-ImageNet.
+        chosen here, with one shot of validation classes of mini-ImageNet.
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
         the number of classes of the support set, at most 60.

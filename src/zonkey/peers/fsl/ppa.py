@@ -50,8 +50,8 @@ class PPA(MetaPeer):
         Samples of base classes. None: the support set takes their place; if fewer than two of its
         classes have two samples, phi is the identity.
     mean_weight : float, default=0.5
-        Probability in [0, 1] that the mean is the statistic of a class. 0.5 is chosen here, on
-        validation classes of mini-ImageNet.
+        Probability in [0, 1] that the mean is the statistic of a class. 0.5 is chosen here, with
+        one shot of validation classes of mini-ImageNet.
     weight_decay : float, default=5e-4
         Penalty >= 0 of all weights. 5e-4 as in the authors' code.
     max_iter : int, default=100
