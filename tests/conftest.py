@@ -21,7 +21,7 @@ OPTIONS = (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Run the tests of the demonstration, and those of one cluster, on one worker each.
+    """Run tests of the demonstration, of all experiments, and of one cluster on one worker each.
 
     `--dist loadgroup` would do the same, but it does nothing with pytest 9.2 and xdist 3.8.
     """
@@ -32,7 +32,8 @@ def pytest_xdist_make_scheduler(config, log):
             file = nodeid.split("::")[0]
             if "tests/distributed/" in file and not file.endswith("test_faults.py"):
                 return "tests/distributed"
-            return file if file.endswith(("test_demo.py", "test_faults.py")) else nodeid
+            together = ("test_demo.py", "test_runner.py", "test_faults.py")
+            return file if file.endswith(together) else nodeid
 
     return Scheduling(config, log)
 

@@ -553,10 +553,3 @@ def test_trials_of_one_query_a_class_cannot_be_unbalanced(data):
     assert results["n_query"] == 1
     assert "balanced" in results
     assert "unbalanced" not in results
-
-
-def test_figures_with_unlabeled_samples_are_in_records_of_their_own(run):
-    steps = run("beyond", "any-shot", "mini-imagenet", "unlabeled")
-    for (protocol, _, _), step in steps.items():
-        names = {name for name in step.record["results"] if name.endswith("_unlabeled")}
-        assert bool(names) == protocol.startswith("unlabeled")

@@ -167,6 +167,12 @@ def test_processes_share_the_points_of_a_single_search_without_its_warnings(tmp_
     assert "ConvergenceWarning" not in capfd.readouterr().err
 
 
+def test_figures_with_unlabeled_samples_are_in_records_of_their_own(everything):
+    for record in Records(everything[0]):
+        names = {name for name in record["results"] if name.endswith("_unlabeled")}
+        assert bool(names) == record["protocol"].startswith("unlabeled")
+
+
 def test_figures_are_those_of_the_predictions(everything):
     data = small_dataset()
     for record in Records(everything[0]):
