@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.model_selection import ParameterGrid
 from small_data import small_dataset, small_source
 
 from zonkey import BaseClasses, FewShotClassifier, NearestSupport
@@ -13,7 +14,14 @@ from zonkey.paper.bench.models import DEVICE, FEW_SHOT, FewShotModel
 from zonkey.paper.bench.protocols import Steps, stored_mb
 from zonkey.paper.bench.selection import _shared_samples, prepared_shots, select_few_shot
 from zonkey.paper.bench.sources import validation_view
-from zonkey.paper.experiments import AT_ZERO_SHOTS, EXPERIMENTS, QUICK, SHOT_READINGS, SYNTHESES
+from zonkey.paper.experiments import (
+    AT_ZERO_SHOTS,
+    EXPERIMENTS,
+    FULL,
+    QUICK,
+    SHOT_READINGS,
+    SYNTHESES,
+)
 from zonkey.paper.records import problem_of
 from zonkey.peers.base import class_means
 from zonkey.peers.fsl import BaseSamples, SimpleShot
@@ -303,10 +311,11 @@ def test_readings_are_tuned_on_the_same_points_up_to_a_weight_near_one():
     grids = [FEW_SHOT[name].grid for name in ("BPL (SFSP1)", *SHOT_READINGS[:3], *SYNTHESES)]
     assert all(grid == grids[0] for grid in grids)
     assert max(grids[0]["alpha"]) == 0.99
-    subsets = FEW_SHOT["BPL (SFSP1), sampled base"].grid
-    assert {**subsets, "base_samples_per_class": None} == {
-        **grids[0], "base_samples_per_class": None
-    }  # fmt: skip
+    subsets = list(ParameterGrid(FEW_SHOT["BPL (SFSP1), sampled base"].grid))
+    assert FEW_SHOT["BPL (SFSP1), sampled base, unscaled"].grid == FEW_SHOT[SHOT_READINGS[3]].grid
+    assert len(subsets) == len(ParameterGrid(grids[0])) == FULL.n_points
+    for name, values in grids[0].items():
+        assert {point[name] for point in subsets} <= set(values)
     for name in (*SHOT_READINGS, *SYNTHESES):
         assert name in AT_ZERO_SHOTS
         fixed = FEW_SHOT[name].fixed

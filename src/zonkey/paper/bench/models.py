@@ -252,9 +252,13 @@ _PULL: dict[str, list[Any]] = {"rho": _UNIT, "alpha": _UNIT}
 _PUSH: dict[str, list[Any]] = {"mu": _UNIT}
 _BPL: dict[str, list[Any]] = {**_PULL, **_PUSH}
 _ENTROPY: Grid = {**_PULL, "step_size": [1.0, 100.0, 10000.0], "max_iter": [10, 30, 100]}
-# Support and synthesized samples are few beside those of base classes: weights near 1 matter.
-_SHOTS: dict[str, list[Any]] = {"rho": _UNIT, "alpha": [*_UNIT, 0.99], "mu": _UNIT}
-_SUBSETS: dict[str, list[Any]] = {**_SHOTS, "base_samples_per_class": [1, 5]}
+# Support and synthesized samples are few beside those of base classes: weights near 1 matter. All
+# combinations of a few values: points drawn from a finer grid may miss large alpha with small mu.
+_SHOTS: dict[str, list[Any]] = {"rho": [0.3, 0.7], "alpha": [0.3, 0.9, 0.99], "mu": [0.1, 0.5]}
+_SUBSETS: Grid = [
+    {**_SHOTS, "alpha": [0.9, 0.99], "base_samples_per_class": [5]},
+    {**_SHOTS, "alpha": [0.9, 0.99], "rho": [0.7], "base_samples_per_class": [1]},
+]
 _SAE: Grid = {
     "direction": ["feature-to-semantic", "semantic-to-feature"],
     "lam": [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0],
