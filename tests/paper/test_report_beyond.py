@@ -22,6 +22,7 @@ from zonkey.paper.report.comparisons import (
 from zonkey.paper.report.figures import experiment_drawing
 from zonkey.paper.report.measures import points
 from zonkey.paper.report.sections import (
+    _readings_note,
     additions,
     build_report,
     chosen_parameters,
@@ -308,3 +309,12 @@ def test_two_splits_of_the_same_data_may_be_in_one_table(tmp_path, same_split):
     blocks = experiment_blocks(read_collection(tmp_path).study("unlabeled", "cub"))
     texts = [block.text for block in blocks if isinstance(block, Text)]
     assert any(text.startswith("These runs differ") for text in texts) == (not same_split)
+
+
+def test_only_readings_that_are_shown_are_explained():
+    assert _readings_note(["BPL", "BPL (SFSP1)", "NN"]) is None
+    note = _readings_note(["BPL (SFSP1), sampled base, unscaled", "NN"])
+    assert note.text == (
+        "Readings: unscaled, the perturbation is not divided by the squared norm of W; sampled "
+        "base, every episode draws base samples of its own."
+    )

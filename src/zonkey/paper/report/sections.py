@@ -31,18 +31,17 @@ from .tables import (
 TITLE = "Measured results next to the figures of the paper"
 _OURS = "BPL"
 _WITH_RIDGES = ("pure-zsl", "ablation")
-_ENDINGS = (", as printed", ", unscaled", ", per neighbor")  # of models that are readings
 _RIDGE_NOTE = Text(
     'FPL, RPL and "BPL, ridge chosen" have their ridge (beta) chosen; the other BPL models keep '
     "the paper's beta of 0.01.",
     is_dim=True,
 )
-_READINGS_NOTE = Text(
-    "Readings: as printed, mu is never lowered, even if a step is indefinite; unscaled, the "
-    "perturbation is not divided by the squared norm of W; per neighbor, every neighboring seen "
-    "class gives 15 samples.",
-    is_dim=True,
-)
+_MEANINGS = {
+    "as printed": "mu is never lowered, even if a step is indefinite",
+    "unscaled": "the perturbation is not divided by the squared norm of W",
+    "per neighbor": "every neighboring seen class gives 15 samples",
+    "sampled base": "every episode draws base samples of its own",
+}
 _CALIBRATION_NOTE = Text(
     "HM, calibrated: the harmonic mean at the penalty of seen classes chosen on held-out training "
     "classes.",
@@ -77,7 +76,7 @@ def experiment_blocks(study: Study) -> list[Block]:
         *own_tables(study),
         _spread_note(study),
         _RIDGE_NOTE if name in _WITH_RIDGES else None,
-        _READINGS_NOTE if any(model.endswith(_ENDINGS) for model in runs) else None,
+        _readings_note(runs),
         _CALIBRATION_NOTE if "hm_calibrated" in study.experiment.metrics else None,
         chosen_parameters(study),
         preset_note(runs.values()),
@@ -90,6 +89,13 @@ def experiment_blocks(study: Study) -> list[Block]:
         blocks += class_blocks(shown, f"{name}-{study.data}-confusions")
     blocks += how_to_repeat(study)
     return [block for block in blocks if block is not None]
+
+
+def _readings_note(models: Iterable[str]) -> Text | None:
+    """Explain the readings of the paper that the models' names mention."""
+    names = [part for model in models for part in model.split(", ")]
+    found = [f"{name}, {meaning}" for name, meaning in _MEANINGS.items() if name in names]
+    return Text(f"Readings: {'; '.join(found)}.", is_dim=True) if found else None
 
 
 def _spread_note(study: Study) -> Text | None:
