@@ -44,12 +44,14 @@ def test_runs_are_recorded_with_the_command_that_repeats_them(bench, tmp_path):
     assert found == {"runs": str(tmp_path / "runs"), "new": 0, "failures": []}
 
 
-def test_seeds_and_trials_can_be_asked_for(bench, tmp_path):
+def test_seeds_and_trials_can_be_asked_for(bench, tmp_path, monkeypatch):
     assert bench("ablation", "--seeds", "3").exit_code == 0
     records = list(Records(tmp_path / "runs"))
     assert sorted(r["seed"] for r in records if r["model"] == "BPL") == [0, 0, 1, 2]
     asked = "zonkey bench ablation --data small --seeds 3 --quick"
     assert {record["command"] for record in records} == {asked}
+    few = replace(EXPERIMENTS["mini-imagenet"], models=("BPL (SFSP1)", "NN"))
+    monkeypatch.setitem(EXPERIMENTS, "mini-imagenet", few)
     assert bench("mini-imagenet", "--trials", "4").exit_code == 0
     trials = [r for r in Records(tmp_path / "runs") if r["protocol"] == "trials-1"]
     assert {record["results"]["n_trials"] for record in trials} == {4}
