@@ -316,6 +316,9 @@ def test_readings_are_tuned_on_the_same_points_up_to_a_weight_near_one():
     assert len(subsets) == len(ParameterGrid(grids[0])) == FULL.n_points
     for name, values in grids[0].items():
         assert {point[name] for point in subsets} <= set(values)
+    assert {point["alpha"] for point in subsets} == {0.9, 0.99}
+    assert {point["mu"] for point in subsets} == set(grids[0]["mu"])
+    assert {point["base_samples_per_class"] for point in subsets} == {1, 5}
     for name in (*SHOT_READINGS, *SYNTHESES):
         assert name in AT_ZERO_SHOTS
         fixed = FEW_SHOT[name].fixed

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -102,12 +102,19 @@ class Episodes(Algorithm1):
         self.X_u = X_u
         self.X_g = X_g
         self.X = xp.concat([X_g, self._for_all_episodes(X_u)], axis=2)
-        # Devices are as fast in float64, and may compute float32 in TF32.
-        self._narrow = X_g if is_device_array(X_g) else xp.astype(X_g, xp.float32)
         labels = self._for_all_episodes(one_hot(codes, Y_u.shape[1], like=X_u))
         self._of_support = Shares.of(labels, self._for_all_episodes(X_u))
-        self._squared_norms = xp.vecdot(X_g, X_g)
         self._bases = SemanticBases(equations.B0, Y_u, beta=self.beta)
+
+    @cached_property
+    def _narrow(self) -> Array:
+        # Devices are as fast in float64, and may compute float32 in TF32.
+        X_g, xp = self.X_g, namespace(self.X_g)
+        return X_g if is_device_array(X_g) else xp.astype(X_g, xp.float32)
+
+    @cached_property
+    def _squared_norms(self) -> Array:
+        return namespace(self.X_g).vecdot(self.X_g, self.X_g)
 
     def _for_all_episodes(self, M: Array) -> Array:
         """Repeat M (T, n, m) for all episodes of a task."""

@@ -254,6 +254,7 @@ _BPL: dict[str, list[Any]] = {**_PULL, **_PUSH}
 _ENTROPY: Grid = {**_PULL, "step_size": [1.0, 100.0, 10000.0], "max_iter": [10, 30, 100]}
 # Support and synthesized samples are few beside those of base classes: weights near 1 matter. All
 # combinations of a few values: points drawn from a finer grid may miss large alpha with small mu.
+# Few base samples have little weight of their own, so subsets leave out small alpha.
 _SHOTS: dict[str, list[Any]] = {"rho": [0.3, 0.7], "alpha": [0.3, 0.9, 0.99], "mu": [0.1, 0.5]}
 _SUBSETS: Grid = [
     {**_SHOTS, "alpha": [0.9, 0.99], "base_samples_per_class": [5]},

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,8 +32,8 @@ T = TypeVar("T")
 class BaseSamples:
     """Labeled samples of base classes, and what few-shot peers have learned from them.
 
-    A peer learns from base classes once, at the first fit; later fits of it, and of its clones with
-    the same parameters, take what was learned from here. The last 64 results are kept.
+    A peer learns from base classes at the first fit; later fits of it, and of its clones with the
+    same parameters, take what was learned from here. The 64 results that were used last are kept.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class BaseSamples:
             self.validation = BaseSamples(*validation)
             self._check_validation(self.validation)
         self.seed = check_count("random_state", random_state, 0)
-        self._kept: dict[str, Any] = {}
+        self._kept: OrderedDict[str, Any] = OrderedDict()
         self._lock = Lock()
 
     def _check_validation(self, other: BaseSamples) -> None:
@@ -149,11 +150,12 @@ class BaseSamples:
             Shared by all fits; it must not be changed.
         """
         with self._lock:  # trials run in threads
-            found = self._kept.pop(key) if key in self._kept else learn()
-            self._kept[key] = found  # as the last one
+            if key not in self._kept:
+                self._kept[key] = learn()
+            self._kept.move_to_end(key)
             while len(self._kept) > _MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
-            return found
+                self._kept.popitem(last=False)
+            return self._kept[key]
 
     def __repr__(self) -> str:
         n, d = self.X.shape
@@ -164,7 +166,7 @@ class BaseSamples:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy: other threads may go on learning while this one is pickled.
-        return {**vars(self), "_kept": dict(self._kept), "_lock": None}
+        return {**vars(self), "_kept": self._kept.copy(), "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

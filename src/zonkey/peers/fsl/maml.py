@@ -276,14 +276,14 @@ def stepped(head: Mapping[str, Any], along: Mapping[str, Any], rate: float) -> d
 
 
 def softmax_errors(found: Any, Y: Any) -> Any:
-    """Return the gradient of the mean cross-entropy by the scores (n x m)."""
+    """Return the gradient of the mean cross-entropy of classes by the scores: w_i (p_i - Y_i)."""
     xp = namespace(found)
     powers = xp.exp(found - xp.max(found, axis=-1, keepdims=True))
     return sample_weights(Y)[..., None] * (powers / xp.sum(powers, axis=-1, keepdims=True) - Y)
 
 
 def sample_weights(Y: Any) -> Any:
-    """Return weights (n) whose sum is the same in all classes; rows of Y are one-hot (n x m)."""
+    """Return weights (n) of sum 1, the same in all classes, of which each needs a row of Y."""
     xp = namespace(Y)
     return xp.sum(Y / xp.sum(Y, axis=-2, keepdims=True), axis=-1) / Y.shape[-1]
 

@@ -26,8 +26,9 @@ class MatchingNetwork(MetaPeer):
         p(j | x) = sum_{i: y_i = j} a_i,     a_i ~ exp(t cos(f(x), g(x_i))),
 
     and training minimizes the mean of -log p(y | x) over the queries of random episodes of base
-    classes. `decision_function` returns log p(j | x). Without full context, f(x) = g(x) = W x.
-    With full context, g also depends on the other shots, and f on all of them:
+    classes. `decision_function` returns log p(j | x). The sum favors classes with more shots than
+    others. Without full context, f(x) = g(x) = W x. With full context, g also depends on the other
+    shots, and f on all of them:
 
         g(x_i) = W x_i + forward and backward output i of an LSTM that reads W x_1, W x_2, ...
         f(x)   = h_K,     h_k = W x + LSTM([W x, r_k], h_{k-1}),     h_0 = W x,
