@@ -340,7 +340,7 @@ def test_the_results_page_is_made_of_the_runs_beside_it():
 
 
 def test_the_runs_of_the_results_page_are_of_the_embedded_data():
-    hashes = {load_emoji().sha256, load_emoji(split="few-shot").sha256}
+    known = {("emoji", load_emoji(split=split).sha256) for split in ("zero-shot", "few-shot")}
+    known |= {("emoji-cnn", load_emoji(split="few-shot", features="simple-cnn").sha256)}
     records = list(Records(ROOT / "docs" / "runs"))
-    assert {record["data"]["sha256"] for record in records} == hashes
-    assert {record["data_name"] for record in records} == {"emoji"}
+    assert {(record["data_name"], record["data"]["sha256"]) for record in records} == known
