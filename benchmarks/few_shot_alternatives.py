@@ -216,35 +216,22 @@ def pairs(problem: Problem) -> dict[str, tuple[Any, Any]]:
 
 def untrained(base: fsl.BaseSamples, easy: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the pairs of the heads that learn on episodes, before training."""
-    at_start = {"n_episodes": 1, "max_iter": 1, "n_iter_no_change": None, "learning_rate": 1e-15}
-    names = {
-        "prototypical": "PrototypicalNetwork",
-        "matching": "MatchingNetwork",
-        "relation": "RelationNetwork",
-    }
-    models = {
-        key: getattr(fsl, name)(base, **at_start, random_state=0, device="cpu")
-        for key, name in names.items()
-        if hasattr(fsl, name)
+    options: dict[str, Any] = {"max_iter": 0, "random_state": 0, "device": "cpu"}
+    models: dict[str, Any] = {
+        "prototypical": fsl.PrototypicalNetwork(base, **options),
+        "matching": fsl.MatchingNetwork(base, **options),
+        "relation": fsl.RelationNetwork(base, **options),
     }
     if not easy:
         return {name: (model, None) for name, model in models.items()}
-    d, centered = base.n_features, easy["centered"]
-    found: dict[str, tuple[Any, Any]] = {}
-    if "prototypical" in models:
-        found["prototypical"] = (
-            models["prototypical"],
-            Head(easy["PrototypicalNetworks"], **centered),
-        )
-    if "matching" in models:
-        parts = matching_parts(base)
-        head = Head(easy["MatchingNetworks"], np.float32, feature_dimension=d, **parts)
-        found["matching"] = models["matching"], head
-    if "relation" in models:
-        parts = relation_parts(base, models["relation"])
-        head = Head(easy["RelationNetworks"], np.float32, feature_dimension=d, **parts)
-        found["relation"] = models["relation"], head
-    return found
+    given = {"feature_dimension": base.n_features}
+    relation = {**given, **relation_parts(base, models["relation"])}
+    heads = {
+        "prototypical": Head(easy["PrototypicalNetworks"], **easy["centered"]),
+        "matching": Head(easy["MatchingNetworks"], np.float32, **given, **matching_parts(base)),
+        "relation": Head(easy["RelationNetworks"], np.float32, **relation),
+    }
+    return {name: (model, heads[name]) for name, model in models.items()}
 
 
 def matching_parts(base: fsl.BaseSamples) -> dict[str, Any]:
@@ -273,7 +260,7 @@ def relation_parts(base: fsl.BaseSamples, model: Any) -> dict[str, Any]:
     import torch
 
     mean = torch.from_numpy(base.mean).float()
-    few = np.repeat(base.class_means[:WAYS], 2, axis=0)
+    few = base.X[: 2 * WAYS]  # any samples: the weights do not depend on them
     fitted = model.fit(few, [f"class {i // 2}" for i in range(len(few))])
     W0, b0, W1, b1 = (
         torch.from_numpy(fitted.weights_[name]).float() for name in ("W0", "b0", "W1", "b1")
@@ -303,7 +290,6 @@ def models(problem: Problem) -> dict[str, Any]:
         "SimpleShot": fsl.SimpleShot(base),
         "FewShotClassifier (paper)": FewShotClassifier(base=BaseClasses(moments)),
         "presets.recommended": recommended,
-        "presets.recommended, adapt": Adapting(recommended),
         "PT-MAP, adapt": Adapting(fsl.PTMAP()),
         "PT-MAP, unknown proportions, adapt": Adapting(fsl.PTMAP(priors=None)),
         "LaplacianShot, adapt": Adapting(fsl.LaplacianShot(base)),
@@ -449,7 +435,8 @@ def main() -> None:
         tables = {"pairs": compare_pairs(real, n_tasks), "models": compare(real, n_tasks)}
         for heading, rows in tables.items():
             show(f"{title}: {real.name}, {heading}", rows)
-        record = {"tables": tables, "tasks": n_tasks, "chosen": real.chosen}
+        chosen = {name: str(value) for name, value in real.chosen.items()}
+        record = {"tables": tables, "tasks": n_tasks, "chosen": chosen}
         print(f"Record: {save(f'{command}_mini_imagenet', record)}")
 
 

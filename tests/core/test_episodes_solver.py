@@ -16,7 +16,7 @@ from turned import EXACT, Turned, several
 
 from zonkey.core import episodes
 from zonkey.core.algorithm1 import learn
-from zonkey.core.episodes import Episodes
+from zonkey.core.episodes import Episodes, EpisodeSpan
 from zonkey.core.projection import NormalEquations
 from zonkey.core.synthesis import Synthesized
 from zonkey.linalg import lowrank
@@ -139,10 +139,72 @@ def test_the_direct_solve_stands_in_where_the_iteration_does_not_converge(
     W, turned = start(several(6, 2, 2, **shape))
     monkeypatch.setattr(lowrank, limit, 0)
     found, course = turned.learn(W, **LEARNING)
-    assert len(direct) == 4
+    # The formula of Woodbury comes first, if samples have few directions.
+    by_formula = limit == "_MAX_STEPS" and "blur" in shape
+    assert len(direct) == (0 if by_formula else 4)
     assert course.statuses == {Status.SOLVED}
     for t in range(2):
         assert relative_error(found[t], naive_mean(turned, t, W)) < 1e-10
+
+
+# Without the guard, and with so strong a push that equations are indefinite.
+UNGUARDED = {"alpha": 0.7, "mu": 0.95, "max_iter": 3, "tol": 0.0, "guard": False}
+PUSHED = {"shots": 1, "m": 6, "d": 30, "n": 60, "noise": 0.3}
+
+
+def naive_unguarded(turned, t, W):
+    learning = {name: value for name, value in UNGUARDED.items() if name != "guard"}
+    return naive_mean(turned, t, W, learning, beta=0.05)
+
+
+@pytest.mark.parametrize("blur", [1e-9, 0.03, 0.3])
+@pytest.mark.parametrize("seed", range(4))
+def test_indefinite_equations_are_solved_as_printed(direct, seed, blur):
+    W, turned = start(several(seed, 2, 3, **PUSHED, blur=blur), beta=0.05, rho=0.8)
+    found, course = turned.learn(W, **UNGUARDED)
+    assert course.indefinite.any()
+    assert course.statuses == {Status.SOLVED}
+    assert not direct
+    for t in range(2):
+        assert relative_error(found[t], naive_unguarded(turned, t, W)) < 1e-8
+
+
+def test_an_episode_that_the_formula_does_not_solve_is_solved_by_a_dense_factorization(
+    monkeypatch, direct
+):
+    W, turned = start(several(1, 2, 3, **PUSHED, blur=0.1), beta=0.05, rho=0.8)
+    refined, asked = episodes.refine_by_inverse, []
+
+    def one_fails(*args):
+        Z, solved = refined(*args)
+        Z[1, 2], solved[1, 2] = np.nan, False
+        asked.append(1)
+        return Z, solved
+
+    monkeypatch.setattr(episodes, "refine_by_inverse", one_fails)
+    found, course = turned.learn(W, **UNGUARDED)
+    assert asked == direct != []
+    assert course.statuses == {Status.SOLVED}
+    for t in range(2):
+        assert relative_error(found[t], naive_unguarded(turned, t, W)) < 1e-8
+
+
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError, RuntimeError])
+def test_a_dense_factorization_stands_in_where_the_formula_divides_by_zero(
+    monkeypatch, direct, error
+):
+    W, turned = start(several(1, 2, 3, **PUSHED, blur=0.1), beta=0.05, rho=0.8)
+
+    def singular(*_):
+        raise error("Singular matrix")
+
+    expected, _ = turned.learn(W, **UNGUARDED)
+    monkeypatch.setattr(episodes, "refine_in_single", lambda *args: (args[2], 0, False))
+    monkeypatch.setattr(episodes, "SharedInverse", singular)
+    monkeypatch.setattr(EpisodeSpan, "common", lambda *_: None)
+    found, _ = turned.learn(W, **UNGUARDED)
+    assert len(direct) == UNGUARDED["max_iter"]
+    assert relative_error(found, expected) < 1e-8
 
 
 def test_the_direct_solve_stands_in_for_many_samples(direct):

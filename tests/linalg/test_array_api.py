@@ -18,6 +18,7 @@ from zonkey.linalg.lowrank import (
     SharedInverse,
     UpdatedFactor,
     conjugate_gradients,
+    refine_by_inverse,
     refine_in_single,
 )
 from zonkey.linalg.sylvester import Status, solve
@@ -159,6 +160,28 @@ def test_shared_inverse(dtype, device):
     )
     got = SharedInverse(strict(D, device), strict(G, device))(strict(R, device))
     assert_same(got, SharedInverse(D, G)(R), device)
+
+
+@everywhere
+def test_refinement_by_an_inverse(dtype, device):
+    rng = np.random.default_rng(3)
+    D, G, R = (
+        rng.uniform(0.5, 2, size=size).astype(dtype) for size in ((2, 3, 9), (2, 9, 4), (2, 3, 9))
+    )
+    D[:, :, 2] *= -1
+    ones = np.ones((2, 4), dtype)
+    tol = 1024 * float(np.finfo(dtype).eps)
+    found = []
+    for place in (None, device):
+        there = [M if place is None else strict(M, place) for M in (D, G, R, ones)]
+        inverse = SharedInverse(*there[:2])
+        operator = Operator(there[0], there[1], there[3])
+        Z, converged = refine_by_inverse(
+            operator, there[2], tol, lambda M, by=inverse: by(M[:, None, :, :])[:, 0, :, :]
+        )
+        assert to_numpy(converged).all()
+        found.append(Z)
+    assert_same(found[1], found[0], device)
 
 
 @everywhere

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zonkey.linalg import lowrank
-from zonkey.linalg.lowrank import Operator, SharedInverse, conjugate_gradients, refine_in_single
+from zonkey.linalg.lowrank import (
+    Operator,
+    SharedInverse,
+    conjugate_gradients,
+    refine_by_inverse,
+    refine_in_single,
+)
 
 
 def drawn(seed=0, *, batch=(), k=3, d=8, r=4, q=None):
@@ -232,3 +238,56 @@ def test_what_single_precision_cannot_do_is_not_called_done(smallest, size, q):
     start = expected * (1 + 0.01 * rng.normal(size=R.shape))
     Z, _, converged = refine_in_single(operator, R, start, 2.5e-7)
     assert not converged or errors(Z, expected, q is not None).max() < 1e-5
+
+
+def indefinite(seed, batch=(2, 3), k=2, d=10, r=3):
+    """Return an operator of which some diagonals are negative, a right-hand side and columns."""
+    operator, R = drawn(seed, batch=batch, k=k, d=d, r=r)
+    signs = np.sign(np.random.default_rng(seed).normal(size=operator.diagonal.shape) + 0.7)
+    operator = replace(operator, diagonal=signs * operator.diagonal)
+    return operator, R, operator.G * np.sqrt(operator.w)[..., None, :]
+
+
+def flat_inverse(D, G):
+    """Return the inverse of each problem of a batch of any shape."""
+    inverse = SharedInverse(D.reshape(-1, *D.shape[-2:]), G.reshape(-1, *G.shape[-2:]))
+    return lambda M: inverse(M.reshape(-1, 1, *M.shape[-2:])).reshape(M.shape)
+
+
+@pytest.mark.parametrize("near", [0.0, 1e-5, -1e-5])
+@pytest.mark.parametrize("seed", range(5))
+def test_an_inverse_nearby_solves_indefinite_operators(seed, near):
+    operator, R, F = indefinite(seed)
+    expected = exact(operator, R)
+    problems = (dense(part(operator, position)) for position in np.ndindex(2, 3))
+    assert min(np.linalg.eigvalsh(M)[0] for M in problems) < 0
+    Z, converged = refine_by_inverse(
+        operator, R, 1e-12, flat_inverse(operator.diagonal, (1 + near) * F)
+    )
+    assert converged.shape == (2, 3)
+    assert converged.all()
+    assert errors(Z, expected, True).max() < 1e-11
+
+
+def test_refinement_tells_which_problems_it_did_not_solve():
+    operator, R, F = indefinite(1)
+    F[0, 1] *= 3  # far from the inverse of this problem
+    Z, converged = refine_by_inverse(operator, R, 1e-12, flat_inverse(operator.diagonal, F))
+    assert converged.tolist() == [[True, False, True], [True, True, True]]
+    assert errors(Z, exact(operator, R), True)[converged].max() < 1e-11
+
+
+def test_nothing_converges_to_numbers_that_are_none():
+    operator, R, _ = indefinite(1)
+    _, converged = refine_by_inverse(operator, R, 1e-12, lambda M: np.nan * M)
+    assert not converged.any()
+
+
+def test_conjugate_gradients_end_where_the_operator_is_indefinite():
+    operator, R, _ = indefinite(2)
+    precondition = replace(operator, diagonal=np.abs(operator.diagonal))
+    _, steps, converged = conjugate_gradients(
+        operator, R, None, 1e-12, lambda M: M / precondition.diagonal
+    )
+    assert not converged
+    assert steps < 10

@@ -38,6 +38,7 @@ from ..linalg.lowrank import (
     SharedInverse,
     UpdatedFactor,
     is_cheaper_by_iteration,
+    refine_by_inverse,
     refine_in_single,
 )
 from ..linalg.sylvester import Status, solve
@@ -267,10 +268,11 @@ class Episodes(Algorithm1):
         terms = self.A_terms(delta.of_samples, alpha)
         lam = terms["scale"] * self.equations.factor.values + terms["shift"]
         D = lam + basis.values[:, :, None]
-        smallest = float(xp.min(D))
-        singular = smallest <= epsilon(D) ** 0.75 * float(xp.max(xp.abs(D)))
-        if singular or not self._is_iterative(span):
+        if not self._is_iterative(span):
             return self._solve_one_by_one(basis, delta, alpha)
+        smallest = float(xp.min(D))
+        if smallest <= 0 or _is_lost(D):
+            return self._solve_directly(span, basis, delta, alpha)
         Y = (self.Y_u @ basis.V)[:, None, :, :]
         C0 = (mT(basis.V) @ mT(self.equations.C0))[:, None, :, :]
         R = C_hat_rows(C0, Y, delta, alpha)
@@ -284,7 +286,7 @@ class Episodes(Algorithm1):
             inverse = SharedInverse(D, common)
         Z, _, converged = refine_in_single(operator, R, start, 0.5 * self.solver_tol, inverse)
         if not converged:
-            return self._solve_one_by_one(basis, delta, alpha)
+            return self._solve_directly(span, basis, delta, alpha)
         return Z, {Status.SOLVED}
 
     def _is_iterative(self, span: EpisodeSpan) -> bool:
@@ -293,23 +295,72 @@ class Episodes(Algorithm1):
             self.X.shape[3], self.X.shape[2], self.Y_u.shape[2]
         )
 
-    def _solve_one_by_one(
-        self, basis: SemanticBasis, delta: Shares, alpha: float
+    def _solve_directly(
+        self, span: EpisodeSpan, basis: SemanticBasis, delta: Shares, alpha: float
     ) -> tuple[Array, set[Status]]:
-        """Return Z of every episode by dense factorizations."""
+        """Return Z of every episode by the formula of Woodbury, which needs no definite operator.
+
+        Each episode has the eigenbasis of its own B-hat, so that no systems are coupled. What is
+        too close to singular for it is solved by dense factorizations.
+        """
+        xp = namespace(self.X)
+        mT = xp.matrix_transpose
+        G = span.nearby(delta.of_samples)
+        omega, V = self._bases.of_each(delta.of_classes, alpha)
+        terms = self.A_terms(delta.of_samples, alpha)
+        D = terms["scale"] * self.equations.factor.values + terms["shift"] + omega[..., None]
+        if G is None or _is_lost(D):
+            return self._solve_one_by_one(basis, delta, alpha)
+        n = self.shape[0] * self.shape[1]
+        try:
+            inverse = SharedInverse(
+                xp.reshape(D, (n, *D.shape[2:])), xp.reshape(alpha**0.5 * G, (n, *G.shape[2:]))
+            )
+        except (np.linalg.LinAlgError, RuntimeError):  # the latter is torch's
+            return self._solve_one_by_one(basis, delta, alpha)
+        Z, solved = refine_by_inverse(
+            Operator(D, mT(self.X), terms["weights"]),
+            C_hat_rows(mT(V) @ mT(self.equations.C0), self.Y_u[:, None, :, :] @ V, delta, alpha),
+            0.5 * self.solver_tol,
+            lambda M: xp.reshape(inverse(xp.reshape(M, (n, 1, *M.shape[2:]))), M.shape),
+        )
+        Z, solved = mT(basis.V)[:, None, :, :] @ (V @ Z), to_numpy(solved)
+        if solved.all():
+            return Z, {Status.SOLVED}
+        dense, statuses = self._solve_one_by_one(basis, delta, alpha, ~solved)
+        statuses |= {Status.SOLVED} if solved.any() else set()
+        return xp.where(placed_like(solved, Z)[:, :, None, None], Z, dense), statuses
+
+    def _solve_one_by_one(
+        self,
+        basis: SemanticBasis,
+        delta: Shares,
+        alpha: float,
+        asked: np.ndarray | None = None,
+    ) -> tuple[Array, set[Status]]:
+        """Return Z of every episode by dense factorizations; zeros for those not `asked` for."""
         xp = namespace(self.X)
         mT = xp.matrix_transpose
         rows, statuses = [], set()
         C = C_hat_rows(mT(self.equations.C0), self.Y_u[:, None, :, :], delta, alpha)
-        for t in range(self.shape[0]):
-            for h in range(self.shape[1]):
-                A = self._A_of(t, h).dense(**self.A_terms(delta.of_samples[t, h, :], alpha))
-                of_classes = to_numpy(delta.of_classes[t, h, :])
-                B = placed_like(self._bases.B_hat(t, of_classes, alpha), A)
-                solution = solve(A, B, mT(C[t, h, :, :]))
-                statuses.add(solution.status)
-                rows.append(mT(basis.V[t, :, :]) @ mT(solution.value))
+        for t, h in np.ndindex(*self.shape):
+            if asked is not None and not asked[t, h]:
+                rows.append(xp.zeros_like(C[t, h, :, :]))
+                continue
+            A = self._A_of(t, h).dense(**self.A_terms(delta.of_samples[t, h, :], alpha))
+            of_classes = to_numpy(delta.of_classes[t, h, :])
+            B = placed_like(self._bases.B_hat(t, of_classes, alpha), A)
+            solution = solve(A, B, mT(C[t, h, :, :]))
+            statuses.add(solution.status)
+            rows.append(mT(basis.V[t, :, :]) @ mT(solution.value))
         return xp.reshape(xp.stack(rows), (*self.shape, *rows[0].shape)), statuses
+
+
+def _is_lost(D: Array) -> bool:
+    """Whether dividing by the smallest of these numbers loses most digits of the others."""
+    xp = namespace(D)
+    sizes = xp.abs(D)
+    return float(xp.min(sizes)) <= epsilon(D) ** 0.75 * float(xp.max(sizes))
 
 
 class EpisodeSpan:
@@ -351,6 +402,10 @@ class EpisodeSpan:
             if scale * known.left_out <= level:
                 return known.G, xp.full_like(known.G[:, :, 0, :], scale)
         return xp.matrix_transpose(self.X), scale * weights
+
+    def nearby(self, weights: Array) -> Array | None:
+        """Return G (T, E, d, s) with G G' close to X' diag(weights) X, or None if s is large."""
+        return self._factors(weights).G if self.is_short else None
 
     def common(self, weights: Array) -> Array | None:
         """Return G (T, d, s) of the mean of the episodes, or None if that saves nothing."""
@@ -472,6 +527,20 @@ class SemanticBases:
             None if np.abs(apart).max() <= rounding else self._placed(apart),
             reference,
         )
+
+    def of_each(self, of_classes: Array, alpha: float) -> tuple[Array, Array]:
+        """Return eigenvalues (T, E, k) and eigenvectors (T, E, k, k) of B-hat of every episode.
+
+        Episodes of a task with the same class weights share a decomposition.
+        """
+        counts = to_numpy(of_classes)
+        T, E, q = counts.shape
+        tasks = np.repeat(np.arange(T), E)
+        rows = np.column_stack([tasks, counts.reshape(T * E, q)])
+        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        B = self.B_hat(tasks[first], counts.reshape(T * E, q)[first], alpha)
+        values, V = (M[which.reshape(T, E)] for M in _decomposed(B))
+        return self._placed(values), self._placed(V)
 
     def _placed(self, M: np.ndarray) -> Array:
         """Return host numbers on the device of the prototypes, in their dtype."""

@@ -184,7 +184,7 @@ class SharedInverse:
     Parameters
     ----------
     D : array of shape (T, k, d)
-        Positive diagonals, one row per system.
+        Diagonals, one row per system. Entries may be negative, but not zero.
     G : array of shape (T, d, r)
         Columns of the update.
     """
@@ -292,7 +292,10 @@ def conjugate_gradients(
         if is_small(M):
             return size * found, step, True
         Q = operator.apply(P)
-        length = _ratio(rho, inner(P, Q))
+        curvature = inner(P, Q)
+        if bool(xp.any(curvature < 0)):  # the operator is indefinite
+            return size * found, step, False
+        length = _ratio(rho, curvature)
         found = found + length * P
         Q *= length
         residual -= Q
@@ -337,6 +340,26 @@ def refine_in_single(
         if bool(xp.all(finest**2 * inner(found, found) <= tol**2 * inner(Z, Z) / (size * size))):
             return Z, steps, True
     return Z, steps, False
+
+
+def refine_by_inverse(
+    operator: Operator, R: Array, tol: float, inverse: Callable[[Array], Array]
+) -> tuple[Array, Array]:
+    """Solve by iterative refinement with an approximate inverse, also if D has negative entries.
+
+    Returns the solution, and for each problem whether it converged: whether its last correction
+    was at most `tol` relative to Z. If rounding destroys the inverse, it does not converge.
+    """
+    xp = namespace(R)
+    Z = inverse(R)
+    converged = xp.zeros(R.shape[:-2], dtype=xp.bool, device=device(R))
+    for _ in range(_MAX_REFINEMENTS):
+        found = inverse(R - operator.apply(Z))
+        Z = Z + found
+        converged = (_as_a_whole(found, found) <= tol**2 * _as_a_whole(Z, Z))[..., 0, 0]
+        if bool(xp.all(converged)):
+            break
+    return Z, converged
 
 
 def _reach_of_single(operator: Operator) -> float:
