@@ -21,6 +21,7 @@ from functools import cached_property
 from array_api_compat import device, is_numpy_array
 
 from .arrays import Array, epsilon, identity_like, namespace
+from .blocks import row_blocks
 from .sylvester import (
     Solution,
     Status,
@@ -195,9 +196,13 @@ class SharedInverse:
         r = G.shape[2]
         self.D = D[:, None, :, :]
         self.G = G[:, None, :, :]
-        # All S_j at once, as one product: entry (a, b) of S_j is sum_i G_ia G_ib / D_ji.
-        squares = xp.reshape(G[:, :, :, None] * G[:, :, None, :], (T, d, r * r))
-        S = xp.reshape((1 / D) @ squares, (T, k, r, r))
+        parts = []
+        for rows in row_blocks(0, T, d * r * r, D):
+            # All S_j at once, as one product: entry (a, b) of S_j is sum_i G_ia G_ib / D_ji.
+            own = G[rows, :, :]
+            squares = xp.reshape(own[:, :, :, None] * own[:, :, None, :], (own.shape[0], d, r * r))
+            parts.append((1 / D[rows, :, :]) @ squares)
+        S = xp.reshape(xp.concat(parts), (T, k, r, r))
         identity = xp.eye(r, dtype=D.dtype, device=device(D))
         self._S_inverse = xp.linalg.inv(S + identity)
 
