@@ -266,9 +266,10 @@ def test_names_of_data_are_those_of_the_source(tmp_path, monkeypatch):
     assert {record["data_name"] for record in Records(tmp_path)} == {"small"}
 
 
-def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [ValueError, ImportError, RuntimeError, MemoryError])
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, error):
     def fails(*_, **__):
-        raise ValueError("too hard")
+        raise error("too hard")
 
     monkeypatch.setitem(runner.PROTOCOLS, "map", fails)
     steps = run(tmp_path, replace(EXPERIMENTS["tsne"], models=("FPL",)), "convergence")
