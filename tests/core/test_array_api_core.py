@@ -120,24 +120,36 @@ SHAPES = [
 @pytest.mark.parametrize("rule", ["second-best", None, "assigned"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_episodes_agree_with_numpy(library, rule, shape):
-    problems = several(5, 2, 3, **shape)
-    W = initial_projection(problems[0][0], 0.3)
     options = {"beta": 0.3, "tie_tol": 0.01, "rule": rule}
+    learning = {"alpha": 0.6, "mu": 0.9, "max_iter": 4, "tol": 1e-4}  # mu may need the guard
+    assert_episodes_agree(library, several(5, 2, 3, **shape), options, learning)
+
+
+@pytest.mark.parametrize("blur", [1e-9, 0.1])
+def test_indefinite_episodes_agree_with_numpy(library, blur):
+    problems = several(1, 2, 3, shots=1, m=6, d=30, n=60, noise=0.3, blur=blur)
+    learning = {"alpha": 0.7, "mu": 0.95, "max_iter": 3, "tol": 0.0, "guard": False}
+    course = assert_episodes_agree(library, problems, {"beta": 0.05, "rho": 0.8}, learning)
+    assert course.indefinite.any()
+
+
+def assert_episodes_agree(library, problems, options, learning):
+    W = initial_projection(problems[0][0], options["beta"])
     turned = Turned(problems, W, **options)
     there = Episodes(
         equations(library, turned.equations),
         synthesized(library, turned.synthesized),
         library(turned.Y_u),
         tuple(library(M) for M in turned.support),
-        **(EXACT | options),
+        **{name: value for name, value in (EXACT | options).items() if name != "rho"},
     )
-    learning = {"alpha": 0.6, "mu": 0.9, "max_iter": 4, "tol": 1e-4}  # mu may need the guard
     course = learn(there, library(turned.U.T @ W), **learning)
     expected = learn(turned.episodes, turned.U.T @ W, **learning)
     assert_close(library.numpy(course.W), expected.W)
     np.testing.assert_array_equal(course.mu, expected.mu)
     np.testing.assert_allclose(course.changes, expected.changes, rtol=1e-6, atol=1e-10)
     assert course.statuses == expected.statuses
+    return course
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-6, 1.0])

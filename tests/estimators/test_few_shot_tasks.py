@@ -69,6 +69,22 @@ def test_each_model_is_that_of_a_fit_alone(parameters):
     assert_each_as_if_alone(prepared(**parameters, **EXACT), tol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:The equation was indefinite")
+def test_each_model_without_the_guard_is_that_of_a_fit_alone(monkeypatch):
+    # As on a device, where tasks are learned together.
+    monkeypatch.setattr(few_shot_task, "is_device_array", lambda _: True)
+    p = linear_problem(n_features=70, n_attributes=40, noise=1.0)
+    base = Moments.from_arrays(p.X, p.y, p.prototypes)
+    model = FewShotClassifier(
+        p.prototypes, base=base, alpha=0.9, mu=0.9, guard=False, n_episodes=3, **EXACT
+    )
+    tasks = [(p.X_new[rows], p.y_new[rows]) for rows in (slice(0, 4), slice(4, 8))]
+    for one, task in zip(model.fit_tasks(tasks, random_states=[3, 4]), tasks, strict=True):
+        alone = clone(model).set_params(random_state=one.random_state).fit(*task)
+        assert relative_error(one.projection_, alone.projection_) <= 1e-9
+        assert one.n_indefinite_ == alone.n_indefinite_ > 0
+
+
 @pytest.mark.parametrize("parameters", CONFIGURATIONS[::3], ids=str)
 def test_each_model_is_that_of_a_fit_alone_to_the_precision_of_the_solver(parameters):
     assert_each_as_if_alone(prepared(**parameters), tol=1e-6)
