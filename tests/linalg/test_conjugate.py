@@ -277,17 +277,40 @@ def test_refinement_tells_which_problems_it_did_not_solve():
     assert errors(Z, exact(operator, R), True)[converged].max() < 1e-11
 
 
-def test_nothing_converges_to_numbers_that_are_none():
+def test_small_corrections_that_do_not_shrink_are_not_trusted():
+    # The inverse knows a direction as -1 that is 1e-6: its corrections are small, the error is not.
+    D = np.ones((1, 1, 4))
+    D[..., 0], D[..., 1] = 1e-6, 1e-8
+    inverted = 1 / D
+    inverted[..., 0] = -1.0
+    operator = Operator(D, np.zeros((1, 4, 1)), np.zeros((1, 1)))
+    Z, converged = refine_by_inverse(operator, np.ones((1, 1, 4)), 5e-7, lambda M: inverted * M)
+    assert abs(Z[0, 0, 0] - 1e6) > 1e5
+    assert not converged.any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1e-18, 1.0, 1e18])
+def test_corrections_that_grow_end_the_refinement_without_overflow(dtype, size):
+    D = np.full((2, 1, 3), 1.0, dtype)
+    inverted = np.ones((2, 1, 3), dtype)
+    inverted[1] = 1e4
+    operator = Operator(D, np.zeros((2, 3, 1), dtype), np.zeros((2, 1), dtype))
+    R = np.full((2, 1, 3), size, dtype)
+    Z, converged = refine_by_inverse(operator, R, 1e-5, lambda M: inverted * M)
+    assert Z.dtype == dtype
+    assert converged.tolist() == [True, False]
+    np.testing.assert_allclose(Z[0], R[0])
+
+
+def test_nan_never_counts_as_converged():
     operator, R, _ = indefinite(1)
     _, converged = refine_by_inverse(operator, R, 1e-12, lambda M: np.nan * M)
     assert not converged.any()
 
 
-def test_conjugate_gradients_end_where_the_operator_is_indefinite():
+def test_conjugate_gradients_end_at_negative_curvature():
     operator, R, _ = indefinite(2)
-    precondition = replace(operator, diagonal=np.abs(operator.diagonal))
-    _, steps, converged = conjugate_gradients(
-        operator, R, None, 1e-12, lambda M: M / precondition.diagonal
-    )
-    assert not converged
-    assert steps < 10
+    inverted = 1 / np.abs(operator.diagonal)
+    _, steps, converged = conjugate_gradients(operator, R, None, 1e-12, lambda M: inverted * M)
+    assert (steps, converged) == (1, False)

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.linalg.lowrank import SharedInverse
+from zonkey.linalg import blocks
+from zonkey.linalg.arrays import to_numpy
+from zonkey.linalg.lowrank import SharedInverse, _inverses
 
 
 def drawn(seed, T, E, k, d, r):
@@ -55,6 +58,28 @@ def test_directions_that_repeat_are_no_trouble():
     D, G, R = drawn(3, 2, 2, 3, 6, 2)
     G = np.concatenate([G, G, 0 * G], axis=2)
     np.testing.assert_allclose(SharedInverse(D, G)(R), by_rows(D, G, R), rtol=0, atol=1e-12)
+
+
+def test_diagonals_may_be_negative():
+    D, G, R = drawn(5, 2, 2, 3, 6, 2)
+    D[:, :, ::3] *= -1
+    np.testing.assert_allclose(SharedInverse(D, G)(R), by_rows(D, G, R), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_a_singular_problem_has_no_numbers(monkeypatch, to):
+    monkeypatch.setattr(blocks, "_ON_HOST", 1)  # each problem is a block of its own
+    monkeypatch.setattr(blocks, "_ON_DEVICE", 1)
+    D, G, R = drawn(6, 2, 1, 1, 2, 1)
+    D[0], G[0] = [[-1.0, 2.0]], [[1.0], [0.0]]  # 1 + G' D^-1 G = 0
+    found = to_numpy(SharedInverse(to(D), to(G))(to(R)))
+    assert np.isnan(found[0]).all()
+    np.testing.assert_allclose(found[1:], by_rows(D[1:], G[1:], R[1:]), rtol=0, atol=1e-12)
+
+
+def test_other_errors_are_not_hidden():
+    with pytest.raises(RuntimeError, match="square"):
+        _inverses(torch.ones(2, 3))
 
 
 def test_float32_is_kept_and_close():

@@ -266,17 +266,34 @@ def test_names_of_data_are_those_of_the_source(tmp_path, monkeypatch):
     assert {record["data_name"] for record in Records(tmp_path)} == {"small"}
 
 
-@pytest.mark.parametrize("error", [ValueError, ImportError, RuntimeError, MemoryError])
-def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, error):
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("too hard"), "too hard"),
+        (ImportError("no torch"), "no torch"),
+        (MemoryError(), "out of memory: "),
+        (RuntimeError("CUDA out of memory."), "out of memory: CUDA out of memory."),
+    ],
+)
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, error, told):
     def fails(*_, **__):
-        raise error("too hard")
+        raise error
 
     monkeypatch.setitem(runner.PROTOCOLS, "map", fails)
     steps = run(tmp_path, replace(EXPERIMENTS["tsne"], models=("FPL",)), "convergence")
     errors = {step.key.protocol: step.error for step in steps if step.record is None}
-    assert errors == {"map": "too hard"}
+    assert errors == {"map": told}
     assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
     assert (tmp_path / "convergence").exists()
+
+
+def test_an_error_of_the_program_stops_a_run(tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError("a wrong shape")
+
+    monkeypatch.setitem(runner.PROTOCOLS, "map", fails)
+    with pytest.raises(RuntimeError, match="a wrong shape"):
+        run(tmp_path, replace(EXPERIMENTS["tsne"], models=("FPL",)))
 
 
 class Trained(ESZSL):

@@ -3,7 +3,8 @@
 The episodes of a task differ only by the noise in their synthesized samples; tasks over the same
 base classes differ by their support sets. All of them take their steps together. One batched
 product replaces a loop. The episodes of a task share one eigendecomposition of B-hat and one exact
-inverse; a few conjugate gradient steps correct for what is specific to each episode.
+inverse; a few conjugate gradient steps correct for what is specific to each episode. Indefinite
+equations, which conjugate gradients cannot solve, have an inverse per episode.
 
 A support sample enters A-hat, B-hat and C-hat (Eqs. 20 to 22, erplAt0 to erplCt0) like a
 synthesized one with a fixed delta: 1 for its own class, 0 for the others. So both sets form one
@@ -37,6 +38,7 @@ from ..linalg.lowrank import (
     Operator,
     SharedInverse,
     UpdatedFactor,
+    is_cheaper_by_inverse,
     is_cheaper_by_iteration,
     refine_by_inverse,
     refine_in_single,
@@ -262,7 +264,7 @@ class Episodes(Algorithm1):
     def _solve_together(
         self, span: EpisodeSpan, basis: SemanticBasis, delta: Shares, alpha: float, start: Array
     ) -> tuple[Array, set[Status]]:
-        """Return Z of every episode in the basis of its task, by conjugate gradients."""
+        """Return Z of every episode in the basis of its task; conjugate gradients come first."""
         xp = namespace(self.X)
         mT = xp.matrix_transpose
         terms = self.A_terms(delta.of_samples, alpha)
@@ -271,7 +273,7 @@ class Episodes(Algorithm1):
         if not self._is_iterative(span):
             return self._solve_one_by_one(basis, delta, alpha)
         smallest = float(xp.min(D))
-        if smallest <= 0 or _is_lost(D):
+        if smallest <= 0 or bool(xp.any(_loses_digits(D))):
             return self._solve_directly(span, basis, delta, alpha)
         Y = (self.Y_u @ basis.V)[:, None, :, :]
         C0 = (mT(basis.V) @ mT(self.equations.C0))[:, None, :, :]
@@ -298,33 +300,32 @@ class Episodes(Algorithm1):
     def _solve_directly(
         self, span: EpisodeSpan, basis: SemanticBasis, delta: Shares, alpha: float
     ) -> tuple[Array, set[Status]]:
-        """Return Z of every episode by the formula of Woodbury, which needs no definite operator.
+        """Return Z of every episode by the Woodbury formula, which needs no definite operator.
 
-        Each episode has the eigenbasis of its own B-hat, so that no systems are coupled. What is
-        too close to singular for it is solved by dense factorizations.
+        Each episode has the eigenbasis of its own B-hat, so that no systems are coupled. What the
+        formula does not solve, or only at a higher cost, is solved by dense factorizations.
         """
         xp = namespace(self.X)
         mT = xp.matrix_transpose
-        G = span.nearby(delta.of_samples)
-        omega, V = self._bases.of_each(delta.of_classes, alpha)
+        d, k = self.X.shape[3], self.Y_u.shape[2]
+        if not span.is_short or not is_cheaper_by_inverse(d, span.n_directions, k):
+            return self._solve_one_by_one(basis, delta, alpha)
+        omega, V = self._bases.of_episodes(delta.of_classes, alpha)
         terms = self.A_terms(delta.of_samples, alpha)
         D = terms["scale"] * self.equations.factor.values + terms["shift"] + omega[..., None]
-        if G is None or _is_lost(D):
-            return self._solve_one_by_one(basis, delta, alpha)
+        lost = _loses_digits(D)
+        D = xp.where(lost[:, :, None, None], xp.ones_like(D), D)
         n = self.shape[0] * self.shape[1]
-        try:
-            inverse = SharedInverse(
-                xp.reshape(D, (n, *D.shape[2:])), xp.reshape(alpha**0.5 * G, (n, *G.shape[2:]))
-            )
-        except (np.linalg.LinAlgError, RuntimeError):  # the latter is torch's
-            return self._solve_one_by_one(basis, delta, alpha)
+        G = alpha**0.5 * span.approximation(delta.of_samples)
+        inverse = SharedInverse(xp.reshape(D, (n, k, d)), xp.reshape(G, (n, d, G.shape[3])))
         Z, solved = refine_by_inverse(
             Operator(D, mT(self.X), terms["weights"]),
             C_hat_rows(mT(V) @ mT(self.equations.C0), self.Y_u[:, None, :, :] @ V, delta, alpha),
             0.5 * self.solver_tol,
-            lambda M: xp.reshape(inverse(xp.reshape(M, (n, 1, *M.shape[2:]))), M.shape),
+            lambda M: xp.reshape(inverse(xp.reshape(M, (n, 1, k, d))), M.shape),
         )
-        Z, solved = mT(basis.V)[:, None, :, :] @ (V @ Z), to_numpy(solved)
+        Z = mT(basis.V)[:, None, :, :] @ (V @ Z)
+        solved = to_numpy(solved) & ~to_numpy(lost)
         if solved.all():
             return Z, {Status.SOLVED}
         dense, statuses = self._solve_one_by_one(basis, delta, alpha, ~solved)
@@ -356,11 +357,12 @@ class Episodes(Algorithm1):
         return xp.reshape(xp.stack(rows), (*self.shape, *rows[0].shape)), statuses
 
 
-def _is_lost(D: Array) -> bool:
-    """Whether dividing by the smallest of these numbers loses most digits of the others."""
+def _loses_digits(D: Array) -> Array:
+    """Return, per matrix, whether its smallest number loses most digits of the others."""
     xp = namespace(D)
     sizes = xp.abs(D)
-    return float(xp.min(sizes)) <= epsilon(D) ** 0.75 * float(xp.max(sizes))
+    largest = xp.max(sizes, axis=(-2, -1))
+    return xp.min(sizes, axis=(-2, -1)) <= epsilon(D) ** 0.75 * largest
 
 
 class EpisodeSpan:
@@ -403,9 +405,14 @@ class EpisodeSpan:
                 return known.G, xp.full_like(known.G[:, :, 0, :], scale)
         return xp.matrix_transpose(self.X), scale * weights
 
-    def nearby(self, weights: Array) -> Array | None:
-        """Return G (T, E, d, s) with G G' close to X' diag(weights) X, or None if s is large."""
-        return self._factors(weights).G if self.is_short else None
+    @property
+    def n_directions(self) -> int:
+        """Number s of directions of support set and projected prototypes."""
+        return self._S.shape[-1]
+
+    def approximation(self, weights: Array) -> Array:
+        """Return G (T, E, d, s) that approximates X' diag(weights) X by G G', with any error."""
+        return self._factors(weights).G
 
     def common(self, weights: Array) -> Array | None:
         """Return G (T, d, s) of the mean of the episodes, or None if that saves nothing."""
@@ -528,7 +535,7 @@ class SemanticBases:
             reference,
         )
 
-    def of_each(self, of_classes: Array, alpha: float) -> tuple[Array, Array]:
+    def of_episodes(self, of_classes: Array, alpha: float) -> tuple[Array, Array]:
         """Return eigenvalues (T, E, k) and eigenvectors (T, E, k, k) of B-hat of every episode.
 
         Episodes of a task with the same class weights share a decomposition.
@@ -539,8 +546,10 @@ class SemanticBases:
         rows = np.column_stack([tasks, counts.reshape(T * E, q)])
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         B = self.B_hat(tasks[first], counts.reshape(T * E, q)[first], alpha)
-        values, V = (M[which.reshape(T, E)] for M in _decomposed(B))
-        return self._placed(values), self._placed(V)
+        xp, which = namespace(of_classes), placed_like(which.reshape(-1), of_classes)
+        values, V = (xp.take(self._placed(M), which, axis=0) for M in _decomposed(B))
+        k = values.shape[1]
+        return xp.reshape(values, (T, E, k)), xp.reshape(V, (T, E, k, k))
 
     def _placed(self, M: np.ndarray) -> Array:
         """Return host numbers on the device of the prototypes, in their dtype."""

@@ -8,8 +8,9 @@ into one symmetric system per eigenvalue of B,
 
 whose diagonal part is trivial to invert. Conjugate gradients with that part as preconditioner see
 the spectrum of I + (low rank). They end after a few steps of 4 r d k operations each, instead of
-the O(d^3) of a new factorization, which is cheaper if r is large. Systems are stored as rows, so
-that each is contiguous.
+the O(d^3) of a new factorization, which is cheaper if r is large. They need a positive diagonal;
+the Woodbury formula (`SharedInverse`), refined by `refine_by_inverse`, does not. Systems are stored
+as rows, so that each is contiguous.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ _TYPICAL_STEPS = 20
 # speed of a matrix product: as a factor of d k, and a constant.
 _STEP = (200.0, 1e6)
 _ROUNDING = 1e3  # rounding errors within which two values are equal
+# Measured costs of the Woodbury formula besides its products (one thread, float64), in
+# multiply-adds: to form a square of two columns, as a factor of d, and to invert, of r^3.
+_SQUARE, _INVERSE = 200.0, 20.0
 # Steps after which a new factorization is cheaper.
 _MAX_STEPS = 60
 _MAX_REFINEMENTS = 5
@@ -175,10 +179,16 @@ def is_cheaper_by_iteration(d: int, r: int, k: int) -> bool:
     return _TYPICAL_STEPS * 4 * r * d * k < 20 * d**3
 
 
-class SharedInverse:
-    """Exact inverse of Z -> D * Z + Z G G', a preconditioner for many similar operators.
+def is_cheaper_by_inverse(d: int, r: int, k: int) -> bool:
+    """Whether `SharedInverse` beats a factorization, for an update of rank r of A (d x d)."""
+    squares, inverses = d * r**2 * (k + _SQUARE), _INVERSE * k * r**3
+    return squares + inverses < path_cost(cheapest_path(d, k), d, k)
 
-    By the formula of Woodbury,
+
+class SharedInverse:
+    """Exact inverse of Z -> D * Z + Z G G', of one operator or close to those of many.
+
+    By the Woodbury formula,
 
         z_j = (r_j - v_j G') / D_j,   v_j = (r_j / D_j) G S_j^-1,   S_j = I + G' diag(D_j)^-1 G.
 
@@ -196,15 +206,15 @@ class SharedInverse:
         r = G.shape[2]
         self.D = D[:, None, :, :]
         self.G = G[:, None, :, :]
+        identity = xp.eye(r, dtype=D.dtype, device=device(D))
         parts = []
         for rows in row_blocks(0, T, d * r * r, D):
             # All S_j at once, as one product: entry (a, b) of S_j is sum_i G_ia G_ib / D_ji.
             own = G[rows, :, :]
             squares = xp.reshape(own[:, :, :, None] * own[:, :, None, :], (own.shape[0], d, r * r))
-            parts.append((1 / D[rows, :, :]) @ squares)
-        S = xp.reshape(xp.concat(parts), (T, k, r, r))
-        identity = xp.eye(r, dtype=D.dtype, device=device(D))
-        self._S_inverse = xp.linalg.inv(S + identity)
+            S = xp.reshape((1 / D[rows, :, :]) @ squares, (own.shape[0], k, r, r))
+            parts.append(_inverses(S + identity))
+        self._S_inverse = xp.concat(parts)
 
     def __call__(self, R: Array) -> Array:
         """Return the solution for right-hand sides R of shape (T, E, k, d)."""
@@ -220,10 +230,10 @@ class SharedInverse:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """Z -> D * Z + Z G diag(w) G' + Y' diag(e) Y Z, for positive D (k x d) and w >= 0.
+    """Z -> D * Z + Z G diag(w) G' + Y' diag(e) Y Z, for D (k x d) and w >= 0.
 
-    Each row of Z is a separate system, unless the last term couples them. Leading axes of any
-    array are further problems.
+    Conjugate gradients need a positive D. Each row of Z is a separate system, unless the last term
+    couples them. Leading axes of any array are further problems.
 
     Attributes
     ----------
@@ -352,19 +362,34 @@ def refine_by_inverse(
 ) -> tuple[Array, Array]:
     """Solve by iterative refinement with an approximate inverse, also if D has negative entries.
 
-    Returns the solution, and for each problem whether it converged: whether its last correction
-    was at most `tol` relative to Z. If rounding destroys the inverse, it does not converge.
+    Returns the solution, and for each problem whether it converged: the last correction is at most
+    `tol` relative to Z, and either at most half the one before, or the residual is rounding. A
+    small correction alone would not do: where the inverse is too small, corrections are too.
     """
     xp = namespace(R)
+    size = _sizes(R, coupled=True)  # so that no square overflows or vanishes
+    R = R / size
     Z = inverse(R)
-    converged = xp.zeros(R.shape[:-2], dtype=xp.bool, device=device(R))
+    moved: Array | None = None
+    shrinks = xp.ones((*R.shape[:-2], 1, 1), dtype=xp.bool, device=device(R))
+    converged = ~shrinks
     for _ in range(_MAX_REFINEMENTS):
-        found = inverse(R - operator.apply(Z))
-        Z = Z + found
-        converged = (_as_a_whole(found, found) <= tol**2 * _as_a_whole(Z, Z))[..., 0, 0]
-        if bool(xp.all(converged)):
+        residual = R - operator.apply(Z)
+        found = inverse(residual)
+        before, moved = moved, _as_a_whole(found, found)
+        image = operator.diagonal * Z
+        rounding = (32 * epsilon(R)) ** 2 * (_as_a_whole(R, R) + _as_a_whole(image, image))
+        settled = _as_a_whole(residual, residual) <= rounding
+        if before is not None:
+            settled = settled | (4 * moved <= before)
+        converged = converged | (shrinks & settled & (moved <= tol**2 * _as_a_whole(Z, Z)))
+        Z = xp.where(shrinks, Z + found, Z)
+        if before is not None:
+            shrinks = shrinks & settled
+        shrinks = shrinks & ~converged
+        if not bool(xp.any(shrinks)):
             break
-    return Z, converged
+    return size * Z, converged[..., 0, 0]
 
 
 def _reach_of_single(operator: Operator) -> float:
@@ -377,6 +402,17 @@ def _reach_of_single(operator: Operator) -> float:
     update = xp.sum(operator.G * operator.G * operator.w[..., None, :], axis=(-2, -1))
     growth = float(xp.max(update)) / float(xp.min(operator.diagonal))
     return max(32.0, 4 * growth) * float(xp.finfo(xp.float32).eps)
+
+
+def _inverses(S: Array) -> Array:
+    """Return the inverses of matrices; NaN for all of them if one is singular."""
+    xp = namespace(S)
+    try:
+        return xp.linalg.inv(S)
+    except Exception as error:
+        if not type(error).__name__.endswith("LinAlgError"):  # each library has its own
+            raise
+        return xp.full_like(S, xp.nan)
 
 
 def _inner_product(operator: Operator) -> Callable[[Array, Array], Array]:

@@ -201,10 +201,13 @@ def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
         data = _load(job.key, job.folder)
         start = time.perf_counter()
         results = _select(job, data) if is_selection(job.key) else _measure(job, data)
-    # From the data, from a model that does not suit them, from a package that is missing, or from
-    # a machine or device that is out of memory (a RuntimeError of torch).
-    except (ValueError, ImportError, MemoryError, RuntimeError) as error:
-        return job, {"error": str(error) or type(error).__name__}
+    # From the data, from a model that does not suit them, or from a package that is missing.
+    except (ValueError, ImportError) as error:
+        return job, {"error": str(error)}
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "out of memory" not in str(error):  # torch's
+            raise
+        return job, {"error": f"out of memory: {error}"}
     finally:
         DEVICE.reset(on_device)
     return job, {
