@@ -398,9 +398,9 @@ before.
 
 First table: {heads} and zonkey with the same parameters, those of easyfsl. Features have unit
 length and float64, but float32 where easyfsl takes nothing else (LaplacianShot). Heads that learn
-on episodes are compared before training, with zonkey's initial weights in both. The learned matrix
-of prototypical networks, which easyfsl does not have, takes most of their time. Where a task takes
-a millisecond, checks of the input do.
+on episodes are compared before training, with zonkey's initial weights in both. The learned
+matrices of prototypical and matching networks, which easyfsl does not have, take most of their
+time. Where a task takes a millisecond, checks of the input do.
 
 Second table: models of zonkey with default parameters. Those with "adapt", and BD-CSPN,
 LaplacianShot, TIM and PT-MAP in the first table, are transductive: they use all queries of a task
