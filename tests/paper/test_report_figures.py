@@ -45,6 +45,7 @@ def test_styles_differ_without_color(style):
         given.pop("color")
         plain_styles.append(str(given))
     assert len(set(plain_styles)) == 6
+    assert len({str(style(number)) for number in range(24)}) == 24
 
 
 def test_bars_are_as_high_as_the_means(figures, made):

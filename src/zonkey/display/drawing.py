@@ -38,10 +38,10 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 def bar_style(number: int) -> dict[str, Any]:
-    """Return color and hatch of a bar."""
+    """Return color and hatch of a bar, another combination for each."""
     return {
         "color": COLORS[number % len(COLORS)],
-        "hatch": HATCHES[number % len(HATCHES)],
+        "hatch": HATCHES[(number + number // len(COLORS)) % len(HATCHES)],
         "edgecolor": "black",
         "linewidth": 0.6,
     }

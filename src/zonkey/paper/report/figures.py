@@ -208,7 +208,7 @@ def _bars_of(values: Mapping[int, Measurement], axis: Axes) -> None:
         **bar_style(0),
     )
     axis.bar_label(bars, fmt=_number, fontsize=8, padding=3)
-    axis.margins(x=0.1)
+    axis.margins(x=0.2)  # room for the labels
 
 
 def draw_differences(differences: Mapping[str, Comparison], label: str) -> Figure:
@@ -253,14 +253,14 @@ def draw_shot_curves(runs: Mapping[str, Record], least: int = 1) -> Figure:
 
 def draw_runtimes(runs: Mapping[str, Record]) -> Figure:
     """Draw seconds of a fit against the number of shots."""
-    figure = new_figure(5.5, 3.6)
+    figure = new_figure(7.5, 3.6)
     axis = figure.subplots()
     times = {model: seconds_by_shots(run) for model, run in runs.items()}
     for i, (model, found) in enumerate(times.items()):
         axis.plot(list(found), list(found.values()), label=plain(model), **line_style(i))
     axis.set(xlabel="labeled samples per class (K)", ylabel="seconds per fit", ylim=(0, None))
     axis.set_xticks(sorted({n_shot for found in times.values() for n_shot in found}))
-    axis.legend(fontsize=9)
+    figure.legend(loc="outside right upper", fontsize=9)
     add_grid(axis)
     return figure
 
