@@ -447,6 +447,8 @@ def test_the_summary_states_its_rules_and_how_many_claims_are_judged(collection)
         ([0.3, 0.2, 0.1], REPRODUCES),
         ([0.1, 0.2, 0.3], FAILS),
         ([0.2, 0.1, 0.2], UNDECIDED),
+        ([-0.1, -0.2, -0.3], FAILS),  # behind by less is not ahead
+        ([0.0, -0.2, -0.3], UNDECIDED),
     ],
 )
 def test_the_lead_with_few_shots_is_compared_with_that_of_many(tmp_path, leads, verdict):

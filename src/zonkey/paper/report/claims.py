@@ -74,9 +74,9 @@ RULES = (
     "Printed figure of trials: reproduced if the mean is within 1 point of it, not reproduced if "
     "the whole interval is further away, otherwise undecided. The paper's network is of the same "
     "kind, with other weights.",
-    "Larger lead with few shots: the lead with the fewest shots less that with the most, with "
-    "Student's interval over draws of shots. Stronger features: the same trials with the features "
-    "of two networks.",
+    "Larger lead with few shots: a model leads with the fewest shots, and this lead is larger than "
+    "that with the most, both by Student's interval over draws of shots. Stronger features: the "
+    "same trials with the features of two networks.",
     "Faster: from base samples and the most shots to a fitted model; reproduced if it takes less "
     "than 90 % of the time of each other system, not reproduced if it takes more than 110 % of "
     "one.",

@@ -320,12 +320,24 @@ def better_with_one_shot(
 def leads_more_with_few_shots(
     collection: Collection, data: str, first: str, second: str, metric: str
 ) -> Finding | None:
-    """Test that the lead of a model is larger with few shots than with many."""
+    """Test that a model leads with few shots, and by more than with many."""
     a, b = (collection.first("all-classes", data, model) for model in (first, second))
     comparison = compare_gains(a, b, metric)
-    if comparison is None:
+    if a is None or comparison is None:
         return None
-    return _found(comparison, f"lead in {metric} with the fewest less that with the most shots")
+    fewest = min(number for number in a["results"]["shots"] if number)
+    lead = compare_shots(a, b, metric, only=fewest)
+    if lead is None:
+        return None
+    # A smaller deficit is no larger lead.
+    verdicts = {decide(lead), decide(comparison)}
+    verdict = next(each for each in (FAILS, UNDECIDED, REPRODUCES) if each in verdicts)
+
+    def evidence(digits: int) -> str:
+        text = f"lead in {metric} with K = {fewest}: {points(lead.difference, digits)}"
+        return f"{text}; less that with the most shots: {comparison.text(digits)}"
+
+    return Finding(verdict, rounded(evidence))
 
 
 def one_shot_helps(collection: Collection, data: str, model: str) -> Finding | None:
