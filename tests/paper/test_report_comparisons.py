@@ -231,7 +231,9 @@ def test_what_is_added_comes_from_the_records(made, collection):
     compared = {model for each in EXPERIMENTS.values() for model in each.models}
     n_zero_shot = sum(name in compared and bool(spec.grid) for name, spec in ZERO_SHOT.items())
     at_once = EXPERIMENTS["large-scale-fsl"].models
-    few = [name for name in EXPERIMENTS["mini-imagenet"].models if FEW_SHOT[name].grid]
-    n_few_shot = sum(3 if name in at_once else 2 for name in few)
+    in_trials = EXPERIMENTS["mini-imagenet"].models
+    n_few_shot = sum(
+        2 * (name in in_trials) + (name in at_once) for name, spec in FEW_SHOT.items() if spec.grid
+    )
     n_choices = n_zero_shot + 1 + 1 + n_few_shot + 2  # recommended, sensitivity, any shot
     assert found["Honest selection"].startswith(f"{n_choices} choices of parameters")
