@@ -18,7 +18,6 @@ from zonkey.core import episodes
 from zonkey.core.algorithm1 import learn
 from zonkey.core.episodes import Episodes
 from zonkey.core.projection import NormalEquations
-from zonkey.core.synthesis import Synthesized
 from zonkey.linalg import lowrank
 from zonkey.linalg.lowrank import is_cheaper_by_inverse
 from zonkey.linalg.sylvester import Status
@@ -53,6 +52,20 @@ def naive_mean(turned, t, W, learning=LEARNING, beta=0.3):
     pairs = zip(turned.problems[t], turned.sets[t], strict=True)
     ends = [algorithm_1(p, W, *made, **options, **learning)[-1] for p, made in pairs]
     return np.mean(ends, axis=0)
+
+
+def in_single(turned, beta):
+    """The same episodes in float32."""
+    equations, made = turned.equations, turned.synthesized
+    arrays = equations.A0, equations.B0, equations.C0, made.features, turned.Y_u, turned.support[0]
+    *single, features, Y_u, X_u = (M.astype(np.float32) for M in arrays)
+    return Episodes(
+        NormalEquations(*single),
+        replace(made, features=features),
+        Y_u,
+        (X_u, turned.support[1]),
+        **(EXACT | {"beta": np.float64(beta)}),
+    )
 
 
 def relative_error(got, expected):
@@ -115,18 +128,7 @@ def test_the_tolerance_is_never_below_rounding(dtype):
 def test_float32_is_kept_and_close(shape):
     W, turned = start(several(5, 2, 2, **shape))
     expected = learn(turned.episodes, turned.U.T @ W, **LEARNING)
-    equations, made = turned.equations, turned.synthesized
-    single = [
-        M.astype(np.float32)
-        for M in (equations.A0, equations.B0, equations.C0, made.features, turned.Y_u)
-    ]
-    there = Episodes(
-        NormalEquations(*single[:3]),
-        Synthesized(single[3], made.targets, made.sources),
-        single[4],
-        (turned.support[0].astype(np.float32), turned.support[1]),
-        **(EXACT | {"beta": np.float64(0.3)}),
-    )
+    there = in_single(turned, 0.3)
     course = learn(there, (turned.U.T @ W).astype(np.float32), **LEARNING)
     assert course.W.dtype == np.float32
     assert relative_error(course.W, expected.W) < 1e-4
@@ -140,7 +142,7 @@ def test_the_direct_solve_stands_in_where_the_iteration_does_not_converge(
     W, turned = start(several(6, 2, 2, **shape))
     monkeypatch.setattr(lowrank, limit, 0)
     found, course = turned.learn(W, **LEARNING)
-    # The formula of Woodbury comes first, if samples have few directions.
+    # The Woodbury formula comes first, if samples have few directions.
     by_formula = limit == "_MAX_STEPS" and "blur" in shape
     assert len(direct) == (0 if by_formula else 4)
     assert course.statuses == {Status.SOLVED}
@@ -153,27 +155,33 @@ UNGUARDED = {"alpha": 0.7, "mu": 0.95, "max_iter": 3, "tol": 0.0, "guard": False
 PUSHED = {"shots": 1, "m": 6, "d": 30, "n": 60, "noise": 0.3}
 
 
-def naive_unguarded(turned, t, W):
+def pushed(seed=1, blur=0.1):
+    return start(several(seed, 2, 3, **PUSHED, blur=blur), beta=0.05, rho=0.8)
+
+
+def assert_as_printed(turned, W):
+    """Learn without the guard, compare with loops, and return the course."""
+    found, course = turned.learn(W, **UNGUARDED)
     learning = {name: value for name, value in UNGUARDED.items() if name != "guard"}
-    return naive_mean(turned, t, W, learning, beta=0.05)
+    for t in range(2):
+        assert relative_error(found[t], naive_mean(turned, t, W, learning, beta=0.05)) < 1e-8
+    return course
 
 
 @pytest.mark.parametrize("blur", [1e-9, 0.03, 0.3])
 @pytest.mark.parametrize("seed", range(4))
 def test_indefinite_equations_are_solved_as_printed(direct, seed, blur):
-    W, turned = start(several(seed, 2, 3, **PUSHED, blur=blur), beta=0.05, rho=0.8)
-    found, course = turned.learn(W, **UNGUARDED)
+    W, turned = pushed(seed, blur)
+    course = assert_as_printed(turned, W)
     assert course.indefinite.any()
     assert course.statuses == {Status.SOLVED}
     assert not direct
-    for t in range(2):
-        assert relative_error(found[t], naive_unguarded(turned, t, W)) < 1e-8
 
 
 def test_an_episode_that_the_formula_does_not_solve_is_solved_by_a_dense_factorization(
     monkeypatch, direct
 ):
-    W, turned = start(several(1, 2, 3, **PUSHED, blur=0.1), beta=0.05, rho=0.8)
+    W, turned = pushed()
     refined, asked = episodes.refine_by_inverse, []
 
     def one_fails(*args):
@@ -183,17 +191,15 @@ def test_an_episode_that_the_formula_does_not_solve_is_solved_by_a_dense_factori
         return Z, solved
 
     monkeypatch.setattr(episodes, "refine_by_inverse", one_fails)
-    found, course = turned.learn(W, **UNGUARDED)
+    course = assert_as_printed(turned, W)
     assert asked == direct != []
     assert course.statuses == {Status.SOLVED}
-    for t in range(2):
-        assert relative_error(found[t], naive_unguarded(turned, t, W)) < 1e-8
 
 
 def test_an_episode_with_an_almost_singular_basis_is_solved_by_a_dense_factorization(
     monkeypatch, direct
 ):
-    W, turned = start(several(1, 2, 3, **PUSHED, blur=0.1), beta=0.05, rho=0.8)
+    W, turned = pushed()
     loses, asked = episodes._loses_digits, []
 
     def first_does(D):
@@ -204,25 +210,14 @@ def test_an_episode_with_an_almost_singular_basis_is_solved_by_a_dense_factoriza
         return found
 
     monkeypatch.setattr(episodes, "_loses_digits", first_does)
-    found, _ = turned.learn(W, **UNGUARDED)
+    assert_as_printed(turned, W)
     assert asked == direct != []
-    for t in range(2):
-        assert relative_error(found[t], naive_unguarded(turned, t, W)) < 1e-8
 
 
 def test_indefinite_equations_in_float32():
-    W, turned = start(several(1, 2, 3, **PUSHED, blur=0.1), beta=0.05, rho=0.8)
+    W, turned = pushed()
     expected, _ = turned.learn(W, **UNGUARDED)
-    made, given = turned.synthesized, turned.equations
-    arrays = given.A0, given.B0, given.C0, made.features, turned.Y_u, turned.support[0]
-    *equations, features, Y_u, X_u = (M.astype(np.float32) for M in arrays)
-    there = Episodes(
-        NormalEquations(*equations),
-        replace(made, features=features),
-        Y_u,
-        (X_u, turned.support[1]),
-        **(EXACT | {"beta": 0.05}),
-    )
+    there = in_single(turned, 0.05)
     course = learn(there, (turned.U.T @ W).astype(np.float32), **UNGUARDED)
     assert course.W.dtype == np.float32
     assert course.indefinite.any()

@@ -43,7 +43,7 @@ from ..linalg.lowrank import (
     refine_by_inverse,
     refine_in_single,
 )
-from ..linalg.sylvester import Status, solve
+from ..linalg.sylvester import Status, near_singular_level, solve
 from .algorithm1 import Algorithm1, B_hat_of, C_hat_rows, Sides, keeps_its_share, lowered_mu
 from .assignment import Shares, compete, competing_shares, losses
 from .projection import NormalEquations
@@ -265,13 +265,13 @@ class Episodes(Algorithm1):
         self, span: EpisodeSpan, basis: SemanticBasis, delta: Shares, alpha: float, start: Array
     ) -> tuple[Array, set[Status]]:
         """Return Z of every episode in the basis of its task; conjugate gradients come first."""
+        if not self._is_iterative(span):
+            return self._solve_one_by_one(basis, delta, alpha)
         xp = namespace(self.X)
         mT = xp.matrix_transpose
         terms = self.A_terms(delta.of_samples, alpha)
         lam = terms["scale"] * self.equations.factor.values + terms["shift"]
         D = lam + basis.values[:, :, None]
-        if not self._is_iterative(span):
-            return self._solve_one_by_one(basis, delta, alpha)
         smallest = float(xp.min(D))
         if smallest <= 0 or bool(xp.any(_loses_digits(D))):
             return self._solve_directly(span, basis, delta, alpha)
@@ -361,8 +361,8 @@ def _loses_digits(D: Array) -> Array:
     """Return, per matrix, whether its smallest number loses most digits of the others."""
     xp = namespace(D)
     sizes = xp.abs(D)
-    largest = xp.max(sizes, axis=(-2, -1))
-    return xp.min(sizes, axis=(-2, -1)) <= epsilon(D) ** 0.75 * largest
+    level = near_singular_level(D, xp.max(sizes, axis=(-2, -1)))
+    return xp.min(sizes, axis=(-2, -1)) <= level
 
 
 class EpisodeSpan:

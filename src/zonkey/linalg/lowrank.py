@@ -113,7 +113,7 @@ class UpdatedFactor:
         self, base: Factor, B: Factor, C: Array, weights: Array, start: Array | None
     ) -> Solution | None:
         stats = spectrum_stats(base, B)
-        if stats.smallest <= near_singular_level(base, stats):
+        if stats.smallest <= near_singular_level(base.values, stats.scale):
             return None  # it may be positive by rounding only
         R = _rows(base, B, C)
         Z = None if start is None else _rows(base, B, start)

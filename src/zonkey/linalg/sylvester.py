@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -190,9 +191,12 @@ def spectrum_stats(A: Factor | Tridiagonal, B: Factor) -> Stats:
     return _stats(*_extremes(A, B))
 
 
-def near_singular_level(A: Factor, stats: Stats) -> float:
-    """Return the gap that leaves a quarter of the digits, the least worth a solution."""
-    return epsilon(A.values) ** _KEPT * stats.scale
+def near_singular_level(values: Array, scale: Any) -> Any:
+    """Return the gap that leaves a quarter of the digits, the least worth a solution.
+
+    `scale` is the largest of the numbers, in the dtype of `values`.
+    """
+    return epsilon(values) ** _KEPT * scale
 
 
 def rounding_level(A: Factor | Tridiagonal, B: Factor) -> Array:
@@ -256,7 +260,7 @@ def _measured(A: Factor | Tridiagonal, B: Factor) -> tuple[Status, Stats]:
     stats = _stats(smallest, gap, scale)
     if bool(xp.any(gap <= rounding_level(A, B))):
         return Status.SINGULAR, stats
-    if bool(xp.any(gap <= epsilon(B.values) ** _KEPT * scale)):
+    if bool(xp.any(gap <= near_singular_level(B.values, scale))):
         return Status.NEAR_SINGULAR, stats
     return Status.SOLVED, stats
 
