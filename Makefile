@@ -14,10 +14,10 @@ demo-pictures: $(VENV)/.images ## the same from pictures: emoji drawn to files, 
 
 test: $(VENV)/.dev ## tests, and minimum coverage of the mathematics
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=
-	$(BIN)/python -m coverage report --include='*/zonkey/linalg/*,*/zonkey/core/*' --fail-under=95
+	$(BIN)/python -m coverage report --include='*/zonkey/bpl/*,*/zonkey/arrays.py,*/zonkey/blocks.py' --fail-under=95
 
 test-faults: $(VENV)/.dev ## clusters that lose memory, connections and their scheduler; about a minute
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m faults tests/distributed
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m faults packages/zonkey/tests/distributed
 
 check: $(VENV)/.dev ## linters, types, import direction, docstrings
 	$(BIN)/ruff check .
@@ -74,7 +74,7 @@ results: $(VENV)/.dev ## docs/results.md, from the records in docs/runs; hours w
 
 constraints: ## pin the newest releases
 	$(PYTHON) -m venv .venv-pins
-	.venv-pins/bin/python -m pip install --quiet -e ".[dev]" hatchling editables
+	.venv-pins/bin/python -m pip install --quiet -e "packages/zonkey[dev]" -e "packages/zonkey-lab[data]" hatchling editables
 	(head -1 constraints.txt; .venv-pins/bin/python -m pip freeze --exclude-editable | sed 's/+.*//') > constraints.tmp
 	mv constraints.tmp constraints.txt
 	rm -rf .venv-pins
@@ -82,15 +82,15 @@ constraints: ## pin the newest releases
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage dist zonkey-demo report
 
-$(VENV)/.runtime: pyproject.toml constraints.txt
+$(VENV)/.runtime: packages/zonkey/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) -e .
+	$(PIP) -e packages/zonkey
 	touch $@
 
 $(VENV)/.images: $(VENV)/.runtime
-	$(PIP) -e ".[images]"
+	$(PIP) -e "packages/zonkey[images]"
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime
-	$(PIP) -e ".[dev]"
+$(VENV)/.dev: $(VENV)/.runtime packages/zonkey-lab/pyproject.toml
+	$(PIP) -e "packages/zonkey[dev]" -e "packages/zonkey-lab[data]"
 	touch $@

@@ -23,13 +23,13 @@ from threadpoolctl import threadpool_limits
 from mini_imagenet import folder
 from recording import save, save_markdown, show
 from zonkey import Prototypes, ZeroShotClassifier, presets
-from zonkey.datasets import load_xlsa17
 from zonkey.metrics import per_class_accuracy
-from zonkey.peers.zsl import ESZSL, SAE
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey_lab.datasets.xlsa17 import load_xlsa17
+from zonkey_lab.peers.zsl import ESZSL, SAE
 
 N, D, K, SEEN, UNSEEN, TEST_PER_CLASS, NOISE = 19_832, 2_048, 85, 40, 10, 50, 4.0
-LAM, GAMMA, ESZSL_LAM = 1.0, 1.0, 0.1  # defaults of zonkey.peers.zsl
+LAM, GAMMA, ESZSL_LAM = 1.0, 1.0, 0.1  # defaults of zonkey_lab.peers.zsl
 MAX_ITER, REPEATS = 100, 2
 
 # Scores of samples X for classes with prototypes Y; higher is better.

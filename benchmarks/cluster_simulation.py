@@ -1,6 +1,6 @@
 """A cluster that reduces chunks in a tree: when each task starts, where, and what has to travel.
 
-Tasks are those of `zonkey.core.distributed`: one per chunk, and merges of `FAN_IN` neighbors. A
+Tasks are those of `zonkey.streaming.dask`: one per chunk, and merges of `FAN_IN` neighbors. A
 worker runs one task at a time. Like Dask's scheduler, the model prefers merges to new chunks, runs
 a merge where most of its input is, and hands out tasks one after the other.
 """
@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from zonkey.core.distributed import FAN_IN
+from zonkey.streaming.dask import FAN_IN
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,15 @@ from threadpoolctl import threadpool_limits
 
 import mini_imagenet
 from recording import save, show
-from zonkey.core.algorithm1 import DECAY
-from zonkey.core.assignment import best, losses, second_best
-from zonkey.core.projection import NormalEquations, bidirectional_projection
-from zonkey.core.synthesis import synthesize_from_support
-from zonkey.estimators import FewShotClassifier
-from zonkey.estimators.few_shot_task import spread_of
-from zonkey.evaluation import draw_trial, n_way_k_shot
-from zonkey.linalg import solve
+from zonkey.bpl.algorithm1 import DECAY
+from zonkey.bpl.assignment import best, losses, second_best
+from zonkey.bpl.few_shot import FewShotClassifier
+from zonkey.bpl.projection import NormalEquations, bidirectional_projection
+from zonkey.bpl.sylvester import solve
+from zonkey.bpl.synthesis import synthesize_from_support
+from zonkey.bpl.tasks import spread_of
+from zonkey_lab.protocols import n_way_k_shot
+from zonkey_lab.trials import draw_trial
 
 TRIALS, NAIVE_TRIALS, SHOTS, EPISODES, STEPS = 600, 5, 5, 10, 5
 PARAMETERS = {"rho": 0.5, "alpha": 0.1, "mu": 0.1, "beta": 0.01, "noise": 0.1}

@@ -15,9 +15,9 @@ from scipy.linalg import solve_sylvester
 
 from recording import save, save_markdown, show
 from zonkey import Moments, Prototypes, ZeroShotClassifier
-from zonkey.core.algorithm1 import DECAY, Competition
-from zonkey.core.projection import NormalEquations
-from zonkey.core.synthesis import synthesize
+from zonkey.bpl.algorithm1 import DECAY, Competition
+from zonkey.bpl.projection import NormalEquations
+from zonkey.bpl.synthesis import synthesize
 
 N, D, K, SEEN, UNSEEN = 19_832, 2_048, 85, 40, 10
 RHO, ALPHA, MU, BETA, STEPS, SEED = 0.5, 0.1, 0.1, 0.01, 5, 0

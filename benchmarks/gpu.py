@@ -19,10 +19,10 @@ from scipy.linalg import solve_sylvester
 
 from recording import save, save_page, show
 from zonkey import FewShotClassifier, Moments, Prototypes, ZeroShotClassifier
-from zonkey.core.frame import BaseClasses
-from zonkey.estimators.scoring import _BLOCK_SCORES
-from zonkey.evaluation import n_way_k_shot
-from zonkey.linalg import solve
+from zonkey.bpl.frame import BaseClasses
+from zonkey.bpl.sylvester import solve
+from zonkey.inference.scorer import _BLOCK_SCORES
+from zonkey_lab.protocols import n_way_k_shot
 
 # TFLOP/s of an H200 (SXM) from its data sheet, dense: float64 and TF32 on tensor cores.
 PEAK = {"float64": 67.0, "float32": 67.0, "tf32": 494.5}

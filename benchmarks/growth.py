@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from recording import HERE, save, save_markdown, show
 from zonkey import Moments, Prototypes, ZeroShotClassifier
-from zonkey.paper.bench.runner import peak_memory_mb, reset_peak_memory
+from zonkey_lab.paper.bench.runner import peak_memory_mb, reset_peak_memory
 
 REPEATS, AT_LEAST_S, CHUNK = 3, 0.3, 2_048
 LEAST_MB = 5.0  # smaller values depend on the page allocation of the system

@@ -18,7 +18,7 @@ import numpy as np
 
 from recording import in_new_process, save, save_page, show
 from zonkey import AnyShotClassifier, CandidateIndex, Prototypes
-from zonkey.paper.bench.runner import peak_memory_mb
+from zonkey_lab.paper.bench.runner import peak_memory_mb
 
 CANDIDATES = (1_000, 10_000, 100_000)
 EFFORTS = (0.02, 0.05, None)

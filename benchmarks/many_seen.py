@@ -20,8 +20,9 @@ import numpy as np
 
 from recording import in_new_process, save, save_page, show
 from zonkey import AnyShotClassifier
-from zonkey.datasets import load_emoji, load_xlsa17
-from zonkey.paper.bench.runner import peak_memory_mb
+from zonkey.files.emoji import load_emoji
+from zonkey_lab.datasets.xlsa17 import load_xlsa17
+from zonkey_lab.paper.bench.runner import peak_memory_mb
 
 SEEN, UNSEEN, DIMENSIONS, FEATURES = 20_000, 1_000, 10, 128
 COMPONENTS = (500, 1_000, 2_000, 4_000, None)

@@ -10,8 +10,8 @@ import numpy as np
 
 from recording import HERE
 from zonkey import BaseClasses, Moments
-from zonkey.datasets import load_mini_imagenet
 from zonkey.preprocessing import FeatureNormalizer
+from zonkey_lab.datasets.mini_imagenet import load_mini_imagenet
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,8 @@ import numpy as np
 
 from recording import save, save_page, show
 from zonkey import AnyShotClassifier
-from zonkey.datasets import load_emoji, load_xlsa17
+from zonkey.files.emoji import load_emoji
+from zonkey_lab.datasets.xlsa17 import load_xlsa17
 
 
 def forms(X: np.ndarray) -> dict[str, Any]:

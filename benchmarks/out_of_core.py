@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from recording import save, save_page, show
 from zonkey import AnyShotClassifier, Chunks, Moments, Prototypes
-from zonkey.paper.bench.runner import peak_memory_mb
+from zonkey_lab.paper.bench.runner import peak_memory_mb
 
 BLOCK, IN_MEMORY = 8_192, 65_536  # rows
 SHARE, MEMORY_MB, SLOPE = 0.70, 1_500, 0.05

@@ -24,7 +24,9 @@ import pandas as pd
 
 from mini_imagenet import folder
 from recording import show
-from zonkey.datasets import Dataset, load_emoji, load_xlsa17
+from zonkey.files.dataset import Dataset
+from zonkey.files.emoji import load_emoji
+from zonkey_lab.datasets.xlsa17 import load_xlsa17
 
 _TOLERANCE = 1e-5  # of probabilities, which are written with six digits
 _CLOSE = 1e-4  # margin of two best classes below which float32 may prefer either

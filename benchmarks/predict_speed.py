@@ -12,7 +12,7 @@ import numpy as np
 
 from recording import save, save_markdown, show
 from zonkey import Prototypes, ZeroShotClassifier
-from zonkey.estimators.scoring import _BLOCK_SCORES
+from zonkey.inference.scorer import _BLOCK_SCORES
 
 N, D, K, CLASSES, SEEN = 40_000, 2_048, 85, 10_000, 50
 REPEATS = 3

@@ -21,13 +21,13 @@ from threadpoolctl import threadpool_limits
 
 from cluster_simulation import Cluster, Pass, simulated
 from recording import save, save_page, show
-from zonkey.core.chunks import as_chunks, checked, transformed
-from zonkey.core.class_sums import ClassSums
-from zonkey.core.evidence import Evidence, Regression
-from zonkey.core.kernels import PrototypeKernel
-from zonkey.core.prototypes import Prototypes
-from zonkey.estimators.choosing import POWERS, preprocessing
-from zonkey.estimators.survey import Survey
+from zonkey.anyshot.choosing import POWERS, preprocessing
+from zonkey.anyshot.evidence import Evidence, Regression
+from zonkey.anyshot.survey import Survey
+from zonkey.bpl.kernels import PrototypeKernel
+from zonkey.prototypes import Prototypes
+from zonkey.streaming.chunks import as_chunks, checked, transformed
+from zonkey.streaming.class_sums import ClassSums
 
 D, K = 2_048, 300
 WORKERS = (1, 16, 256)

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.linalg import solve_sylvester
 
 from recording import save, save_markdown, show
-from zonkey.linalg.sylvester import cheapest_path, solve
-from zonkey.linalg.symmetric import Factor, Tridiagonal
+from zonkey.bpl.sylvester import cheapest_path, solve
+from zonkey.bpl.symmetric import Factor, Tridiagonal
 
 SIZES = ((512, 85), (1024, 85), (2048, 85), (2048, 312), (1024, 1000))
 COST_SIZES = ((64, 20), (128, 40), (256, 85), (512, 85), (1024, 85), (1024, 1000), (2048, 85))

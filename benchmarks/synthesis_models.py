@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from rectified import Problem
 from zonkey import Prototypes, ZeroShotClassifier, presets
-from zonkey.core.synthesis import synthesize
+from zonkey.bpl.synthesis import synthesize
 from zonkey.metrics import per_class_accuracy
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-DATA = Path(__file__).parents[1] / "src" / "zonkey" / "presets" / "data"
+DATA = Path(__file__).parents[1] / "packages" / "zonkey" / "src" / "zonkey" / "presets" / "data"
 # The order of the classes, and the Debian package that holds WordNet 3.0.
 TIMM, WORDNET = "timm==1.0.30", "wordnet-base"
 N_FOLDS = 5
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(".cache/base"))
     parser.add_argument("--check", action="store_true", help="compare, do not write")
     arguments = parser.parse_args()
-    from zonkey.core.storage import write_arrays
+    from zonkey.persistence.container import write_arrays
     from zonkey.presets.pretraining import KIND
 
     arrays = build(arguments.cache)

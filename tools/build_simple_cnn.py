@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-DATA = Path(__file__).parents[1] / "src" / "zonkey" / "datasets" / "data"
+DATA = Path(__file__).parents[1] / "packages" / "zonkey" / "src" / "zonkey" / "files" / "data"
 SIDE, CHANNELS, N_COMPONENTS = 48, 64, 128
 EPOCHS, BATCH, RATE, SHIFT = 80, 128, 1e-3, 5
 SEED = 0

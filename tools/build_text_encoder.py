@@ -26,7 +26,7 @@ from safetensors.numpy import load_file
 
 from bert_graph import Storage, bert_graph
 
-DATA = Path(__file__).parents[1] / "src" / "zonkey" / "encoders" / "data"
+DATA = Path(__file__).parents[1] / "packages" / "zonkey" / "src" / "zonkey" / "encoders" / "data"
 EMOJI = DATA.parents[1] / "datasets" / "data" / "emoji.npz"
 NAME = "minilm-l6"
 WORDS = Storage(bits=5, block=64)

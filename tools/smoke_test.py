@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zonkey
 from zonkey import ZeroShotClassifier
-from zonkey.datasets import load_emoji
+from zonkey.files.emoji import load_emoji
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""The laboratory of zonkey: compared systems, the paper's experiments, benchmark data."""

@@ -1,0 +1,122 @@
+"""ImageNet for zero-shot learning: seen classes of ILSVRC2012, unseen ones of ILSVRC2010."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from zonkey.files.dataset import DataError, Dataset, LazyMatrix, Split, as_data_error
+from zonkey.prototypes import Prototypes
+
+from .matlab import MatFile, describe_mat, read_numbers, read_whole_numbers, require_matrix
+
+_CITATION = (
+    "E. Kodirov, T. Xiang, S. Gong: Semantic Autoencoder for Zero-Shot Learning. CVPR 2017; "
+    "O. Russakovsky et al.: ImageNet Large Scale Visual Recognition Challenge. IJCV 2015"
+)
+_PUBLISHED = "1000 seen and 360 unseen classes"
+_COMPARED_AT_A_TIME = 1 << 12  # rows
+
+
+def load_imnet(folder: str | Path) -> Dataset:
+    """Load features and word vectors of ImageNet as released with SAE ("ImNet-2").
+
+    Parameters
+    ----------
+    folder : str or Path
+        The file of the release (`ImNet_2_demo_data.mat`), or the folder that holds it. The file
+        has these variables:
+
+        - `X_tr` and `X_te`: features, one image per row.
+        - `Y`: one column per seen class, with a single 1 in each row.
+        - `S_tr`: the word vector of each row of `X_tr`, equal for all rows of a class.
+        - `Y_te`: labels of the rows of `X_te`, whole numbers.
+        - `S_te_pro`: word vectors of the unseen classes, one per row.
+        - `X_te_cl_id`: labels of the rows of `S_te_pro`.
+
+    Returns
+    -------
+    Dataset
+        The data set. Labels are "seen 0001" for the first column of `Y`, and "unseen 0042" for 42
+        in `X_te_cl_id`, because numbers of seen and unseen classes overlap. Features are read on
+        first use.
+    """
+    file = _find(Path(folder))
+    columns = read_numbers(file, "Y")
+    if columns.ndim != 2 or not ((columns != 0).sum(axis=1) == 1).all():
+        raise DataError(
+            f"`Y` of {file.path} must have one column per class and a single 1 in each row; it "
+            "does not. Save one-hot rows."
+        )
+    y_train = _numbered("seen", columns.argmax(axis=1) + 1)
+    y_test = _numbered("unseen", read_whole_numbers(file, "Y_te"))
+    unseen = _numbered("unseen", read_whole_numbers(file, "X_te_cl_id"))
+    with as_data_error(f"Word vectors of {file.path} cannot be used. "):
+        new = Prototypes(unseen, read_numbers(file, "S_te_pro"))
+        prototypes = _seen_prototypes(file, y_train).extended(new)
+    n, m = len(y_train), len(y_test)
+    sizes = f"{len(np.unique(y_train))} seen and {len(unseen)} unseen classes"
+    match = "match" if sizes == _PUBLISHED else f"differ: {sizes}, published {_PUBLISHED}"
+    return Dataset(
+        "ImNet",
+        _features(file, n, m),
+        np.concatenate([y_train, y_test]),
+        {"word_vectors": prototypes},
+        Split(train=np.arange(n), test_unseen=np.arange(n, n + m), name="ILSVRC2012/2010"),
+        license="research use; see ImageNet's terms of access",
+        citation=_CITATION,
+        about={"features_file": file.path.name, "published_sizes": match},
+    )
+
+
+def holds_imnet(folder: Path) -> bool:
+    """Whether a file in the folder has features as they are named in this release."""
+    files = map(describe_mat, sorted(folder.glob("*.mat")))
+    return any({"X_tr", "X_te"} & file.variables.keys() for file in files)
+
+
+def _find(folder: Path) -> MatFile:
+    """Return the file of the release."""
+    paths = [folder] if folder.is_file() else sorted(folder.glob("*.mat"))
+    files = [describe_mat(path) for path in paths]
+    if not files:
+        found = "has no .mat file" if folder.exists() else "does not exist"
+        raise DataError(f"{folder} {found}. Pass the folder of the release.")
+    return next((file for file in files if "X_tr" in file.variables), files[0])
+
+
+def _numbered(side: str, labels: np.ndarray) -> np.ndarray:
+    return np.array([f"{side} {label:04d}" for label in labels.tolist()], dtype=str)
+
+
+def _seen_prototypes(file: MatFile, y_train: np.ndarray) -> Prototypes:
+    n = len(y_train)
+    require_matrix(file, "S_tr", (n, None), f"one row for each of the {n} training labels")
+    matrix = read_numbers(file, "S_tr")
+    seen, first, number = np.unique(y_train, return_index=True, return_inverse=True)
+    for start in range(0, len(matrix), _COMPARED_AT_A_TIME):
+        block = slice(start, start + _COMPARED_AT_A_TIME)
+        differs = (matrix[block] != matrix[first[number[block]]]).any(axis=1)
+        if differs.any():
+            raise DataError(
+                f"`S_tr` of {file.path} must have equal rows within a class; those of class "
+                f"{seen[number[block][differs]][0]} differ. Save the same vector in each row."
+            )
+    return Prototypes(seen, matrix[first])
+
+
+def _features(file: MatFile, n: int, m: int) -> LazyMatrix:
+    train = require_matrix(file, "X_tr", (n, None), f"one row for each of the {n} labels")
+    d = train.shape[1]
+    rule = f"one row for each of the {m} labels, and as many columns as `X_tr`"
+    test = require_matrix(file, "X_te", (m, d), rule)
+    dtype = np.result_type(*(v.dtype for v in (train, test) if v.dtype is not None))
+
+    def read() -> np.ndarray:
+        values = np.empty((n + m, d), dtype=dtype)
+        values[:n] = read_numbers(file, "X_tr")
+        values[n:] = read_numbers(file, "X_te")
+        return values
+
+    return LazyMatrix((n + m, d), dtype, read, f"`X_tr` and `X_te` of {file.path}")

@@ -1,0 +1,244 @@
+"""Read MATLAB files of version 5 (or 6, 7): numbers as arrays, text as arrays of strings."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import struct
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.io import loadmat, whosmat
+from scipy.io.matlab import MatReadWarning
+
+from zonkey.files.dataset import DataError
+from zonkey.files.readers import largest_exact, reading, require_room
+
+_HEADER = 128  # bytes
+_INTEGERS = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_DTYPES = {kind: np.dtype(kind) for kind in ("double", "single", *_INTEGERS)}
+_DTYPES["logical"] = np.dtype(bool)
+
+# Types of the parts of a variable
+_MATRIX, _COMPRESSED = 14, 15
+_NUMBERS = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 12, 13})
+_PREAMBLE = [6, 5, 1]  # flags, shape and name
+_COMPLEX = 0x800  # flag
+_VALUES = {  # by MATLAB class: types of the values, and number of parts that hold them
+    1: (frozenset({_MATRIX}), None),  # cells, one part each
+    4: (_NUMBERS | {16, 17, 18}, 1),  # text
+    5: (_NUMBERS, 3),  # sparse
+    **dict.fromkeys(range(6, 16), (_NUMBERS, 1)),
+}
+
+
+@dataclass(frozen=True)
+class MatVariable:
+    """Shape and MATLAB class, such as "double", "cell" or "struct", of a variable."""
+
+    shape: tuple[int, ...]
+    kind: str
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """NumPy type of the values; None if they are not numbers."""
+        return _DTYPES.get(self.kind)
+
+
+@dataclass(frozen=True)
+class MatFile:
+    """Shapes and classes of the variables of a MATLAB file."""
+
+    path: Path
+    variables: dict[str, MatVariable]
+
+
+def describe_mat(path: str | Path) -> MatFile:
+    """Return names, shapes and classes of the variables without reading values."""
+    path = Path(path)
+    if not path.is_file():
+        others = sorted(other.name for other in path.parent.glob("*.mat"))
+        holds = f"its folder holds {', '.join(others)}" if others else "its folder has no .mat file"
+        raise DataError(f"The file {path} does not exist; {holds}. Check the path.")
+    with _strict(path):
+        with path.open("rb") as file:
+            header = file.read(_HEADER)
+        if len(header) < _HEADER or not header.startswith(b"MATLAB 5.0"):
+            raise DataError(
+                f"{path} must be a MATLAB file of version 5; it starts with {header[:10]!r}. "
+                "Download it again, or save it with save(..., '-v7')."
+            )
+        _require_whole(path)
+        found = whosmat(str(path), chars_as_strings=False)
+    return MatFile(path, {name: MatVariable(*about) for name, *about in found})
+
+
+def read_mat(path: str | Path, keys: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """Read variables of a MATLAB file, all of them by default.
+
+    Numbers keep MATLAB's orientation and class. Text, and cell arrays of text, become
+    one-dimensional arrays of strings, one per line or cell.
+    """
+    file = describe_mat(path)
+    keys = list(file.variables) if keys is None else list(keys)
+    for key in keys:
+        require_variable(file, key)
+    asked = [file.variables[key] for key in keys]
+    n_bytes = sum(math.prod(v.shape) * (v.dtype or np.dtype(bool)).itemsize for v in asked)
+    require_room(str(file.path), n_bytes, file.path.stat().st_size)
+    with _strict(file.path):
+        values = loadmat(str(file.path), variable_names=keys)
+        return {key: _converted(values[key], key, file) for key in keys}
+
+
+def require_variable(file: MatFile, key: str, *, numeric: bool = False) -> MatVariable:
+    """Return shape and class of a variable that must hold numbers or, if allowed, text."""
+    if key not in file.variables:
+        known = " ".join(", ".join(sorted(file.variables)).split()) or "no variable"
+        raise DataError(
+            f"{file.path} must hold the variable `{key}`; it holds {known}. Save it under that "
+            "name, or choose another file."
+        )
+    variable = file.variables[key]
+    if variable.dtype is None and (numeric or variable.kind not in ("char", "cell")):
+        remedy = {
+            "sparse": f"Save full({key}) instead.",
+            "struct": "Save its fields as separate variables.",
+        }
+        raise DataError(
+            f"`{key}` of {file.path} must hold numbers{'' if numeric else ' or text'}; it is of "
+            f"MATLAB's class {variable.kind}. "
+            f"{remedy.get(variable.kind, 'Save a matrix of numbers instead.')}"
+        )
+    return variable
+
+
+def require_matrix(
+    file: MatFile, key: str, shape: tuple[int | None, int | None], rule: str
+) -> MatVariable:
+    """Return shape and class of a matrix of numbers; `shape` is None along a free axis."""
+    variable = require_variable(file, key, numeric=True)
+
+    def fits(found: tuple[int, ...]) -> bool:
+        return len(found) == 2 and all(n in (None, m) for n, m in zip(shape, found, strict=True))
+
+    if not fits(variable.shape):
+        transposed = fits(variable.shape[::-1])
+        remedy = f"It is transposed: save {key}'" if transposed else "Use files that fit together"
+        raise DataError(
+            f"`{key}` of {file.path} must have {rule}; its shape is {variable.shape}. {remedy}."
+        )
+    return variable
+
+
+def read_numbers(file: MatFile, key: str) -> np.ndarray:
+    """Read a variable that must hold numbers."""
+    require_variable(file, key, numeric=True)
+    return read_mat(file.path, [key])[key]
+
+
+def read_whole_numbers(file: MatFile, key: str) -> np.ndarray:
+    """Read a variable that must hold whole numbers, as one-dimensional int64."""
+    return whole_numbers(read_numbers(file, key), f"`{key}` of {file.path}")
+
+
+def whole_numbers(values: np.ndarray, subject: str) -> np.ndarray:
+    """Return whole numbers, which MATLAB stores as doubles, as one-dimensional int64."""
+    flat = values.ravel(order="F")
+    if flat.dtype.kind not in "iufb":
+        raise DataError(f"{subject} must hold whole numbers; got text. Save the numbers instead.")
+    if flat.dtype.kind == "f":
+        broken = flat[~(np.isfinite(flat) & (flat == np.floor(flat)))]
+        if broken.size:
+            raise DataError(
+                f"{subject} must hold whole numbers; got {broken[0]:g}. Save positions or class "
+                "numbers, not measurements."
+            )
+    limit = largest_exact(flat.dtype) if flat.dtype.kind == "f" else int(np.iinfo(np.int64).max)
+    beyond = flat[(flat > limit) | (flat < -limit)]
+    if beyond.size:
+        raise DataError(
+            f"{subject} must hold exact whole numbers; got {float(beyond[0]):.0f}, and "
+            f"{flat.dtype} is exact up to {limit} only. Count from 1, or save text."
+        )
+    return flat.astype(np.int64)
+
+
+@contextmanager
+def _strict(path: Path) -> Iterator[None]:
+    """Turn errors and warnings of SciPy's reader into a one-line DataError."""
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("error", MatReadWarning)
+        yield
+
+
+def _require_whole(path: Path) -> None:
+    """Raise ValueError or struct.error for a truncated or garbled file; no values are read.
+
+    SciPy may crash, rather than raise, if an uncompressed file names an unknown type.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        order = "<" if data[126:128] == b"IM" else ">"
+        start = _HEADER
+        while start < len(data):
+            kind, length = struct.unpack_from(f"{order}II", data, start)
+            start += 8
+            if start + length > len(data) or kind not in (_MATRIX, _COMPRESSED):
+                raise ValueError(f"no whole variable at byte {start - 8} of {len(data)}")
+            if kind == _MATRIX:
+                _require_parts(data, order, start, start + length)
+            start += length
+
+
+def _require_parts(data: mmap.mmap, order: str, start: int, end: int) -> None:
+    """Check types and number of the parts of a matrix, and of the matrices in it."""
+    if start == end:  # an empty cell
+        return
+    flags = struct.unpack_from(f"{order}I", data, start + 8)[0]
+    kinds, lengths, shape_at = [], [], start + 24
+    while start < end:
+        kind, length = struct.unpack_from(f"{order}II", data, start)
+        start += 8
+        if kind > 0xFFFF:  # up to four bytes of values, stored in place of the length
+            kind, length = kind & 0xFFFF, 0
+        if kind == _MATRIX:
+            _require_parts(data, order, start, start + length)
+        kinds.append(kind)
+        lengths.append(length)
+        start += length + -length % 8
+    allowed, n = _VALUES.get(flags & 0xFF, (None, None))
+    if allowed is None:
+        return
+    if start > end or kinds[:3] != _PREAMBLE or lengths[1] < 8:
+        raise ValueError(f"no flags, shape and name before byte {end}")
+    if n is None:
+        n = math.prod(struct.unpack_from(f"{order}{lengths[1] // 4}i", data, shape_at))
+    n_complex = 1 if flags & _COMPLEX else 0
+    if not allowed.issuperset(kinds[3:]) or len(kinds) != len(_PREAMBLE) + n + n_complex:
+        raise ValueError(f"no proper values before byte {end}")
+
+
+def _converted(values: Any, key: str, file: MatFile) -> np.ndarray:
+    """Give numbers the class that the file states; turn cells into strings."""
+    subject, dtype = f"`{key}` of {file.path}", file.variables[key].dtype
+    if file.variables[key].kind == "cell":
+        cells = [np.asarray(cell) for cell in values.ravel(order="F")]
+        if any(cell.dtype.kind != "U" or cell.size > 1 for cell in cells):
+            raise DataError(
+                f"Every cell of {subject} must hold one line of text; some do not. Save numbers as "
+                "a matrix."
+            )
+        return np.array(["".join(cell.tolist()) for cell in cells], dtype=str)
+    if dtype is None:
+        return values
+    if values.dtype.kind not in "iufb":
+        raise DataError(
+            f"{subject} must hold real numbers; got {values.dtype}. Save real({key}) instead."
+        )
+    # MATLAB stores doubles that are small whole numbers as integers of one or two bytes.
+    return values.astype(dtype, copy=False)

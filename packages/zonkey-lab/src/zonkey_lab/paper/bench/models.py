@@ -1,0 +1,476 @@
+"""The models that the experiments compare, by name: fixed parameters, grids, preprocessing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+
+from zonkey.anyshot.choosing import preprocessing, prototype_transformer
+from zonkey.anyshot.classifier import AnyShotClassifier
+from zonkey.bpl.few_shot import FewShotClassifier
+from zonkey.bpl.nearest_support import NearestSupport
+from zonkey.bpl.zero_shot import ZeroShotClassifier
+from zonkey.files.readers import required_package
+from zonkey.preprocessing import FeatureNormalizer
+from zonkey.prototypes import Prototypes
+
+from ...peers import fsl, zsl
+from ..experiments import is_zero_shot
+from ..records import Key
+
+Preset = Literal["paper", "recommended", "raw"]  # raw: the model scales features itself
+Base = Literal["moments", "samples"]  # of base classes
+Grid = dict[str, list[Any]] | list[dict[str, list[Any]]]
+
+CLASSIFY = "classify"  # the last step of every pipeline
+DEVICE: ContextVar[str | None] = ContextVar("device", default=None)  # of the run in progress
+
+
+@dataclass(frozen=True)
+class ZeroShotModel:
+    """A zero-shot classifier behind the preprocessing of a preset."""
+
+    fixed: dict[str, Any]
+    grid: Grid  # to choose from, on training classes
+    preset: Preset = "paper"
+    classifier: type[Any] = ZeroShotClassifier
+    calibrates: bool = True  # whether held-out training classes choose the penalty of seen ones
+    is_transductive: bool = False  # whether it learns by `fit_transductive` only
+
+    def build(
+        self, prototypes: Prototypes, seed: int, *, seen: np.ndarray | None = None, **chosen: Any
+    ) -> Pipeline:
+        """Return the pipeline; its last step `classify` is the classifier.
+
+        The transformation of prototypes is learned from the classes `seen`; None: all.
+        """
+        parameters, known = dict(self.fixed), self.classifier().get_params(deep=False)
+        for name, value in (("random_state", seed), ("device", DEVICE.get())):
+            if name in known and value is not None:
+                parameters[name] = value
+        prototypes = prepared_prototypes(prototypes, self.preset, seen)
+        classifier = self.classifier(prototypes, **parameters)
+        pipeline = Pipeline([*feature_steps(self.preset).steps, (CLASSIFY, classifier)])
+        return pipeline.set_params(**prefixed(chosen))
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings of a run that describe the model."""
+        return {
+            "model": self.fixed,
+            "preset": self.preset,
+            "classifier": self.classifier.__name__,
+            "calibrates": self.calibrates,
+            **({"is_transductive": True} if self.is_transductive else {}),
+        }
+
+
+@dataclass(frozen=True)
+class FewShotModel:
+    """A few-shot classifier on features and prototypes that a preset has transformed."""
+
+    fixed: dict[str, Any]
+    grid: Grid  # to choose from, on validation classes
+    preset: Preset = "paper"
+    classifier: type[Any] = FewShotClassifier
+
+    @cached_property
+    def _known(self) -> set[str]:
+        return {*self.classifier().get_params(deep=False)}
+
+    @property
+    def base(self) -> Base | None:
+        """What it learns of base classes from; None if it does without."""
+        if "base" not in self._known or ("base" in self.fixed and self.fixed["base"] is None):
+            return None
+        return "moments" if issubclass(self.classifier, FewShotClassifier) else "samples"
+
+    @property
+    def from_zero(self) -> bool:
+        """Whether it can predict without a shot, from base classes and prototypes."""
+        return self.base == "moments"
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it is trained on base classes until validation classes tell it to stop."""
+        return {"max_iter", "n_iter_no_change"} <= self._known
+
+    @property
+    def is_transductive(self) -> bool:
+        """Whether it learns from the unlabeled queries, by `adapt`."""
+        return bool(getattr(self.classifier, "is_transductive", False))
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether torch trains it, on a device that it is told."""
+        return "device" in self._known
+
+    def build(self, prototypes: Prototypes, base: Any, **chosen: Any) -> BaseEstimator:
+        """Return the estimator; it gets prototypes, base and device if it has such parameters."""
+        given = {"prototypes": prototypes, "base": base, "device": DEVICE.get()}
+        parameters = {
+            name: value
+            for name, value in given.items()
+            if name in self._known and (name != "device" or value is not None)
+        }
+        return self.classifier(**{**parameters, **self.fixed}).set_params(**chosen)
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings of a run that describe the model."""
+        name = self.classifier.__name__
+        return {
+            "model": self.fixed,
+            "preset": self.preset,
+            "classifier": name,
+            **({"is_transductive": True} if self.is_transductive else {}),
+        }
+
+
+@dataclass(frozen=True)
+class AnyShotModel:
+    """`AnyShotClassifier` on raw features; it chooses its own parameters instead of a grid."""
+
+    fixed: dict[str, Any]
+
+    grid: ClassVar[Grid] = {}
+    preset: ClassVar[Preset] = "recommended"
+    calibrates: ClassVar[bool] = True
+    from_zero: ClassVar[bool] = True
+
+    def build(
+        self, prototypes: Prototypes, seed: int, *, seen: np.ndarray | None = None, **chosen: Any
+    ) -> Pipeline:
+        """Return a pipeline without preprocessing; `chosen` are parameters as in a record.
+
+        `seen` is ignored: the classifier transforms prototypes itself.
+        """
+        del seen
+        parameters = {**self.fixed, **_from_record(chosen), "random_state": seed}
+        classifier = AnyShotClassifier(prototypes, **parameters)
+        return Pipeline([("raw", "passthrough"), (CLASSIFY, classifier)])
+
+    def chosen_by(self, fitted: AnyShotClassifier) -> dict[str, Any]:
+        """Return what a fitted classifier has chosen, for a record."""
+        best = {name: v for name, v in fitted.best_params_.items() if name not in self.fixed}
+        steps, transformer = best.pop("preprocessing"), best.pop("prototype_transformer")
+        found = {
+            "power": steps["power"].power,
+            "shrinkage": steps["whiten"].shrinkage,
+            "prototype_power": transformer.power,
+            "prototype_norm": transformer.norm,
+            **best,
+        }
+        return {name: _short(value) for name, value in found.items()}
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings of a run that describe the model."""
+        name = AnyShotClassifier.__name__
+        return {"model": self.fixed, "preset": self.preset, "classifier": name}
+
+
+def _from_record(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of `AnyShotClassifier` from those in a record."""
+    rest, steps = dict(chosen), {}
+    if "power" in rest:
+        features = (rest.pop("power"), rest.pop("shrinkage"))
+        prototypes = (rest.pop("prototype_power"), rest.pop("prototype_norm"))
+        steps["preprocessing"] = preprocessing(*features)
+        steps["prototype_transformer"] = prototype_transformer(*prototypes)
+    return {**rest, **steps}
+
+
+def _short(value: Any) -> Any:
+    """Round numbers: further digits depend on the machine."""
+    return float(f"{value:.3g}") if isinstance(value, float) else value
+
+
+def feature_steps(preset: Preset) -> Pipeline:
+    """Return the unfitted preprocessing of features."""
+    if preset == "recommended":
+        return preprocessing()
+    return Pipeline([("unit", FeatureNormalizer() if preset == "paper" else "passthrough")])
+
+
+def prepared_prototypes(
+    prototypes: Prototypes, preset: Preset, seen: np.ndarray | None = None
+) -> Prototypes:
+    """Return transformed prototypes; the transformation is learned from `seen`, or from all."""
+    if preset == "raw":
+        return prototypes
+    if preset == "paper":
+        return prototypes.normalized()
+    known = prototypes if seen is None else prototypes.subset(seen)
+    transformer = prototype_transformer().fit(known.matrix)
+    return Prototypes(prototypes.labels, transformer.transform(prototypes.matrix))
+
+
+def prefixed(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of the classifier under their names in a pipeline."""
+    return {f"{CLASSIFY}__{name}": value for name, value in parameters.items()}
+
+
+def as_dicts(grid: Grid) -> list[dict[str, list[Any]]]:
+    """Return a grid as scikit-learn's list of dicts, without empty ones."""
+    return [part for part in (grid if isinstance(grid, list) else [grid]) if part]
+
+
+def sampled(grid: Grid, n_points: int) -> Grid:
+    """Return a grid of `n_points` of its points, drawn without replacement; all if there are fewer.
+
+    The draw depends on the number of points alone: models with the same grid get the same ones.
+    """
+    points = list(ParameterGrid(as_dicts(grid))) if as_dicts(grid) else []
+    if len(points) <= n_points:
+        return grid
+    drawn = np.random.default_rng(0).choice(len(points), n_points, replace=False)
+    return [{name: [value] for name, value in points[i].items()} for i in sorted(drawn.tolist())]
+
+
+def on_device(X: Any) -> Any:
+    """Return an array on the device of the run, which is the host by default."""
+    name = DEVICE.get()
+    if name is None:
+        return X
+    return required_package("torch", "A run on another device").asarray(X, device=name)
+
+
+# The catalog. Grids have at least as many points as every model is tuned on, where they can.
+
+_UNIT: list[Any] = [0.1, 0.3, 0.5, 0.7, 0.9]  # the paper searches (0, 1)
+_RIDGES: dict[str, list[Any]] = {
+    "beta": [0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
+}
+_PULL: dict[str, list[Any]] = {"rho": _UNIT, "alpha": _UNIT}
+_PUSH: dict[str, list[Any]] = {"mu": _UNIT}
+_BPL: dict[str, list[Any]] = {**_PULL, **_PUSH}
+_ENTROPY: Grid = {**_PULL, "step_size": [1.0, 100.0, 10000.0], "max_iter": [10, 30, 100]}
+# Support and synthesized samples are few beside those of base classes: weights near 1 matter. All
+# combinations of a few values: points drawn from a finer grid may miss large alpha with small mu.
+# Few base samples have little weight of their own, so subsets leave out small alpha.
+_SHOTS: dict[str, list[Any]] = {"rho": [0.3, 0.7], "alpha": [0.3, 0.9, 0.99], "mu": [0.1, 0.5]}
+_SUBSETS: Grid = [
+    {**_SHOTS, "alpha": [0.9, 0.99], "base_samples_per_class": [5]},
+    {**_SHOTS, "alpha": [0.9, 0.99], "rho": [0.7], "base_samples_per_class": [1]},
+]
+_SAE: Grid = {
+    "direction": ["feature-to-semantic", "semantic-to-feature"],
+    "lam": [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0],
+}
+_ESZSL: Grid = {"gamma": [0.1, 1.0, 10.0], "lam": [0.1, 1.0], "negative": [0.0, -1.0]}
+_DIPL: Grid = {"alpha": [0.1, 0.3, 0.6], "beta": [0.01, 0.1, 1.0, 10.0]}
+# Other systems: the class, and what its publication tunes.
+_PEERS: dict[str, tuple[type[Any], Grid]] = {
+    "DAP": (zsl.DAP, {"ridge": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]}),
+    "ConSE": (zsl.ConSE, {"n_top": [3, 5, 10, 30], "ridge": [0.1, 0.3, 1.0]}),
+    "SSE": (zsl.SSE, {"gamma": [0.1, 0.3, 1.0, 3.0], "lam": [1e-4, 1e-3, 1e-2]}),
+    "DeViSE": (
+        zsl.DeViSE,
+        {"learning_rate": [0.025, 0.05, 0.1, 0.2, 0.4, 0.8], "batch_size": [32, 128]},
+    ),
+    "SJE": (
+        zsl.SJE,
+        {"learning_rate": [2.5, 5.0, 10.0, 20.0, 40.0, 80.0], "batch_size": [32, 128]},
+    ),
+    "ALE": (
+        zsl.ALE,
+        {"learning_rate": [1.25, 2.5, 5.0, 10.0, 20.0, 40.0], "batch_size": [32, 128]},
+    ),
+    "LATEM": (
+        zsl.LATEM,
+        {"n_matrices": [2, 4], "learning_rate": [0.125, 0.25, 0.5, 1.0, 2.0, 4.0]},
+    ),
+    "ESZSL": (zsl.ESZSL, _ESZSL),
+    "SynC": (zsl.SynC, {"sigma": [0.7, 1.0, 1.3, 1.7], "lam": [1.0, 3.0, 10.0]}),
+    "SAE": (zsl.SAE, _SAE),
+    "EXEM": (zsl.EXEM, {"gamma": [0.1, 0.3, 1.0], "C": [3.0, 10.0], "standardize": [True, False]}),
+    "CMT": (
+        zsl.CMT,
+        {"n_hidden": [128, 512, 1024], "learning_rate": [3e-4, 1e-3, 3e-3, 1e-2]},
+    ),
+    "DEM": (
+        zsl.DEM,
+        {
+            "n_hidden": [700, 1600],
+            "weight_decay": [1e-5, 1e-4, 1e-3],
+            "learning_rate": [3e-4, 1e-3],
+        },
+    ),
+    "VZSL": (
+        zsl.VZSL,
+        {"lam": [0.8, 0.9, 1.0], "reconstruction": [1.0, 10.0], "n_latent": [50, 100]},
+    ),
+    "SP-AEN": (
+        zsl.SPAEN,
+        {"margin": [0.1, 0.2], "reconstruction": [1.0, 10.0], "adversarial": [0.1, 1.0, 3.0]},
+    ),
+    "CVAE": (
+        zsl.CVAE,
+        {"n_latent": [20, 50, 100], "learning_rate": [3e-4, 1e-3], "n_hidden": [512, 2048]},
+    ),
+    "GAN+ALE": (
+        zsl.FCLSWGAN,
+        {"cls_weight": [0.01, 0.1, 1.0], "learning_rate": [2e-4, 5e-4], "n_synthetic": [50, 150]},
+    ),
+    "CADA-VAE": (
+        zsl.CADAVAE,
+        {"beta": [0.25, 1.0], "delta": [2.0, 8.13], "max_iter": [20, 60, 200]},
+    ),
+    "TF-VAEGAN": (
+        zsl.TFVAEGAN,
+        {
+            "gan_weight": [1.0, 10.0],
+            "cycle_weight": [0.01, 0.1, 0.3],
+            "learning_rate": [2e-4, 5e-4],
+        },
+    ),
+}
+_EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "ridge": [0.01, 0.03, 0.1, 0.3]}
+_PULL_LITTLE: dict[str, list[Any]] = {"alpha": [0.01, 0.03, 0.1], "rho": [0.5, 0.9]}
+_PUSH_LITTLE: dict[str, list[Any]] = {"mu": [0.1, 0.3]}
+_NO_SHOTS = 1e6  # worth of a prototype that outweighs any number of shots
+
+
+def _on_top(push: dict[str, list[Any]] | None = None, **fixed: Any) -> ZeroShotModel:
+    """Return the paper's model on recommended features; its ridge is chosen without synthesis."""
+    grid = {**_PULL_LITTLE, **(push or {}), "n_neighbors": [3, 8]}
+    return ZeroShotModel(fixed, grid, "recommended", calibrates=False)
+
+
+def _exemplars(preset: Preset) -> ZeroShotModel:
+    """Return kernel ridge regression of class means on prototypes."""
+    return ZeroShotModel({"kernel": "rbf"}, _EXEMPLARS, preset, classifier=zsl.ExemplarRegression)
+
+
+def _alternative(competition: str, grid: Grid, **fixed: Any) -> ZeroShotModel:
+    """Return an alternative to the paper's competition, which no generalized table has."""
+    return ZeroShotModel({"competition": competition, **fixed}, grid, calibrates=False)
+
+
+ZERO_SHOT: dict[str, ZeroShotModel | AnyShotModel] = {
+    "FPL": ZeroShotModel({"direction": "forward"}, _RIDGES),
+    "RPL": ZeroShotModel({"direction": "reverse"}, _RIDGES),
+    "BPL0": ZeroShotModel({"synthesis": None}, {}),
+    "BPL1": ZeroShotModel({"competition": None}, _PULL),
+    "BPL": ZeroShotModel({}, _BPL),
+    "BPL, as printed": ZeroShotModel({"guard": False}, _BPL),
+    "BPL1, unscaled": ZeroShotModel({"competition": None, "scaling": None}, _PULL),
+    "BPL, unscaled": ZeroShotModel({"scaling": None}, _BPL),
+    "BPL, unscaled, as printed": ZeroShotModel({"scaling": None, "guard": False}, _BPL),
+    "BPL, ridge chosen": ZeroShotModel({}, {**_BPL, **_RIDGES}),
+    "BPL, per neighbor": ZeroShotModel({"synthetic_per": "neighbor"}, _BPL),
+    "without ambiguity handling": _alternative("assigned", _PULL),
+    "without ambiguity handling, unscaled": _alternative("assigned", _PULL, scaling=None),
+    "minimum entropy": _alternative("entropy", _ENTROPY),
+    "minimum entropy, unscaled": _alternative("entropy", _ENTROPY, scaling=None),
+    **{name: ZeroShotModel({}, grid, classifier=kind) for name, (kind, grid) in _PEERS.items()},
+    "DIPL": ZeroShotModel({}, _DIPL, classifier=zsl.DIPL, calibrates=False, is_transductive=True),
+    "exemplars": _exemplars("paper"),
+    "RPL, recommended features": ZeroShotModel({"direction": "reverse"}, _RIDGES, "recommended"),
+    "BPL0, recommended features": ZeroShotModel({"synthesis": None}, _RIDGES, "recommended"),
+    "ESZSL, recommended features": ZeroShotModel({}, _ESZSL, "recommended", classifier=zsl.ESZSL),
+    "exemplars, recommended features": _exemplars("recommended"),
+    "recommended": AnyShotModel({"candidates": "all"}),
+    "BPL1, unscaled, recommended features": _on_top(competition=None, scaling=None),
+    "BPL, recommended features": _on_top(_PUSH_LITTLE),
+    "BPL, unscaled, recommended features": _on_top(_PUSH_LITTLE, scaling=None),
+    "assigned, unscaled, recommended features": _on_top(competition="assigned", scaling=None),
+}
+
+
+def _shots(grid: Grid = _SHOTS, **fixed: Any) -> FewShotModel:
+    """Return the paper's few-shot model."""
+    return FewShotModel({"synthesis": "support", **fixed}, grid)
+
+
+def _nearest(reference: str, preset: Preset = "paper") -> FewShotModel:
+    return FewShotModel({"reference": reference}, {}, preset, NearestSupport)
+
+
+_MAML: Grid = {"n_steps": [5, 10], "inner_learning_rate": [0.01, 0.03]}
+# Other few-shot systems: the class, fixed parameters, and what its publication tunes.
+_SHOT_PEERS: dict[str, tuple[type[Any], dict[str, Any], Grid]] = {
+    "SimpleShot": (fsl.SimpleShot, {}, {}),
+    "LSL": (fsl.LSL, {}, {"sgm": [None, 0.02], "max_iter": [1, 3], "weight_decay": [1e-3, 1e-2]}),
+    "PPA": (fsl.PPA, {}, {"mean_weight": [0.5, 0.9], "learning_rate": [1e-4, 3e-4]}),
+    "Prototypical Net": (
+        fsl.PrototypicalNetwork,
+        {},
+        {"learning_rate": [3e-5, 1e-4, 1e-3], "n_way": [None, 20]},
+    ),
+    "Matching Net": (
+        fsl.MatchingNetwork,
+        {},
+        {"full_context": [True, False], "learning_rate": [3e-5, 1e-4]},
+    ),
+    "Relation Net": (
+        fsl.RelationNetwork,
+        {},
+        {"n_hidden": [512, 1024], "learning_rate": [3e-5, 1e-4]},
+    ),
+    "mAP-SSVM": (fsl.MAPSSVM, {}, {"ap_weight": [1.0, 3.0, 10.0], "learning_rate": [3e-5, 1e-4]}),
+    "MAML": (fsl.MAML, {}, _MAML),
+    "MAML, first order": (fsl.MAML, {"first_order": True}, _MAML),
+    "Meta-Learn LSTM": (fsl.MetaLearnerLSTM, {}, {"n_steps": [5, 10]}),
+    "SNAIL": (fsl.SNAIL, {}, {"n_hidden": [64, 128], "learning_rate": [1e-4, 1e-3]}),
+    "distribution calibration": (
+        fsl.DistributionCalibration,
+        {},
+        {"C": [0.001, 0.01, 0.1, 1.0], "n_neighbors": [1, 2]},
+    ),
+    "GDA": (
+        fsl.GaussianDiscriminant,
+        {},
+        {"alpha": [0.03, 0.1, 0.3, 1.0], "shrinkage": [None, 0.5, 0.9]},
+    ),
+    "LP++": (
+        fsl.LPPlusPlus,
+        {},
+        {"text_scale": [2.5, 10.0, 25.0, 250.0], "n_steps": [10, 30, 100]},
+    ),
+    "Tip-Adapter": (
+        fsl.TipAdapter,
+        {},
+        {"alpha": [100.0, 300.0, 1000.0, 3000.0], "beta": [1.0, 3.0, 5.5]},
+    ),
+    "PT-MAP": (fsl.PTMAP, {}, {"priors": ["uniform", None], "sharpness": [5.0, 10.0, 20.0]}),
+    "LaplacianShot": (
+        fsl.LaplacianShot,
+        {},
+        {"n_neighbors": [2, 3, 5], "smoothness": [0.3, 0.7, 1.0]},
+    ),
+    "TIM": (fsl.TIM, {"solver": "adm"}, {"temperature": [5.0, 10.0, 15.0]}),
+    "alpha-TIM": (fsl.TIM, {}, {"alpha": [2.0, 3.0, 5.0, 7.0]}),
+    "BD-CSPN": (fsl.BDCSPN, {}, {"temperature": [0.1, 0.3, 1.0, 3.0, 10.0]}),
+}
+FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
+    "BPL (SFSP1)": _shots(),
+    "BPL (SFSP1), as printed": _shots(guard=False),
+    "BPL (SFSP1), unscaled": _shots(scaling=None),
+    "BPL (SFSP1), unscaled, as printed": _shots(scaling=None, guard=False),
+    "BPL (SFSP1), sampled base": _shots(_SUBSETS),
+    "BPL (SFSP1), sampled base, unscaled": _shots(_SUBSETS, scaling=None),
+    "BPL (SFSP2)": _shots(synthesis="base"),
+    "BPL (SFSP2), unscaled": _shots(synthesis="base", scaling=None),
+    "BPL (novel)": _shots(base=None),
+    "NN": _nearest("sample"),
+    "nearest mean": _nearest("mean"),
+    "shots alone": _nearest("mean", "recommended"),
+    **{
+        name: FewShotModel(fixed, grid, "raw", kind)
+        for name, (kind, fixed, grid) in _SHOT_PEERS.items()
+    },
+    "prototype alone": AnyShotModel({"n_shots": 1, "worth": _NO_SHOTS}),
+    "recommended": AnyShotModel({"n_shots": 1}),
+}
+
+
+def model_of(key: Key) -> ZeroShotModel | FewShotModel | AnyShotModel:
+    """Return the model of a run; the same name may stand for one of each kind."""
+    return ZERO_SHOT[key.model] if is_zero_shot(key.protocol) else FEW_SHOT[key.model]

@@ -1,0 +1,311 @@
+"""The base classes of the few-shot peers, and the base samples that they learn from.
+
+`FewShotPeer` learns from a support set and, if it wants to, from samples of base classes.
+`BaseSamples` keeps what a peer has learned from base classes, for all support sets that follow.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state, check_X_y
+
+from zonkey.arrays import Array
+from zonkey.constraints import check_classes, check_count, validate_labeled
+from zonkey.inference.scorer import ScoresMixin
+from zonkey.labels import as_labels, listed, shown
+
+from ..base import CheckedMixin, in_order, unit_rows
+
+_ROWS = 4096  # samples that are compared with all classes at a time
+_MOST_KEPT = 64  # results of learning from base samples: a search and its folds reuse them
+
+T = TypeVar("T")
+
+
+class BaseSamples:
+    """Labeled samples of base classes, and what few-shot peers have learned from them.
+
+    A peer learns from base classes at the first fit; later fits of it, and of its clones with the
+    same parameters, take what was learned from here. The 64 results that were used last are kept.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Samples of base classes.
+    y : array-like of shape (n_samples,)
+        Labels.
+    validation : tuple (X, y), default=None
+        Samples of validation classes, which are neither base nor novel classes. Peers that are
+        trained stop early on them. None: they hold out some of the base classes.
+    random_state : int, default=0
+        Seed of all that is learned from base classes, whatever the seed of a peer is: what is
+        learned must not depend on which fit came first.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples, in an order that depends on their values only, class by class.
+    codes : ndarray of shape (n_samples,)
+        Position of the class of each sample in `classes`.
+    classes : ndarray
+        Labels of the base classes, sorted.
+    validation : BaseSamples or None
+        Samples of validation classes.
+
+    See Also
+    --------
+    zonkey.BaseClasses : The base classes of `FewShotClassifier`: moments, without samples.
+
+    Examples
+    --------
+    >>> from zonkey_lab.peers.fsl import BaseSamples, SimpleShot
+    >>> base = BaseSamples([[3, 0], [5, 0], [4, 1], [4, 3]], ["cow", "cow", "pig", "pig"])
+    >>> SimpleShot(base=base).fit([[5, 1], [4, 2]], ["zebra", "okapi"]).predict([[9, 1]])
+    array(['zebra'], dtype='<U5')
+    """
+
+    def __init__(self, X: Any, y: Any, *, validation: Any = None, random_state: int = 0) -> None:
+        floats: Any = [np.float64, np.float32]
+        X, labels = check_X_y(X, as_labels(y), dtype=floats)
+        check_classes(labels)
+        self.X, self.codes, self.classes = in_order(np.asarray(X), labels)
+        self.validation: BaseSamples | None = None
+        if validation is not None:
+            if not isinstance(validation, tuple | list) or len(validation) != 2:
+                raise TypeError(
+                    f"`validation` must be a tuple (X, y) or None; got {shown(validation)}. Pass "
+                    "samples and labels of validation classes."
+                )
+            self.validation = BaseSamples(*validation)
+            self._check_validation(self.validation)
+        self.seed = check_count("random_state", random_state, 0)
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._lock = Lock()
+
+    def _check_validation(self, other: BaseSamples) -> None:
+        if other.X.shape[1] != self.X.shape[1]:
+            raise ValueError(
+                f"Validation samples must have the {self.X.shape[1]} features of base samples; "
+                f"got {other.X.shape[1]}. Use the same encoder for both."
+            )
+        both = np.intersect1d(other.classes, self.classes)
+        if both.size:
+            raise ValueError(
+                f"Validation classes must not be base classes; {listed(both)} came in both. "
+                "Leave them out of one."
+            )
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.X.shape[1]
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Number of samples of each class."""
+        return np.bincount(self.codes)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """Mean of all samples (d), float64."""
+        return self.X.mean(axis=0, dtype=np.float64)
+
+    def of_classes(self, kept: np.ndarray) -> BaseSamples:
+        """Return the samples of some of the classes.
+
+        Parameters
+        ----------
+        kept : ndarray of int
+            Positions of the classes in `classes`.
+
+        Returns
+        -------
+        BaseSamples
+            Their samples, without validation classes.
+        """
+        rows = np.isin(self.codes, kept)
+        return BaseSamples(self.X[rows], self.classes[self.codes[rows]], random_state=self.seed)
+
+    def learned(self, key: str, learn: Callable[[], T]) -> T:
+        """Return what `learn` returned when it was called for this key.
+
+        Parameters
+        ----------
+        key : str
+            Tells apart what is learned: the system and its parameters.
+        learn : callable
+            Called without arguments if nothing is kept for the key, once even if fits run in
+            threads.
+
+        Returns
+        -------
+        object
+            Shared by all fits; it must not be changed.
+        """
+        with self._lock:  # trials run in threads
+            if key not in self._kept:
+                self._kept[key] = learn()
+            self._kept.move_to_end(key)
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+            return self._kept[key]
+
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        return f"BaseSamples({n} samples of {len(self.classes)} classes, {d} features)"
+
+    def __deepcopy__(self, memo: Any) -> BaseSamples:
+        return self  # large, and shared by clones
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy: other threads may go on learning while this one is pickled.
+        return {**vars(self), "_kept": self._kept.copy(), "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """The support set of a fit, class by class, in an order that depends on values only.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    codes : ndarray of shape (n,)
+        Position of the class of each sample in `classes`.
+    classes : ndarray
+        Labels, sorted.
+    seed : int
+        From `random_state`; 0 if the peer has none.
+    base : BaseSamples or None
+        Samples of base classes.
+    """
+
+    X: np.ndarray
+    codes: np.ndarray
+    classes: np.ndarray
+    seed: int
+    base: BaseSamples | None
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of samples of each class."""
+        return np.bincount(self.codes)
+
+    @property
+    def base_or_own(self) -> BaseSamples:
+        """Samples of base classes; without, those of the support set."""
+        if self.base is not None:
+            return self.base
+        return BaseSamples(self.X, self.classes[self.codes], random_state=self.seed)
+
+
+class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
+    """A few-shot system; it adds `_learn`, `_scores`, and its parameters.
+
+    A constructor has `base=None`, first but for `prototypes`, which systems with texts have.
+    """
+
+    base: BaseSamples | None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn novel classes from a support set.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A few samples of novel classes.
+        y : array-like of shape (n_samples,)
+            Labels, none of them a base class.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_failure():
+            self._check_parameters()
+            X, y = validate_labeled(self, X, y)
+            labels = as_labels(y)
+            check_classes(labels)
+            X, codes, classes = in_order(np.asarray(X), labels)
+            base = self._checked_base(X, classes)
+            given = getattr(self, "random_state", 0)  # a peer without chance lacks the parameter
+            seed = int(check_random_state(given).randint(2**31 - 1))
+            vars(self).update(self._learn(Support(X, codes, classes, seed, base)))
+            self.classes_ = classes
+            return self
+
+    def _checked_base(self, X: np.ndarray, classes: np.ndarray) -> BaseSamples | None:
+        base = self.base
+        if base is None:
+            return None
+        if not isinstance(base, BaseSamples):
+            raise TypeError(
+                f"`base` must be BaseSamples or None; got {shown(base)}. Pass "
+                "BaseSamples(X_base, y_base)."
+            )
+        if base.n_features != X.shape[1]:
+            raise ValueError(
+                f"The support set must have the {base.n_features} features of the base samples; "
+                f"got {X.shape[1]}. Use the same encoder for both."
+            )
+        both = np.intersect1d(base.classes, classes)
+        if both.size:
+            raise ValueError(
+                f"Novel classes must not be among the base classes; {listed(both)} came in both. "
+                "Leave them out of the base samples, or out of the support set."
+            )
+        return base
+
+    def _learn(self, support: Support) -> dict[str, Any]:
+        """Return the fitted attributes by name, arrays in the dtype of the samples."""
+        raise NotImplementedError
+
+    def _scores(self, X: np.ndarray) -> np.ndarray:
+        """Return the scores of samples (rows) for the classes (columns)."""
+        raise NotImplementedError
+
+    def _score_blocks(self, X: Array) -> Iterator[Array]:
+        X = np.asarray(X)
+        for start in range(0, len(X), _ROWS):
+            block = X[start : start + _ROWS]
+            # Weights keep the dtype of the support set, which may be another one.
+            yield self._scores(block).astype(block.dtype, copy=False)
+
+
+def center_of(support: Support) -> np.ndarray:
+    """Return the mean that features are centered by: of the base samples, if there are any."""
+    return np.zeros(support.X.shape[1]) if support.base is None else support.base.mean
+
+
+def centered_units(X: np.ndarray, center: np.ndarray) -> np.ndarray:
+    """Return features less the center, scaled to length 1, in the dtype of X.
+
+    It is what `SimpleShot` compares, and the input of the trained peers.
+    """
+    return unit_rows(X - center.astype(X.dtype, copy=False))
+
+
+def negative_distances(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    """Return minus the squared distances of samples (rows) from centers (columns)."""
+    centers = centers.astype(X.dtype, copy=False)
+    origin = centers.mean(axis=0)  # far from the origin, digits of distances would be lost
+    X, centers = X - origin, centers - origin
+    squares = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", centers, centers)
+    return 2 * X @ centers.T - squares

@@ -1,0 +1,294 @@
+"""MAML: initial weights from which a few gradient steps learn new classes (Finn et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from zonkey.arrays import namespace
+from zonkey.constraints import check_interval
+from zonkey.labels import shown
+
+from ..base import in_dtype
+from ..networks import seeded
+from .base import BaseSamples, Support
+from .meta import EpisodeLearner, MetaPeer, arrays_from
+
+LENGTH = 20.0  # of samples; steps of the published size would not move scores of unit vectors
+
+
+class MAML(MetaPeer):
+    """Model-agnostic meta-learning: weights that a few gradient steps adapt to new classes.
+
+    The model is a network of one hidden layer beside an identity, and a softmax over classes:
+
+        z(x) = x + W1' relu(W0' x + b0),     p(j | x) ~ exp(w_j' z(x)).
+
+    From initial weights t = (W0, b0, W1, w), where all w_j begin at w, `n_steps` steps on the
+    support set S adapt all weights,
+
+        t <- t - inner_learning_rate * gradient of L(t, S),
+
+    with the mean cross-entropy L, in which all classes weigh the same. Training minimizes the mean
+    of L(t adapted to S, Q) over random episodes (S, Q) of base classes with respect to the initial
+    t. Its gradient passes through the inner steps, which takes second derivatives of L. With
+    `first_order`, it is the gradient of L(., Q) at the adapted weights, as if their distance from t
+    were a constant. `decision_function` returns w_j' z(x) of the adapted weights.
+
+    Differences from the publication:
+
+    - The network sees fixed features instead of images. They are centered by the mean of the base
+      samples and scaled to length 20, so that inner steps of the published size matter.
+    - One vector w, not one per output, is the beginning of all w_j. So the model suits any number
+      of classes, and their order does not matter. The outputs have no bias.
+    - W1 and w begin at zero. The first step then sets the w_j to multiples of class means, and an
+      untrained model is close to `SimpleShot`.
+    - As many steps adapt the weights to a support set as in training. The publication takes 5, and
+      10 for new classes.
+
+    Parameters
+    ----------
+    base : BaseSamples, default=None
+        Samples of base classes, from which episodes are drawn. None: they are drawn from the
+        support set, with half of its shots, so that it needs two samples per class.
+    n_hidden : int, default=32
+        Number of hidden units; 32 filters in the publication.
+    n_steps : int, default=5
+        Number of inner steps. 5 as in the publication.
+    inner_learning_rate : float, default=0.01
+        Size of inner steps. 0.01 as in the publication.
+    first_order : bool, default=False
+        Whether second derivatives are left out, which takes less time and memory.
+    n_way : int or None, default=None
+        Number of classes in an episode of base classes, or all of them if there are fewer. None:
+        the number of classes of the support set, at most 60.
+    n_shot : int or None, default=None
+        Number of support samples per class in an episode. None: the number of samples in the
+        smallest class of the support set, as in the publication.
+    n_query : int, default=15
+        Largest number of queries per class in an episode. 15 as in the authors' code.
+    n_episodes : int, default=100
+        Number of episodes in an epoch.
+    max_iter : int, default=50
+        Largest number of epochs; 0 keeps the state before training.
+    n_iter_no_change : int or None, default=5
+        Stop after so many epochs without a better accuracy in episodes of validation classes
+        (`BaseSamples.validation`), and keep the best state, which may be that before training.
+        Without validation classes, a fifth of the base classes take their place, and the model
+        is trained again on all for the best number of epochs. None, or fewer than ten base
+        classes: `max_iter` epochs.
+    batch_size : int, default=4
+        Episodes per step. 4 as in the authors' code.
+    learning_rate : float, default=1e-4
+        Step size of Adam. The publication has 1e-3 for a network that begins at random weights.
+    random_state : int, RandomState or None, default=None
+        Seed without base samples; `BaseSamples` have their own.
+    device : str, default="auto"
+        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
+    checkpoint : str or path-like, default=None
+        Folder that keeps the progress of a training, to resume after interruption. Several fits
+        may share it.
+    verbose : int, default=0
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
+
+    Attributes
+    ----------
+    weights_ : dict of ndarray
+        Initial weights: W0 (n_features x n_hidden), b0, W1 (n_hidden x n_features) and w.
+    head_ : dict of ndarray
+        Weights after the steps on the support set: W0, b0, W1 and W, with w_j as columns.
+    n_iter_ : int
+        Number of epochs; 0 if held-out classes gained by none.
+    loss_curve_ : list of float
+        Mean loss of each epoch of the last training.
+    validation_scores_ : list of float
+        Accuracy on held-out classes after each epoch; empty without such classes.
+    classes_ : ndarray of shape (n_classes,)
+        Labels in sorted order.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    MetaLearnerLSTM : Learns the steps, too.
+    PrototypicalNetwork : Learns a space in which class means are compared.
+
+    References
+    ----------
+    C. Finn, P. Abbeel, S. Levine. Model-agnostic meta-learning for fast adaptation of deep
+    networks. ICML 2017.
+
+    Examples
+    --------
+    >>> from zonkey_lab.peers.fsl import MAML, BaseSamples
+    >>> from zonkey.testing import shots_problem
+    >>> problem = shots_problem()
+    >>> base = BaseSamples(problem.X_base, problem.y_base)
+    >>> model = MAML(base, n_hidden=4, n_episodes=8, max_iter=2)
+    >>> model = model.fit(problem.X_support, problem.y_support)
+    >>> model.score(problem.X_query, problem.y_query)
+    1.0
+    """
+
+    _counts = ("n_hidden", "n_steps")
+    head_: dict[str, np.ndarray]
+
+    def __init__(
+        self,
+        base: BaseSamples | None = None,
+        *,
+        n_hidden: int = 32,
+        n_steps: int = 5,
+        inner_learning_rate: float = 0.01,
+        first_order: bool = False,
+        n_way: int | None = None,
+        n_shot: int | None = None,
+        n_query: int = 15,
+        n_episodes: int = 100,
+        max_iter: int = 50,
+        n_iter_no_change: int | None = 5,
+        batch_size: int = 4,
+        learning_rate: float = 1e-4,
+        random_state: Any = None,
+        device: str = "auto",
+        checkpoint: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.base = base
+        self.n_hidden = n_hidden
+        self.n_steps = n_steps
+        self.inner_learning_rate = inner_learning_rate
+        self.first_order = first_order
+        self.n_way = n_way
+        self.n_shot = n_shot
+        self.n_query = n_query
+        self.n_episodes = n_episodes
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.device = device
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_interval("inner_learning_rate", self.inner_learning_rate, 0, open_below=True)
+        if not isinstance(self.first_order, bool | np.bool_):
+            raise ValueError(
+                f"`first_order` must be True or False; got {shown(self.first_order)}. Use False, "
+                "as in the publication."
+            )
+
+    def _learner(self, base: BaseSamples) -> EpisodeLearner:
+        return _Learner(self, base)
+
+    def _adapted(self, support: Support) -> dict[str, Any]:
+        X, Y = self._inputs(support.X), one_hot(support)
+        head = initial_head(in_dtype(self.weights_, X.dtype), support.n_classes)
+        for _ in range(self.n_steps):
+            head = stepped(head, gradient(head, X, Y), self.inner_learning_rate)
+        return {"head_": head}
+
+    def _inputs(self, X: np.ndarray) -> np.ndarray:
+        return LENGTH * super()._inputs(X)
+
+    def _scores(self, X: np.ndarray) -> np.ndarray:
+        return scores(in_dtype(self.head_, X.dtype), self._inputs(X))
+
+
+class _Learner(EpisodeLearner):
+    def __init__(self, peer: MAML, base: BaseSamples) -> None:
+        super().__init__(*peer._torch(), base, peer)
+        self.maml, torch = peer, self.torch
+        sizes = base.n_features, peer.n_hidden
+        with seeded(torch, base.seed):
+            first = torch.nn.Linear(*sizes)
+        begin = {
+            "W0": first.weight.detach().T.contiguous(),
+            "b0": first.bias.detach(),
+            "W1": torch.zeros(sizes[::-1]),
+            "w": torch.zeros(sizes[0]),
+        }
+        self.networks = {"head": torch.nn.ParameterDict(begin).to(self.device)}
+        self.optimizers = {"all": self.adam()}
+
+    def samples(self, base: BaseSamples) -> Any:
+        return LENGTH * super().samples(base)
+
+    def logits(self, support: Any, query: Any) -> Any:
+        n_episodes, n_way = support.shape[:2]
+        Y = self.torch.nn.functional.one_hot(self.targets(support), n_way).to(support.dtype)
+        X = support.flatten(1, 2)
+        begin = initial_head(dict(self.networks["head"].items()), n_way)
+        head = {name: w.expand(n_episodes, *w.shape) for name, w in begin.items()}
+        for _ in range(self.maml.n_steps):
+            at = head
+            if self.maml.first_order:
+                at = {name: w.detach() for name, w in head.items()}
+            head = stepped(head, gradient(at, X, Y), self.maml.inner_learning_rate)
+        return scores(head, query.flatten(1, 2))
+
+    def learned(self) -> dict[str, np.ndarray]:
+        return arrays_from(dict(self.networks["head"].items()))
+
+
+# The rest is written for NumPy and torch, and for one support set or a batch of them, whose arrays
+# have one axis more. Derivatives of the gradient, which torch takes, are the second ones.
+
+
+def initial_head(weights: Mapping[str, Any], n_classes: int) -> dict[str, Any]:
+    """Return weights in which the column w stands for each class."""
+    xp = namespace(weights["w"])
+    W = xp.stack([weights["w"]] * n_classes, axis=-1)
+    return {name: weights[name] for name in ("W0", "b0", "W1")} | {"W": W}
+
+
+def scores(head: Mapping[str, Any], X: Any) -> Any:
+    """Return the scores of samples (n x d) for the classes (n x m)."""
+    A = X @ head["W0"] + head["b0"][..., None, :]
+    return (X + (A * (A > 0)) @ head["W1"]) @ head["W"]
+
+
+def gradient(head: Mapping[str, Any], X: Any, Y: Any) -> dict[str, Any]:
+    """Return the gradient of the mean cross-entropy; rows of Y are one-hot (n x m)."""
+    xp = namespace(X)
+    transposed = xp.matrix_transpose
+    A = X @ head["W0"] + head["b0"][..., None, :]  # n x h
+    H = A * (A > 0)
+    Z = X + H @ head["W1"]  # n x d
+    D = softmax_errors(Z @ head["W"], Y)
+    by_Z = D @ transposed(head["W"])
+    by_A = (by_Z @ transposed(head["W1"])) * (A > 0)
+    return {
+        "W0": transposed(X) @ by_A,
+        "b0": xp.sum(by_A, axis=-2),
+        "W1": transposed(H) @ by_Z,
+        "W": transposed(Z) @ D,
+    }
+
+
+def stepped(head: Mapping[str, Any], along: Mapping[str, Any], rate: float) -> dict[str, Any]:
+    """Return the weights after a step against the gradient."""
+    return {name: w - rate * along[name] for name, w in head.items()}
+
+
+def softmax_errors(found: Any, Y: Any) -> Any:
+    """Return the gradient of the mean cross-entropy of classes by the scores: w_i (p_i - Y_i)."""
+    xp = namespace(found)
+    powers = xp.exp(found - xp.max(found, axis=-1, keepdims=True))
+    return sample_weights(Y)[..., None] * (powers / xp.sum(powers, axis=-1, keepdims=True) - Y)
+
+
+def sample_weights(Y: Any) -> Any:
+    """Return weights (n) of sum 1, the same in all classes, of which each needs a row of Y."""
+    xp = namespace(Y)
+    return xp.sum(Y / xp.sum(Y, axis=-2, keepdims=True), axis=-1) / Y.shape[-1]
+
+
+def one_hot(support: Support) -> np.ndarray:
+    """Return the classes of the support samples as one-hot rows (n x m)."""
+    return np.eye(support.n_classes, dtype=support.X.dtype)[support.codes]

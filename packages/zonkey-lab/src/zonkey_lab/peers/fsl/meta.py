@@ -1,0 +1,284 @@
+"""Meta-learning: episodes drawn from base classes, and what all systems trained on them share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zonkey.constraints import check_count
+
+from ..base import OnDeviceMixin, TrainedMixin
+from ..networks import NetworkLearner, fast_products, to_array
+from ..training import History, Kept, batches
+from .base import BaseSamples, FewShotPeer, Support, centered_units
+
+_HELD_OUT = 0.2  # share of the base classes that decides when to stop, without validation classes
+_LEAST_CLASSES = 10  # with fewer base classes none is held out
+_JUDGES = 200  # episodes of held-out classes
+_MOST_WAYS = 60  # the most classes in an episode of a publication; memory grows by their square
+
+
+@dataclass(frozen=True)
+class EpisodeSizes:
+    """Number of classes in an episode, and of support and query samples per class."""
+
+    n_way: int
+    n_shot: int
+    n_query: int
+
+    def within(self, base: BaseSamples) -> EpisodeSizes:
+        """Return the sizes that the base classes have samples for."""
+        counts = base.counts[base.counts > self.n_shot]
+        if len(counts) < 2:
+            raise ValueError(
+                f"Episodes need more than one class with at least {self.n_shot + 1} samples, as "
+                f"shots and queries; got {len(counts)}. Pass base classes with more samples as "
+                "`base`."
+            )
+        n_query = min(self.n_query, int(counts.min()) - self.n_shot)
+        return EpisodeSizes(min(self.n_way, len(counts)), self.n_shot, n_query)
+
+
+def draw_episodes(
+    counts: np.ndarray, n_episodes: int, sizes: EpisodeSizes, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the classes of each episode, then disjoint shots and queries of each class.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_classes,)
+        Number of samples of each class; samples are stored class by class.
+    n_episodes : int
+        Number of episodes.
+    sizes : EpisodeSizes
+        Sizes `within` the base classes.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    support : ndarray of shape (n_episodes, n_way, n_shot)
+        Positions of samples.
+    query : ndarray of shape (n_episodes, n_way, n_query)
+        Positions of samples.
+    """
+    starts, n = np.cumsum(counts) - counts, sizes.n_shot + sizes.n_query
+    eligible = np.flatnonzero(counts >= n)
+    keys = rng.random((n_episodes, len(eligible)))
+    ways = eligible[np.argsort(keys, axis=1)[:, : sizes.n_way]]
+    keys = rng.random((*ways.shape, int(counts.max())))
+    keys[np.arange(keys.shape[2]) >= counts[ways][:, :, None]] = np.inf
+    rows = starts[ways][:, :, None] + np.argsort(keys, axis=2)[:, :, :n]
+    return rows[:, :, : sizes.n_shot], rows[:, :, sizes.n_shot :]
+
+
+class EpisodeLearner(NetworkLearner):
+    """Networks in training on episodes.
+
+    A subclass sets `networks` and `optimizers` in `__init__` and adds `logits`. Samples are
+    centered by the mean of the base samples and have unit length.
+    """
+
+    def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MetaPeer) -> None:
+        self.torch, self.device, self.peer = torch, device, peer
+        self.center = base.mean
+        self.X, self.counts = self.samples(base), base.counts
+        self.sizes = peer._sizes.within(base)
+
+    def samples(self, base: BaseSamples) -> Any:
+        """Return the samples as the networks see them."""
+        return self.tensor(centered_units(base.X.astype(np.float32), self.center))
+
+    @abstractmethod
+    def logits(self, support: Any, query: Any) -> Any:
+        """Return the scores of queries in episodes (e x n_way n_query x n_way).
+
+        Parameters
+        ----------
+        support : tensor of shape (e, n_way, n_shot, d)
+        query : tensor of shape (e, n_way, n_query, d)
+            Queries, class by class; the n-th class of an episode is that of column n.
+        """
+
+    @abstractmethod
+    def learned(self) -> dict[str, np.ndarray]:
+        """Return what is kept as `weights_`: arrays by name."""
+
+    def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:  # noqa: ARG002
+        """Return the mean loss of episodes: by default the cross-entropy of their queries."""
+        found = self.logits(support, query)
+        targets = self.targets(query).expand(len(found), -1)
+        return self.torch.nn.functional.cross_entropy(found.flatten(0, 1), targets.flatten())
+
+    def targets(self, query: Any) -> Any:
+        """Return the position of the class of each query of an episode."""
+        return self.torch.arange(query.shape[1], device=self.device).repeat_interleave(
+            query.shape[2]
+        )
+
+    def epoch(self, rng: np.random.Generator) -> float:
+        """Learn from `n_episodes` new episodes; return the mean loss."""
+        n = self.peer.n_episodes
+        support, query = map(self.positions, draw_episodes(self.counts, n, self.sizes, rng))
+        total: Any = 0.0
+        for rows in batches(n, self.peer.batch_size, rng):
+            of = self.positions(rows)
+            total = total + len(rows) * self.step(self.X[support[of]], self.X[query[of]], rng)
+        return float(total) / n
+
+    def adam(self) -> Any:
+        """Return an optimizer of the weights of all networks."""
+        weights = [w for network in self.networks.values() for w in network.parameters()]
+        return self.torch.optim.Adam(weights, lr=self.peer.learning_rate)
+
+    def step(self, support: Any, query: Any, rng: np.random.Generator) -> Any:
+        """Let every optimizer take one step; return the mean loss without its graph."""
+        loss = self.loss(support, query, rng)
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad()
+        loss.backward()
+        for optimizer in self.optimizers.values():
+            optimizer.step()
+        return loss.detach()
+
+    def accuracy(self, held: BaseSamples, seed: int) -> Any:
+        """Return a function that gives the accuracy in fixed episodes of held-out classes."""
+        X, sizes = self.samples(held), self.peer._sizes.within(held)
+        drawn = draw_episodes(held.counts, _JUDGES, sizes, np.random.default_rng(seed))
+        support, query = map(self.positions, drawn)
+
+        def found() -> float:
+            n_right = 0
+            for start in range(0, _JUDGES, self.peer.batch_size):
+                some = slice(start, start + self.peer.batch_size)
+                with self.torch.no_grad():
+                    scores = self.logits(X[support[some]], X[query[some]])
+                is_right = scores.argmax(dim=2) == self.targets(query[some])
+                n_right += int(is_right.sum())
+            return n_right / query.numel()
+
+        return found
+
+
+class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
+    """A system that is trained on episodes of base classes; it adds `_learner` and `_adapted`.
+
+    With validation classes (`BaseSamples.validation`) the state that is best on them is kept, which
+    may be that before training: some systems begin at nearest class means.
+    Without, the number of epochs is chosen on a fifth of the base classes, and the model is
+    trained again on all. Without base classes, episodes are drawn from the support set.
+    """
+
+    _least_iter = 0  # nothing may be better than what networks start from
+
+    n_way: int | None
+    n_shot: int | None
+    n_query: int
+    n_episodes: int
+
+    weights_: dict[str, np.ndarray]
+    _sizes: EpisodeSizes
+    _center: np.ndarray
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_query", self.n_query, 1)
+        check_count("n_episodes", self.n_episodes, 1)
+        if self.n_way is not None:
+            check_count("n_way", self.n_way, 2)
+        if self.n_shot is not None:
+            check_count("n_shot", self.n_shot, 1)
+
+    def _learner(self, base: BaseSamples) -> EpisodeLearner:
+        """Return the networks before training."""
+        raise NotImplementedError
+
+    def _adapted(self, support: Support) -> dict[str, Any]:
+        """Return what the trained networks (`weights_`, `_center`) make of a support set."""
+        raise NotImplementedError
+
+    def _learn(self, support: Support) -> dict[str, Any]:
+        base = support.base_or_own
+        self._sizes = self._wanted_sizes(support, own=support.base is None)
+        key = self._identity(vars(self._sizes))
+        vars(self).update(base.learned(key, lambda: self._meta_trained(base)))
+        del self._sizes  # of the training; a fitted model does without
+        return self._adapted(support)
+
+    def _wanted_sizes(self, support: Support, own: bool) -> EpisodeSizes:
+        # One class is a support set, but no episode.
+        usual = min(max(2, support.n_classes), _MOST_WAYS)
+        n_way = usual if self.n_way is None else int(self.n_way)
+        n_shot = int(support.counts.min()) if self.n_shot is None else int(self.n_shot)
+        if own and self.n_shot is None:  # half of the samples are needed as queries
+            n_shot = max(1, n_shot // 2)
+        return EpisodeSizes(n_way, n_shot, int(self.n_query))
+
+    def _meta_trained(self, base: BaseSamples) -> dict[str, Any]:
+        """Return the fitted attributes that depend on base classes only."""
+        with fast_products(*self._torch()):
+            learner, n_epochs, history, scores = self._trained_on(base)
+        return {
+            "weights_": learner.learned(),
+            "_center": base.mean,
+            "n_iter_": n_epochs,
+            "loss_curve_": history.losses,
+            "validation_scores_": scores,
+        }
+
+    def _trained_on(self, base: BaseSamples) -> tuple[EpisodeLearner, int, History, list[float]]:
+        held = base.validation
+        others = None if held is None else (held.X, held.codes)
+        content = (vars(self._sizes), base.X, base.codes, others, base.seed)
+        with self._progress(("search", "final"), *content) as kept:
+            return self._trained_with(base, kept)
+
+    def _trained_with(
+        self, base: BaseSamples, kept: Callable[[str], Kept | None]
+    ) -> tuple[EpisodeLearner, int, History, list[float]]:
+        n_epochs, scores, held = int(self.max_iter), [], None
+        if self.n_iter_no_change is not None:
+            held = base.validation
+            if held is None and len(self._eligible(base)) >= _LEAST_CLASSES:
+                n_epochs, scores = self._searched(base, kept("search"))
+        learner = self._learner(base)
+        score = None if held is None else learner.accuracy(held, base.seed)
+        at_start = 0.0 if score is None else score()
+        history = self._trained(learner, base.seed, n_epochs, kept("final"), score=score)
+        best = _best(history, at_start)
+        if best == 0:
+            learner = self._learner(base)
+        return learner, best, history, scores or history.scores
+
+    def _searched(self, base: BaseSamples, kept: Kept | None) -> tuple[int, list[float]]:
+        """Return the best number of epochs on held-out base classes, and the scores of all."""
+        order = np.random.default_rng(base.seed).permutation(self._eligible(base))
+        held = order[: max(2, round(_HELD_OUT * len(order)))]
+        learner = self._learner(base.of_classes(np.setdiff1d(base.codes, held)))
+        score = learner.accuracy(base.of_classes(held), base.seed)
+        at_start, options = score(), {"score": score, "keeps_best": False}
+        history = self._trained(learner, base.seed, int(self.max_iter), kept, **options)
+        return _best(history, at_start), history.scores
+
+    def _eligible(self, base: BaseSamples) -> np.ndarray:
+        """Return the positions of the classes that have samples for an episode."""
+        return np.flatnonzero(base.counts > self._sizes.n_shot)
+
+    def _inputs(self, X: np.ndarray) -> np.ndarray:
+        """Return samples as the networks see them."""
+        return centered_units(X, self._center)
+
+
+def _best(history: History, at_start: float) -> int:
+    """Return the number of epochs after which the score was best, 0 if it was before training."""
+    is_better = not history.scores or max(history.scores) > at_start
+    return history.best if is_better else 0
+
+
+def arrays_from(tensors: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return tensors as arrays on the host."""
+    return {name: to_array(value) for name, value in tensors.items()}

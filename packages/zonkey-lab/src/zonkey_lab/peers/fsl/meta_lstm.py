@@ -1,0 +1,286 @@
+"""Meta-Learner LSTM: an LSTM that takes the place of gradient descent (Ravi and Larochelle)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from zonkey.arrays import namespace
+
+from ..base import in_dtype
+from ..networks import seeded
+from .base import BaseSamples, Support
+from .maml import LENGTH, one_hot, sample_weights, softmax_errors
+from .meta import EpisodeLearner, MetaPeer, arrays_from
+
+_P = 10.0  # of the preprocessing: sizes from exp(-_P) are seen as logarithms
+_FORGET, _INPUT = 5.0, -4.5  # first biases of the gates: keep the weights, take small steps
+
+
+class MetaLearnerLSTM(MetaPeer):
+    """An LSTM whose cell state is the weights of a classifier, and whose input its gradients.
+
+    The classifier is a softmax over classes, p(j | x) ~ exp(w_j' x). With the gradient g of its
+    mean cross-entropy L on the support set, in which all classes weigh the same, each
+    coordinate c of its weights is updated by
+
+        c <- f c - i g,     f = s(a' [h, c, f] + a0),     i = s(b' [h, c, i] + b0),
+
+    `n_steps` times. s is the logistic function, f and i on the right are those of the step before,
+    and h is the output of an ordinary LSTM of `n_hidden` units that sees g and L. All coordinates
+    share the weights of both layers, and each has a state of its own. A number v is seen as
+    (log|v| / 10, sign v) if |v| >= exp(-10), and as (-1, exp(10) v) otherwise. Training minimizes
+    the mean cross-entropy of the queries after the last step, over random episodes of base classes,
+    with respect to both layers and the first weights. g and L count as constants.
+    `decision_function` returns w_j' x.
+
+    Differences from the publication:
+
+    - The classifier is linear on fixed features instead of a convolutional network, because each
+      of its weights has a state of `n_hidden` numbers. Features are centered by the mean of the
+      base samples and scaled to length 20.
+    - One learned vector, which begins at zero, is the beginning of all w_j. So the model suits any
+      number of classes, and an untrained one is close to `SimpleShot`.
+    - Each step sees the whole support set, also with five shots per class.
+    - Gradients of the training are not clipped; they pass through few steps.
+
+    Parameters
+    ----------
+    base : BaseSamples, default=None
+        Samples of base classes, from which episodes are drawn. None: they are drawn from the
+        support set, with half of its shots, so that it needs two samples per class.
+    n_hidden : int, default=20
+        Number of units of the first layer. 20 as in the authors' code.
+    n_steps : int, default=5
+        Number of updates. The publication has 12 for one shot and 5 for five shots.
+    n_way : int or None, default=None
+        Number of classes in an episode of base classes, or all of them if there are fewer. None:
+        the number of classes of the support set, at most 60.
+    n_shot : int or None, default=None
+        Number of support samples per class in an episode. None: the number of samples in the
+        smallest class of the support set, as in the publication.
+    n_query : int, default=15
+        Largest number of queries per class in an episode. 15 as in the publication.
+    n_episodes : int, default=100
+        Number of episodes in an epoch.
+    max_iter : int, default=20
+        Largest number of epochs; 0 keeps the state before training.
+    n_iter_no_change : int or None, default=5
+        Stop after so many epochs without a better accuracy in episodes of validation classes
+        (`BaseSamples.validation`), and keep the best state, which may be that before training.
+        Without validation classes, a fifth of the base classes take their place, and the model
+        is trained again on all for the best number of epochs. None, or fewer than ten base
+        classes: `max_iter` epochs.
+    batch_size : int, default=4
+        Episodes per step. The publication has 1; the mean of four gradients is steadier.
+    learning_rate : float, default=1e-3
+        Step size of Adam. 1e-3 as in the publication.
+    random_state : int, RandomState or None, default=None
+        Seed without base samples; `BaseSamples` have their own.
+    device : str, default="auto"
+        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
+    checkpoint : str or path-like, default=None
+        Folder that keeps the progress of a training, to resume after interruption. Several fits
+        may share it.
+    verbose : int, default=0
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
+
+    Attributes
+    ----------
+    weights_ : dict of ndarray
+        First layer W0 ((4 + n_hidden) x 4 n_hidden) and b0, of which the columns belong to input,
+        forget and output gate and to the candidate; gates f (n_hidden + 3) and i of the second,
+        with the bias last; and the first weights w of every class.
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights w_j of the classifier after the last update.
+    n_iter_ : int
+        Number of epochs; 0 if held-out classes gained by none.
+    loss_curve_ : list of float
+        Mean loss of each epoch of the last training.
+    validation_scores_ : list of float
+        Accuracy on held-out classes after each epoch; empty without such classes.
+    classes_ : ndarray of shape (n_classes,)
+        Labels in sorted order.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    MAML : Learns where gradient descent begins, not its steps.
+
+    References
+    ----------
+    S. Ravi, H. Larochelle. Optimization as a model for few-shot learning. ICLR 2017.
+
+    Examples
+    --------
+    >>> from zonkey_lab.peers.fsl import BaseSamples, MetaLearnerLSTM
+    >>> from zonkey.testing import shots_problem
+    >>> problem = shots_problem()
+    >>> base = BaseSamples(problem.X_base, problem.y_base)
+    >>> model = MetaLearnerLSTM(base, n_hidden=4, n_episodes=8, max_iter=2)
+    >>> model = model.fit(problem.X_support, problem.y_support)
+    >>> model.score(problem.X_query, problem.y_query)
+    1.0
+    """
+
+    _counts = ("n_hidden", "n_steps")
+    coef_: np.ndarray
+
+    def __init__(
+        self,
+        base: BaseSamples | None = None,
+        *,
+        n_hidden: int = 20,
+        n_steps: int = 5,
+        n_way: int | None = None,
+        n_shot: int | None = None,
+        n_query: int = 15,
+        n_episodes: int = 100,
+        max_iter: int = 20,
+        n_iter_no_change: int | None = 5,
+        batch_size: int = 4,
+        learning_rate: float = 1e-3,
+        random_state: Any = None,
+        device: str = "auto",
+        checkpoint: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.base = base
+        self.n_hidden = n_hidden
+        self.n_steps = n_steps
+        self.n_way = n_way
+        self.n_shot = n_shot
+        self.n_query = n_query
+        self.n_episodes = n_episodes
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.device = device
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def _learner(self, base: BaseSamples) -> EpisodeLearner:
+        return _Learner(self, base)
+
+    def _adapted(self, support: Support) -> dict[str, Any]:
+        X, Y = self._inputs(support.X), one_hot(support)
+        W = classifier(in_dtype(self.weights_, X.dtype), X[None], Y, self.n_steps)
+        return {"coef_": np.ascontiguousarray(W[0].T)}
+
+    def _inputs(self, X: np.ndarray) -> np.ndarray:
+        return LENGTH * super()._inputs(X)
+
+    def _scores(self, X: np.ndarray) -> np.ndarray:
+        return self._inputs(X) @ self.coef_.T.astype(X.dtype, copy=False)
+
+
+class _Learner(EpisodeLearner):
+    def __init__(self, peer: MetaLearnerLSTM, base: BaseSamples) -> None:
+        super().__init__(*peer._torch(), base, peer)
+        torch, h = self.torch, int(peer.n_hidden)
+        self.n_steps = int(peer.n_steps)
+        with seeded(torch, base.seed):
+            first = torch.nn.Linear(4 + h, 4 * h)
+            gates = [0.01 * (2 * torch.rand(h + 3) - 1) for _ in range(2)]
+        for gate, bias in zip(gates, (_FORGET, _INPUT), strict=True):
+            gate[-1] = bias
+        begin = {
+            "W0": first.weight.detach().T.contiguous(),
+            "b0": first.bias.detach(),
+            "f": gates[0],
+            "i": gates[1],
+            "w": torch.zeros(base.n_features),
+        }
+        self.networks = {"lstm": torch.nn.ParameterDict(begin).to(self.device)}
+        self.optimizers = {"all": self.adam()}
+
+    def samples(self, base: BaseSamples) -> Any:
+        return LENGTH * super().samples(base)
+
+    def logits(self, support: Any, query: Any) -> Any:
+        Y = self.torch.nn.functional.one_hot(self.targets(support), support.shape[1])
+        weights = dict(self.networks["lstm"].items())
+        W = classifier(weights, support.flatten(1, 2), Y.to(support.dtype), self.n_steps)
+        return query.flatten(1, 2) @ W
+
+    def learned(self) -> dict[str, np.ndarray]:
+        return arrays_from(dict(self.networks["lstm"].items()))
+
+
+# The rest is written for NumPy and torch. Axes of states: episode, feature, class, unit.
+
+
+def classifier(weights: Mapping[str, Any], X: Any, Y: Any, n_steps: int) -> Any:
+    """Return the weights (e x d x m) that the LSTM learns from support sets.
+
+    Parameters
+    ----------
+    weights : mapping of str to array
+        What is learned from base classes.
+    X : array of shape (e, n, d)
+        Samples of the support sets.
+    Y : array of shape (n, m)
+        Their classes, the same in all sets, as one-hot rows.
+    n_steps : int
+        Number of updates.
+    """
+    xp = namespace(X)
+    shape = X.shape[0], X.shape[2], Y.shape[1]
+    W = xp.zeros_like(X[:, 0, :])[:, :, None] + xp.stack([weights["w"]] * shape[2], axis=-1)
+    forget = take = 0 * W
+    hidden = cell = xp.stack([0 * W] * (weights["b0"].shape[0] // 4), axis=-1)
+    for _ in range(n_steps):
+        losses, gradients = constants(X, Y, W)
+        seen = xp.concat([preprocessed(gradients), preprocessed(losses + 0 * gradients)], axis=-1)
+        hidden, cell = lstm_layer(weights, seen, hidden, cell)
+        before = forget, take
+        forget, take = (
+            logistic(hidden @ gate[:-3] + gate[-3] * W + gate[-2] * last + gate[-1])
+            for gate, last in zip((weights["f"], weights["i"]), before, strict=True)
+        )
+        W = forget * W - take * gradients
+    return W
+
+
+def constants(X: Any, Y: Any, W: Any) -> tuple[Any, Any]:
+    """Return the losses (e x 1 x 1) and gradients (e x d x m), which are not differentiated."""
+    W = W.detach() if hasattr(W, "detach") else W
+    xp = namespace(X)
+    found = X @ W
+    top = xp.max(found, axis=-1, keepdims=True)
+    norms = top[..., 0] + xp.log(xp.sum(xp.exp(found - top), axis=-1))
+    losses = xp.sum(sample_weights(Y) * (norms - xp.sum(found * Y, axis=-1)), axis=-1)
+    return losses[:, None, None], xp.matrix_transpose(X) @ softmax_errors(found, Y)
+
+
+def preprocessed(values: Any) -> Any:
+    """Return size and sign of numbers, on a new last axis of length 2."""
+    xp = namespace(values)
+    sizes = xp.abs(values)
+    is_large = sizes >= math.exp(-_P)
+    # The logarithm is taken of large ones only: zero has none.
+    logs = xp.log(xp.where(is_large, sizes, xp.ones_like(sizes))) / _P
+    first = xp.where(is_large, logs, -xp.ones_like(logs))
+    second = xp.where(is_large, xp.sign(values), math.exp(_P) * values)
+    return xp.stack([first, second], axis=-1)
+
+
+def lstm_layer(weights: Mapping[str, Any], seen: Any, hidden: Any, cell: Any) -> tuple[Any, Any]:
+    """Return the output and the state of an ordinary LSTM after one more input."""
+    xp = namespace(seen)
+    h = hidden.shape[-1]
+    sums = xp.concat([seen, hidden], axis=-1) @ weights["W0"] + weights["b0"]
+    take, forget, show = (logistic(sums[..., n * h : (n + 1) * h]) for n in range(3))
+    cell = forget * cell + take * xp.tanh(sums[..., 3 * h :])
+    return show * xp.tanh(cell), cell
+
+
+def logistic(values: Any) -> Any:
+    """Return 1 / (1 + exp(-values)), without overflow."""
+    return 0.5 * (1 + namespace(values).tanh(0.5 * values))

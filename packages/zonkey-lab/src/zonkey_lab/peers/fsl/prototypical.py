@@ -1,0 +1,188 @@
+"""Prototypical networks: class means in a space that is learned on episodes (Snell et al.)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base import class_means
+from ..networks import to_array
+from .base import BaseSamples, Support, negative_distances
+from .meta import EpisodeLearner, MetaPeer
+
+_SCALE = 10.0  # of squared distances at the beginning
+
+
+class PrototypicalNetwork(MetaPeer):
+    """Nearest class mean after a linear map of the features, which base classes teach.
+
+    A sample x belongs to class j with probability
+
+        p(j | x) ~ exp(-||W x - c_j||^2),     c_j = mean of W x_i over the shots of class j,
+
+    and training minimizes the mean of -log p(y | x) over the queries of random episodes of base
+    classes. `decision_function` returns -||W x - c_j||^2.
+
+    Differences from the publication:
+
+    - A linear map of fixed features takes the place of a convolutional network. Features are
+      centered by the mean of the base samples and have unit length.
+    - W begins at a multiple of the identity, so that an untrained model is `SimpleShot`. The
+      multiple takes the role of a temperature: squared distances of unit vectors, which are at
+      most 4, would hardly change p.
+    - Adam keeps its step size, because training stops early on validation classes. The publication
+      halves it every 2,000 episodes.
+
+    Parameters
+    ----------
+    base : BaseSamples, default=None
+        Samples of base classes, from which episodes are drawn. None: they are drawn from the
+        support set, with half of its shots, so that it needs two samples per class.
+    n_way : int or None, default=None
+        Number of classes in an episode of base classes, or all of them if there are fewer. None:
+        the number of classes of the support set, at most 60. The publication gains by more, such
+        as 20.
+    n_shot : int or None, default=None
+        Number of support samples per class in an episode. None: the number of samples in the
+        smallest class of the support set, as in the publication.
+    n_query : int, default=15
+        Largest number of queries per class in an episode. 15 as in the publication.
+    n_episodes : int, default=100
+        Number of episodes in an epoch. 100 as in the authors' code.
+    max_iter : int, default=50
+        Largest number of epochs; 0 keeps the state before training.
+    n_iter_no_change : int or None, default=5
+        Stop after so many epochs without a better accuracy in episodes of validation classes
+        (`BaseSamples.validation`), and keep the best state, which may be that before training.
+        Without validation classes, a fifth of the base classes take their place, and the model
+        is trained again on all for the best number of epochs. None, or fewer than ten base
+        classes: `max_iter` epochs.
+    batch_size : int, default=4
+        Episodes per step. The publication has 1; the mean of four gradients is steadier.
+    learning_rate : float, default=1e-4
+        Step size of Adam. The publication has 1e-3 for a network that begins at random weights.
+    random_state : int, RandomState or None, default=None
+        Seed without base samples; `BaseSamples` have their own.
+    device : str, default="auto"
+        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
+    checkpoint : str or path-like, default=None
+        Folder that keeps the progress of a training, to resume after interruption. Several fits
+        may share it.
+    verbose : int, default=0
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
+
+    Attributes
+    ----------
+    weights_ : dict of ndarray
+        The map: W (n_features x n_features), applied to rows from the right.
+    centers_ : ndarray of shape (n_classes, n_features)
+        Means of the mapped support samples.
+    n_iter_ : int
+        Number of epochs; 0 if held-out classes gained by none.
+    loss_curve_ : list of float
+        Mean loss of each epoch of the last training.
+    validation_scores_ : list of float
+        Accuracy on held-out classes after each epoch; empty without such classes.
+    classes_ : ndarray of shape (n_classes,)
+        Labels in sorted order.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    SimpleShot : The same without training.
+    MatchingNetwork : Compares with every support sample, by cosines.
+    RelationNetwork : Learns to compare.
+
+    References
+    ----------
+    J. Snell, K. Swersky, R. Zemel. Prototypical networks for few-shot learning. NeurIPS 2017.
+
+    Examples
+    --------
+    >>> from zonkey_lab.peers.fsl import BaseSamples, PrototypicalNetwork
+    >>> from zonkey.testing import shots_problem
+    >>> problem = shots_problem()
+    >>> base = BaseSamples(problem.X_base, problem.y_base)
+    >>> model = PrototypicalNetwork(base, n_episodes=8, max_iter=2)
+    >>> model = model.fit(problem.X_support, problem.y_support)
+    >>> model.score(problem.X_query, problem.y_query)
+    1.0
+    """
+
+    centers_: np.ndarray
+
+    def __init__(
+        self,
+        base: BaseSamples | None = None,
+        *,
+        n_way: int | None = None,
+        n_shot: int | None = None,
+        n_query: int = 15,
+        n_episodes: int = 100,
+        max_iter: int = 50,
+        n_iter_no_change: int | None = 5,
+        batch_size: int = 4,
+        learning_rate: float = 1e-4,
+        random_state: Any = None,
+        device: str = "auto",
+        checkpoint: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.base = base
+        self.n_way = n_way
+        self.n_shot = n_shot
+        self.n_query = n_query
+        self.n_episodes = n_episodes
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.device = device
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def _learner(self, base: BaseSamples) -> EpisodeLearner:
+        return _Learner(*self._torch(), base, self)
+
+    def _adapted(self, support: Support) -> dict[str, Any]:
+        centers = class_means(self._embedded(support.X), support.codes)
+        return {"centers_": centers.astype(support.X.dtype)}
+
+    def _embedded(self, X: np.ndarray) -> np.ndarray:
+        return self._inputs(X) @ self.weights_["W"].astype(X.dtype, copy=False)
+
+    def _scores(self, X: np.ndarray) -> np.ndarray:
+        return negative_distances(self._embedded(X), self.centers_)
+
+
+class _Learner(EpisodeLearner):
+    def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MetaPeer) -> None:
+        super().__init__(torch, device, base, peer)
+        self.networks = {"embedding": identity_layer(torch, base.n_features, _SCALE**0.5, device)}
+        self.optimizers = {"all": self.adam()}
+
+    def logits(self, support: Any, query: Any) -> Any:
+        embed = self.networks["embedding"]
+        centers = embed(support.mean(dim=2))  # e x n_way x d; the map is linear
+        queries = embed(query.flatten(1, 2))  # e x n_way n_query x d
+        # ||query||^2 is the same for all classes.
+        return 2 * queries @ centers.mT - centers.square().sum(dim=2)[:, None]
+
+    def learned(self) -> dict[str, np.ndarray]:
+        return {"W": matrix_of(self.networks["embedding"])}
+
+
+def identity_layer(torch: Any, d: int, scale: float, device: str) -> Any:
+    """Return a linear layer without bias that multiplies by `scale`."""
+    layer = torch.nn.utils.skip_init(torch.nn.Linear, d, d, bias=False)  # draws no random numbers
+    with torch.no_grad():
+        layer.weight.copy_(scale * torch.eye(d))
+    return layer.to(device)
+
+
+def matrix_of(layer: Any) -> np.ndarray:
+    """Return the weights of a linear layer (in x out)."""
+    return np.ascontiguousarray(to_array(layer.weight).T)

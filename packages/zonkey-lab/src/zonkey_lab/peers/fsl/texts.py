@@ -1,0 +1,74 @@
+"""Classifiers from texts: what the few-shot systems with prototypes share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import RidgeCV
+
+from zonkey.prototypes import Prototypes
+from zonkey.streaming.checkpoint import fingerprint
+
+from ..base import class_means, unit_rows
+from .base import BaseSamples, Support, centered_units
+
+_RIDGES = 10.0 ** np.arange(-3, 4)  # in units of the mean squared length of centered prototypes
+LOGIT_SCALE = 100.0  # of cosines between samples and texts, as in CLIP
+_LEAST_CLASSES = 2  # base classes with prototypes, to learn what prototypes mean
+
+
+def text_classifier(prototypes: Any, support: Support) -> np.ndarray:
+    """Return a weight vector of unit length for each novel class, from its prototype alone.
+
+    If base classes have prototypes, ridge regression learns to predict the class means of features
+    (centered, unit length) from them. The penalty is the one with the least squared error of base
+    classes that are left out. Otherwise prototypes are weights already, as in the joint space of
+    CLIP.
+
+    Parameters
+    ----------
+    prototypes : mapping, DataFrame, Prototypes or None
+        Semantic vectors of novel classes, and of base classes if there are any. None: no texts.
+    support : Support
+        The support set, with base samples.
+
+    Returns
+    -------
+    ndarray of shape (n_classes, n_features)
+        Weights, float64; all zero without texts.
+    """
+    n_features = support.X.shape[1]
+    if prototypes is None:
+        return np.zeros((support.n_classes, n_features))
+    known = Prototypes.coerce(prototypes)
+    novel = known.subset(support.classes).matrix.astype(np.float64)
+    base = support.base
+    if base is not None:
+        described = np.isin(base.classes, known.labels)
+        if described.sum() >= _LEAST_CLASSES:
+            return unit_rows(_predicted(novel, known, base, described))
+    if known.n_dimensions != n_features:
+        raise ValueError(
+            f"Prototypes must have the {n_features} dimensions of the features if no base classes "
+            f"have prototypes; got {known.n_dimensions}. Pass `base` and the prototypes of its "
+            "classes, or embed samples and texts in a joint space."
+        )
+    return unit_rows(novel)
+
+
+def _predicted(
+    novel: np.ndarray, known: Prototypes, base: BaseSamples, described: np.ndarray
+) -> np.ndarray:
+    """Return the predicted means of novel classes (m x d)."""
+    known = known.subset(base.classes[described])
+    key = fingerprint(["texts", known.labels, known.matrix])
+    return base.learned(key, lambda: _regressed(known, base, described)).predict(novel)
+
+
+def _regressed(known: Prototypes, base: BaseSamples, described: np.ndarray) -> Any:
+    """Return the ridge regression of class means on prototypes."""
+    means = class_means(centered_units(base.X, base.mean), base.codes)[described]
+    Y = known.matrix.astype(np.float64)
+    scale = float(np.square(Y - Y.mean(axis=0)).sum(axis=1).mean()) or 1.0
+    return RidgeCV(alphas=scale * _RIDGES).fit(Y, means)

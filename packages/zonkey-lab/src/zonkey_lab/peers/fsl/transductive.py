@@ -1,0 +1,67 @@
+"""What the transductive peers share: `adapt`, which also learns from unlabeled samples."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from zonkey.constraints import validate_samples
+from zonkey.streaming.reservoir import row_priorities
+
+from ..base import class_means
+from .base import FewShotPeer, Support, center_of, centered_units
+
+
+class TransductivePeer(FewShotPeer):
+    """A system that learns from unlabeled samples; it adds `_adapted`.
+
+    `fit` keeps in `_start` what `adapt` needs: normalized support samples "X" with "codes", the
+    "center" of the features, and the parameters as they were.
+    """
+
+    is_transductive = True
+
+    _start: dict[str, Any]
+
+    def adapt(self, X_unlabeled: Any) -> Self:
+        """Return a fitted copy that has learned from unlabeled samples of the classes as well.
+
+        The copy is an ordinary classifier: it predicts any sample, and for the unlabeled ones it
+        predicts what the publication does. The samples of an earlier call do not count any more.
+        Accuracies on the same samples are not comparable with those of inductive models.
+
+        Parameters
+        ----------
+        X_unlabeled : array-like of shape (n_unlabeled, n_features)
+            Samples without labels.
+
+        Returns
+        -------
+        estimator
+            The copy.
+        """
+        check_is_fitted(self, "classes_")
+        X = np.asarray(validate_samples(self, X_unlabeled, reset=False))
+        X = X[np.argsort(np.asarray(row_priorities(X, 0)), kind="stable")]
+        other = copy.copy(self)
+        vars(other).update(self._adapted(X))
+        return other
+
+    def _adapted(self, X: np.ndarray) -> dict[str, Any]:
+        """Return the fitted attributes that change; X is in an order of its values."""
+        raise NotImplementedError
+
+
+def centered_start(support: Support, **parameters: Any) -> dict[str, Any]:
+    """Return what `adapt` needs of a support set, centered by the base mean, of unit length."""
+    center = center_of(support).astype(support.X.dtype)
+    X = centered_units(support.X, center)
+    return {"X": X, "codes": support.codes, "center": center, **parameters}
+
+
+def start_means(start: dict[str, Any]) -> np.ndarray:
+    """Return the class means of the normalized support samples, float64."""
+    return class_means(start["X"], start["codes"])

@@ -1,0 +1,245 @@
+"""The base classes of the zero-shot peers: what is the same whatever a peer learns.
+
+`Peer` settles the candidates and the penalty, `SamplePeer` learns from samples in memory, and
+`TrainedPeer` learns by passes over them. Peers in closed form are in closed_form.py.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from zonkey.bpl.calibration import calibrate
+from zonkey.constraints import (
+    check_classes,
+    check_interval,
+    check_semantics,
+    is_auto,
+    validate_labeled,
+)
+from zonkey.inference.scorer import NearestPrototypeMixin
+from zonkey.labels import as_labels
+from zonkey.metrics import per_class_accuracy
+from zonkey.prototypes import Prototypes
+
+from ..base import CheckedMixin, OnDeviceMixin, TrainedMixin, class_means, in_dtype, in_order
+from ..networks import fast_products
+from ..training import History, Kept, Learner
+
+_HELD_OUT = 0.2  # share of the seen classes that decides when to stop
+_LEAST_CLASSES = 4  # with fewer seen classes none can be held out
+
+
+def not_offered(reason: str) -> Any:
+    """Return a replacement for an inherited method that a peer lacks: `hasattr` is False."""
+
+    def missing(_: object) -> Any:
+        raise AttributeError(reason)
+
+    return property(missing, doc=reason)
+
+
+class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
+    """The parameters that all peers have, and the end of every fit."""
+
+    def __init__(
+        self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
+    ) -> None:
+        self.prototypes = prototypes
+        self.candidates = candidates
+        self.seen_penalty = seen_penalty
+
+    def _check_parameters(self) -> None:
+        check_interval("seen_penalty", self.seen_penalty, float("-inf"), or_auto=True)
+        super()._check_parameters()
+
+    def _penalty(self, X: Any, labels: Any) -> float:
+        """Return the penalty of seen classes, before the model is learned: it may be refused."""
+        given = self.seen_penalty
+        return float(calibrate(self, X, labels) if is_auto(given) else given)
+
+    def _settle(
+        self, known: Prototypes, seen: np.ndarray, learned: dict[str, Any], penalty: float
+    ) -> Self:
+        """Set the fitted attributes."""
+        self.seen_penalty_ = penalty
+        vars(self).update(learned)
+        self._set_known(known, seen)
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Training samples in an order that depends on their values only.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    codes : ndarray of shape (n,)
+        Row of Y of each sample.
+    Y : ndarray of shape (m, k)
+        Prototypes of the seen classes, float64.
+    seed : int
+        From `random_state`.
+    has_semantics : bool
+        False for one-hot prototypes, which say nothing about other classes.
+    """
+
+    X: np.ndarray
+    codes: np.ndarray
+    Y: np.ndarray
+    seed: int
+    has_semantics: bool = True
+
+    @classmethod
+    def of(cls, X: np.ndarray, labels: np.ndarray, Y: np.ndarray, **options: Any) -> Task:
+        """Return the task of labeled samples; rows of Y are in the order of the labels."""
+        X, codes, _ = in_order(X, labels)
+        return cls(X, codes, Y, **options)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of seen classes."""
+        return len(self.Y)
+
+    @property
+    def means(self) -> np.ndarray:
+        """Means of the seen classes (m x d), float64."""
+        order = np.argsort(self.codes, kind="stable")
+        return class_means(self.X[order], self.codes[order])
+
+    def divided(self) -> tuple[Task, Task] | None:
+        """Return the tasks of most classes and of the held-out ones; None if there are too few."""
+        if not self.has_semantics or self.n_classes < _LEAST_CLASSES:
+            return None
+        order = np.random.default_rng(self.seed).permutation(self.n_classes)
+        n_held = max(2, round(_HELD_OUT * self.n_classes))
+        return self.of_classes(np.sort(order[n_held:])), self.of_classes(np.sort(order[:n_held]))
+
+    def of_classes(self, kept: np.ndarray) -> Task:
+        """Return the task of some of the classes."""
+        rows = np.isin(self.codes, kept)
+        codes = np.searchsorted(kept, self.codes[rows])
+        return replace(self, X=self.X[rows], codes=codes, Y=self.Y[kept])
+
+
+class SamplePeer(Peer):
+    """A peer that learns from samples in memory; it adds `_learn`, and its parameters."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labeled samples of the seen classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels. Classes that have a prototype but no sample are the unseen ones.
+
+        Returns
+        -------
+        self
+            Fitted estimator.
+        """
+        with self._unchanged_on_failure():
+            return self._fitted(X, y)
+
+    def _fitted(self, X: Any, y: Any) -> Self:
+        self._check_parameters()
+        X, y = validate_labeled(self, X, y)
+        labels = as_labels(y)  # scikit-learn rejects integers in an object array
+        check_classes(labels)
+        one_hot = self.prototypes is None
+        known = Prototypes.one_hot(labels) if one_hot else Prototypes.coerce(self.prototypes)
+        seen = np.unique(labels)
+        check_semantics(known, seen, self._candidate_labels(known, seen))
+        Y = known.subset(seen).matrix.astype(np.float64)
+        given = getattr(self, "random_state", 0)  # a peer without chance lacks the parameter
+        seed = int(check_random_state(given).randint(2**31 - 1))
+        task = Task.of(np.asarray(X), labels, Y, seed=seed, has_semantics=not one_hot)
+        penalty = self._penalty(X, labels)
+        return self._settle(known, seen, self._learn(task), penalty)
+
+    def _learn(self, task: Task) -> dict[str, Any]:
+        """Return the fitted attributes by name, arrays in the dtype of the samples."""
+        raise NotImplementedError
+
+
+class ZeroShotLearner(Learner):
+    """A zero-shot model in training."""
+
+    @abstractmethod
+    def scores(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return the scores of samples (rows) for classes with prototypes Y (columns).
+
+        They decide when to stop; so they must rank as those of the fitted model, or nearly so.
+        """
+
+    @abstractmethod
+    def learned(self) -> dict[str, Any]:
+        """Return the fitted attributes by name."""
+
+
+class TrainedPeer(TrainedMixin, SamplePeer):
+    """A peer that learns by passes over the samples; it adds `_learner`, and its parameters.
+
+    The number of epochs is chosen on a fifth of the seen classes, which are held out. The model is
+    then trained again, on all classes, for that number of epochs. Training is in float32, so that
+    samples of either precision give the same model.
+    """
+
+    def _learner(self, task: Task) -> ZeroShotLearner:
+        """Return the model before training. `task.X` is float32."""
+        raise NotImplementedError
+
+    def _learn(self, task: Task) -> dict[str, Any]:
+        dtype, task = task.X.dtype, replace(task, X=task.X.astype(np.float32))
+        with self._progress(("search", "final"), vars(task)) as kept:
+            learner, history, searched = self._trained_on(task, kept)
+        learned = {name: in_dtype(value, dtype) for name, value in learner.learned().items()}
+        curves = {"loss_curve_": history.losses, "validation_scores_": searched.scores}
+        return {**learned, "n_iter_": len(history.losses), **curves}
+
+    def _trained_on(
+        self, task: Task, kept: Callable[[str], Kept | None]
+    ) -> tuple[ZeroShotLearner, History, History]:
+        """Return the model trained on all classes, its history, and that on most of them."""
+        n_epochs, searched = int(self.max_iter), History()
+        parts = None if self.n_iter_no_change is None else task.divided()
+        if parts is not None:
+            rest, held = parts
+            learner = self._learner(rest)
+
+            def score() -> float:
+                found = learner.scores(held.X, held.Y).argmax(axis=1)
+                return float(per_class_accuracy(held.codes, found))
+
+            options: Any = {"score": score, "keeps_best": False}
+            searched = self._trained(learner, task.seed, n_epochs, kept("search"), **options)
+            n_epochs = searched.best
+        learner = self._learner(task)
+        history = self._trained(learner, task.seed, n_epochs, kept("final"))
+        return learner, history, searched
+
+
+class NetworkPeer(OnDeviceMixin, TrainedPeer):
+    """A peer whose `_learner` is a `NetworkLearner`; it keeps its weights as arrays."""
+
+    weights_: dict[str, np.ndarray]
+
+    # A peer that maps prototypes to features, or samples to semantics, overrides it.
+    project = not_offered("This system maps no prototype to the feature space.")
+    embed = not_offered("This system maps no sample to the semantic space.")
+
+    def _learn(self, task: Task) -> dict[str, Any]:
+        with fast_products(*self._torch()):
+            return super()._learn(task)
+
+    def _learned(self) -> np.ndarray:
+        return next(iter(self.weights_.values()))

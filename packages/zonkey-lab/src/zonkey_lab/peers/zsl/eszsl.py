@@ -1,0 +1,126 @@
+"""ESZSL: the embarrassingly simple approach of Romera-Paredes and Torr."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from zonkey.bpl.moments import Moments
+from zonkey.bpl.sylvester import solve
+from zonkey.bpl.symmetric import Factor
+from zonkey.constraints import check_interval
+from zonkey.inference.scorer import LinearScores
+from zonkey.prototypes import Prototypes
+
+from .base import not_offered
+from .closed_form import ClosedFormPeer, in_span, value_of
+
+
+class ESZSL(ClosedFormPeer):
+    """Bilinear compatibility x'V s of features and prototypes, by regularized least squares.
+
+    With the samples as columns of X, the prototypes of the seen classes as columns of S, and
+    Y_ij = 1 if sample i is of class j, else -1 (`negative`), V minimizes
+
+        ||X'V S - Y||^2 + gamma ||V S||^2 + lam ||X'V||^2 + gamma lam ||V||^2,
+
+    so V = (X X' + gamma I)^-1 X Y S' (S S' + lam I)^-1. The class with the largest x'V s is
+    predicted; `decision_function` returns these values. Scores grow with the length of a
+    prototype, so prototypes should have the same length.
+
+    Parameters
+    ----------
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        Semantic vector of every class, seen and unseen. None: one-hot vectors.
+    gamma : float, default=1.0
+        Penalty >= 0 in the feature space (gamma in the paper), relative to a sum over samples.
+    lam : float, default=0.1
+        Penalty >= 0 in the semantic space (lambda in the paper), relative to a sum over classes.
+    negative : float, default=-1.0
+        Target < 1 of the other classes. -1 is printed in the paper; 0 is often better, since the
+        many other classes then do not outweigh the one class of a sample.
+    candidates : {"unseen", "all"} or list of labels, default="unseen"
+        Classes that `predict` chooses from.
+    seen_penalty : float or "auto", default=0.0
+        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (n_features, n_dimensions)
+        Matrix V.
+    classes_ : ndarray
+        Candidates, in the order of the columns of `decision_function`.
+    seen_classes_, unseen_classes_ : ndarray
+        Classes with and without training samples.
+    prototypes_ : Prototypes
+        Prototypes of all classes.
+    seen_penalty_ : float
+        Penalty in use.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    SAE : Semantic autoencoder, also in closed form.
+    zonkey.ZeroShotClassifier : The paper's model.
+
+    References
+    ----------
+    B. Romera-Paredes, P. H. S. Torr. An embarrassingly simple approach to zero-shot learning.
+    ICML 2015.
+
+    Examples
+    --------
+    >>> from zonkey_lab.peers.zsl import ESZSL
+    >>> seen = {"horse": [0, 1], "tiger": [1, 0], "snail": [-0.8, -0.6]}
+    >>> unseen = {"zebra": [0.8, 0.6], "whale": [-0.6, 0.8]}
+    >>> model = ESZSL({**seen, **unseen}).fit(list(seen.values()), list(seen))
+    >>> model.predict([[0.6, 0.8], [-1, 0]])
+    array(['zebra', 'whale'], dtype='<U5')
+    """
+
+    _non_negative = ("gamma", "lam")
+    _compares_distances = False
+    project = not_offered("V s is not a point in the feature space; ESZSL compares by x'V s.")
+
+    def __init__(
+        self,
+        prototypes: Any = None,
+        *,
+        gamma: float = 1.0,
+        lam: float = 0.1,
+        negative: float = -1.0,
+        candidates: Any = "unseen",
+        seen_penalty: float = 0.0,
+    ) -> None:
+        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
+        self.gamma = gamma
+        self.lam = lam
+        self.negative = negative
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_interval("negative", self.negative, -math.inf, 1, open_above=True)
+
+    def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
+        seen = moments.counts > 0
+        rows, basis = in_span(moments.prototypes.matrix[seen].astype(np.float64))
+        S = rows.T
+        sums = moments.class_sums[seen].T
+        others = sums.sum(axis=1, keepdims=True) - sums
+        XY = sums + self.negative * others  # targets: 1 for the own class, `negative` for others
+        A = Factor.of(moments.A0).transformed(shift=self.gamma)
+        B = Factor.of(S @ S.T).transformed(shift=self.lam)
+        # Each inverse is a Sylvester equation without one of its terms.
+        half = solve(A, Factor.zeros(len(S), like=A.values), XY @ S.T)
+        V = value_of(half, "Increase `gamma`.")
+        whole = solve(Factor.zeros(len(V), like=B.values), B, V)
+        V = value_of(whole, "Increase `lam`.")
+        return {"projection_": (V if basis is None else V @ basis.T).astype(dtype)}
+
+    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
+        V = self.projection_.astype(dtype, copy=False)
+        S = known.matrix.astype(dtype)
+        return LinearScores(S / 2, np.zeros(len(S), dtype), V)  # 2 z'(s / 2) = x'V s

@@ -1,0 +1,232 @@
+"""EXEM: the visual exemplars of Changpinyo, Chao and Sha."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.svm import NuSVR
+from sklearn.utils.validation import check_is_fitted
+
+from zonkey.arrays import Array
+from zonkey.bpl.kernels import PrototypeKernel
+from zonkey.constraints import check_count, check_interval
+from zonkey.inference.scorer import LinearScores, labeled_or_rows, require_dimensions
+from zonkey.labels import shown
+from zonkey.prototypes import Prototypes
+
+from .base import SamplePeer, Task, not_offered
+
+
+class EXEM(SamplePeer):
+    """Exemplars: support vector regression from prototypes to class means.
+
+    Features are reduced to their principal components. For every component, nu support vector
+    regression with the kernel exp(-gamma ||y - z||^2 / u), u the median squared distance between
+    seen prototypes, predicts its mean over a class from the prototype of the class. The class with
+    the nearest predicted mean e is predicted, by the squared distance
+
+        sum_r (z_r - e_r)^2 / s_r^2,
+
+    where z_r is component r of the sample and s_r its standard deviation within seen classes, the
+    mean over classes (1NNs in the reference), or 1 (1NN). Seen classes, too, are compared at their
+    predicted means.
+
+    Differences from the reference: means are standardized over the seen classes before the
+    regression, so that C is the same for all components and has no unit, and gamma is relative.
+
+    Parameters
+    ----------
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        Semantic vector of every class, seen and unseen. None: one-hot vectors.
+    n_components : int, default=500
+        Number of principal components, as in the reference; all of them if there are fewer.
+    gamma : float, default=0.3
+        Width >= 0 of the kernel. The reference chooses it by cross-validation; the default was
+        chosen on held-out training classes of CUB.
+    C : float, default=10.0
+        Weight > 0 of the errors of the regression (lambda in the reference); chosen as gamma.
+    nu : float, default=0.5
+        Share in (0, 1] of classes that may lie outside the tube of the regression, at most. It is
+        the default of LIBSVM; the reference chooses it by cross-validation.
+    standardize : bool, default=True
+        Whether distances are standardized.
+    candidates : {"unseen", "all"} or list of labels, default="unseen"
+        Classes that `predict` chooses from.
+    seen_penalty : float or "auto", default=0.0
+        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_features, n_components)
+        Principal components as columns.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the features.
+    scales_ : ndarray of shape (n_components,)
+        Standard deviations s_r, or ones.
+    classes_ : ndarray
+        Candidates, in the order of the columns of `decision_function`.
+    seen_classes_, unseen_classes_ : ndarray
+        Classes with and without training samples.
+    prototypes_ : Prototypes
+        Prototypes of all classes.
+    seen_penalty_ : float
+        Penalty in use.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    ExemplarRegression : Ridge regression to the means, in closed form.
+    SynC : Predicts classifiers instead of exemplars, by the same authors.
+
+    References
+    ----------
+    S. Changpinyo, W.-L. Chao, F. Sha. Predicting visual exemplars of unseen classes for zero-shot
+    learning. ICCV 2017.
+
+    Examples
+    --------
+    >>> from zonkey_lab.peers.zsl import EXEM
+    >>> prototypes = {"horse": [0, 1], "tiger": [1, 0], "zebra": [1, 1], "snail": [-1, -1]}
+    >>> X = [[0, 1], [1, 0], [-1, -1]]
+    >>> model = EXEM(prototypes, standardize=False, candidates="all")
+    >>> model.fit(X, ["horse", "tiger", "snail"]).predict([[0.9, 0.9]])
+    array(['zebra'], dtype='<U5')
+    """
+
+    _non_negative = ("gamma",)
+    embed = not_offered("Samples have no point in the semantic space: exemplars are not linear.")
+
+    components_: np.ndarray
+    mean_: np.ndarray
+    scales_: np.ndarray
+    _kernel: PrototypeKernel
+    _seen_matrix: np.ndarray
+    _weights: np.ndarray
+    _offsets: np.ndarray
+
+    def __init__(
+        self,
+        prototypes: Any = None,
+        *,
+        n_components: int = 500,
+        gamma: float = 0.3,
+        C: float = 10.0,
+        nu: float = 0.5,
+        standardize: bool = True,
+        candidates: Any = "unseen",
+        seen_penalty: Any = 0.0,
+    ) -> None:
+        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
+        self.n_components = n_components
+        self.gamma = gamma
+        self.C = C
+        self.nu = nu
+        self.standardize = standardize
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_components", self.n_components, 1)
+        check_interval("C", self.C, 0, open_below=True)
+        check_interval("nu", self.nu, 0, 1, open_below=True)
+        if not isinstance(self.standardize, bool | np.bool_):
+            raise ValueError(
+                f"`standardize` must be True or False; got {shown(self.standardize)}. Use True, as "
+                "the reference does."
+            )
+
+    def _learn(self, task: Task) -> dict[str, Any]:
+        Y, dtype = task.Y, task.X.dtype
+        mean, components = _principal(task.X, int(self.n_components))
+        Z = (task.X - mean) @ components
+        reduced = replace(task, X=Z)
+        exemplars = reduced.means
+        scales = _within_deviations(reduced) if self.standardize else np.ones(Z.shape[1])
+        kernel = PrototypeKernel.of(Y, "rbf", self.gamma)
+        K = np.asarray(kernel.between(Y, Y, np.arange(len(Y))))
+        weights, offsets = self._regressed(K, exemplars)
+        return {
+            "components_": components.astype(dtype),
+            "mean_": mean.astype(dtype),
+            "scales_": scales.astype(dtype),
+            "_kernel": kernel,
+            "_seen_matrix": Y,
+            "_weights": weights,
+            "_offsets": offsets,
+        }
+
+    def _regressed(self, K: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights (m x r) and offsets (r,) that predict targets (m x r)."""
+        center, unit = targets.mean(axis=0), targets.std(axis=0)
+        weights = np.zeros_like(targets)
+        offsets = np.zeros(targets.shape[1])
+        machine = NuSVR(kernel="precomputed", C=float(self.C), nu=float(self.nu))
+        for r in np.flatnonzero(unit > 0):
+            machine.fit(K, (targets[:, r] - center[r]) / unit[r])
+            weights[machine.support_, r] = machine.dual_coef_[0]
+            offsets[r] = machine.intercept_[0]
+        return weights * unit, center + offsets * unit
+
+    def _exemplars(self, prototypes: Prototypes) -> np.ndarray:
+        """Return the predicted means in the space of the components, float64."""
+        Y, S = prototypes.matrix.astype(np.float64), self._seen_matrix
+        K = np.asarray(self._kernel.between(Y, S, np.arange(len(S))))
+        return K @ self._weights + self._offsets
+
+    def project(self, prototypes: Any) -> Array:
+        """Map prototypes to the feature space.
+
+        Parameters
+        ----------
+        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
+            What the parameter `prototypes` accepts, or a plain matrix.
+
+        Returns
+        -------
+        ndarray of shape (m, n_features)
+            Predicted mean of each class, in sorted order of the labels if there are labels.
+        """
+        check_is_fitted(self, "prototypes_")
+        prototypes = labeled_or_rows(prototypes)
+        require_dimensions(prototypes, self.prototypes_)
+        exemplars = self._exemplars(prototypes) @ self.components_.astype(np.float64).T
+        return (exemplars + self.mean_).astype(self.mean_.dtype)
+
+    def _compared(self, X: Array) -> Array:
+        """Return standardized components."""
+        dtype = X.dtype
+        M = self.components_.astype(dtype, copy=False) / self.scales_.astype(dtype, copy=False)
+        return (X - self.mean_.astype(dtype, copy=False)) @ M
+
+    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
+        centers = self._exemplars(known) / self.scales_.astype(np.float64)
+        return LinearScores.of_distances(centers.astype(dtype))
+
+    def _learned(self) -> np.ndarray:
+        return self.components_
+
+
+def _principal(X: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the first n principal components (d x n), those with variance."""
+    mean = X.mean(axis=0, dtype=np.float64)
+    centered = X - mean
+    d = X.shape[1]
+    scatter = centered.T @ centered
+    values, vectors = eigh(scatter, subset_by_index=[max(0, d - n), d - 1])
+    kept = values > d * np.finfo(np.float64).eps * values[-1]
+    kept[-1] = True
+    vectors = vectors[:, kept][:, ::-1]
+    # The sign of a component is arbitrary.
+    largest = np.abs(vectors).argmax(axis=0)
+    return mean, vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1, 1)
+
+
+def _within_deviations(task: Task) -> np.ndarray:
+    """Return the standard deviation within classes, the mean over classes; 1 where it is zero."""
+    residuals = task.X - task.means[task.codes]
+    deviations = np.sqrt(replace(task, X=residuals * residuals).means).mean(axis=0)
+    negligible = deviations <= np.finfo(np.float64).eps ** 0.5 * np.abs(task.X).max()
+    return np.where(negligible, 1.0, deviations)

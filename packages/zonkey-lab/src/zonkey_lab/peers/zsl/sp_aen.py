@@ -1,0 +1,237 @@
+"""SP-AEN: the semantics-preserving adversarial embedding network of Chen et al."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zonkey.arrays import Array
+from zonkey.inference.scorer import LinearScores
+from zonkey.prototypes import Prototypes
+from zonkey.streaming.chunks import in_chunks
+
+from ..base import unit_rows
+from ..networks import BatchLearner, apply_layers, arrays_of, layers, seeded
+from .base import NetworkPeer, Task, ZeroShotLearner
+
+_ACTIVATIONS = ("leaky_relu", "linear")
+
+
+class SPAEN(NetworkPeer):
+    """Semantics-preserving adversarial embedding: a classifying and a reconstructing branch.
+
+    E and F map samples to the semantic space, G maps back to features, and D tells the two
+    embeddings apart. With the class y_i of sample x_i, E, F and G minimize
+
+        mean_i  R(E(x_i), y_i) + R(F(x_i), y_i) - adversarial log D(E(x_i))
+                + reconstruction ||x_i - G(F(x_i))||^2 / mean ||x||^2,
+
+        R(e, y) = sum over seen classes c other than y of max(0, margin - e's_y + e's_c),
+
+    while D maximizes the mean of log D(F(x')) + log(1 - D(E(x))), x' drawn independently of x. So E
+    learns to classify, but has to keep what F needs to reconstruct. The class with the largest
+    E(x)'s is predicted; `decision_function` returns it. E(x), F(x) and the prototypes s are scaled
+    to unit length, so that these are cosines, and a penalty acts on every sample alike.
+
+    Differences from the publication:
+
+    - It starts from images, and reconstructs pixels by a deconvolutional network with perceptual
+      loss. Here samples are features, and features are reconstructed.
+    - F has a ranking loss, too. Without it, nothing ties the coordinates of F(x) to those of the
+      prototypes, so that E gains little from resembling F.
+    - F, G and E are trained together, not F and G first.
+    - D has a logistic loss; the authors' code has a Wasserstein critic with gradient penalty.
+    - No dropout; the number of epochs is chosen on held-out classes.
+
+    Parameters
+    ----------
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        Semantic vector of every class, seen and unseen. None: one-hot vectors.
+    n_hidden : int, default=1024
+        Number of hidden units, leaky ReLU, of each network; as in the authors' code.
+    margin : float, default=0.2
+        Margin >= 0 of the ranking loss, in cosines; as in the authors' code.
+    reconstruction : float, default=10.0
+        Weight >= 0 of the relative squared error. Chosen here.
+    adversarial : float, default=1.0
+        Weight >= 0 of the adversarial loss. Chosen here.
+    max_iter : int, default=100
+        Largest number of epochs.
+    n_iter_no_change : int or None, default=5
+        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
+        seen ones; then train again on all, for the best number of epochs. None, fewer than four
+        classes or no prototypes: `max_iter` epochs.
+    batch_size : int, default=256
+        Samples per step. The authors' code has 128; larger ones use a GPU better.
+    learning_rate : float, default=3e-4
+        Step size of Adam. 1e-4 in the authors' code, for many more steps; beta1 is 0.5 as there.
+    candidates : {"unseen", "all"} or list of labels, default="unseen"
+        Classes that `predict` chooses from.
+    seen_penalty : float or "auto", default=0.0
+        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, of the order of samples and of the choice of held-out classes.
+    device : str, default="auto"
+        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
+    checkpoint : str or path-like, default=None
+        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
+        as `random_state`. Several fits may share it, such as those of a search.
+    verbose : int, default=0
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
+
+    Attributes
+    ----------
+    weights_ : dict of ndarray
+        Weights of E: W0, b0, W1 and b1.
+    n_iter_ : int
+        Number of epochs.
+    loss_curve_ : list of float
+        Mean loss of each epoch of the last training.
+    validation_scores_ : list of float
+        Accuracy on held-out classes after each epoch of the first training; empty without one.
+    classes_ : ndarray
+        Candidates, in the order of the columns of `decision_function`.
+    seen_classes_, unseen_classes_ : ndarray
+        Classes with and without training samples.
+    prototypes_ : Prototypes
+        Prototypes of all classes.
+    seen_penalty_ : float
+        Penalty in use.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    SAE : Linear autoencoder through the semantic space, in closed form.
+    CMT : Regression to the semantic space, without ranking or reconstruction.
+
+    References
+    ----------
+    L. Chen, H. Zhang, J. Xiao, W. Liu, S.-F. Chang. Zero-shot visual recognition using
+    semantics-preserving adversarial embedding networks. CVPR 2018.
+
+    Examples
+    --------
+    >>> from zonkey_lab.peers.zsl import SPAEN
+    >>> seen = {"horse": [0, 1], "tiger": [1, 0], "snail": [-0.8, -0.6]}
+    >>> unseen = {"zebra": [0.8, 0.6], "whale": [-0.6, 0.8]}
+    >>> model = SPAEN({**seen, **unseen}, n_hidden=32, learning_rate=0.01, random_state=0)
+    >>> model = model.fit(list(seen.values()), list(seen))
+    >>> model.predict([[0.8, 0.6], [-0.6, 0.8]])
+    array(['zebra', 'whale'], dtype='<U5')
+    """
+
+    _non_negative = ("margin", "reconstruction", "adversarial")
+    _compares_distances = False
+
+    _counts = ("n_hidden",)
+
+    def __init__(
+        self,
+        prototypes: Any = None,
+        *,
+        n_hidden: int = 1024,
+        margin: float = 0.2,
+        reconstruction: float = 10.0,
+        adversarial: float = 1.0,
+        max_iter: int = 100,
+        n_iter_no_change: int | None = 5,
+        batch_size: int = 256,
+        learning_rate: float = 3e-4,
+        candidates: Any = "unseen",
+        seen_penalty: Any = 0.0,
+        random_state: Any = None,
+        device: str = "auto",
+        checkpoint: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
+        self.n_hidden = n_hidden
+        self.margin = margin
+        self.reconstruction = reconstruction
+        self.adversarial = adversarial
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.device = device
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def _learner(self, task: Task) -> ZeroShotLearner:
+        return _Learner(self, task)
+
+    @in_chunks
+    def embed(self, X: Any) -> Array:
+        """Map samples to the semantic space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_dimensions)
+            E(x) for each sample x, of unit length.
+        """
+        return self._compared(self._validated(X))
+
+    def _compared(self, X: Array) -> Array:
+        return unit_rows(apply_layers(self.weights_, _ACTIVATIONS, np.asarray(X)))
+
+    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
+        centers = unit_rows(known.matrix.astype(dtype))
+        return LinearScores(centers / 2, np.zeros(len(centers), dtype))
+
+
+class _Learner(BatchLearner, ZeroShotLearner):
+    def __init__(self, peer: SPAEN, task: Task) -> None:
+        super().__init__(*peer._torch(), task.X, peer.batch_size)
+        self.codes, self.Y = self.positions(task.codes), self.tensor(unit_rows(task.Y))
+        self.margin, self.adversarial = float(peer.margin), float(peer.adversarial)
+        # Relative to the length of the samples, as the cosines are.
+        square = float(np.mean(np.sum(np.square(task.X, dtype=np.float64), axis=1)))
+        self.reconstruction = float(peer.reconstruction) / (square or 1.0)
+        d, k, hidden = task.X.shape[1], task.Y.shape[1], peer.n_hidden
+        sizes = {"E": (d, hidden, k), "F": (d, hidden, k), "G": (k, hidden, d), "D": (k, hidden, 1)}
+        with seeded(self.torch, task.seed):
+            self.networks = {
+                name: layers(self.torch, size, _ACTIVATIONS).to(self.device)
+                for name, size in sizes.items()
+            }
+        rate = {"learning_rate": peer.learning_rate, "betas": (0.5, 0.999)}
+        self.optimizers = {"EFG": self.adam("E", "F", "G", **rate), "D": self.adam("D", **rate)}
+
+    def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:
+        E, F, G, D = (self.networks[name] for name in "EFGD")
+        places, others = self.positions(rows), rng.integers(len(self.X), size=len(rows))
+        X, codes = self.X[places], self.codes[places]
+        embedded, coded = _unit(E(X)), _unit(F(X))
+        softplus = self.torch.nn.functional.softplus
+        with self.torch.no_grad():
+            real = _unit(F(self.X[self.positions(others)]))
+        self.descend("D", softplus(-D(real)).mean() + softplus(D(embedded.detach())).mean())
+        errors = (X - G(coded)).square().sum(dim=1)
+        loss = self._ranking(embedded, codes) + self._ranking(coded, codes)
+        loss = loss + (self.reconstruction * errors).mean()
+        return self.descend("EFG", loss + self.adversarial * softplus(-D(embedded)).mean())
+
+    def _ranking(self, embedded: Any, codes: Any) -> Any:
+        cosines = embedded @ self.Y.T
+        own = cosines.gather(1, codes[:, None])
+        hinges = (self.margin + cosines - own).relu()
+        return hinges.sum(dim=1).mean() - self.margin
+
+    def scores(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        embedded = unit_rows(apply_layers(arrays_of(self.networks["E"]), _ACTIVATIONS, X))
+        return embedded @ unit_rows(Y).T
+
+    def learned(self) -> dict[str, Any]:
+        return {"weights_": arrays_of(self.networks["E"])}
+
+
+def _unit(Z: Any) -> Any:
+    return Z / Z.norm(dim=1, keepdim=True).clamp_min(1e-12)

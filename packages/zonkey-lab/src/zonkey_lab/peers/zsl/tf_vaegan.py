@@ -1,0 +1,310 @@
+"""TF-VAEGAN: the feedback network of Narayan, Gupta, Khan, Snoek and Shao."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..networks import apply_layers, layers, part_of, seeded
+from .base import Task
+from .f_clswgan import AdversarialLearner
+from .generative import GenerativePeer, Kept, Networks, divergence, normal_samples
+
+_DECODER = ("leaky_relu", "linear")
+_PLAIN = ("leaky_relu", "linear")
+_LONGEST = 1.0  # gradient of encoder, generator and feedback
+_FEEDBACK_RATE = 0.1  # learning rate of the feedback, relative to that of the other networks
+
+
+class _Learner(AdversarialLearner):
+    """Encoder, generator, critic, decoder of prototypes, and feedback in training."""
+
+    kept: ClassVar[Kept] = {
+        "generator": ("leaky_relu", "relu"),
+        "decoder": _DECODER,
+        "feedback": ("leaky_relu", "leaky_relu"),
+    }
+
+    def __init__(self, torch: Any, device: str, task: Task, peer: TFVAEGAN) -> None:
+        super().__init__(torch, device, task, peer.batch_size)
+        d, k, n = self.X.shape[1], self.Y.shape[1], peer.n_hidden
+        self.n_noise, self.gan_weight, self.cycle_weight = k, peer.gan_weight, peer.cycle_weight
+        self.variance = self.within_variance()
+        with seeded(torch, task.seed):
+            networks = {
+                "encoder": layers(torch, [d + k, n, 2 * k], _PLAIN),
+                "generator": layers(torch, [2 * k, n, d], self.kept["generator"]),
+                "critic": layers(torch, [d + k, n, 1], _PLAIN),
+                "decoder": layers(torch, [d, n, k], _DECODER),
+                "feedback": layers(torch, [n, n, n], self.kept["feedback"]),
+            }
+        self.networks = {name: network.to(device) for name, network in networks.items()}
+        rate = peer.learning_rate
+        rates = {"encoder": rate, "generator": rate, "feedback": _FEEDBACK_RATE * rate}
+        groups = [
+            {"params": [*self.networks[name].parameters()], "lr": own}
+            for name, own in rates.items()
+        ]
+        self.optimizers = {
+            "generator": torch.optim.Adam(groups, betas=self.betas),
+            "critic": self.adam("critic", learning_rate=rate, betas=self.betas),
+            "decoder": self.adam("decoder", learning_rate=rate, betas=self.betas),
+        }
+
+    @staticmethod
+    def generate(torch: Any, networks: Networks, Y: Any, noise: Any, feedback: bool = True) -> Any:
+        """Return generated features; with feedback, the second attempt.
+
+        The feedback is what the decoder made of the first attempt. It is added to the hidden layer
+        of the generator.
+        """
+        first, activation, *rest = networks["generator"]
+        hidden = activation(first(torch.cat([noise, Y], dim=1)))
+        last = torch.nn.Sequential(*rest)
+        if not feedback:
+            return last(hidden)
+        return last(hidden + networks["feedback"](_decoded(networks, last(hidden))[0]))
+
+    @staticmethod
+    def synthesize(torch: Any, networks: Networks, Y: Any, noise: Any) -> Any:
+        """Return generated features, beside what the decoder makes of them."""
+        X = _Learner.generate(torch, networks, Y, noise)
+        return torch.cat([X, *_decoded(networks, X)], dim=1)
+
+    @staticmethod
+    def encode(torch: Any, networks: Networks, X: Any, noise: Any = None) -> Any:
+        """Return features, beside what the decoder makes of them."""
+        del noise
+        return torch.cat([X, *_decoded(networks, X)], dim=1)
+
+    def cycle_loss(self, X: Any, Y: Any) -> Any:
+        """Return the mean distance of decoded prototypes from the true ones."""
+        return (_decoded(self.networks, X)[1] - Y).abs().sum(dim=1).mean()
+
+    def fake(self, x: Any, y: Any, rng: np.random.Generator) -> Any:
+        """Return samples that are encoded and generated again, half of the times with feedback."""
+        noise = self.noise(rng, len(x), self.n_noise)
+        return self.reconstructed(x, y, noise, rng.random() < 0.5)[0]
+
+    def reconstructed(self, x: Any, y: Any, noise: Any, feedback: bool) -> tuple[Any, Any]:
+        """Return samples that are encoded and generated again, and their latent distributions."""
+        torch, networks = self.torch, self.networks
+        moments = _at_most_standard(torch, networks["encoder"](torch.cat([x, y], dim=1)))
+        latent = normal_samples(torch, moments, noise)
+        return self.generate(torch, networks, y, latent, feedback), moments
+
+    def generator_loss(self, rows: np.ndarray, rng: np.random.Generator) -> Any:
+        """Return the loss of encoder, generator and feedback on a batch."""
+        x, y = self.batch(rows)
+        noise, feedback = self.noise(rng, len(rows), self.n_noise), rng.random() < 0.5
+        return self.vaegan_loss(x, y, noise, feedback)
+
+    def vaegan_loss(self, x: Any, y: Any, noise: Any, feedback: bool) -> Any:
+        """Return the negative evidence bound, less the critic's verdict, plus the cycle loss."""
+        fake, moments = self.reconstructed(x, y, noise, feedback)
+        error = ((x - fake) ** 2).sum(dim=1).mean() / (2 * self.variance)
+        loss = error + divergence(self.torch, moments)
+        loss = loss - self.gan_weight * self.critic(fake, y).mean()
+        return loss + self.cycle_weight * self.cycle_loss(fake, y)
+
+    def critic_step(self, rows: np.ndarray, rng: np.random.Generator) -> None:
+        """Let the critic, and the decoder, learn from a batch."""
+        super().critic_step(rows, rng)
+        self.descend("decoder", self.cycle_loss(*self.batch(rows)))
+
+    def descend(self, name: str, loss: Any) -> Any:
+        """Let the optimizer of this name take one step; return the loss without its graph.
+
+        The gradient of the generator has a largest length, which nearly all have: Adam would make a
+        step of many times the usual length of a gradient that is many times as long as before.
+        """
+        if name != "generator":
+            return super().descend(name, loss)
+        optimizer = self.optimizers[name]
+        optimizer.zero_grad()
+        loss.backward()
+        weights = [w for group in optimizer.param_groups for w in group["params"]]
+        self.torch.nn.utils.clip_grad_norm_(weights, _LONGEST)
+        optimizer.step()
+        return loss.detach()
+
+
+class TFVAEGAN(GenerativePeer):
+    """VAE-GAN of features with a decoder of prototypes, whose hidden layer feeds back and helps.
+
+    An encoder maps a sample x and the prototype y of its class to a normal distribution q of latent
+    vectors z, and the generator G maps z and y back. A critic D rates features of a class, as in
+    `FCLSWGAN`. A decoder maps features to prototypes: a = Dec(x), with the hidden layer h(x).
+    Encoder and generator minimize the mean of
+
+        ||x - G(z, y)||^2 / (2 s^2) + KL(q || N(0, I)) - gan_weight D(G(z, y), y)
+        + cycle_weight |y - Dec(G(z, y))|,
+
+    the decoder |y - Dec(x)|, and the critic its own loss. Feedback: a network F maps h of a first
+    attempt G(z, y), and the result is added to the hidden layer of G for a second one. A softmax
+    regression of [x, h(x), Dec(x)], on second attempts for unseen classes and real samples of seen
+    ones, predicts; `decision_function` returns its logits.
+
+    Differences from the publication:
+
+    - Features are shifted by their minima and scaled to mean square 1 instead of to [0, 1] each.
+      The generator ends in a ReLU, and the error of reconstruction is the squared one, with the
+      mean variance s^2 of a feature within classes, instead of a sigmoid and the binary
+      cross-entropy. Prototypes have mean square 1 instead of unit length.
+    - The variances of q are at most 1, those of the prior, and the gradient of encoder, generator
+      and feedback has a length of at most 1. Without either, long steps of Adam widen q all at
+      once, and the generator dies.
+    - The decoder learns from real samples only. A step has feedback with probability 1/2; the
+      publication makes passes with and without in turn.
+    - Batches are larger and steps longer, since a GPU takes the same time for small batches. The
+      number of epochs is chosen on held-out classes. The final softmax regression is solved with
+      a small ridge penalty instead of by early stopping.
+
+    Parameters
+    ----------
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        Semantic vector of every class, seen and unseen. None: one-hot vectors.
+    gan_weight : float, default=10.0
+        Weight >= 0 of the critic (gamma in the code of the authors, 10).
+    cycle_weight : float, default=0.01
+        Weight >= 0 of the error of decoded prototypes (beta in the publication, 0.01).
+    n_hidden : int, default=4096
+        Number of hidden units of each network. The default of the publication.
+    n_synthetic : int, default=300
+        Synthesized samples of an unseen class, and most real samples of a seen one. The
+        publication has 300 for CUB.
+    max_iter : int, default=60
+        Largest number of epochs, each of one pass for the generator and five for the critic.
+    n_iter_no_change : int or None, default=25
+        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
+        seen ones; then train again on all, for the best number of epochs. None, fewer than four
+        classes or no prototypes: `max_iter` epochs.
+    batch_size : int, default=512
+        Samples per step. The publication has 64.
+    learning_rate : float, default=5e-4
+        Step size of Adam; a tenth of it for the feedback, as in the publication, which has 1e-4 for
+        smaller batches.
+    candidates : {"unseen", "all"} or list of labels, default="unseen"
+        Classes that `predict` chooses from.
+    seen_penalty : float or "auto", default=0.0
+        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, batches, noise and held-out classes.
+    device : str, default="auto"
+        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
+    checkpoint : str or path-like, default=None
+        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
+        as `random_state`. Several fits may share it, such as those of a search.
+    verbose : int, default=0
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
+
+    Attributes
+    ----------
+    weights_ : dict of ndarray
+        Weights of generator, decoder and feedback (generator/W0, ...), and the scales of the
+        inputs.
+    n_iter_ : int
+        Number of epochs.
+    loss_curve_ : list of float
+        Mean loss of each epoch of the last training.
+    validation_scores_ : list of float
+        Accuracy on held-out classes after each epoch of the first training; empty without one.
+    classes_ : ndarray
+        Candidates, in the order of the columns of `decision_function`.
+    seen_classes_, unseen_classes_ : ndarray
+        Classes with and without training samples.
+    prototypes_ : Prototypes
+        Prototypes of all classes.
+    seen_penalty_ : float
+        Penalty in use.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    FCLSWGAN : Generator and critic only.
+    CVAE : Encoder and generator only.
+
+    References
+    ----------
+    S. Narayan, A. Gupta, F. S. Khan, C. G. M. Snoek, L. Shao. Latent embedding feedback and
+    discriminative features for zero-shot classification. ECCV 2020.
+
+    Examples
+    --------
+    >>> from zonkey_lab.peers.zsl import TFVAEGAN
+    >>> from zonkey.testing import linear_problem
+    >>> problem = linear_problem()
+    >>> model = TFVAEGAN(
+    ...     n_hidden=32, learning_rate=0.02, max_iter=10, n_iter_no_change=None, batch_size=36
+    ... )
+    >>> problem.fitted(model).score(problem.X_new, problem.y_new) > 0.7
+    True
+    """
+
+    _kind = _Learner
+    _non_negative = ("gan_weight", "cycle_weight")
+
+    def __init__(
+        self,
+        prototypes: Any = None,
+        *,
+        gan_weight: float = 10.0,
+        cycle_weight: float = 0.01,
+        n_hidden: int = 4096,
+        n_synthetic: int = 300,
+        max_iter: int = 60,
+        n_iter_no_change: int | None = 25,
+        batch_size: int = 512,
+        learning_rate: float = 5e-4,
+        candidates: Any = "unseen",
+        seen_penalty: Any = 0.0,
+        random_state: Any = None,
+        device: str = "auto",
+        checkpoint: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
+        self.gan_weight = gan_weight
+        self.cycle_weight = cycle_weight
+        self.n_hidden = n_hidden
+        self.n_synthetic = n_synthetic
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.device = device
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def _learner(self, task: Task) -> _Learner:
+        return _Learner(*self._torch(), task, self)
+
+    def _mapped(self, X: np.ndarray) -> np.ndarray:
+        """Return features, beside what the decoder makes of them."""
+        arrays = part_of(self.weights_, "decoder")
+        hidden = apply_layers(arrays, _DECODER[:1], X)
+        last = {"W0": arrays["W1"], "b0": arrays["b1"]}
+        return np.concatenate([X, hidden, apply_layers(last, _DECODER[1:], hidden)], axis=1)
+
+
+def _at_most_standard(torch: Any, moments: Any) -> Any:
+    """Return means and log-variances, the latter below 0.
+
+    A posterior is no wider than its prior, N(0, I). Without the bound, one long step can widen all
+    at once, exponentially, and the noise drives the generator where its ReLU has no gradient.
+    """
+    mean, log_variance = moments.chunk(2, dim=1)
+    return torch.cat([mean, -torch.nn.functional.softplus(-log_variance)], dim=1)
+
+
+def _decoded(networks: Networks, X: Any) -> tuple[Any, Any]:
+    """Return the hidden layer of the decoder, and the prototypes that it makes of samples."""
+    first, activation, *rest = networks["decoder"]
+    hidden = activation(first(X))
+    found = hidden
+    for step in rest:
+        found = step(found)
+    return hidden, found

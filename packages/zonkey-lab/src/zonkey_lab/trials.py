@@ -1,0 +1,312 @@
+"""Few-shot trials: draw them, run them in parallel, and keep results for resuming."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple, TypeGuard
+
+import numpy as np
+from rich.progress import track
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+from sklearn.utils.parallel import Parallel, delayed  # workers get the filters of warnings
+from threadpoolctl import threadpool_limits
+
+from zonkey.anyshot.classifier import AnyShotClassifier
+from zonkey.arrays import Array, is_device_array, namespace, placed_like, to_numpy
+from zonkey.bpl.frame import BaseClasses
+from zonkey.bpl.moments import Moments
+from zonkey.constraints import check_count
+from zonkey.labels import as_labels, listed
+from zonkey.prototypes import Prototypes
+from zonkey.streaming.dask import Shared
+
+from .peers.fsl import BaseSamples
+
+PathLike = str | os.PathLike[str]
+
+
+class Trial(NamedTuple):
+    """Positions of the support samples (shots) and query samples of one few-shot trial."""
+
+    support: np.ndarray
+    query: np.ndarray
+
+
+def draw_trial(
+    y: Any,
+    classes: Any,
+    *,
+    n_way: int | None,
+    n_shot: int,
+    n_query: int | None,
+    rng: np.random.Generator,
+    queries: Any = None,
+    concentration: float | None = None,
+) -> Trial:
+    """Draw classes, then disjoint support and query samples of each class.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Labels of all samples.
+    classes : array-like
+        Novel classes to draw from.
+    n_way : int or None
+        Number of classes; None takes all.
+    n_shot : int
+        Number of support samples per class.
+    n_query : int or None
+        Number of query samples per class; None takes all remaining samples.
+    rng : numpy.random.Generator
+        Source of randomness.
+    queries : array-like of int, default=None
+        Positions of samples that are only used as queries; all others are only used as shots.
+        None: any sample may be either.
+    concentration : float, default=None
+        Numbers of queries of the classes are drawn from a symmetric Dirichlet-multinomial
+        distribution with this parameter, ``n_way * n_query`` in all. The smaller, the less
+        balanced. None: `n_query` of each class.
+
+    Returns
+    -------
+    Trial
+        Named tuple of `support` and `query`: positions of samples, class by class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey.evaluation import draw_trial
+    >>> rng = np.random.default_rng(0)
+    >>> trial = draw_trial(list("aabb"), ["a", "b"], n_way=2, n_shot=1, n_query=1, rng=rng)
+    >>> len(trial.support), len(trial.query)
+    (2, 2)
+    """
+    y, classes = as_labels(y), np.unique(as_labels(classes))
+    if n_way is not None:
+        if n_way > len(classes):
+            raise ValueError(
+                f"`n_way` must be at most the number of novel classes, {len(classes)}; got {n_way}."
+                " Ask for fewer ways or give more classes."
+            )
+        classes = rng.choice(classes, n_way, replace=False)
+    support, query = [], []
+    of_classes = [np.flatnonzero(y == label) for label in classes]
+    unknown = classes[[not len(members) for members in of_classes]]
+    if unknown.size:
+        raise ValueError(
+            f"Novel classes need samples; {listed(unknown)} has none in y. Correct `classes`."
+        )
+    numbers: list[int | None] = [n_query] * len(classes)
+    n_needed = n_query or 1
+    if concentration is not None:
+        if n_query is None:
+            raise ValueError("`concentration` needs `n_query`; got None. Pass the mean number.")
+        n_needed = len(classes) * n_query  # a class may get them all
+        shares = rng.dirichlet(np.full(len(classes), concentration))
+        numbers = rng.multinomial(n_needed, shares).tolist()
+    for label, members, number in zip(classes, of_classes, numbers, strict=True):
+        members = rng.permutation(members)
+        shots, rest = members[:n_shot], members[n_shot:]
+        if queries is not None:
+            is_query = np.isin(members, queries)
+            shots, rest = members[~is_query][:n_shot], members[is_query]
+        if len(shots) < n_shot or len(rest) < n_needed:
+            asked = "at least 1" if n_query is None else n_needed
+            raise ValueError(
+                f"Class {str(label)!r} has {len(members)} samples; {n_shot} shots and "
+                f"{asked} queries need {n_shot + n_needed}"
+                f"{'' if queries is None else ' (`queries` fixes which are queries)'}. Lower "
+                "`n_shot` or `n_query`."
+            )
+        support.append(shots)
+        query.append(rest[:number])
+    return Trial(np.concatenate(support), np.concatenate(query))
+
+
+class Run:
+    """What all trials of a run share: models, data, novel classes and the seed."""
+
+    def __init__(self, models: Any, X: Any, y: Any, classes: Any, random_state: Any) -> None:
+        if not isinstance(models, Mapping) or not models:
+            raise TypeError(
+                f"`models` must be a mapping of names to estimators; got {type(models).__name__}. "
+                'Write {"name": model}.'
+            )
+        self.models = dict(models)
+        floats: Any = [np.float64, np.float32]
+        self.X: Array = X
+        if not is_device_array(X):
+            self.X = np.asarray(check_array(X, dtype=floats, input_name="X"))
+        self.y = as_labels(to_numpy(y) if is_device_array(y) else y, "y")
+        if self.X.shape[0] != len(self.y):
+            raise ValueError(
+                f"X and y must have one row per sample; got {self.X.shape[0]} and {len(self.y)}. "
+                "Pass the labels of the same samples."
+            )
+        self.classes = np.unique(as_labels(classes, "classes"))
+        self.seed = check_count("random_state", random_state, 0)
+
+    def samples(self, positions: np.ndarray) -> Array:
+        """Return the samples at these positions, on the device of X."""
+        return namespace(self.X).take(self.X, placed_like(positions, self.X), axis=0)
+
+    def generator(self, number: int) -> np.random.Generator:
+        """Return the generator of one trial."""
+        return np.random.default_rng([self.seed, number])
+
+    def checkpoint(self, path: PathLike | None, queries: Any, **settings: Any) -> Checkpoint:
+        """Return the checkpoint of a run with these settings."""
+        if path is None:
+            return Checkpoint(None, {})
+        if queries is not None:
+            settings["queries"] = content_hash(np.asarray(queries))
+        models = {name: content_hash(model) for name, model in self.models.items()}
+        data = content_hash(to_numpy(self.X), self.y, self.classes)
+        fixed = {"models": models, "data": data, "seed": self.seed, "zonkey": version("zonkey")}
+        return Checkpoint(path, {**fixed, **settings})
+
+
+def run_trials(
+    run_batch: Callable[[list[int]], list[Any]],
+    n_trials: int,
+    checkpoint: Checkpoint,
+    *,
+    n_jobs: int | None,
+    progress: bool,
+    batch_size: int = 1,
+) -> list[Any]:
+    """Run the trials that are missing in the checkpoint; return all results in order.
+
+    `run_batch` runs the trials with the given numbers; `n_jobs` batches run at the same time.
+    """
+    missing = [number for number in range(n_trials) if number not in checkpoint.results]
+    batches = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
+
+    def numbered(batch: list[int]) -> list[tuple[int, Any]]:
+        return list(zip(batch, run_batch(batch), strict=True))
+
+    # The matrices of a trial are too small for a threaded BLAS, which would also compete with
+    # the workers for cores.
+    with threadpool_limits(1):
+        shared = Shared(numbered)
+        jobs = (delayed(Shared.run)(shared, batch) for batch in batches)
+        done: Any = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(jobs)
+        for results in track(done, "Running trials", total=len(batches), disable=not progress):
+            for number, result in results:
+                checkpoint.add(number, result)
+    return [checkpoint.results[number] for number in range(n_trials)]
+
+
+class Checkpoint:
+    """Results by trial number, in memory and (if `path` is given) as JSON lines in a file.
+
+    The first line holds the settings that the results depend on. A file with other settings is
+    refused.
+    """
+
+    def __init__(self, path: PathLike | None, settings: Mapping[str, Any]) -> None:
+        self.path = None if path is None else Path(path)
+        self.results: dict[int, Any] = {}
+        if self.path is None:
+            return
+        settings = json.loads(json.dumps(settings))
+        records = _complete_records(self.path)
+        if not records:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._append({"settings": settings})
+            return
+        found = records[0].get("settings", {})
+        changed = [n for n in sorted({*settings, *found}) if found.get(n) != settings.get(n)]
+        if changed:
+            raise ValueError(
+                f"{path} holds trials of another run: {', '.join(changed)} differ. "
+                "Choose another file, or delete it to start over."
+            )
+        self.results = {record["trial"]: record["result"] for record in records[1:]}
+
+    def add(self, trial: int, result: Any) -> None:
+        """Keep the result of one trial."""
+        self.results[trial] = result
+        if self.path is not None:
+            self._append({"trial": trial, "result": result})
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        assert self.path is not None
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def _complete_records(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a file; cut off a last line that an interruption left incomplete."""
+    if not path.exists():
+        return []
+    *lines, rest = path.read_bytes().split(b"\n")
+    if rest:
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return [json.loads(line) for line in lines]
+
+
+def is_fitted(model: Any) -> TypeGuard[AnyShotClassifier]:
+    """Whether a model has learned from base classes and takes shots without a refit."""
+    return isinstance(model, AnyShotClassifier) and hasattr(model, "classes_")
+
+
+def content_hash(*values: Any) -> str:
+    """Return 16 hexadecimal digits that identify data, parameters or models by content."""
+    digest = hashlib.sha256()
+    for value in values:
+        _feed(digest, value)
+    return digest.hexdigest()[:16]
+
+
+def _feed(digest: Any, value: Any) -> None:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        digest.update(repr(value).encode())
+    elif isinstance(value, np.ndarray):
+        digest.update(str((value.dtype.str, value.shape)).encode())
+        content = value.tolist() if value.dtype.kind == "O" else np.ascontiguousarray(value)
+        digest.update(repr(content).encode() if isinstance(content, list) else content.tobytes())
+    elif is_device_array(value):
+        _feed(digest, to_numpy(value))
+    elif isinstance(value, BaseEstimator):
+        digest.update(type(value).__qualname__.encode())
+        _feed(digest, value.get_params(deep=False))
+        if is_fitted(value):
+            learned = (value.classes_, value.centers_, value.worth_, value.seen_penalty_)
+            _feed_all(digest, learned)
+    elif isinstance(value, BaseClasses):
+        _feed(digest, value.moments)
+    elif isinstance(value, Moments):
+        scatter = value.A0 if value.scatter else value.trace
+        _feed_all(digest, (value.prototypes, value.counts, value.class_sums, scatter))
+        _feed_all(digest, [value.samples_of(label) for label in value.seen_labels.tolist()])
+    elif isinstance(value, BaseSamples):
+        _feed_all(digest, (value.X, value.classes[value.codes], value.seed))
+        _feed(digest, value.validation)
+    elif isinstance(value, Prototypes):
+        _feed_all(digest, (value.labels, value.matrix))
+    elif isinstance(value, Mapping):
+        _feed_all(digest, sorted(value.items(), key=lambda item: str(item[0])))
+    elif isinstance(value, list | tuple):
+        _feed_all(digest, value)
+    elif Prototypes.is_labeled(value):
+        _feed(digest, Prototypes.coerce(value))
+    else:
+        raise TypeError(
+            "A run can be resumed only if everything it depends on can be compared; got a "
+            f"{type(value).__name__}. Use plain values, arrays, Moments, Prototypes or estimators."
+        )
+
+
+def _feed_all(digest: Any, values: Any) -> None:
+    digest.update(f"[{len(values)}]".encode())
+    for value in values:
+        _feed(digest, value)

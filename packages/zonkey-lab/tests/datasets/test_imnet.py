@@ -1,0 +1,184 @@
+import json
+
+import numpy as np
+import pytest
+from mat_files import save_mat
+
+from zonkey.files.dataset import DataError
+from zonkey_lab.datasets.imnet import load_imnet
+
+SEEN_NUMBERS = [3, 1, 2, 3, 2, 1, 3]
+UNSEEN_IDS = [42, 7]
+TEST_NUMBERS = [7, 42, 42]
+WORDS = {number: np.random.default_rng(number).random(4) for number in (1, 2, 3)}
+UNSEEN_WORDS = np.random.default_rng(9).random((2, 4))
+
+
+def column(values):
+    return np.array(values, dtype=float)[:, None]
+
+
+def release(**changes):
+    """Return variables like those of SAE's release: seven training samples, three for test."""
+    rng = np.random.default_rng(0)
+    variables = {
+        "X_tr": rng.random((7, 5)),
+        "Y": np.eye(3)[np.array(SEEN_NUMBERS) - 1],
+        "S_tr": np.stack([WORDS[number] for number in SEEN_NUMBERS]),
+        "X_te": rng.random((3, 5)),
+        "Y_te": column(TEST_NUMBERS),
+        "S_te_pro": UNSEEN_WORDS,
+        "X_te_cl_id": column(UNSEEN_IDS),
+        **changes,
+    }
+    return {key: value for key, value in variables.items() if value is not None}
+
+
+def refusal(path):
+    with pytest.raises(DataError) as error:
+        load_imnet(path)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def check_contents(data, variables, seen_label, unseen_label):
+    np.testing.assert_array_equal(data.X_train, variables["X_tr"])
+    np.testing.assert_array_equal(data.X_test_unseen, variables["X_te"])
+    assert data.X.flags.c_contiguous
+    assert data.y_train.tolist() == [seen_label(number) for number in SEEN_NUMBERS]
+    assert data.y_test_unseen.tolist() == [unseen_label(number) for number in TEST_NUMBERS]
+    assert len(data.prototypes) == 5
+    for number, words in WORDS.items():
+        np.testing.assert_array_equal(data.prototypes[seen_label(number)], words)
+    for number, words in zip(UNSEEN_IDS, UNSEEN_WORDS, strict=True):
+        np.testing.assert_array_equal(data.prototypes[unseen_label(number)], words)
+
+
+@pytest.mark.parametrize("ids", [UNSEEN_IDS, [2, 1]])
+def test_columns_of_seen_classes_are_not_mistaken_for_unseen_ones(tmp_path, ids):
+    of_test = [ids[UNSEEN_IDS.index(number)] for number in TEST_NUMBERS]
+    variables = release(X_te_cl_id=column(ids), Y_te=column(of_test))
+    save_mat(tmp_path / "ImNet_2_demo_data.mat", variables)
+    check_contents(
+        load_imnet(tmp_path),
+        variables,
+        lambda number: f"seen {number:04d}",
+        lambda number: f"unseen {ids[UNSEEN_IDS.index(number)]:04d}",
+    )
+
+
+def test_the_record_counts_samples_and_compares_sizes(tmp_path):
+    save_mat(tmp_path / "imnet.mat", release())
+    record = load_imnet(tmp_path / "imnet.mat").record()
+    assert record["n_samples"] == {"train": 7, "test_seen": 0, "test_unseen": 3}
+    assert record["published_sizes"] == (
+        "differ: 3 seen and 2 unseen classes, published 1000 seen and 360 unseen classes"
+    )
+    json.dumps(record)
+
+
+def test_the_file_is_found_among_others(tmp_path):
+    save_mat(tmp_path / "a.mat", {"W": np.eye(2)})
+    save_mat(tmp_path / "b.mat", release())
+    assert load_imnet(tmp_path).about["features_file"] == "b.mat"
+
+
+def test_features_are_not_read_before_they_are_used(tmp_path):
+    save_mat(tmp_path / "a.mat", release(X_tr=release()["X_tr"].astype("f4")))
+    data = load_imnet(tmp_path)
+    assert data.shape == (10, 5)
+    (tmp_path / "a.mat").unlink()
+    with pytest.raises(DataError, match="does not exist"):
+        _ = data.X
+
+
+def test_features_that_are_not_finite_are_refused_when_they_are_read(tmp_path):
+    variables = release()
+    variables["X_te"][1, 2] = np.inf
+    save_mat(tmp_path / "a.mat", variables)
+    data = load_imnet(tmp_path)
+    with pytest.raises(DataError, match=r"row 8 of `X_tr` and `X_te` of .* holds NaN"):
+        _ = data.X
+
+
+DIFFERENT_WORDS = np.stack([WORDS[number] + (i == 3) for i, number in enumerate(SEEN_NUMBERS)])
+DAMAGES = {
+    "transposed features": (
+        {"X_tr": np.ones((5, 7))},
+        "one row for each of the 7 labels",
+        "its shape is (5, 7). It is transposed: save X_tr'.",
+    ),
+    "other test features": (
+        {"X_te": np.ones((3, 6))},
+        "`X_te` of",
+        "as many columns as `X_tr`; its shape is (3, 6). Use files that fit together.",
+    ),
+    "text for features": (
+        {"X_tr": ["a", "b"]},
+        "`X_tr` of",
+        "must hold numbers",
+        "Save a matrix of numbers",
+    ),
+    "word vectors that differ within a class": (
+        {"S_tr": DIFFERENT_WORDS},
+        "`S_tr` of",
+        "equal rows within a class; those of class seen 0003 differ",
+        "Save the same vector in each row.",
+    ),
+    "word vectors of other samples": (
+        {"S_tr": np.ones((4, 7))},
+        "`S_tr` of",
+        "one row for each of the 7 training labels; its shape is (4, 7)",
+        "It is transposed: save S_tr'.",
+    ),
+    "word vectors of another length": (
+        {"S_te_pro": np.ones((2, 3))},
+        "New prototypes must have the 4 dimensions of the known ones; got 3",
+        "Use the same semantic space",
+    ),
+    "too few word vectors": (
+        {"S_te_pro": np.ones((1, 4))},
+        "Prototypes need one row per label; got 2 labels and 1 rows",
+    ),
+    "a test label without a class": (
+        {"Y_te": column([7, 42, 43])},
+        "No prototype for the class 'unseen 0043'",
+        "Add the missing rows",
+    ),
+    "rows of labels without a 1": (
+        {"Y": np.zeros((7, 3))},
+        "`Y` of",
+        "a single 1 in each row",
+        "Save one-hot rows",
+    ),
+    "names for numbers": ({"Y_te": ["a", "b", "a"]}, "`Y_te` of", "must hold numbers"),
+    "labels that are not whole": (
+        {"Y_te": column([7, 42, 7.5])},
+        "`Y_te` of",
+        "whole numbers; got 7.5",
+    ),
+    "no test features": (
+        {"X_te": None},
+        "must hold the variable `X_te`; it holds S_te_pro, S_tr, X_te_cl_id, X_tr, Y, Y_te",
+        "Save it under that name",
+    ),
+    "no word vectors": ({"S_tr": None}, "must hold the variable `S_tr`"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_contents_are_refused(tmp_path, damage):
+    changes, *parts = DAMAGES[damage]
+    save_mat(tmp_path / "a.mat", release(**changes))
+    line = refusal(tmp_path)
+    for part in parts:
+        assert part in line
+
+
+def test_a_cut_file_and_an_empty_folder_are_refused(tmp_path):
+    assert "has no .mat file. Pass the folder" in refusal(tmp_path)
+    assert f"{tmp_path / 'nowhere'} does not exist" in refusal(tmp_path / "nowhere")
+    path = tmp_path / "a.mat"
+    save_mat(path, release())
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "Download or save it again" in refusal(tmp_path)

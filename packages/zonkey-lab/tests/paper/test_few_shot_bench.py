@@ -1,0 +1,381 @@
+"""Few-shot models of the bench: what they get of base classes, and what their records tell."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.model_selection import ParameterGrid
+from small_data import small_dataset, small_source
+
+from zonkey import BaseClasses, FewShotClassifier, NearestSupport
+from zonkey_lab.paper.bench import protocols
+from zonkey_lab.paper.bench.models import DEVICE, FEW_SHOT, FewShotModel
+from zonkey_lab.paper.bench.protocols import Steps, stored_mb
+from zonkey_lab.paper.bench.selection import _shared_samples, prepared_shots, select_few_shot
+from zonkey_lab.paper.bench.sources import validation_view
+from zonkey_lab.paper.experiments import (
+    AT_ZERO_SHOTS,
+    EXPERIMENTS,
+    FULL,
+    QUICK,
+    SHOT_READINGS,
+    SYNTHESES,
+)
+from zonkey_lab.paper.records import problem_of
+from zonkey_lab.peers.base import class_means
+from zonkey_lab.peers.fsl import BaseSamples, SimpleShot
+from zonkey_lab.peers.fsl.base import FewShotPeer, negative_distances
+from zonkey_lab.protocols import n_way_k_shot
+
+TRAININGS = []  # of `Stopping`
+
+
+class Stopping(FewShotPeer):
+    """A peer that is trained once per task and stops after 4 epochs, if classes tell it to."""
+
+    def __init__(
+        self,
+        base=None,
+        *,
+        shift=0.0,
+        max_iter=9,
+        n_iter_no_change=3,
+        device="auto",
+        random_state=None,
+    ):
+        self.base = base
+        self.shift = shift
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.device = device
+        self.random_state = random_state
+
+    def _learn(self, support):
+        base = support.base
+
+        def train():
+            TRAININGS.append((self.shift, self.max_iter, base.validation is not None))
+            return 4 if base.validation is not None and self.n_iter_no_change else self.max_iter
+
+        task = (support.n_classes, int(support.counts.min()))
+        key = str((self.shift, self.max_iter, self.n_iter_no_change, task))
+        centers = class_means(support.X, support.codes)
+        # A shift makes the nearest mean wrong.
+        return {"centers_": centers + self.shift, "n_iter_": base.learned(key, train)}
+
+    def _scores(self, X):
+        return negative_distances(X, self.centers_)
+
+
+class Adapting(SimpleShot):
+    """A peer that learns from unlabeled queries; less well with a shift."""
+
+    is_transductive = True
+
+    def __init__(self, base=None, *, normalization="centered", shift=0.0):
+        super().__init__(base, normalization=normalization)
+        self.shift = shift
+
+    def adapt(self, X):
+        assert len(X)
+        twin = SimpleShot(self.base, normalization=None)
+        vars(twin).update({**vars(self), "centers_": self.centers_ + self.shift * np.eye(10)[0]})
+        return twin
+
+
+STOPPING = FewShotModel({}, {"shift": [0.0, 50.0]}, "raw", Stopping)
+
+
+@pytest.fixture(autouse=True)
+def nothing_trained():
+    TRAININGS.clear()
+    _shared_samples.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return small_dataset()
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "kind"),
+    [
+        (FEW_SHOT["BPL (SFSP1)"], "moments", BaseClasses),
+        (FEW_SHOT["BPL (novel)"], None, type(None)),
+        (FEW_SHOT["NN"], None, type(None)),
+        (FEW_SHOT["SimpleShot"], "samples", BaseSamples),
+        (STOPPING, "samples", BaseSamples),
+    ],
+)
+def test_models_get_what_they_learn_of_base_classes_from(data, model, base, kind):
+    assert model.base == base
+    assert model.from_zero == (base == "moments")
+    shots = prepared_shots(data, model.preset, model.base)
+    assert isinstance(shots.base, kind)
+    built = model.build(shots.prototypes, shots.base)
+    assert isinstance(built, model.classifier)
+    if base is not None:
+        assert built.base is shots.base
+    assert getattr(built, "prototypes", None) is (
+        shots.prototypes if isinstance(built, FewShotClassifier) else None
+    )
+
+
+def test_peers_get_features_and_prototypes_as_they_are(data):
+    shots = prepared_shots(data, "raw", "samples")
+    np.testing.assert_array_equal(shots.X, data.X[data.split.novel])
+    assert shots.prototypes == data.prototypes
+    order = np.lexsort(shots.base.X.T)
+    np.testing.assert_array_equal(shots.base.X[order], data.X_train[np.lexsort(data.X_train.T)])
+    assert shots.base.validation is None
+
+
+def test_a_device_is_for_peers_that_have_the_parameter_and_their_samples_stay(data):
+    pytest.importorskip("torch", reason="arrays on a device are those of torch")
+    token = DEVICE.set("cpu")
+    try:
+        raw = prepared_shots(data, "raw", "samples")
+        assert isinstance(raw.X, np.ndarray)
+        assert STOPPING.build(raw.prototypes, raw.base).device == "cpu"
+        assert not hasattr(FEW_SHOT["SimpleShot"].build(raw.prototypes, raw.base), "device")
+        assert not isinstance(prepared_shots(data, "paper").X, np.ndarray)
+    finally:
+        DEVICE.reset(token)
+    assert STOPPING.build(raw.prototypes, raw.base).device == "auto"
+
+
+def test_base_samples_are_shared_by_all_runs_of_a_process(data):
+    first = prepared_shots(data, "raw", "samples").base
+    assert prepared_shots(data, "raw", "samples").base is first
+    view = validation_view(data)
+    stopping = prepared_shots(view, "raw", "samples", stops=True).base
+    assert stopping.validation.classes.tolist() == view.unseen_classes.tolist()
+    assert stopping.classes.tolist() == view.seen_classes.tolist()
+
+
+@pytest.mark.parametrize("n_trials", [3, None])
+def test_trained_peers_stop_on_validation_classes_and_keep_the_number_of_epochs(data, n_trials):
+    options = {"grid": STOPPING.grid, "n_shot": 2, "n_trials": n_trials}
+    found = select_few_shot(STOPPING, validation_view(data), data, **options)
+    assert found["chosen"] == {"shift": 0.0, "max_iter": 4, "n_iter_no_change": None}
+    assert [point["parameters"] for point in found["points"]] == [{"shift": 0.0}, {"shift": 50.0}]
+    assert sorted(TRAININGS) == [(0.0, 9, True), (50.0, 9, True)]  # once per point
+    shots = prepared_shots(data, "raw", "samples")
+    model = STOPPING.build(shots.prototypes, shots.base, **found["chosen"])
+    TRAININGS.clear()
+    shots.in_trials({"model": model}, shots.sizes(1), 3)
+    assert TRAININGS == [(0.0, 4, False)]
+
+
+def test_a_trained_peer_without_a_grid_has_its_epochs_chosen(data):
+    model = replace(STOPPING, grid={})
+    options = {"grid": {}, "n_shot": 1, "n_trials": 2}
+    found = select_few_shot(model, validation_view(data), data, **options)
+    assert found["chosen"] == {"max_iter": 4, "n_iter_no_change": None}
+    assert select_few_shot(model, None, data, **options)["chosen"] == {}
+
+
+def test_transductive_peers_are_tuned_as_they_are_measured(data, monkeypatch):
+    model = FewShotModel({}, {"shift": [9.0, 0.0]}, "raw", Adapting)
+    assert model.record()["is_transductive"]
+    options = {"grid": model.grid, "n_shot": 1, "n_trials": 3}
+    found = select_few_shot(model, validation_view(data), data, **options)
+    assert [len(point["scores"]) for point in found["points"]] == [6, 6]  # unbalanced ones too
+    assert found["chosen"] == {"shift": 0.0}
+    monkeypatch.setitem(FEW_SHOT, "adapting", model)
+    trials = protocols.unlabeled_trials(data, "adapting", {"shift": 9.0}, 0, n_shot=1, n_trials=3)
+    assert {"balanced", "balanced_unlabeled", "queries_fixed"} <= trials.keys()
+
+
+# What records tell
+
+
+def in_trials(data, model, **parameters):
+    return protocols.few_shot(data, model, parameters, 0, n_shot=1, n_trials=3)
+
+
+def test_records_tell_what_the_guard_did(data):
+    pushed = {"alpha": 0.9, "rho": 0.9, "mu": 0.9}
+    guarded, printed, calm = (
+        in_trials(data, name, **parameters)["steps"]
+        for name, parameters in [
+            ("BPL (SFSP1), unscaled", pushed),
+            ("BPL (SFSP1), unscaled, as printed", pushed),
+            ("BPL (SFSP1), unscaled", {**pushed, "mu": 0.0}),
+        ]
+    )
+    assert 0 < guarded["n_lowered"] <= guarded["n"]
+    assert guarded["least_mu"] <= guarded["mean_mu"] < 0.9
+    assert guarded["n_indefinite"] == calm["n_indefinite"] == calm["n_lowered"] == 0
+    assert printed["n_lowered"] == 0
+    assert printed["least_mu"] == 0.9
+    assert printed["mean_mu"] == pytest.approx(0.9)
+    assert printed["n_indefinite"] > 0
+    assert "steps" not in in_trials(data, "NN")
+    assert "steps" not in in_trials(data, "SimpleShot")
+
+
+def test_steps_of_all_fits_are_summed(data):
+    shots = prepared_shots(data)
+    steps, fitted = Steps(), []
+    model = FewShotClassifier(shots.prototypes, base=shots.base, mu=0.9, alpha=0.9, n_episodes=2)
+    models = {"few": model, "nearest": NearestSupport()}
+
+    def watch(name, one):
+        fitted.append((name, one))
+        steps.add(name, one)
+
+    samples = (shots.X, shots.y, shots.classes)
+    with protocols.quiet():
+        n_way_k_shot(models, *samples, n_way=3, n_query=2, n_trials=4, watch=watch)
+    assert [name for name, _ in fitted].count("nearest") == 4
+    mu = np.concatenate([one.mu_ for name, one in fitted if name == "few"])
+    found = steps.summary()
+    assert (found["n"], found["n_lowered"]) == (len(mu), int((mu < 0.9).sum()))
+    assert found["least_mu"] == mu.min()
+    assert found["mean_mu"] == pytest.approx(mu.mean())
+
+
+def test_all_classes_have_steps_for_every_number_of_shots(data):
+    parameters = {"alpha": 0.9, "rho": 0.9, "mu": 0.9, "base_samples_per_class": 2}
+    options = {"zero_parameters": {"alpha": 0.1}, "most_shots": 2, "n_repeats": 2}
+    name = "BPL (SFSP1), sampled base"
+    found = protocols.all_classes(data, name, parameters, 0, **options)
+    assert found["shots"] == [0, 1, 2]
+    assert [step["n"] > 0 for step in found["steps"]] == [True] * 3
+    assert found["steps"][1]["mean_mu"] < 0.9
+    nothing = protocols.all_classes(data, "NN", {}, 0, most_shots=2, n_repeats=2)
+    assert "steps" not in nothing
+
+
+def test_records_tell_whether_queries_were_fixed(data, monkeypatch):
+    assert in_trials(data, "NN")["queries_fixed"] is False
+    novel = data.split.novel
+    split = replace(data.split, query=novel[np.arange(len(novel)) % 9 > 3])
+    fixed = type(data)("fixed", data.X, data.y, data.prototypes, split)
+    assert in_trials(fixed, "NN")["queries_fixed"] is True
+    options = {"most_shots": 1, "n_repeats": 1}
+    assert protocols.all_classes(fixed, "NN", {}, 0, **options)["queries_fixed"] is True
+    monkeypatch.setitem(FEW_SHOT, "adapting", FewShotModel({}, {}, "raw", Adapting))
+    unlabeled = protocols.unlabeled_trials(fixed, "adapting", {}, 0, n_shot=1, n_trials=2)
+    assert unlabeled["queries_fixed"] is True
+
+
+# Time and memory
+
+
+def test_times_are_from_base_samples_to_the_fitted_model(data, monkeypatch):
+    monkeypatch.setitem(FEW_SHOT, "stopping", STOPPING)
+    found = protocols.runtime(data, "stopping", {"max_iter": 4}, 0, most_shots=2, n_timings=3)
+    assert TRAININGS == [(0.0, 4, False)] * 6  # trained anew for every timing
+    assert found["n_timings"] == [3, 3]
+    assert found["shots"] == [1, 2]
+    assert found["peak_mb"] is None  # torch would not be counted
+    monkeypatch.setattr(protocols, "_LONG", 0.0)
+    found = protocols.runtime(data, "BPL (SFSP1)", {}, 0, most_shots=2, n_timings=3)
+    assert found["n_timings"] == [1, 1]
+    assert found["peak_mb"] is None
+
+
+def test_memory_is_that_of_what_must_be_stored(data):
+    names = ("BPL (SFSP1)", "BPL (SFSP2)", "BPL (SFSP1), sampled base", "NN", "SimpleShot")
+    parameters = {names[2]: {"base_samples_per_class": 2}}
+    options = {"most_shots": 1, "n_timings": 2}
+    found = {
+        name: protocols.runtime(data, name, parameters.get(name, {}), 0, **options)
+        for name in names
+    }
+    moments, samples = 8 * (10 * 10 + 5 * 5 + 10 * 5), 8 * len(data.y_train) * 10
+    expected = {
+        "BPL (SFSP1)": moments,
+        "BPL (SFSP2)": moments + samples,
+        "BPL (SFSP1), sampled base": samples,
+        "NN": 0,
+        "SimpleShot": samples,
+    }
+    for name, n_bytes in expected.items():
+        assert found[name]["base_mb"] == pytest.approx(n_bytes / 2**20, abs=5e-4)
+        assert found[name]["peak_mb"] > 0
+
+
+def test_what_the_recommended_model_stores_is_not_counted(data):
+    found = protocols.runtime(data, "recommended", {}, 0, most_shots=1, n_timings=1)
+    assert found["base_mb"] is None
+    assert stored_mb(NearestSupport()) == 0.0
+
+
+# The catalog
+
+
+def test_readings_are_tuned_on_the_same_points_up_to_a_weight_near_one():
+    grids = [FEW_SHOT[name].grid for name in ("BPL (SFSP1)", *SHOT_READINGS[:3], *SYNTHESES)]
+    assert all(grid == grids[0] for grid in grids)
+    assert max(grids[0]["alpha"]) == 0.99
+    subsets = list(ParameterGrid(FEW_SHOT["BPL (SFSP1), sampled base"].grid))
+    assert FEW_SHOT["BPL (SFSP1), sampled base, unscaled"].grid == FEW_SHOT[SHOT_READINGS[3]].grid
+    assert len(subsets) == len(ParameterGrid(grids[0])) == FULL.n_points
+    for name, values in grids[0].items():
+        assert {point[name] for point in subsets} <= set(values)
+    assert {point["alpha"] for point in subsets} == {0.9, 0.99}
+    assert {point["mu"] for point in subsets} == set(grids[0]["mu"])
+    assert {point["base_samples_per_class"] for point in subsets} == {1, 5}
+    for name in (*SHOT_READINGS, *SYNTHESES):
+        assert name in AT_ZERO_SHOTS
+        fixed = FEW_SHOT[name].fixed
+        assert ("unscaled" in name) == (fixed.get("scaling", "") is None)
+        assert ("as printed" in name) == (fixed.get("guard") is False)
+
+
+def test_every_model_of_an_experiment_is_in_the_catalog():
+    for experiment in EXPERIMENTS.values():
+        if "trials" in experiment.protocol or experiment.protocol in ("all-classes", "runtime"):
+            assert {*experiment.models} <= {*FEW_SHOT}
+
+
+def test_few_shots_are_chosen_with_as_many_episodes_as_are_tested(data, monkeypatch):
+    built = []
+    original = FewShotModel.build
+
+    def noted(self, *given, **chosen):
+        built.append(original(self, *given, **chosen))
+        return built[-1]
+
+    monkeypatch.setattr(FewShotModel, "build", noted)
+    grid = {"alpha": [0.1], "max_iter": [1]}
+    source = small_source()
+    options = {"grid": grid, "n_shot": 1, "n_trials": 1}
+    select_few_shot(FEW_SHOT["BPL (SFSP1)"], source.load_validation(), data, **options)
+    assert [model.n_episodes for model in built] == [10]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "results", "problem"),
+    [
+        ("trials-1", {"queries_fixed": "no"}, "`results.queries_fixed` must be true or false"),
+        ("trials-1", {"steps": {"n": 3}}, "`results.steps` must be an object with counts"),
+        ("all-classes", {"steps": [None, None]}, "`results.steps` must be as long as"),
+        ("all-classes", {"steps": [None]}, ""),
+        ("runtime", {"n_timings": [3, 3]}, "`results.n_timings` must be as long as"),
+        ("runtime", {"n_timings": [3], "base_mb": None, "peak_mb": 0.5}, ""),
+        ("runtime", {"peak_mb": -1.0}, "`results.peak_mb` must be a number of at least 0 or null"),
+    ],
+)
+def test_records_of_few_shots_are_checked(tmp_path, protocol, results, problem):
+    from made_up_records import MadeUp
+
+    made = MadeUp(tmp_path)
+    if protocol == "runtime":
+        record = made.runtime("BPL (SFSP1)", [1])
+    elif protocol == "all-classes":
+        record = made.all_classes("NN", 0.5, [1])
+    else:
+        record = made.trials("NN", 0.5, 1)
+    assert problem_of(record) == ""
+    record["results"] |= results
+    found = problem_of(record)
+    assert found.startswith(problem)
+    assert bool(found) == bool(problem)
+
+
+def test_a_look_times_a_fit_once():
+    assert QUICK.options("runtime") == {"most_shots": 3, "n_timings": 1}

@@ -1,0 +1,435 @@
+"""The runner: every run once, records that are found again, interruptions that lose nothing."""
+
+from dataclasses import replace
+from functools import partial
+from mmap import PAGESIZE, mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.manifold import TSNE
+from small_data import small_dataset, small_source
+
+from zonkey.files.dataset import DataError
+from zonkey.metrics import hit_at_k, per_class_accuracy
+from zonkey.preprocessing import FeatureNormalizer
+from zonkey_lab.paper.bench import protocols, runner
+from zonkey_lab.paper.bench.models import DEVICE, FEW_SHOT, ZERO_SHOT, ZeroShotModel
+from zonkey_lab.paper.bench.runner import peak_memory_mb, reset_peak_memory, run_experiments
+from zonkey_lab.paper.bench.selection import prepared_shots
+from zonkey_lab.paper.bench.sources import validation_view
+from zonkey_lab.paper.experiments import EXPERIMENTS, RANDOM, TORCH_PEERS, Scale
+from zonkey_lab.paper.printed import PRINTED, printed
+from zonkey_lab.paper.records import Records, unpack
+from zonkey_lab.peers.zsl import ESZSL
+from zonkey_lab.trials import draw_trial
+
+SCALE = Scale(
+    n_seeds=2,
+    n_folds=2,
+    n_points=2,
+    n_trials=3,
+    n_selection_trials=2,
+    n_repeats=2,
+    most_shots=2,
+    n_timings=1,
+    quick=True,
+)
+
+
+ONE_SEED = replace(SCALE, n_seeds=1)
+
+# One model with a grid, one without, and one that is random.
+SHORT = replace(EXPERIMENTS["ablation"], models=("FPL", "BPL0", "BPL1"))
+
+
+def find_small(name, folder=None):
+    if name != "small":
+        raise DataError("no such data")
+    return small_source()
+
+
+def shrink(patch):
+    """Let networks be small, and not be tuned."""
+    for name in TORCH_PEERS:
+        small = {"n_hidden": 8, "max_iter": 2}
+        patch.setitem(ZERO_SHOT, name, replace(ZERO_SHOT[name], fixed=small, grid={}))
+    for name, spec in FEW_SHOT.items():
+        if getattr(spec, "uses_torch", False):
+            known = spec.classifier().get_params()
+            small = {"max_iter": 1, "n_hidden": 8, "n_episodes": 4, "full_context": False}
+            fixed = {key: value for key, value in small.items() if key in known}
+            patch.setitem(FEW_SHOT, name, replace(spec, fixed={**spec.fixed, **fixed}, grid={}))
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Let the only data set be a small one."""
+    monkeypatch.setattr(runner, "find_source", find_small)
+    shrink(monkeypatch)
+    for cached in (runner._load_data, runner._load_validation):
+        cached.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """Return the folder of records of every experiment, and the steps that made them."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "find_source", find_small)
+        patch.setattr(protocols, "TSNE", partial(TSNE, max_iter=250))  # enough to be a map
+        shrink(patch)
+        return folder, run(folder, *EXPERIMENTS, scale=ONE_SEED, command="zonkey bench all")
+
+
+def run(tmp_path, *names, scale=SCALE, **options):
+    experiments = [EXPERIMENTS.get(name, name) for name in names]
+    records = Records(tmp_path)
+    return list(run_experiments(experiments, ["small"], records, scale, **options))
+
+
+def test_every_experiment_runs(everything):
+    folder, steps = everything
+    assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
+    protocols = {step.key.protocol for step in steps}
+    assert protocols == {
+        "selection", "selection-1", "selection-5", "selection-all", "zero-shot", "map",
+        "convergence", "trials-1", "trials-5", "all-classes", "runtime", "unlabeled",
+        "unlabeled-trials-1", "unlabeled-trials-5", "sensitivity",
+    }  # fmt: skip
+    for record in Records(folder):
+        assert record["command"] == "zonkey bench all"
+        assert record["data"]["sha256"] == small_dataset().sha256
+        assert record["seconds"] >= 0
+        assert record["peak_memory_mb"] > 0
+    assert run(folder, *EXPERIMENTS, scale=ONE_SEED) == []
+
+
+def test_experiments_share_their_runs(tmp_path):
+    table = replace(EXPERIMENTS["pure-zsl"], models=("FPL", "BPL1", "BPL, as printed"))
+    first = run(tmp_path, SHORT)
+    more = run(tmp_path, table, replace(table, name="other"))
+    assert {step.key.model for step in more} == {"BPL, as printed"}
+    models = [step.key.model for step in first if step.key.protocol == "zero-shot"]
+    assert sorted(models) == ["BPL0", "BPL1", "BPL1", "FPL"]
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+    experiments = [SHORT]
+    whole = {step.key: step.record for step in run(tmp_path / "whole", SHORT)}
+    steps = run_experiments(experiments, ["small"], Records(tmp_path / "parts"), SCALE)
+    begun = [next(steps).key for _ in range(4)]
+    steps.close()
+    rest = [step.key for step in run(tmp_path / "parts", SHORT)]
+    assert len(rest) == len(whole) - 4
+    assert not set(begun) & set(rest)
+    for record in Records(tmp_path / "parts"):
+        key = next(
+            k for k in whole if (k.protocol, k.model, k.seed)
+            == (record["protocol"], record["model"], record["seed"])
+        )  # fmt: skip
+        assert record["results"] == whole[key]["results"]
+
+
+def test_records_of_other_data_or_other_scale_are_not_taken(tmp_path, monkeypatch):
+    before = run(tmp_path, SHORT)
+    monkeypatch.setattr(runner, "find_source", lambda *_: small_source(seed=1))
+    runner._load_data.cache_clear()
+    assert len(run(tmp_path, SHORT)) == len(before)
+    wider = Scale(n_seeds=2, n_folds=3, quick=True)
+    chosen_again = run(tmp_path, SHORT, scale=wider)
+    assert {step.key.protocol for step in chosen_again} >= {"selection"}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # in another thread
+def test_several_processes_find_the_same(tmp_path, monkeypatch):
+    alone = {step.key: step.record["results"] for step in run(tmp_path / "a", SHORT)}
+    # Threads, since the small source lives in this process only.
+    monkeypatch.setattr(runner, "Parallel", lambda **o: Parallel(prefer="threads", **o))
+    from joblib import Parallel
+
+    together = {step.key: step.record["results"] for step in run(tmp_path / "b", SHORT, n_jobs=2)}
+    assert together == alone
+
+
+def test_processes_share_the_points_of_a_single_search_without_its_warnings(tmp_path, capfd):
+    # The guard lowers mu at some points, of which a search does not tell.
+    only = replace(EXPERIMENTS["ablation"], models=("BPL",))
+    scale = replace(ONE_SEED, n_points=6)
+    alone, together = (
+        [step.record["results"] for step in run(tmp_path / str(n), only, scale=scale, n_jobs=n)]
+        for n in (1, 2)
+    )
+    assert [results.get("points") for results in together] == [
+        results.get("points") for results in alone
+    ]
+    assert len(together[0]["points"]) == 6
+    assert "ConvergenceWarning" not in capfd.readouterr().err
+
+
+def test_figures_with_unlabeled_samples_are_in_records_of_their_own(everything):
+    for record in Records(everything[0]):
+        names = {name for name in record["results"] if name.endswith("_unlabeled")}
+        assert bool(names) == record["protocol"].startswith("unlabeled")
+
+
+def test_figures_are_those_of_the_predictions(everything):
+    data = small_dataset()
+    for record in Records(everything[0]):
+        if record["protocol"] != "zero-shot":
+            continue
+        results = record["results"]
+        classes = np.array(results["classes"])
+        truth, predicted = (classes[unpack(results[key])] for key in ("truth", "predicted"))
+        assert truth.tolist() == data.y_test_unseen.tolist()
+        assert results["zsl"] == pytest.approx(per_class_accuracy(truth, predicted))
+        assert 0 <= results["ausuc"] <= 1
+        s, u = results["acc_s"], results["acc_u"]
+        assert results["hm"] == pytest.approx(2 * s * u / (s + u) if s + u else 0)
+        assert results["curve"]["seen"][0] >= results["curve"]["seen"][-1]
+
+
+def test_the_record_of_bpl0_can_be_repeated_by_hand(everything):
+    data = small_dataset()
+    normalizer = FeatureNormalizer().fit(data.X_train)
+    from zonkey import ZeroShotClassifier
+
+    model = ZeroShotClassifier(data.prototypes.normalized(), synthesis=None)
+    model.fit(normalizer.transform(data.X_train), data.y_train)
+    expected = model.score(normalizer.transform(data.X_test_unseen), data.y_test_unseen)
+    found = next(
+        r for r in Records(everything[0]) if (r["model"], r["protocol"]) == ("BPL0", "zero-shot")
+    )
+    assert found["results"]["zsl"] == expected
+
+
+def test_without_a_shot_parameters_are_those_chosen_for_zero_shot_learning(everything):
+    found = {(r["protocol"], r["model"]): r for r in Records(everything[0])}
+    chosen = found["selection", "BPL"]["results"]["chosen"]
+    record = found["all-classes", "BPL (SFSP1)"]
+    assert record["settings"]["zero_parameters"] == chosen
+    assert (
+        record["settings"]["parameters"]
+        == found["selection-all", "BPL (SFSP1)"]["results"]["chosen"]
+    )
+    shots = prepared_shots(small_dataset())
+    model = FEW_SHOT["BPL (SFSP1)"].build(shots.prototypes, shots.base, **chosen)
+    seed = int(_after_drawing(shots))
+    expected = hit_at_k(
+        shots.y, model.zero_shot(shots.classes, random_state=seed).predict_top(shots.X, 1), 1
+    )
+    assert record["results"]["hit@1"][0][0] == pytest.approx(expected)
+
+
+def _after_drawing(shots):
+    """Return the seed that the first repetition without a shot gives its model."""
+    rng = np.random.default_rng([0, 0])
+    draw_trial(shots.y, shots.classes, n_way=None, n_shot=0, n_query=None, rng=rng)
+    return rng.integers(2**31 - 1)
+
+
+def test_parameters_are_chosen_on_the_task_that_is_asked(everything):
+    found = {(r["protocol"], r["model"]): r for r in Records(everything[0])}
+    assert found["selection-all", "BPL (novel)"]["settings"]["n_trials"] is None
+    assert found["selection-1", "BPL (novel)"]["settings"]["n_trials"] == 2
+    validation = small_source().load_validation().sha256
+    assert found["selection-5", "BPL (SFSP1)"]["settings"]["validation"] == validation
+
+
+def test_other_validation_data_mean_another_choice(tmp_path, monkeypatch):
+    run(tmp_path, "synthesis")
+    source = small_source()
+    changed = replace(source, load_validation=lambda: validation_view(small_dataset(noise=0.5)))
+    monkeypatch.setattr(runner, "find_source", lambda *_: changed)
+    runner._load_validation.cache_clear()
+    again = run(tmp_path, "synthesis")
+    assert {step.key.protocol for step in again if step.key.protocol.startswith("sel")} == {
+        "selection-all"
+    }
+
+
+def test_validation_classes_that_are_test_classes_are_refused_by_the_runner(tmp_path, monkeypatch):
+    leaking = replace(small_source(), load_validation=small_dataset)
+    monkeypatch.setattr(runner, "find_source", lambda *_: leaking)
+    runner._load_validation.cache_clear()
+    steps = {(s.key.protocol, s.key.model): s for s in run(tmp_path, "synthesis")}
+    refused = steps["selection-all", "BPL (SFSP1)"]
+    assert refused.record is None
+    assert "is for test" in refused.error
+    assert "no parameters were chosen" in steps["all-classes", "BPL (SFSP1)"].error
+    assert not list(tmp_path.glob("all-classes"))
+
+
+def test_names_of_data_are_those_of_the_source(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
+    list(run_experiments([SHORT], ["SMALL"], Records(tmp_path), SCALE))
+    assert {record["data_name"] for record in Records(tmp_path)} == {"small"}
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("too hard"), "too hard"),
+        (ImportError("no torch"), "no torch"),
+        (MemoryError(), "out of memory: "),
+        (RuntimeError("CUDA out of memory."), "out of memory: CUDA out of memory."),
+    ],
+)
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, error, told):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setitem(runner.PROTOCOLS, "map", fails)
+    steps = run(tmp_path, replace(EXPERIMENTS["tsne"], models=("FPL",)), "convergence")
+    errors = {step.key.protocol: step.error for step in steps if step.record is None}
+    assert errors == {"map": told}
+    assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
+    assert (tmp_path / "convergence").exists()
+
+
+def test_an_error_of_the_program_stops_a_run(tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError("a wrong shape")
+
+    monkeypatch.setitem(runner.PROTOCOLS, "map", fails)
+    with pytest.raises(RuntimeError, match="a wrong shape"):
+        run(tmp_path, replace(EXPERIMENTS["tsne"], models=("FPL",)))
+
+
+class Trained(ESZSL):
+    """A peer with a seed and a device."""
+
+    def __init__(self, prototypes=None, *, device="auto", random_state=None):
+        super().__init__(prototypes)
+        self.device = device
+        self.random_state = random_state
+
+
+def test_models_are_built_for_the_seed_and_the_device_of_the_run():
+    known = small_dataset().prototypes
+    model = ZeroShotModel({}, {}, classifier=Trained)
+    assert model.build(known, 7)[-1].device == "auto"
+    token = DEVICE.set("cuda")
+    try:
+        built = model.build(known, 7)[-1]
+        other = ZERO_SHOT["ESZSL"].build(known, 7)[-1]
+    finally:
+        DEVICE.reset(token)
+    assert (built.device, built.random_state) == ("cuda", 7)
+    assert not hasattr(other, "device")
+
+
+@pytest.mark.parametrize("name", ["mini-imagenet", "synthesis"])
+def test_few_shot_trials_on_a_device_find_the_same(tmp_path, name):
+    pytest.importorskip("torch", reason="arrays on a device are those of torch")
+    models = ("BPL (SFSP1)", "nearest mean", "recommended")
+    kept = tuple(model for model in models if model in EXPERIMENTS[name].models)
+    experiment = replace(EXPERIMENTS[name], models=kept)
+    host, there = (
+        {step.key: step for step in run(tmp_path / str(device), experiment, device=device)}
+        for device in (None, "cpu")
+    )
+    assert {step.error for step in there.values()} == {None}
+    for key, step in host.items():
+        again = there[key].record
+        assert again["settings"] == step.record["settings"]
+        for field in ("accuracies", "hit@1"):
+            if field in step.record["results"]:
+                first, second = (r["results"][field] for r in (step.record, again))
+                if field == "accuracies":
+                    first, second = unpack(first), unpack(second)
+                np.testing.assert_allclose(first, second, atol=0.05)
+
+
+def test_random_models_are_those_that_take_a_seed():
+    """Closed forms take one too, and ignore it."""
+    exact = {"FPL", "RPL", "BPL0", "RPL, recommended features", "BPL0, recommended features"}
+    takes_seed = {
+        name
+        for name, model in ZERO_SHOT.items()
+        if isinstance(model, ZeroShotModel)
+        and not model.is_transductive
+        and "random_state" in model.classifier().get_params()
+    }
+    assert takes_seed - exact == RANDOM
+
+
+def test_sensitivity_has_the_full_grid(everything):
+    found = {(r["protocol"], r["model"]): r for r in Records(everything[0])}
+    points = found["sensitivity", "BPL"]["results"]["points"]
+    assert len(points) == 27  # every second value, in a quick run
+    assert len(found["selection", "BPL"]["results"]["points"]) == 2
+    assert "seen_penalty" not in found["sensitivity", "BPL"]["results"]
+    assert not found["sensitivity", "BPL"]["settings"].keys() & {"parameters"}
+
+
+def test_the_peak_of_memory_is_that_of_the_run():
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("the system cannot count anew")
+    reset_peak_memory()
+    before = peak_memory_mb()
+    # Not from the heap, where earlier tests may have left that much free memory.
+    with mmap(-1, 160_000_000) as fresh:
+        for start in range(0, len(fresh), PAGESIZE):
+            fresh[start] = 1
+    assert peak_memory_mb() > before + 100
+    reset_peak_memory()
+    assert peak_memory_mb() < before + 100
+
+
+def test_an_unknown_data_set_is_told_before_anything_runs(tmp_path):
+    with pytest.raises(DataError, match="no such data"):
+        list(run_experiments([EXPERIMENTS["ablation"]], ["nope"], Records(tmp_path), SCALE))
+    assert not list(tmp_path.iterdir())
+
+
+def test_convergence_and_maps_and_shots_have_what_figures_need(everything):
+    found = {(r["protocol"], r["model"]): r["results"] for r in Records(everything[0])}
+    steps = found["convergence", "BPL"]
+    assert steps["steps"] == [0, 1, 3, 5, 8]
+    assert len(steps["objective"]) == len(steps["change"]) + 1 == 9
+    assert len(steps["zsl"]) == 5
+    panel = found["map", "FPL"]
+    assert np.shape(panel["samples"]) == (36, 2)
+    assert np.shape(panel["prototypes"]) == (4, 2)
+    assert len(panel["truth"]) == len(panel["predicted"]) == 36
+    shots = found["all-classes", "BPL (SFSP1)"]
+    assert shots["shots"] == [0, 1, 2]
+    assert np.shape(shots["hit@1"]) == np.shape(shots["hit@5"]) == (2, 3)
+    times = found["runtime", "BPL (SFSP2)"]
+    assert times["shots"] == [1, 2]
+    assert len(times["seconds"]) == 2
+    trials = found["trials-5", "nearest mean"]
+    assert trials["n_shot"] == 5
+    assert trials["n_query"] == 4
+    assert unpack(trials["accuracies"]).shape == (3,)
+
+
+def test_the_paper_is_transcribed_whole():
+    sources = {figure.source for figure in PRINTED}
+    assert sources == {"pzsl", "gsrl", "gradopt", "datagen", "fsltime", "metafsl"}
+    assert len(printed("pzsl", "cub", "zsl")) == 14
+    assert len(printed("gsrl", "sun", "hm")) == 13
+    assert printed("pzsl", "imnet", "hit@5")["BPL"].value == 28.2
+    assert printed("metafsl", "mini-imagenet", "5-shot")["BPL (SFSP1)"].spread == 0.61
+    for data in ("awa1", "cub", "sun"):  # the harmonic means follow from their parts
+        parts = [printed("gsrl", data, metric) for metric in ("acc_s", "acc_u", "hm")]
+        for model in parts[0]:
+            s, u, hm = (part[model].value for part in parts)
+            assert hm == pytest.approx(2 * s * u / (s + u), abs=0.25), (data, model)
+
+
+def test_a_full_run_owns_quick_records_of_the_same_settings(tmp_path):
+    closed = replace(EXPERIMENTS["ablation"], models=("BPL0", "FPL"))
+    quick = replace(SCALE, quick=True)
+    run(tmp_path, closed, scale=quick, command="quick")
+    before = {(r["protocol"], r["model"]): r for r in Records(tmp_path)}
+    assert {record["quick"] for record in before.values()} == {True}
+    full = replace(SCALE, quick=False, n_folds=3)
+    run(tmp_path, closed, scale=full, command="full")
+    after = {(r["protocol"], r["model"]): r for r in Records(tmp_path)}
+    assert {(r["quick"], r["command"]) for r in after.values()} == {(False, "full")}
+    kept = after["zero-shot", "BPL0"]  # nothing was chosen for it, on more or fewer folds
+    assert kept == {**before["zero-shot", "BPL0"], "quick": False, "command": "full"}
+    assert run(tmp_path, closed, scale=full, command="again") == []
+    assert {record["command"] for record in Records(tmp_path)} == {"full"}

@@ -1,0 +1,580 @@
+"""MAML, Meta-Learner LSTM and SNAIL: algorithms by loops, gradients, planted solutions."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import NOT_NUMBERS, refused
+from sklearn.base import clone
+from sklearn_checks import parametrize_with_sklearn_checks
+
+import zonkey
+from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
+from zonkey_lab.peers import training
+from zonkey_lab.peers.fsl import (
+    MAML,
+    SNAIL,
+    BaseSamples,
+    MetaLearnerLSTM,
+    SimpleShot,
+    meta_lstm,
+    snail,
+)
+from zonkey_lab.peers.fsl import maml as maml_module
+from zonkey_lab.peers.fsl.meta import EpisodeLearner, EpisodeSizes
+
+# The networks are small: threads would wait for each other for longer than they work.
+torch.set_num_threads(1)
+
+P = shots_problem()
+BASE = BaseSamples(P.X_base, P.y_base)
+FEW = {"n_query": 4, "n_episodes": 6, "max_iter": 2, "n_iter_no_change": None, "device": "cpu"}
+SMALL = [
+    {"kind": MAML, "n_hidden": 3, "n_steps": 3, "inner_learning_rate": 0.03, "batch_size": 3},
+    {"kind": MAML, "n_hidden": 5, "n_steps": 2, "first_order": True, "learning_rate": 0.01},
+    {"kind": MetaLearnerLSTM, "n_hidden": 3, "n_steps": 4, "learning_rate": 0.01, "batch_size": 3},
+    {"kind": SNAIL, "n_hidden": 6, "n_filters": 3, "learning_rate": 2e-3, "batch_size": 3},
+]
+
+
+def small(base=None, **changed):
+    return [
+        settings["kind"](
+            base, **{**{k: v for k, v in settings.items() if k != "kind"}, **FEW, **changed}
+        )
+        for settings in SMALL
+    ]
+
+
+def named(peer):
+    return type(peer).__name__ + (" first order" if getattr(peer, "first_order", False) else "")
+
+
+each_peer = pytest.mark.parametrize("peer", small(BASE), ids=named)
+
+
+@parametrize_with_sklearn_checks(small())
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_few_shot_checks(small(BASE))
+def test_few_shot_contract(estimator, check):
+    check(estimator)
+
+
+# Algorithms, by loops.
+
+E, WAY, SHOT, QUERY, D = 2, 3, 2, 4, 4
+
+
+def learner_of(peer, n_way=WAY, seed=0):
+    """Return a learner in double precision, with all weights away from zero, and episodes."""
+    peer._sizes = EpisodeSizes(n_way, SHOT, QUERY)
+    base = BaseSamples(P.X_base[:, :D], P.y_base, random_state=seed)
+    learner = peer._learner(base)
+    (network,) = learner.networks.values()
+    network.double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight += 0.3 * torch.randn(weight.shape, generator=generator)
+    support = torch.randn((E, n_way, SHOT, D), generator=generator, dtype=torch.float64)
+    query = torch.randn((E, n_way, QUERY, D), generator=generator, dtype=torch.float64)
+    return learner, network, support, query
+
+
+def numbers(network):
+    return {name: value.detach().numpy().copy() for name, value in network.items()}
+
+
+def relu(z):
+    return np.array([max(0.0, a) for a in z])
+
+
+def cross_entropy(scores, target):
+    top = max(scores)
+    return top + math.log(sum(math.exp(s - top) for s in scores)) - scores[target]
+
+
+def loss_of_head(head, X, codes):
+    total = 0.0
+    for x, code in zip(X, codes, strict=True):
+        z = x + relu(x @ head["W0"] + head["b0"]) @ head["W1"]
+        total += cross_entropy([z @ column for column in head["W"].T], code)
+    return total / len(X)
+
+
+def differences(objective, arrays, step=1e-5):
+    """Return central differences of a function of arrays, which are changed in place."""
+    found = {}
+    for name, array in arrays.items():
+        found[name] = np.empty(array.shape)
+        for index in np.ndindex(array.shape):
+            kept, values = array[index], []
+            for sign in (step, -step):
+                array[index] = kept + sign
+                values.append(objective())
+            array[index] = kept
+            found[name][index] = (values[0] - values[1]) / (2 * step)
+    return found
+
+
+def begun(weights, n_way=WAY):
+    head = {name: weights[name].copy() for name in ("W0", "b0", "W1")}
+    head["W"] = np.stack([weights["w"]] * n_way, axis=1)
+    return head
+
+
+def adapted_by_loops(weights, X, codes, n_steps, rate):
+    head = begun(weights)
+    for _ in range(n_steps):
+        slopes = differences(lambda head=head: loss_of_head(head, X, codes), head)
+        head = {name: head[name] - rate * slopes[name] for name in head}
+    return head
+
+
+def flat(tensor):
+    return tensor.flatten(0, 1).numpy()
+
+
+S_CODES, Q_CODES = np.repeat(np.arange(WAY), SHOT), np.repeat(np.arange(WAY), QUERY)
+RATE = 0.4
+
+
+def test_an_inner_step_of_maml_follows_the_gradient_of_the_cross_entropy():
+    _, network, support, _ = learner_of(MAML(n_hidden=3, device="cpu"))
+    head = begun(numbers(network))
+    head["W"] = head["W"] + np.random.default_rng(0).normal(size=head["W"].shape)
+    X, Y = flat(support[0]), np.eye(WAY)[S_CODES]
+    found = maml_module.gradient(head, X, Y)
+    expected = differences(lambda: loss_of_head(head, X, S_CODES), head)
+    for name, slope in expected.items():
+        assert_allclose(found[name], slope, rtol=1e-6, atol=1e-8)
+    after = maml_module.stepped(head, found, RATE)
+    assert loss_of_head(after, X, S_CODES) < loss_of_head(head, X, S_CODES)
+
+
+def meta_gradient(**settings):
+    peer = MAML(n_hidden=2, n_steps=2, inner_learning_rate=RATE, device="cpu", **settings)
+    learner, network, support, query = learner_of(peer)
+    loss = learner.loss(support, query, np.random.default_rng(0))
+    loss.backward()
+    found = {name: value.grad.numpy() for name, value in network.items()}
+    return loss.item(), found, numbers(network), support, query
+
+
+def test_the_second_order_gradient_of_maml_is_that_of_the_loss_after_the_steps():
+    loss, found, weights, support, query = meta_gradient()
+
+    def objective():
+        total = 0.0
+        for shots, queries in zip(support, query, strict=True):
+            head = adapted_by_loops(weights, flat(shots), S_CODES, 2, RATE)
+            total += loss_of_head(head, flat(queries), Q_CODES)
+        return total / E
+
+    assert_allclose(loss, objective(), rtol=1e-7)
+    expected = differences(objective, weights, step=1e-4)
+    for name, slope in expected.items():
+        assert_allclose(found[name], slope, rtol=1e-4, atol=1e-6)
+
+
+def test_the_first_order_gradient_of_maml_is_that_at_the_adapted_weights():
+    loss, found, weights, support, query = meta_gradient(first_order=True)
+    total, expected = 0.0, dict.fromkeys(weights, 0.0)
+    for shots, queries in zip(support, query, strict=True):
+        head = adapted_by_loops(weights, flat(shots), S_CODES, 2, RATE)
+        queries = flat(queries)
+        total += loss_of_head(head, queries, Q_CODES) / E
+        slopes = differences(lambda h=head, q=queries: loss_of_head(h, q, Q_CODES), head)
+        slopes["w"] = slopes.pop("W").sum(axis=1)  # it is the beginning of every column
+        expected = {name: expected[name] + slopes[name] / E for name in expected}
+    assert_allclose(loss, total, rtol=1e-7)
+    exact = meta_gradient()[1]
+    for name, slope in expected.items():
+        assert_allclose(found[name], slope, rtol=1e-5, atol=1e-8)
+        assert np.abs(exact[name] - slope).max() > 0.01 * np.abs(slope).max()
+
+
+def test_a_fitted_maml_has_taken_the_steps():
+    peer = MAML(BASE, n_hidden=3, n_steps=3, inner_learning_rate=0.02, learning_rate=0.02, **FEW)
+    model = P.fitted(peer)
+    X, codes = centered(P.X_support), np.unique(P.y_support, return_inverse=True)[1]
+    head = begun({name: w.astype(float) for name, w in model.weights_.items()}, 4)
+    for _ in range(3):
+        slopes = differences(lambda head=head: loss_of_head(head, 20 * X, codes), head)
+        head = {name: head[name] - 0.02 * slopes[name] for name in head}
+    Z = 20 * centered(P.X_query)
+    expected = [(z + relu(z @ head["W0"] + head["b0"]) @ head["W1"]) @ head["W"] for z in Z]
+    assert_allclose(model.decision_function(P.X_query), expected, rtol=1e-5, atol=1e-6)
+
+
+def centered(X):
+    rows = X - P.X_base.mean(axis=0)
+    return rows / np.sqrt((rows * rows).sum(axis=1))[:, None]
+
+
+def sigmoid(a):
+    return 1 / (1 + math.exp(-a))
+
+
+def seen_as(v):
+    if abs(v) >= math.exp(-10):
+        return [math.log(abs(v)) / 10, math.copysign(1, v)]
+    return [-1.0, math.exp(10) * v]
+
+
+def classifier_by_loops(weights, X, codes, n_way, n_steps, kept=None):
+    """Return the weights after the updates; `kept` has losses and gradients of each step."""
+    h = len(weights["b0"]) // 4
+    W = np.stack([weights["w"]] * n_way, axis=1)
+    states = {index: ([0.0] * h, [0.0] * h, 0.0, 0.0) for index in np.ndindex(W.shape)}
+    record = []
+    for t in range(n_steps):
+        if kept is None:
+            loss = mean_loss(W, X, codes)
+            slopes = differences(lambda W=W: mean_loss(W, X, codes), {"W": W})["W"]
+        else:
+            loss, slopes = kept[t]
+        record.append((loss, slopes))
+        after = np.empty(W.shape)
+        for index, (hidden, cell, f, i) in states.items():
+            g, c = slopes[index], W[index]
+            sums = np.array([*seen_as(g), *seen_as(loss), *hidden]) @ weights["W0"] + weights["b0"]
+            for u in range(h):
+                gates = [sigmoid(sums[n * h + u]) for n in range(3)]
+                cell[u] = gates[1] * cell[u] + gates[0] * math.tanh(sums[3 * h + u])
+                hidden[u] = gates[2] * math.tanh(cell[u])
+            f = sigmoid(np.array([*hidden, c, f, 1]) @ weights["f"])
+            i = sigmoid(np.array([*hidden, c, i, 1]) @ weights["i"])
+            states[index] = hidden, cell, f, i
+            after[index] = f * c - i * g
+        W = after
+    return W, record
+
+
+def mean_loss(W, X, codes):
+    return sum(cross_entropy(x @ W, code) for x, code in zip(X, codes, strict=True)) / len(X)
+
+
+def test_the_lstm_updates_each_weight_by_its_gates():
+    learner, network, support, query = learner_of(
+        MetaLearnerLSTM(n_hidden=2, n_steps=3, device="cpu"), seed=1
+    )
+    weights = numbers(network)
+    found = learner.logits(support, query).detach()
+    for shots, queries, scores in zip(support, query, found, strict=True):
+        W, _ = classifier_by_loops(weights, flat(shots), S_CODES, WAY, 3)
+        assert_allclose(scores, flat(queries) @ W, rtol=1e-5, atol=1e-7)
+
+
+def test_gradients_of_the_lstm_take_those_of_the_classifier_as_constants():
+    learner, network, support, query = learner_of(
+        MetaLearnerLSTM(n_hidden=2, n_steps=3, device="cpu"), seed=2
+    )
+    learner.loss(support[:1], query[:1], np.random.default_rng(0)).backward()
+    weights, X = numbers(network), flat(support[0])
+    kept = classifier_by_loops(weights, X, S_CODES, WAY, 3)[1]
+
+    def objective():
+        W, _ = classifier_by_loops(weights, X, S_CODES, WAY, 3, kept)
+        return mean_loss(W, flat(query[0]), Q_CODES)
+
+    for name, slope in differences(objective, weights).items():
+        assert_allclose(network[name].grad.numpy(), slope, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", [MAML, MetaLearnerLSTM])
+def test_more_shots_of_a_class_do_not_weigh_more(kind):
+    peer = kind(BASE, max_iter=0, device="cpu")
+    again = np.repeat(np.arange(len(P.y_support)), np.where(P.y_support == P.y_support[0], 3, 1))
+    expected = P.prepared(peer).fit(P.X_support, P.y_support)
+    model = P.prepared(peer).fit(P.X_support[again], P.y_support[again])
+    found, alike = (m.decision_function(P.X_query) for m in (model, expected))
+    assert_allclose(found, alike, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("library", [np.asarray, torch.as_tensor])
+def test_sizes_and_signs_of_small_and_large_numbers(library):
+    values = np.array([0.0, 1e-6, -4e-5, -5e-5, 0.3, -200.0, math.exp(-9.9)])
+    found = np.asarray(meta_lstm.preprocessed(library(values)))
+    assert_allclose(found, [seen_as(v) for v in values], rtol=1e-12)
+
+
+def scores_by_loops(weights, X, labels, x):
+    """Return the scores of one query, from the whole sequence."""
+    h, n_way = weights["embedding"].shape[1], weights["output"].shape[1]
+    rows = [[*(z @ weights["embedding"]), *label] for z, label in zip(X, labels, strict=True)]
+    rows.append([*(x @ weights["embedding"]), *[0.0] * n_way])
+    n_rates = len([name for name in weights if name.startswith("convolution1")])
+    for i in range(3):
+        rows = with_attention(rows, weights[f"attention{i}"], h + 1)
+        for j in range(n_rates if i < 2 else 0):
+            rows = with_convolution(rows, weights[f"convolution{i}_{j}"], 2**j)
+    return np.array([*rows[-1], 1.0]) @ weights["output"]
+
+
+def with_attention(rows, matrix, k):
+    new = []
+    for t, row in enumerate(rows):
+        query = (np.array([*row, 1.0]) @ matrix)[:k]
+        past = [np.array([*other, 1.0]) @ matrix for other in rows[: t + 1]]
+        powers = [math.exp(query @ other[k : 2 * k] / math.sqrt(k)) for other in past]
+        read = sum(p * other[2 * k :] for p, other in zip(powers, past, strict=True))
+        new.append([*row, *(read / sum(powers))])
+    return new
+
+
+def with_convolution(rows, matrix, rate):
+    new, half = [], matrix.shape[1] // 2
+    for t, row in enumerate(rows):
+        before = rows[t - rate] if t >= rate else [0.0] * len(row)
+        sums = np.array([*row, *before, 1.0]) @ matrix
+        gated = [math.tanh(a) * sigmoid(b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+        new.append([*row, *gated])
+    return new
+
+
+def test_snail_reads_the_support_set_as_a_sequence_that_ends_with_the_query():
+    learner, network, support, query = learner_of(SNAIL(n_hidden=3, n_filters=2, device="cpu"))
+    weights = numbers(network)
+    names = [name for name in weights if name.startswith("convolution0")]
+    assert names == ["convolution0_0", "convolution0_1", "convolution0_2"]  # 7 positions
+    found = learner.logits(support, query).detach().numpy()
+    for e in range(E):
+        for q, x in enumerate(flat(query[e])):
+            expected = scores_by_loops(weights, flat(support[e]), np.eye(WAY)[S_CODES], x)
+            assert_allclose(found[e, q], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_fitted_snail_scores_by_the_sorted_sequence():
+    model = P.fitted(SNAIL(BASE, n_hidden=4, n_filters=3, n_way=6, learning_rate=0.01, **FEW))
+    weights = {name: w.astype(float) for name, w in model.weights_.items()}
+    order = np.argsort(P.y_support, kind="stable")
+    codes = np.unique(P.y_support[order], return_inverse=True)[1]
+    found = model.decision_function(P.X_query[:3])
+    shots = [np.flatnonzero(codes == j) for j in range(4)]
+    X = centered(P.X_support[order])
+    # The base class sorts shots by a hash of their values: one of the orders must fit.
+    kept = [np.round(row, 6).tolist() for row in model.memory_[:, :4]]
+    places = [kept.index(np.round(x @ weights["embedding"], 6).tolist()) for x in X]
+    X, labels = X[np.argsort(places)], np.eye(6)[codes[np.argsort(places)]]
+    assert sorted(places[:3]) == [0, 1, 2]
+    assert [len(rows) for rows in shots] == [3] * 4
+    for scores, x in zip(found, centered(P.X_query[:3]), strict=True):
+        assert_allclose(scores, scores_by_loops(weights, X, labels, x)[:4], rtol=1e-6, atol=1e-6)
+
+
+def test_samples_of_a_sequence_see_only_those_before():
+    _, network, support, _ = learner_of(SNAIL(n_hidden=3, n_filters=2, device="cpu"))
+    weights, X, labels = numbers(network), flat(support[0]), np.eye(WAY)[S_CODES]
+    whole = snail.channels_of_support(weights, X, labels)
+    for n in range(1, len(X)):
+        part = snail.channels_of_support(weights, X[:n], labels[:n])
+        assert_allclose(part, whole[:n], rtol=1e-10, atol=1e-12)
+
+
+def test_snail_learns_from_random_orders_and_labels():
+    n_way = 5  # more than the classes of the episodes
+    learner, _, support, query = learner_of(SNAIL(n_hidden=3, n_filters=2, device="cpu"), n_way)
+    support, query, given = support[:, :WAY], query[:, :WAY], []
+    learner.found = lambda X, codes, query: (
+        given.append((X, codes))
+        or torch.eye(n_way, dtype=torch.float64).repeat(len(query), 4, 1)[:, : WAY * QUERY]
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        learner.loss(support, query, rng)
+    shots = support.flatten(1, 2)
+    for X, codes in given:
+        for e in range(E):
+            places = [int((shots[e] == x).all(dim=1).nonzero()) for x in X[e]]
+            assert sorted(places) == list(range(WAY * SHOT))
+            pairs = {
+                (place // SHOT, int(code)) for place, code in zip(places, codes[e], strict=True)
+            }
+            assert len(pairs) == len({code for _, code in pairs}) == WAY
+    codes = torch.stack([codes for _, codes in given])
+    assert set(codes.flatten().tolist()) == set(range(n_way))
+    assert len({tuple(row.tolist()) for row in codes[:, 0]}) > 10
+
+
+# What is learned.
+
+
+def test_untrained_models_are_close_to_nearest_class_means():
+    expected = P.fitted(SimpleShot(BASE)).predict(P.X_query)
+    settings = {**FEW, "max_iter": 1, "learning_rate": 1e-9}
+    peers = (MAML, {"n_hidden": 5}), (MetaLearnerLSTM, {}), (SNAIL, {"n_hidden": 10})
+    for kind, own in peers:
+        found = P.fitted(kind(BASE, **own, **settings)).predict(P.X_query)
+        assert np.mean(found == expected) > 0.9, kind
+
+
+def planted(draw, n_base=80, n_novel=10, n=12, seed=0):
+    """Return base samples, and a function that scores a model in tasks of novel classes."""
+    rng = np.random.default_rng(seed)
+    drawn = [draw(rng, n) for _ in range(n_base + n_novel)]
+    X, y = np.concatenate(drawn), np.repeat(np.arange(n_base + n_novel), n)
+    is_base = y < n_base
+
+    def score(model):
+        options = {"n_way": 4, "n_shot": 3, "n_query": 8, "n_trials": 20}
+        classes = np.arange(n_base, n_base + n_novel)
+        found = zonkey.evaluation.n_way_k_shot({"model": model}, X, y, classes, **options)
+        return found["model"].mean()
+
+    return BaseSamples(X[is_base], y[is_base]), score
+
+
+def with_nuisance(rng, n):
+    """Samples of a class: three features tell classes apart, nine vary more than these."""
+    signal = rng.normal(size=3) + 0.2 * rng.normal(size=(n, 3))
+    return np.hstack([signal, 1.5 * rng.normal(size=(n, 9))])
+
+
+TRAINED = {"n_episodes": 40, "n_iter_no_change": None, "n_query": 5, "device": "cpu"}
+
+
+FOR_MAML = {"n_hidden": 8, "inner_learning_rate": 0.02, "learning_rate": 0.01, "max_iter": 12}
+
+
+@pytest.mark.parametrize(
+    "peer",
+    [
+        MAML(**FOR_MAML),
+        MAML(first_order=True, **FOR_MAML),
+        MetaLearnerLSTM(n_hidden=6, n_steps=3, learning_rate=0.03, max_iter=12),
+        SNAIL(n_hidden=12, n_filters=2, learning_rate=0.01, max_iter=15),
+    ],
+    ids=named,
+)
+def test_training_learns_which_features_matter(peer):
+    base, score = planted(with_nuisance)
+    assert score(SimpleShot(base)) < 0.45
+    model = clone(peer).set_params(base=base, **TRAINED)
+    assert score(model) > 0.6
+
+
+def of_either_sign(rng, n):
+    """Samples of a class: only the sizes of the features are those of the class."""
+    sizes = np.abs(rng.normal(size=4))
+    return (sizes + 0.1 * rng.normal(size=(n, 4))) * rng.choice([-1, 1], size=(n, 4))
+
+
+def test_the_hidden_layer_of_maml_finds_what_no_linear_model_can():
+    base, score = planted(of_either_sign)
+    assert score(SimpleShot(base)) < 0.5
+    settings = {"n_hidden": 24, "inner_learning_rate": 0.02, "learning_rate": 0.01, "max_iter": 15}
+    assert score(MAML(base, **settings, **TRAINED)) > 0.7
+
+
+@each_peer
+def test_the_loss_decreases(peer):
+    losses = P.fitted(peer, max_iter=12, n_episodes=12).loss_curve_
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+
+
+@pytest.mark.parametrize("peer", small(BASE)[:3], ids=named)
+def test_support_sets_may_have_more_classes_than_episodes(peer):
+    model = P.fitted(peer, n_way=2)
+    assert model.score(P.X_query, P.y_query) > 0.75
+
+
+def test_support_sets_of_snail_have_at_most_the_classes_of_an_episode():
+    peer = small(BASE)[3]
+    with refused(ValueError, "at most the 3 classes of an episode", "got 4", "Pass n_way=4"):
+        P.fitted(peer, n_way=3)
+    few = np.isin(P.y_support, np.unique(P.y_support)[:3])
+    model = P.prepared(peer, n_way=4).fit(P.X_support[few], P.y_support[few])
+    assert model.decision_function(P.X_query).shape == (len(P.X_query), 3)
+
+
+def test_base_classes_of_snail_may_be_fewer_than_novel_ones():
+    peer = small(BASE.of_classes(np.arange(3)), n_episodes=12)[3]
+    model = P.fitted(peer, n_hidden=10)
+    assert model.weights_["output"].shape[1] == 4
+    assert model.score(P.X_query, P.y_query) > 0.75
+
+
+@each_peer
+def test_further_support_sets_need_no_torch(peer, monkeypatch):
+    base = BaseSamples(P.X_base, P.y_base)
+    model = P.fitted(peer, base=base)
+    expected = model.decision_function(P.X_query)
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    assert_array_equal(model.decision_function(P.X_query), expected)
+    assert_array_equal(P.fitted(model).decision_function(P.X_query), expected)
+
+
+@each_peer
+def test_a_saved_model_predicts_the_same(peer, tmp_path):
+    model = P.fitted(peer)
+    zonkey.save(model, tmp_path / "model.zonkey")
+    loaded = zonkey.load(tmp_path / "model.zonkey")
+    assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))
+
+
+def test_an_interrupted_training_goes_on_where_it_was(tmp_path, monkeypatch):
+    peer = small(BASE)[0]
+    settings = {"max_iter": 4, "n_iter_no_change": 3}
+    expected = P.fitted(peer, **settings)
+    monkeypatch.setattr(training, "_SECONDS", -1.0)
+    passes, left = EpisodeLearner.epoch, iter(range(3))
+
+    def broken(learner, rng):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return passes(learner, rng)
+
+    monkeypatch.setattr(EpisodeLearner, "epoch", broken)
+    settings = {
+        "base": BaseSamples(P.X_base, P.y_base),
+        "checkpoint": tmp_path / "kept",
+        **settings,
+    }
+    with pytest.raises(KeyboardInterrupt):
+        P.fitted(peer, **settings)
+    assert any((tmp_path / "kept").iterdir())
+    monkeypatch.setattr(EpisodeLearner, "epoch", passes)
+    model = P.fitted(peer, **settings)
+    assert model.loss_curve_ == expected.loss_curve_
+    for name, array in expected.weights_.items():
+        assert_array_equal(model.weights_[name], array)
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize("value", [0, -0.1, *NOT_NUMBERS], ids=str)
+def test_inner_steps_without_a_size_are_refused(value):
+    said = "`inner_learning_rate` must be a number in (0, inf)"
+    with refused(ValueError, said, f"got {value!r}", "Choose"):
+        P.fitted(MAML(inner_learning_rate=value))
+
+
+@pytest.mark.parametrize("value", [None, 1, "yes"])
+def test_an_order_that_is_no_truth_value_is_refused(value):
+    with refused(ValueError, "`first_order` must be True or False", f"got {value!r}", "Use False"):
+        P.fitted(MAML(first_order=value))
+
+
+@pytest.mark.parametrize("value", [0, 2.5, "8", None, True])
+@pytest.mark.parametrize(
+    ("peer", "name"),
+    [
+        (MAML, "n_hidden"),
+        (MAML, "n_steps"),
+        (MetaLearnerLSTM, "n_hidden"),
+        (MetaLearnerLSTM, "n_steps"),
+        (SNAIL, "n_hidden"),
+        (SNAIL, "n_filters"),
+    ],
+)
+def test_sizes_below_one_are_refused(peer, name, value):
+    said = f"`{name}` must be an integer of at least 1; got {value!r}. Pass 1"
+    with refused(ValueError, said):
+        P.fitted(peer(**{name: value}))

@@ -1,0 +1,474 @@
+"""CMT, DEM, VZSL and SP-AEN: objectives, planted solutions, training and contracts."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import NOT_NUMBERS, refused
+from sklearn_checks import parametrize_with_sklearn_checks
+
+import zonkey
+from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
+from zonkey_lab.peers import training, zsl
+from zonkey_lab.peers.networks import BatchLearner, arrays_of
+from zonkey_lab.peers.zsl.base import Task
+
+# The networks are small: threads would wait for each other for longer than they work.
+torch.set_num_threads(1)
+
+P = linear_problem()
+FEW = {"max_iter": 3, "device": "cpu"}  # for tests that ask for no accuracy
+QUICK = [
+    zsl.CMT(n_hidden=8, **FEW),
+    zsl.DEM(n_hidden=8, **FEW),
+    zsl.VZSL(n_hidden=8, n_latent=4, **FEW),
+    zsl.SPAEN(n_hidden=8, **FEW),
+]
+LEARNING = {"n_iter_no_change": None, "batch_size": 24, "device": "cpu"}
+FITTING = [
+    zsl.CMT(n_hidden=32, learning_rate=0.02, max_iter=15, **LEARNING),
+    zsl.DEM(n_hidden=48, learning_rate=0.02, max_iter=25, **LEARNING),
+    zsl.VZSL(n_hidden=32, n_latent=6, learning_rate=0.02, max_iter=15, **LEARNING),
+    zsl.SPAEN(n_hidden=32, margin=1.0, learning_rate=0.02, max_iter=15, **LEARNING),
+]
+SOON = {"max_iter": 8, "batch_size": 60, "learning_rate": 0.03, "device": "cpu"}
+ON_BLOBS = [  # scikit-learn asks for a good fit of three blobs
+    zsl.CMT(n_hidden=16, **SOON),
+    zsl.DEM(n_hidden=16, **SOON),
+    zsl.VZSL(n_hidden=16, n_latent=4, **SOON),
+    zsl.SPAEN(n_hidden=16, adversarial=0.1, **SOON),
+]
+OFFERED = {
+    "CMT": {"project": False, "embed": True},
+    "DEM": {"project": True, "embed": False},
+    "VZSL": {"project": False, "embed": False},
+    "SPAEN": {"project": False, "embed": True},
+}
+
+
+@parametrize_with_sklearn_checks(ON_BLOBS)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_zero_shot_checks(FITTING)
+def test_zero_shot_contract(estimator, check):
+    check(estimator)
+
+
+each_peer = pytest.mark.parametrize("peer", QUICK, ids=lambda peer: type(peer).__name__)
+each_fitting = pytest.mark.parametrize("peer", FITTING, ids=lambda peer: type(peer).__name__)
+
+
+# Objectives, by loops over samples and classes.
+
+RNG = np.random.default_rng(5)
+N, D, K, M = 14, 6, 4, 3
+TASK = Task(
+    X=RNG.normal(size=(N, D)).astype(np.float32),
+    codes=np.sort(np.arange(N) % M),
+    Y=RNG.normal(size=(M, K)),
+    seed=11,
+)
+SMALL = {"n_hidden": 5, "device": "cpu"}
+
+
+def forward(arrays, activations, x):
+    for i, activation in enumerate(activations):
+        x = [sum(a * w for a, w in zip(x, column, strict=True)) for column in arrays[f"W{i}"].T]
+        x = activation(np.array(x) + arrays[f"b{i}"])
+    return x
+
+
+def relu(z):
+    return np.array([max(0.0, a) for a in z])
+
+
+def leaky(z):
+    return np.array([a if a > 0 else 0.2 * a for a in z])
+
+
+def same(z):
+    return z
+
+
+def unit(z):
+    return z / np.sqrt(sum(a * a for a in z))
+
+
+def double(network):
+    return {name: array.astype(np.float64) for name, array in arrays_of(network).items()}
+
+
+def stepped(peer, task=TASK):
+    """Return a learner after one step on all samples: losses by optimizer, weights before it.
+
+    The gradients of the last loss are still in the networks.
+    """
+    learner = peer._learner(task)
+    before = {
+        name: double(network) if name != "prior" else network.weight.detach().numpy().T.copy()
+        for name, network in learner.networks.items()
+    }
+    losses = {}
+
+    def descend(name, loss):
+        losses[name] = loss.item()
+        return BatchLearner.descend(learner, name, loss)
+
+    learner.descend = descend
+    learner.step(np.arange(len(task.X)), np.random.default_rng(2))
+    return learner, losses, before
+
+
+def assert_gradient(objective, weights, network):
+    """Compare central differences of an objective with the gradient left in the network."""
+    linear = [step for step in network if hasattr(step, "weight")]
+    for i, layer in enumerate(linear):
+        for name, gradient in (("W", layer.weight.grad.T), ("b", layer.bias.grad)):
+            array = weights[f"{name}{i}"]
+            expected = np.empty(array.shape)
+            for index in np.ndindex(array.shape):
+                kept, found = array[index], []
+                for step in (1e-5, -1e-5):
+                    array[index] = kept + step
+                    found.append(objective())
+                array[index] = kept
+                expected[index] = (found[0] - found[1]) / 2e-5
+            assert_allclose(gradient.numpy(), expected, rtol=2e-3, atol=2e-5)
+
+
+def test_cmt_minimizes_the_squared_error_to_the_prototype():
+    learner, losses, before = stepped(zsl.CMT(**SMALL))
+
+    def objective():
+        total = 0.0
+        for x, code in zip(TASK.X, TASK.codes, strict=True):
+            z = forward(before["f"], (np.tanh, same), x)
+            total += sum((TASK.Y[code][r] - z[r]) ** 2 for r in range(K))
+        return total / N
+
+    assert_allclose(losses["f"], objective(), rtol=1e-5)
+    assert_gradient(objective, before["f"], learner.networks["f"])
+
+
+@pytest.mark.parametrize("sign", ["both", "positive"])
+def test_dem_minimizes_the_squared_error_of_the_projected_prototype(sign):
+    X = TASK.X if sign == "both" else np.abs(TASK.X)
+    task = Task(X, TASK.codes, TASK.Y, TASK.seed)
+    learner, losses, before = stepped(zsl.DEM(**SMALL), task)
+    last = same if sign == "both" else relu
+
+    def objective():
+        total = 0.0
+        for x, code in zip(task.X, task.codes, strict=True):
+            center = forward(before["f"], (relu, last), task.Y[code])
+            total += sum((x[r] - center[r]) ** 2 for r in range(D))
+        return total / N
+
+    assert_allclose(losses["f"], objective(), rtol=1e-5)
+    assert_gradient(objective, before["f"], learner.networks["f"])
+
+
+def test_weight_decay_of_dem_pulls_all_weights_to_zero():
+    rate = 0.003
+    learner, _, before = stepped(zsl.DEM(weight_decay=1e6, learning_rate=rate, **SMALL))
+    after = double(learner.networks["f"])
+    for name, array in before["f"].items():  # the first step of Adam has the sign of the gradient
+        assert_allclose(after[name], array - rate * np.sign(array), rtol=1e-3, atol=1e-6)
+
+
+def divergence(m, s, mu, t):
+    """KL of two normal distributions with diagonal covariances; s and t are variances."""
+    return sum(
+        0.5 * (np.log(t[r] / s[r]) + (s[r] + (m[r] - mu[r]) ** 2) / t[r] - 1) for r in range(len(m))
+    )
+
+
+LATENT, LAM, RECONSTRUCTION = 3, 0.7, 2.5
+
+
+def test_vzsl_minimizes_divergence_margin_and_error():
+    peer = zsl.VZSL(n_latent=LATENT, lam=LAM, reconstruction=RECONSTRUCTION, **SMALL)
+    learner = peer._learner(TASK)
+    prior = RNG.normal(size=(K, 2 * LATENT)).astype(np.float32) / 2  # not 0, as at the beginning
+    learner.networks["prior"].weight.data = learner.tensor(prior.T.copy())  # `step` changes it
+    learner.networks["prior"].weight.requires_grad_(True)
+    learner.optimizers = {"all": learner.adam(*learner.networks, learning_rate=1e-3)}
+    encoder, decoder = (double(learner.networks[name]) for name in ("encoder", "decoder"))
+    loss = learner.step(np.arange(N), np.random.default_rng(2)).item()
+    # `step` drew its noise for samples in this order.
+    noise = learner.noise(np.random.default_rng(2), N, LATENT).numpy()
+    X, Y = TASK.X / np.sqrt(np.mean(TASK.X**2)), TASK.Y / np.sqrt(np.mean(TASK.Y**2))
+
+    def objective():
+        total = 0.0
+        for x, code, e in zip(X, TASK.codes, noise, strict=True):
+            out = forward(encoder, (relu, same), x)
+            m, s = out[:LATENT], np.exp(out[LATENT:])
+            between = []
+            for y in Y:
+                of_class = y @ prior
+                between.append(divergence(m, s, of_class[:LATENT], np.exp(of_class[LATENT:])))
+            decoded = forward(decoder, (relu, same), m + np.sqrt(s) * e)
+            error = sum((x[r] - decoded[r]) ** 2 for r in range(D)) / D
+            margin = np.log(sum(np.exp(-value) for value in between))
+            total += between[code] + LAM * margin + RECONSTRUCTION * error
+        return total / N
+
+    assert_allclose(loss, objective(), rtol=1e-5)
+    assert_gradient(objective, encoder, learner.networks["encoder"])
+    assert_gradient(objective, decoder, learner.networks["decoder"])
+
+
+def test_sp_aen_minimizes_ranking_reconstruction_and_adversarial_losses():
+    margin, reconstruction, adversarial = 0.45, 0.7, 1.8
+    weights = {"margin": margin, "reconstruction": reconstruction, "adversarial": adversarial}
+    learner, losses, before = stepped(zsl.SPAEN(**weights, **SMALL))
+    square = np.mean([sum(a * a for a in x) for x in TASK.X])
+    S, after = [unit(y) for y in TASK.Y], double(learner.networks["D"])
+    others = np.random.default_rng(2).integers(N, size=N)
+
+    def embedded(name, x):
+        return unit(forward(before[name], (leaky, same), x))
+
+    def probability(arrays, z):
+        return 1 / (1 + np.exp(-forward(arrays, (leaky, same), z)[0]))
+
+    def ranking(e, code):
+        wrong = (s for j, s in enumerate(S) if j != code)
+        return sum(max(0.0, margin - e @ S[code] + e @ s) for s in wrong)
+
+    def told_apart():
+        real = sum(np.log(probability(before["D"], embedded("F", TASK.X[i]))) for i in others)
+        fake = sum(np.log(1 - probability(before["D"], embedded("E", x))) for x in TASK.X)
+        return -(real + fake) / N
+
+    def objective():
+        total = 0.0
+        for x, code in zip(TASK.X, TASK.codes, strict=True):
+            e, f = embedded("E", x), embedded("F", x)
+            back = forward(before["G"], (leaky, same), f)
+            total += ranking(e, code) + ranking(f, code)
+            total += reconstruction * sum((x[r] - back[r]) ** 2 for r in range(D)) / square
+            total -= adversarial * np.log(probability(after, e))
+        return total / N
+
+    assert_allclose(losses["D"], told_apart(), rtol=1e-5)
+    assert_allclose(losses["EFG"], objective(), rtol=1e-5)
+    for name in "EFG":
+        assert_gradient(objective, before[name], learner.networks[name])
+
+
+# Predictions, by loops.
+
+
+def scores_of(peer, score, **parameters):
+    model = P.fitted(peer, candidates="all", **parameters)
+    expected = [[score(model, x, y) for y in P.prototypes.values()] for x in P.X_new]
+    return model.decision_function(P.X_new), np.array(expected)
+
+
+def test_cmt_compares_distances_in_the_semantic_space():
+    def score(model, x, y):
+        z = forward(model.weights_, (np.tanh, same), x)
+        return z @ z - sum((z - y) ** 2)
+
+    found, expected = scores_of(QUICK[0], score)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_dem_compares_distances_in_the_feature_space():
+    def score(model, x, y):
+        return x @ x - sum((x - forward(model.weights_, (relu, same), y)) ** 2)
+
+    found, expected = scores_of(QUICK[1], score)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_vzsl_compares_divergences():
+    def score(model, x, y):
+        out, of_class = forward(model.weights_, (relu, same), x), y @ model.weights_["prior"]
+        m, s = out[:LATENT], np.exp(out[LATENT:])
+        return -divergence(m, s, of_class[:LATENT], np.exp(of_class[LATENT:]))
+
+    settings = {"n_latent": LATENT, "learning_rate": 0.02}
+    found, expected = scores_of(QUICK[2], score, **settings)
+    shared = expected - found  # the same for all classes of a sample
+    assert_allclose(shared, np.broadcast_to(shared[:, :1], shared.shape), atol=1e-9)
+    assert np.ptp(found, axis=1).min() > 1e-3
+
+
+def test_sp_aen_compares_cosines():
+    def score(model, x, y):
+        return unit(forward(model.weights_, (leaky, same), x)) @ unit(y)
+
+    found, expected = scores_of(QUICK[3], score)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_projections_and_embeddings_are_what_scores_compare():
+    model = P.fitted(QUICK[1])
+    expected = [forward(model.weights_, (relu, same), y) for y in P.prototypes.values()]
+    assert_allclose(model.project(P.prototypes), expected, rtol=1e-9, atol=1e-12)
+    model = P.fitted(QUICK[0])
+    expected = [forward(model.weights_, (np.tanh, same), x) for x in P.X_new]
+    assert_allclose(model.embed(P.X_new), expected, rtol=1e-9, atol=1e-12)
+    assert_allclose(np.linalg.norm(P.fitted(QUICK[3]).embed(P.X_new), axis=1), 1)
+
+
+@each_peer
+def test_methods_without_a_meaning_are_not_offered(peer):
+    offered = {method: hasattr(peer, method) for method in ("project", "embed")}
+    assert offered == OFFERED[type(peer).__name__]
+
+
+# What is learned.
+
+
+@each_fitting
+def test_a_planted_linear_model_is_recovered(peer):
+    p = linear_problem(n_classes=30, n_features=12, n_attributes=4, seed=3)
+    accuracy = p.fitted(peer, n_hidden=24, random_state=4).score(p.X_new, p.y_new)
+    assert accuracy > 0.85  # chance: 0.1
+
+
+def test_dem_recovers_a_planted_network():
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(60, 3))
+    centers = np.maximum(np.maximum(Y @ rng.normal(size=(3, 8)), 0) @ rng.normal(size=(8, 5)), 0)
+    prototypes = dict(enumerate(Y))
+    model = zsl.DEM(
+        prototypes, n_hidden=40, weight_decay=1e-5, learning_rate=0.01, random_state=1, **LEARNING
+    )
+    seen = np.repeat(np.arange(50), 4)
+    model.fit(centers[seen], seen)
+    assert model._output == "relu"  # no feature is negative
+    far = np.mean((centers[50:] - centers[:50].mean(axis=0)) ** 2)
+    assert np.mean((model.project(Y[50:]) - centers[50:]) ** 2) < 0.1 * far
+
+
+def test_the_divergence_of_vzsl_uses_the_variance_of_the_class():
+    rng = np.random.default_rng(0)
+    prototypes = {"narrow": [1.0, 0.0], "wide": [0.0, 1.0], "middle": [0.5, 0.5]}
+    X = np.concatenate([0.1 * rng.normal(size=(60, 4)), 3 * rng.normal(size=(60, 4))])
+    y = np.repeat(["narrow", "wide"], 60)
+    settings = {"n_hidden": 24, "n_latent": 3, "learning_rate": 0.02, "max_iter": 30}
+    model = zsl.VZSL(prototypes, candidates=["narrow", "wide"], random_state=0, **settings)
+    model.fit(X.astype(np.float32), y)
+    assert model.score(X.astype(np.float32), y) > 0.9  # their means are the same
+
+
+def test_the_reconstructing_branch_of_sp_aen_changes_what_is_learned():
+    peer = FITTING[3]
+    weights = [
+        P.fitted(peer, max_iter=2, **changed).weights_["W0"]
+        for changed in ({}, {"adversarial": 0.0}, {"reconstruction": 5.0}, {"margin": 0.1})
+    ]
+    for other in weights[1:]:
+        assert np.abs(other - weights[0]).max() > 1e-4
+
+
+@each_fitting
+def test_the_number_of_epochs_is_that_of_the_best_accuracy(peer):
+    model = P.fitted(peer, max_iter=6, n_iter_no_change=2)
+    scores = model.validation_scores_
+    assert model.n_iter_ == np.argmax(scores) + 1 == len(model.loss_curve_)
+    assert len(scores) == min(6, model.n_iter_ + 2)
+    whole = P.fitted(peer, max_iter=model.n_iter_)
+    for name, array in model.weights_.items():
+        assert_array_equal(whole.weights_[name], array)
+
+
+@each_fitting
+def test_the_loss_decreases(peer):
+    losses = P.fitted(peer, max_iter=10).loss_curve_
+    assert losses[-1] < 0.9 * losses[0]
+
+
+@each_fitting
+def test_an_interrupted_training_goes_on_where_it_was(peer, tmp_path, monkeypatch):
+    settings = {"max_iter": 4, "n_iter_no_change": 3}
+    expected = P.fitted(peer, **settings)
+    monkeypatch.setattr(training, "_SECONDS", -1.0)
+    passes, left = BatchLearner.epoch, iter(range(3))
+
+    def broken(learner, rng):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return passes(learner, rng)
+
+    monkeypatch.setattr(BatchLearner, "epoch", broken)
+    with pytest.raises(KeyboardInterrupt):
+        P.fitted(peer, checkpoint=tmp_path / "kept", **settings)
+    monkeypatch.setattr(BatchLearner, "epoch", passes)
+    model = P.fitted(peer, checkpoint=tmp_path / "kept", **settings)
+    assert model.loss_curve_ == expected.loss_curve_
+    for name, array in expected.weights_.items():
+        assert_array_equal(model.weights_[name], array)
+    assert not (tmp_path / "kept").exists()
+
+
+@each_peer
+def test_a_saved_model_predicts_the_same(peer, tmp_path):
+    model = P.fitted(peer, candidates="all", seen_penalty=0.3)
+    model.save(tmp_path / "model.zonkey")
+    loaded = zonkey.load(tmp_path / "model.zonkey")
+    assert_array_equal(loaded.decision_function(P.X_new), model.decision_function(P.X_new))
+    wider = loaded.with_classes({"class new": np.ones(5)})
+    assert "class new" in wider.classes_
+
+
+@each_peer
+def test_torch_is_not_needed_to_predict(peer, monkeypatch):
+    model = P.fitted(peer)
+    expected = model.predict(P.X_new)
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    assert_array_equal(model.with_candidates("unseen").predict(P.X_new), expected)
+    with refused(ImportError, f"Training {type(peer).__name__}"):
+        model.fit(P.X, P.y)
+
+
+@each_fitting
+def test_a_penalty_can_be_chosen(peer):
+    model = P.fitted(peer, candidates="all", seen_penalty="auto", max_iter=3)
+    free = P.fitted(peer, candidates="all", max_iter=3)
+    is_seen = np.isin(model.classes_, P.seen)
+    shift = free.decision_function(P.X_new) - model.decision_function(P.X_new)
+    expected = np.broadcast_to(model.seen_penalty_ * is_seen, shift.shape)
+    assert_allclose(shift, expected, atol=1e-9)
+
+
+# Refusals.
+
+NUMBERS = [
+    (zsl.DEM, "weight_decay"),
+    (zsl.VZSL, "reconstruction"),
+    (zsl.SPAEN, "margin"),
+    (zsl.SPAEN, "reconstruction"),
+    (zsl.SPAEN, "adversarial"),
+]
+
+
+@pytest.mark.parametrize("value", [-0.1, *NOT_NUMBERS], ids=str)
+@pytest.mark.parametrize(("peer", "name"), NUMBERS)
+def test_numbers_below_zero_are_refused(peer, name, value):
+    with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}", "Choose"):
+        P.fitted(peer(**{name: value}))
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, "1"])
+def test_a_weight_of_the_margin_above_one_is_refused(value):
+    with refused(ValueError, "`lam` must be a number in [0, 1]", f"got {value!r}", "Choose"):
+        P.fitted(zsl.VZSL(lam=value))
+
+
+COUNTS = [(peer, "n_hidden") for peer in (zsl.CMT, zsl.DEM, zsl.VZSL, zsl.SPAEN)]
+
+
+@pytest.mark.parametrize("value", [0, 2.5, "8", None, True])
+@pytest.mark.parametrize(("peer", "name"), [*COUNTS, (zsl.VZSL, "n_latent")])
+def test_sizes_below_one_are_refused(peer, name, value):
+    said = f"`{name}` must be an integer of at least 1; got {value!r}. Pass 1"
+    with refused(ValueError, said):
+        P.fitted(peer(**{name: value}))

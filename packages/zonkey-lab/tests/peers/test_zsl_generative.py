@@ -1,0 +1,535 @@
+"""CVAE, f-CLSWGAN, CADA-VAE and TF-VAEGAN: objectives, the final classifier, contracts."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import NOT_NUMBERS, refused
+from sklearn_checks import parametrize_with_sklearn_checks
+
+import zonkey
+from zonkey.prototypes import Prototypes
+from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
+from zonkey_lab.peers import training, zsl
+from zonkey_lab.peers.networks import apply_layers, arrays_of, layers, network_of
+from zonkey_lab.peers.zsl import generative
+from zonkey_lab.peers.zsl.base import Task
+
+# The networks are small: threads would wait for each other for longer than they work.
+torch.set_num_threads(1)
+
+P = linear_problem()
+FEW = {"max_iter": 1, "n_hidden": 4, "n_synthetic": 5, "device": "cpu"}  # accuracy does not matter
+KINDS = [zsl.CVAE, zsl.FCLSWGAN, zsl.CADAVAE, zsl.TFVAEGAN]
+QUICK = [kind(**FEW) for kind in KINDS]
+LEARNING = {"n_iter_no_change": None, "batch_size": 36, "n_synthetic": 10, "device": "cpu"}
+FITTING = [
+    zsl.CVAE(n_latent=2, n_hidden=32, learning_rate=0.03, max_iter=20, **LEARNING),
+    zsl.FCLSWGAN(n_hidden=32, learning_rate=0.02, max_iter=10, **LEARNING),
+    zsl.CADAVAE(n_latent=8, n_hidden=64, beta=0.01, learning_rate=0.02, max_iter=40, **LEARNING),
+    zsl.TFVAEGAN(n_hidden=32, learning_rate=0.02, max_iter=10, **LEARNING),
+]
+
+
+# It classifies in a latent space, which must say something of the two features of some checks.
+LATENT = zsl.CADAVAE(delta=0.5, learning_rate=0.02, batch_size=32, **FEW)
+LATENT.set_params(max_iter=12, n_hidden=32, n_synthetic=60)
+
+
+@parametrize_with_sklearn_checks(
+    [*QUICK[:2], zsl.FCLSWGAN(classifier="softmax", **FEW), LATENT, QUICK[3]]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_zero_shot_checks(QUICK)
+def test_zero_shot_contract(estimator, check):
+    if check.__name__ == "check_unseen_accuracy":
+        estimator = FITTING[KINDS.index(type(estimator))]
+    check(estimator)
+
+
+each_peer = pytest.mark.parametrize("peer", QUICK, ids=lambda peer: type(peer).__name__)
+each_fitting = pytest.mark.parametrize("peer", FITTING, ids=lambda peer: type(peer).__name__)
+
+
+# Objectives, by loops over samples and features.
+
+RNG = np.random.default_rng(5)
+N, D, K, M = 11, 6, 4, 3
+X = RNG.normal(size=(N, D)).astype(np.float32)
+TASK = Task(X=X, codes=np.sort(np.arange(N) % M), Y=RNG.normal(size=(M, K)), seed=11)
+SMALL = {"n_hidden": 5, "device": "cpu"}
+SCALED = (X - X.min(axis=0)) / math.sqrt(np.mean((X - X.min(axis=0)) ** 2.0))
+Y = (TASK.Y / math.sqrt(np.mean(TASK.Y**2)))[TASK.codes]
+
+
+def leaky(z):
+    return np.array([a if a > 0 else 0.2 * a for a in z])
+
+
+def relu(z):
+    return np.array([max(0.0, a) for a in z])
+
+
+def output(network, activations, x, n_layers=None):
+    arrays = arrays_of(network)
+    for i, activation in enumerate(activations[:n_layers]):
+        x = activation(arrays[f"W{i}"].T.astype(float) @ x + arrays[f"b{i}"])
+    return x
+
+
+def same(z):
+    return z
+
+
+def noises(n, width):
+    """Return random numbers as an array and as a tensor."""
+    values = RNG.normal(size=(n, width)).astype(np.float32)
+    return values, torch.as_tensor(values)
+
+
+def batch(learner):
+    return learner.batch(np.arange(N))
+
+
+def within_variance():
+    total = 0.0
+    for c in range(M):
+        members = SCALED[TASK.codes == c]
+        total += sum(float(np.sum((x - members.mean(axis=0)) ** 2)) for x in members)
+    return total / (N * D)
+
+
+def normal(network, hidden, x, noise, variances=np.exp):
+    """Return a draw from an encoded distribution, its divergence, mean and deviation."""
+    out = output(network, (hidden, same), x)
+    mean, variance = out[: len(out) // 2], variances(out[len(out) // 2 :])
+    terms = (m**2 + v - 1 - math.log(v) for m, v in zip(mean, variance, strict=True))
+    return mean + np.sqrt(variance) * noise, sum(terms) / 2, mean, np.sqrt(variance)
+
+
+def test_features_and_prototypes_are_scaled_alike():
+    learner = zsl.CVAE(**SMALL)._learner(TASK)
+    x, y = batch(learner)
+    assert_allclose(x, SCALED, rtol=1e-5, atol=1e-6)
+    assert_allclose(y, Y, rtol=1e-5)
+    assert_allclose(learner.within_variance(), within_variance(), rtol=1e-5)
+
+
+def test_cvae_minimizes_error_and_divergence():
+    learner = zsl.CVAE(n_latent=3, **SMALL)._learner(TASK)
+    noise, given = noises(N, 3)
+    total = 0.0
+    for x, y, e in zip(SCALED, Y, noise, strict=True):
+        z, apart, *_ = normal(learner.networks["encoder"], relu, np.append(x, y), e)
+        decoded = output(learner.networks["decoder"], (relu, same), np.append(z, y))
+        total += sum((x - decoded) ** 2) / (2 * within_variance()) + apart
+    assert_allclose(learner.loss(*batch(learner), given).item(), total / N, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("n_done", "shares"),
+    [
+        (0, (0, 0, 0)),
+        (7, (7 / 18, 14 / 54, 1)),
+        (10, (10 / 18, 29 / 54, 1)),
+        (19, (1, 1, 1)),
+    ],
+)
+def test_cada_vae_minimizes_its_five_losses(n_done, shares):
+    beta, gamma, delta = 0.7, 1.3, 2.9
+    peer = zsl.CADAVAE(beta=beta, gamma=gamma, delta=delta, n_latent=3, max_iter=20, **SMALL)
+    learner = peer._learner(TASK)
+    learner.n_done = n_done
+    weights = [beta * shares[0], gamma * shares[1], delta * shares[2]]
+    (noise_x, given_x), (noise_y, given_y) = noises(N, 3), noises(N, 3)
+    nets, total = learner.networks, 0.0
+
+    def error(z, name, target):
+        return sum(abs(target - output(nets[f"to {name}"], (relu, same), z)))
+
+    for x, y, e, f in zip(SCALED, Y, noise_x, noise_y, strict=True):
+        z_x, apart_x, mean_x, width_x = normal(nets["features"], relu, x, e)
+        z_y, apart_y, mean_y, width_y = normal(nets["prototypes"], relu, y, f)
+        total += error(z_x, "features", x) + error(z_y, "prototypes", y)
+        total += weights[0] * (apart_x + apart_y)
+        total += weights[1] * (error(z_y, "features", x) + error(z_x, "prototypes", y))
+        squares = sum((mean_x - mean_y) ** 2) + sum((width_x - width_y) ** 2)
+        total += weights[2] * math.sqrt(squares)
+    found = learner.loss(*batch(learner), given_x, given_y).item()
+    assert_allclose(found, total / N, rtol=1e-4)
+
+
+def slope(function, x, step=1e-5):
+    """Return the gradient by central differences."""
+    found = np.empty(len(x))
+    for i in range(len(x)):
+        shift = np.zeros(len(x))
+        shift[i] = step
+        found[i] = (function(x + shift) - function(x - shift)) / (2 * step)
+    return found
+
+
+def test_the_critic_maximizes_the_distance_with_bounded_slopes():
+    learner = zsl.FCLSWGAN(**SMALL)._learner(TASK)
+    fake, share = RNG.random((N, D)).astype(np.float32), RNG.random((N, 1)).astype(np.float32)
+
+    def critic(x, y):
+        return output(learner.networks["critic"], (leaky, same), np.append(x, y))[0]
+
+    total = 0.0
+    for x, y, f, s in zip(SCALED, Y, fake, share, strict=True):
+        steepness = np.linalg.norm(slope(lambda z, y=y: critic(z, y), s * x + (1 - s) * f))
+        total += critic(f, y) - critic(x, y) + 10 * (steepness - 1) ** 2
+    found = learner.critic_loss(*batch(learner), torch.as_tensor(fake), torch.as_tensor(share))
+    assert_allclose(found.item(), total / N, rtol=1e-3)
+    # The slopes are part of what is learned.
+    found.backward()
+    assert learner.networks["critic"][0].weight.grad.abs().max() > 0
+
+
+def test_the_generator_is_to_fool_the_critic_and_the_classifier():
+    learner = zsl.FCLSWGAN(cls_weight=3.5, **SMALL)._learner(TASK)
+    rows, total = np.arange(N), 0.0
+    found = learner.generator_loss(rows, np.random.default_rng(2)).item()
+    noise = learner.noise(np.random.default_rng(2), N, K).numpy()  # the same again
+    W, b = generative.softmax_regression(torch, learner.X, TASK.codes, M, ridge=3e-4)
+    for y, e, c in zip(Y, noise, TASK.codes, strict=True):
+        x = output(learner.networks["generator"], (leaky, relu), np.append(e, y))
+        logits = W @ x + b
+        wrong = math.log(sum(np.exp(logits - logits[c])))
+        real = output(learner.networks["critic"], (leaky, same), np.append(x, y))[0]
+        total += 3.5 * wrong - real
+    assert_allclose(found, total / N, rtol=1e-4)
+
+
+def logistic(z):
+    return np.array([1 / (1 + math.exp(-a)) for a in z])
+
+
+@pytest.mark.parametrize("feedback", [False, True])
+def test_tf_vaegan_minimizes_its_four_losses(feedback):
+    peer = zsl.TFVAEGAN(gan_weight=2.5, cycle_weight=1.7, **SMALL)
+    learner = peer._learner(TASK)
+    nets, (noise, given), total = learner.networks, noises(N, K), 0.0
+    last = nets["generator"][2:]
+    for x, y, e in zip(SCALED, Y, noise, strict=True):
+        z, apart, *_ = normal(nets["encoder"], leaky, np.append(x, y), e, logistic)
+        hidden = output(nets["generator"], (leaky, relu), np.append(z, y), 1)
+        fake = output(last, (relu,), hidden)
+        if feedback:
+            h = output(nets["decoder"], (leaky, same), fake, 1)
+            fake = output(last, (relu,), hidden + output(nets["feedback"], (leaky, leaky), h))
+        total += sum((x - fake) ** 2) / (2 * within_variance()) + apart
+        total -= 2.5 * output(nets["critic"], (leaky, same), np.append(fake, y))[0]
+        total += 1.7 * sum(abs(y - output(nets["decoder"], (leaky, same), fake)))
+    found = learner.vaegan_loss(*batch(learner), given, feedback)
+    assert_allclose(found.item(), total / N, rtol=1e-4)
+
+
+def test_no_latent_distribution_of_tf_vaegan_is_wider_than_the_prior():
+    learner = zsl.TFVAEGAN(**SMALL)._learner(TASK)
+    with torch.no_grad():
+        learner.networks["encoder"][2].bias[K:] = 500.0  # as after a step that was far too long
+    x, y = batch(learner)
+    fake, moments = learner.reconstructed(x, y, torch.ones(N, K), feedback=True)
+    assert moments[:, K:].max() <= 0
+    assert torch.isfinite(fake).all()
+    loss = learner.vaegan_loss(x, y, torch.ones(N, K), feedback=True).item()
+    assert loss < 1e4  # e^500, or e^10 if clamped, without the bound
+
+
+def test_a_long_gradient_makes_no_long_step_of_the_generator():
+    learner = zsl.TFVAEGAN(learning_rate=0.01, **SMALL)._learner(TASK)
+    weight = learner.networks["generator"][0].weight
+    x, y = batch(learner)
+    steps = []
+    for scale in [1.0] * 20 + [1e6]:
+        before = weight.detach().clone()
+        learner.descend("generator", scale * learner.vaegan_loss(x, y, torch.ones(N, K), True))
+        steps.append((weight.detach() - before).abs().max().item())
+    assert steps[-1] < 2 * max(steps[-6:-1])
+
+
+def test_the_decoder_of_prototypes_learns_from_real_samples():
+    learner = zsl.TFVAEGAN(**SMALL)._learner(TASK)
+    decoder = learner.networks["decoder"]
+    expected = sum(
+        sum(abs(y - output(decoder, (leaky, same), x))) for x, y in zip(SCALED, Y, strict=True)
+    )
+    assert_allclose(learner.cycle_loss(*batch(learner)).item(), expected / N, rtol=1e-4)
+    before = arrays_of(decoder)["W0"]
+    learner.descend("generator", learner.generator_loss(np.arange(N), np.random.default_rng(0)))
+    assert_array_equal(arrays_of(decoder)["W0"], before)
+    learner.critic_step(np.arange(N), np.random.default_rng(0))
+    assert np.abs(arrays_of(decoder)["W0"] - before).max() > 0
+
+
+def test_a_critic_learns_five_times_as_often():
+    learner = zsl.FCLSWGAN(batch_size=4, **SMALL)._learner(TASK)
+    taken, descend = [], learner.descend
+    learner.descend = lambda name, loss: [taken.append(name), descend(name, loss)][1]
+    learner.epoch(np.random.default_rng(0))
+    assert taken == ([*["critic"] * 5, "generator"]) * 3
+
+
+# The final classifier.
+
+
+def cross_entropy(W, b, Z, codes):
+    """Return the mean over classes of the mean cross-entropy."""
+    counts, total = np.bincount(codes), 0.0
+    for z, c in zip(Z, codes, strict=True):
+        logits = W @ z + b
+        total += math.log(sum(np.exp(logits - logits[c]))) / counts[c]
+    return total / len(counts)
+
+
+@pytest.mark.parametrize(("given", "ridge"), [(None, 0.005), (0.1, 0.1)])
+def test_softmax_regression_has_the_least_penalized_cross_entropy(given, ridge):
+    Z = RNG.normal(size=(30, 3)) + 5
+    codes = np.argmax(Z + RNG.normal(size=Z.shape), axis=1)
+    samples = torch.as_tensor(Z.astype(np.float32))
+    W, b = generative.softmax_regression(torch, samples, codes, 3, ridge=given)
+    length = math.sqrt(np.mean(np.sum((Z - Z.mean(axis=0)) ** 2, axis=1)))
+
+    def objective(parameters):
+        W, b = parameters[:9].reshape(3, 3), parameters[9:]
+        penalty = ridge / 2 * np.sum((length * W) ** 2)
+        return cross_entropy(W, b, Z, codes) + penalty
+
+    found = np.append(W.ravel(), b).astype(float)
+    assert np.abs(slope(objective, found)).max() < 2e-3
+    assert objective(found) < objective(0.9 * found)
+    assert objective(found) < objective(1.1 * found)
+
+
+def test_softmax_regression_tells_classes_apart_however_many_there_are():
+    doubts = []
+    for n_classes in (4, 100):
+        Z = torch.eye(n_classes).repeat(3, 1)
+        codes = np.tile(np.arange(n_classes), 3)
+        W, b = generative.softmax_regression(torch, Z, codes, n_classes)
+        own = torch.softmax(Z @ torch.as_tensor(W).T + torch.as_tensor(b), dim=1).diagonal()
+        doubts.append(1 - own.min().item())
+    assert max(doubts) < 0.1
+
+
+def test_softmax_regression_acts_alike_in_every_unit():
+    Z = torch.as_tensor(RNG.normal(size=(40, 4)).astype(np.float32))
+    codes = np.arange(40) % 4
+    W, b = generative.softmax_regression(torch, Z, codes, 4)
+    W8, b8 = generative.softmax_regression(torch, 8 * Z, codes, 4)
+    assert_allclose(8 * W8, W, rtol=1e-4, atol=1e-5)
+    assert_allclose(b8, b, rtol=1e-4, atol=1e-5)
+
+
+def training_set(model, known):
+    Z, codes = model._training_set(torch, known)
+    return Z.numpy(), codes
+
+
+@each_peer
+def test_unseen_classes_have_synthesized_samples_and_seen_ones_real_ones(peer):
+    model = P.fitted(peer, n_synthetic=4, candidates="all")
+    Z, codes = training_set(model, model._decision.known)
+    n_seen = 2 if isinstance(peer, zsl.CADAVAE) else 4
+    expected = [n_seen if label in P.seen else 4 for label in model.classes_]
+    assert_array_equal(np.bincount(codes), expected)
+    if n_seen == 4:  # the same samples as prediction sees
+        label = P.seen[2]
+        rows = model._compared(P.X[P.y == label])
+        own = Z[codes == list(model.classes_).index(label)]
+        nearest = [np.abs(rows - z).max(axis=1).min() for z in own]
+        assert max(nearest) < 1e-4
+
+
+def test_fewer_real_samples_than_synthesized_ones_are_all_taken():
+    model = P.fitted(QUICK[0], n_synthetic=20, candidates="all")
+    _, codes = training_set(model, model._decision.known)
+    assert_array_equal(np.bincount(codes), [9 if c in P.seen else 20 for c in model.classes_])
+    model = P.fitted(QUICK[2], n_synthetic=40, candidates="all")  # with repetition, as published
+    _, codes = training_set(model, model._decision.known)
+    assert_array_equal(np.bincount(codes), [20 if c in P.seen else 40 for c in model.classes_])
+
+
+@each_peer
+def test_scores_are_the_logits_of_the_classifier(peer):
+    parameters = {"classifier": "softmax"} if isinstance(peer, zsl.FCLSWGAN) else {}
+    model = P.fitted(peer, candidates="all", seen_penalty=0.5, **parameters)
+    Z, codes = model._training_set(torch, model._decision.known)
+    balanced = not isinstance(peer, zsl.CADAVAE)
+    W, b = generative.softmax_regression(torch, Z, codes, len(model.classes_), balanced=balanced)
+    penalty = 0.5 * np.isin(model.classes_, P.seen)
+    expected = [W @ z + b - penalty for z in model._compared(P.X_new)]
+    assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_the_ranking_of_gan_and_ale_is_that_of_ale_on_synthesized_features():
+    model = P.fitted(FITTING[1])
+    Z, codes = training_set(model, model._decision.known)
+    features = Z * model.weights_["size"] + model.weights_["low"]
+    labels = model.classes_[codes]
+    settings = {"learning_rate": 1.0, "max_iter": 20, "n_iter_no_change": None}
+    ranked = zsl.ALE(P.prototypes, candidates=P.unseen, random_state=0, **settings)
+    ranked.fit(features.astype(np.float32), labels)
+    expected = ranked.decision_function(P.X_new)
+    found = model.decision_function(P.X_new)
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.98
+
+
+@each_peer
+def test_prediction_maps_samples_as_training_does(peer):
+    model = P.fitted(peer)
+    networks = {
+        name: network_of(torch, "cpu", generative.part_of(model.weights_, name), activations)
+        for name, activations in model._kind.kept.items()
+    }
+    scaled = generative.scaled(P.X_new.astype(np.float32), model.weights_)
+    with torch.no_grad():
+        expected = model._kind.encode(torch, networks, torch.as_tensor(scaled))
+    assert_allclose(model._compared(P.X_new), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_is_rebuilt_from_its_arrays():
+    activations = ("tanh", "leaky_relu", "sigmoid")
+    arrays = arrays_of(layers(torch, [3, 5, 2, 4], activations))
+    network = network_of(torch, "cpu", arrays, activations)
+    X = RNG.normal(size=(7, 3)).astype(np.float32)
+    with torch.no_grad():
+        found = network(torch.as_tensor(X)).numpy()
+    assert_allclose(found, apply_layers(arrays, activations, X), rtol=1e-5, atol=1e-6)
+
+
+@each_peer
+def test_prediction_trains_no_classifier(peer, monkeypatch):
+    model = P.fitted(peer, candidates="all")
+    expected = model.decision_function(P.X_new)
+
+    def refuse(*_):
+        raise AssertionError("a classifier is trained")
+
+    monkeypatch.setattr(type(peer), "_linear_scores", refuse)
+    assert_array_equal(model.decision_function(P.X_new), expected)
+    narrow = model.decision_function(P.X_new.astype(np.float32))
+    assert_allclose(narrow, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_many_samples_are_mapped_in_blocks(monkeypatch):
+    model = P.fitted(QUICK[3])
+    expected = model.decision_function(P.X_new)
+    monkeypatch.setattr(generative, "_ROWS", 5)
+    assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-9, atol=1e-12)
+
+
+@each_peer
+def test_methods_without_a_meaning_are_not_offered(peer):
+    for method in ("project", "embed", "explain", "with_classes"):
+        assert not hasattr(peer, method)
+    with pytest.raises(AttributeError, match="Fit again"):
+        _ = peer.with_classes
+
+
+# What is learned.
+
+
+@each_fitting
+def test_a_planted_linear_model_is_recovered(peer):
+    p = linear_problem(n_classes=30, n_features=12, n_attributes=4, seed=3)
+    accuracy = p.fitted(peer, n_hidden=48, random_state=4).score(p.X_new, p.y_new)
+    assert accuracy > 0.7  # chance: 0.1
+
+
+@each_fitting
+def test_units_and_origin_of_the_features_do_not_matter(peer):
+    # Predictions may differ: the order of the samples, and so their batches, depends on the values.
+    assert P.prepared(peer).fit(8 * P.X + 3, P.y).score(8 * P.X_new + 3, P.y_new) > 0.7
+
+
+def test_synthesized_features_vary_around_the_class():
+    model = P.fitted(FITTING[0])
+    known = Prototypes.coerce(P.prototypes).subset(P.unseen[:1])
+    Z, _ = training_set(model, known)
+    truth = model._compared(P.X_new[P.y_new == P.unseen[0]]).mean(axis=0)
+    others = model._compared(P.X).mean(axis=0)
+    assert np.linalg.norm(Z.mean(axis=0) - truth) < np.linalg.norm(others - truth)
+    assert Z.std(axis=0).max() > 0
+
+
+@each_peer
+def test_the_number_of_epochs_is_chosen_on_held_out_classes(peer):
+    model = P.fitted(peer, max_iter=7, n_iter_no_change=2)
+    scores = model.validation_scores_
+    assert model.n_iter_ == np.argmax(scores) + 1 == len(model.loss_curve_)
+    assert len(scores) == min(7, model.n_iter_ + 2)
+    model = P.fitted(peer, max_iter=2, n_iter_no_change=None)
+    assert model.n_iter_ == 2
+    assert model.validation_scores_ == []
+
+
+@pytest.mark.parametrize("peer", QUICK[2:], ids=lambda peer: type(peer).__name__)
+def test_an_interrupted_fit_goes_on_where_it_was(peer, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "_SECONDS", -1.0)
+    settings = {"max_iter": 6, "n_iter_no_change": None, "learning_rate": 0.01}
+    whole = P.fitted(peer, **settings)
+    kind, done = type(peer)._kind, []
+    epoch = kind.epoch
+
+    def interrupted(learner, rng):
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        done.append(learner)
+        return epoch(learner, rng)
+
+    model = P.prepared(peer, checkpoint=tmp_path, **settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "epoch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(P.X, P.y)
+    model.fit(P.X, P.y)
+    assert model.loss_curve_ == whole.loss_curve_
+    for name, array in whole.weights_.items():
+        assert_array_equal(model.weights_[name], array)
+    assert_array_equal(model.decision_function(P.X_new), whole.decision_function(P.X_new))
+
+
+@each_peer
+def test_a_stored_model_predicts_and_chooses_the_same(peer, tmp_path):
+    model = P.fitted(peer)
+    model.save(tmp_path / "model.zonkey")
+    loaded = zonkey.load(tmp_path / "model.zonkey")
+    assert_array_equal(loaded.decision_function(P.X_new), model.decision_function(P.X_new))
+    both = [m.with_candidates("all").decision_function(P.X_new) for m in (model, loaded)]
+    assert_array_equal(*both)
+
+
+# Refusals.
+
+
+@each_peer
+def test_counts_below_one_are_refused(peer):
+    for name in peer._counts:
+        for value in (0, 2.5):
+            with refused(ValueError, f"`{name}` must be an integer of at least 1", f"got {value}"):
+                P.fitted(peer, **{name: value})
+
+
+NUMBERS = [(peer, name) for peer in QUICK for name in peer._non_negative]
+
+
+@pytest.mark.parametrize("value", [-0.1, *NOT_NUMBERS], ids=str)
+@pytest.mark.parametrize(("peer", "name"), NUMBERS, ids=lambda part: str(part)[:12])
+def test_weights_below_zero_are_refused(peer, name, value):
+    with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}"):
+        P.fitted(peer, **{name: value})
+
+
+def test_unknown_options_are_refused():
+    with refused(ValueError, "`classifier` must be one of 'ale', 'softmax'"):
+        P.fitted(QUICK[1], classifier="svm")
+    with refused(ValueError, "`device` must be 'auto', 'cpu'"):
+        P.fitted(QUICK[0], device="gpu")

@@ -1,0 +1,187 @@
+"""What peers in closed form keep: scikit-learn's contract, this project's, and refusals."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import NOT_NUMBERS, refused
+from scipy.linalg import LinAlgWarning
+from sklearn_checks import parametrize_with_sklearn_checks
+
+from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
+from zonkey_lab.peers import zsl
+
+P = linear_problem()
+DEFAULTS = [zsl.ESZSL(), zsl.ExemplarRegression(), zsl.SAE()]
+# The features of the problem are three times as long as its prototypes; defaults are for equal
+# lengths.
+FITTING = [
+    zsl.ESZSL(),
+    zsl.SAE(lam=100.0),
+    zsl.SAE(direction="semantic-to-feature", lam=0.01),
+    zsl.ExemplarRegression(gamma=0.1, ridge=0.01),
+    zsl.ExemplarRegression(kernel="linear"),
+]
+DIRECTIONS = ["feature-to-semantic", "semantic-to-feature"]
+OFFERED = {
+    "ESZSL": {"project": False, "embed": True},
+    "ExemplarRegression": {"project": True, "embed": False},
+    "SAE": {"project": True, "embed": True},
+}
+
+
+@parametrize_with_sklearn_checks([*DEFAULTS, zsl.SAE(direction="semantic-to-feature")])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_zero_shot_checks(FITTING)
+def test_zero_shot_contract(estimator, check):
+    check(estimator)
+
+
+each_peer = pytest.mark.parametrize("peer", DEFAULTS, ids=lambda peer: type(peer).__name__)
+
+
+@each_peer
+def test_methods_without_a_meaning_are_not_offered(peer):
+    model = P.fitted(peer)
+    offered = {method: hasattr(model, method) for method in ("project", "embed")}
+    assert offered == OFFERED[type(peer).__name__]
+
+
+def test_what_is_not_offered_says_why():
+    with pytest.raises(AttributeError, match="not a point in the feature space"):
+        _ = zsl.ESZSL().project
+    with pytest.raises(AttributeError, match="no point in the semantic space"):
+        _ = zsl.ExemplarRegression().embed
+
+
+NUMBERS = [
+    (zsl.ESZSL, "gamma"),
+    (zsl.ESZSL, "lam"),
+    (zsl.ExemplarRegression, "gamma"),
+    (zsl.ExemplarRegression, "ridge"),
+    (zsl.SAE, "lam"),
+]
+
+
+@pytest.mark.parametrize("value", [-0.1, *NOT_NUMBERS], ids=str)
+@pytest.mark.parametrize(("peer", "name"), NUMBERS)
+def test_numbers_below_zero_are_refused(peer, name, value):
+    model = P.prepared(peer(**{name: value}))
+    with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}", "Choose"):
+        model.fit(P.X, P.y)
+
+
+@each_peer
+@pytest.mark.parametrize("value", ["Auto", *NOT_NUMBERS], ids=str)
+def test_a_penalty_that_is_neither_a_number_nor_auto_is_refused(peer, value):
+    said = f'`seen_penalty` must be "auto" or a number in (-inf, inf); got {value!r}. Use "auto"'
+    with refused(ValueError, said):
+        P.prepared(peer, seen_penalty=value).fit(P.X, P.y)
+
+
+@each_peer
+def test_too_few_classes_to_choose_a_penalty_leave_the_old_model_whole(peer):
+    model = P.fitted(peer, candidates="all", seen_penalty="auto")
+    chosen, expected = model.seen_penalty_, model.decision_function(P.X_new)
+    few = np.isin(P.y, P.seen[:3])
+    with refused(ValueError, "at least four classes in y", "got 3", "Pass a number instead"):
+        model.fit(P.X[few], P.y[few])
+    assert model.seen_penalty_ == chosen
+    assert_array_equal(model.decision_function(P.X_new), expected)
+
+
+@each_peer
+def test_a_number_is_the_penalty_in_use(peer):
+    model = P.fitted(peer, candidates="all", seen_penalty=1)
+    assert model.seen_penalty_ == 1.0
+    expected = model.decision_function(P.X_new)
+    model.set_params(seen_penalty=2.5)  # takes effect in the next fit
+    assert_array_equal(model.decision_function(P.X_new), expected)
+    free = P.fitted(peer, candidates="all").decision_function(P.X_new)
+    shift = 2.5 * np.isin(model.classes_, P.seen)
+    assert_allclose(model.fit(P.X, P.y).decision_function(P.X_new), free - shift, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (zsl.SAE(direction="forward"), "`direction` must be one of 'feature-to-semantic', "),
+        (zsl.SAE(direction=None), "`direction` must be one of 'feature-to-semantic', "),
+        (zsl.ExemplarRegression(kernel="cosine"), "`kernel` must be one of 'rbf', 'linear', "),
+        (zsl.ExemplarRegression(kernel="precomputed"), "`kernel` must be one of 'rbf', 'linear', "),
+    ],
+    ids=str,
+)
+def test_unknown_options_are_refused(peer, expected):
+    with refused(ValueError, expected):
+        P.prepared(peer).fit(P.X, P.y)
+
+
+@each_peer
+@pytest.mark.filterwarnings("ignore:Classes should have different centers")  # a kernel of width 0
+def test_zeros_are_accepted(peer):
+    zeros = dict.fromkeys(peer._non_negative, 0)
+    assert np.isfinite(P.fitted(peer, **zeros).decision_function(P.X_new)).all()
+
+
+@each_peer
+def test_a_failed_fit_leaves_the_old_model_whole(peer):
+    model = P.fitted(peer, candidates="all")
+    expected = model.decision_function(P.X_new)
+    model.set_params(prototypes=dict.fromkeys(P.prototypes, np.ones(5)), candidates=["okapi"])
+    with pytest.raises(ValueError, match="okapi"):
+        model.fit(P.X, P.y)
+    assert_array_equal(model.decision_function(P.X_new), expected)
+
+
+@each_peer
+def test_all_classes_seen_leaves_no_candidate(peer):
+    seen_only = {label: P.prototypes[label] for label in P.seen}
+    with refused(ValueError, 'candidates="unseen" needs a class', 'candidates="all"'):
+        P.prepared(peer, prototypes=seen_only).fit(P.X, P.y)
+
+
+def test_the_direction_of_comparison_does_not_change_what_is_learned():
+    models = [P.fitted(zsl.SAE(direction=direction)) for direction in DIRECTIONS]
+    assert_array_equal(models[0].projection_, models[1].projection_)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_zero_vector_has_the_cosine_zero(direction):
+    prototypes = {**P.prototypes, P.unseen[0]: np.zeros(5)}
+    with pytest.warns(UserWarning, match=f"all zeros; those of '{P.unseen[0]}' are"):
+        model = P.fitted(zsl.SAE(direction=direction), prototypes=prototypes)
+    X = np.concatenate([np.zeros((1, P.X.shape[1])), P.X_new])
+    scores = model.decision_function(X)
+    assert_array_equal(scores[0], 0)
+    assert_array_equal(scores[:, 0], 0)
+    assert np.abs(scores[1:, 1:]).min() > 0
+
+
+def test_cosines_do_not_depend_on_lengths():
+    model = P.fitted(zsl.SAE(), candidates="all", seen_penalty=0.2)
+    lengths = np.linspace(0.1, 30, len(P.X_new))[:, None]
+    expected = model.decision_function(P.X_new)
+    assert_allclose(model.decision_function(lengths * P.X_new), expected, rtol=1e-10)
+
+
+DEGENERATE = {label: np.append(vector, vector[0]) for label, vector in P.prototypes.items()}
+
+
+@pytest.mark.parametrize(
+    ("peer", "ridge"), [(zsl.ESZSL(), "lam"), (zsl.ExemplarRegression(kernel="linear"), "ridge")]
+)
+def test_a_ridge_that_is_lost_in_rounding_is_told(peer, ridge):
+    model = P.prepared(peer, prototypes=DEGENERATE, **{ridge: 1e-11})
+    with pytest.warns(LinAlgWarning, match=f"not well determined.*Increase `{ridge}`") as caught:
+        model.fit(P.X, P.y)
+    assert caught[0].filename == __file__
+
+
+def test_features_that_hardly_vary_are_told():
+    X = np.column_stack([P.X, 1e-5 * P.X[:, 0] ** 2])
+    model = P.prepared(zsl.SAE(lam=1.0), prototypes=DEGENERATE)
+    with pytest.warns(LinAlgWarning, match=r"not well determined.*Remove features"):
+        model.fit(X, P.y)

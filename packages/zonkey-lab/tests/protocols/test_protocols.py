@@ -1,0 +1,216 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from zonkey import Moments, Prototypes
+from zonkey.bpl.few_shot import FewShotClassifier
+from zonkey.bpl.nearest_support import NearestSupport
+from zonkey.bpl.zero_shot import ZeroShotClassifier
+from zonkey.metrics import hit_at_k, per_class_accuracy
+from zonkey.preprocessing import FeatureNormalizer
+from zonkey_lab import protocols
+from zonkey_lab.protocols import large_scale, n_way_k_shot
+from zonkey_lab.trials import draw_trial
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Twelve base and eight novel classes, features linear in the prototypes, with noise."""
+    rng = np.random.default_rng(0)
+    labels = np.array([f"c{j:02d}" for j in range(20)])
+    Y, M = rng.normal(size=(20, 6)), rng.normal(size=(6, 15)) / 3
+    y = np.repeat(labels, 15)
+    X = np.repeat(Y, 15, axis=0) @ M + rng.normal(size=(300, 15)) * 0.7
+    prototypes = Prototypes(labels, Y)
+    base = np.isin(y, labels[:12])
+    moments = Moments.from_arrays(X[base], y[base], prototypes)
+    model = FewShotClassifier(base=moments, n_episodes=2, max_iter=2)
+    return X, y, labels[12:], model
+
+
+OPTIONS = {"n_way": 4, "n_shot": 2, "n_query": 5, "n_trials": 6, "random_state": 3}
+
+
+def models(world):
+    return {"BPL": world[3], "NN": NearestSupport()}
+
+
+def test_accuracy_of_every_trial_by_hand(world):
+    X, y, novel, model = world
+    results = n_way_k_shot(models(world), X, y, novel, **OPTIONS)
+    assert {name: len(figures) for name, figures in results.items()} == {"BPL": 6, "NN": 6}
+    for number in range(6):
+        rng = np.random.default_rng([3, number])
+        trial = draw_trial(y, novel, n_way=4, n_shot=2, n_query=5, rng=rng)
+        seed = int(rng.integers(2**31 - 1))
+        support, query = (X[trial.support], y[trial.support]), (X[trial.query], y[trial.query])
+        neighbor = KNeighborsClassifier(1).fit(*support).predict(query[0])
+        assert results["NN"][number] == per_class_accuracy(query[1], neighbor)
+        ours = clone(model).set_params(random_state=seed).fit(*support)
+        assert results["BPL"][number] == pytest.approx(ours.score(*query), abs=1e-12)
+
+
+def test_neither_workers_nor_other_models_change_a_result(world):
+    X, y, novel, _ = world
+    alone = n_way_k_shot(models(world), X, y, novel, **OPTIONS)
+    parallel = n_way_k_shot({"BPL": world[3]}, X, y, novel, n_jobs=2, **OPTIONS)
+    np.testing.assert_array_equal(parallel["BPL"], alone["BPL"])
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_an_interrupted_run_goes_on_without_losing_trials(world, tmp_path, monkeypatch):
+    X, y, novel, _ = world
+    path = tmp_path / "run.jsonl"
+    expected = n_way_k_shot(models(world), X, y, novel, **OPTIONS)
+    fit, calls = protocols.fitted, []
+
+    def stop_in_the_third_trial(*arguments):
+        if len(calls) == 5:
+            raise Interrupted
+        calls.append(arguments)
+        return fit(*arguments)
+
+    monkeypatch.setattr(protocols, "fitted", stop_in_the_third_trial)
+    with pytest.raises(Interrupted):
+        n_way_k_shot(models(world), X, y, novel, checkpoint=path, **OPTIONS)
+    finished = len(path.read_text().splitlines()) - 1
+    assert finished == 2
+
+    calls.clear()
+    monkeypatch.setattr(protocols, "fitted", lambda *a: calls.append(a) or fit(*a))
+    results = n_way_k_shot(models(world), X, y, novel, checkpoint=path, **OPTIONS)
+    assert len(calls) == 2 * (6 - finished)
+    for name, figures in results.items():
+        np.testing.assert_array_equal(figures, expected[name])
+
+
+def test_a_finished_run_can_be_extended_but_not_changed(world, tmp_path):
+    X, y, novel, model = world
+    path = tmp_path / "run.jsonl"
+    short = n_way_k_shot({"BPL": model}, X, y, novel, checkpoint=path, **OPTIONS)
+    longer = {**OPTIONS, "n_trials": 8}
+    extended = n_way_k_shot({"BPL": model}, X, y, novel, checkpoint=path, **longer)
+    np.testing.assert_array_equal(extended["BPL"][:6], short["BPL"])
+    changed = clone(model).set_params(alpha=0.4)
+    with pytest.raises(ValueError, match="models differ"):
+        n_way_k_shot({"BPL": changed}, X, y, novel, checkpoint=path, **OPTIONS)
+    with pytest.raises(ValueError, match="data differ"):
+        n_way_k_shot({"BPL": model}, X + 1, y, novel, checkpoint=path, **OPTIONS)
+
+
+def test_progress_is_shown_only_when_asked(world, capsys):
+    X, y, novel, _ = world
+    n_way_k_shot({"NN": NearestSupport()}, X, y, novel, **OPTIONS)
+    assert capsys.readouterr().out == ""
+    n_way_k_shot({"NN": NearestSupport()}, X, y, novel, progress=True, **OPTIONS)
+    assert "Running trials" in capsys.readouterr().out
+
+
+def test_all_classes_at_once_by_hand(world):
+    X, y, novel, _ = world
+    options = {"shots": (1, 3), "n_repeats": 2, "top": (1, 3), "random_state": 5}
+    results = large_scale(models(world), X, y, novel, **options)
+    assert {figures.shape for figures in results.values()} == {(2, 2, 2)}
+    for repeat in range(2):
+        for place, K in enumerate((1, 3)):
+            rng = np.random.default_rng([5, repeat])
+            trial = draw_trial(y, novel, n_way=None, n_shot=K, n_query=None, rng=rng)
+            top = NearestSupport().fit(X[trial.support], y[trial.support])
+            top = top.predict_top(X[trial.query], 3)
+            expected = [hit_at_k(y[trial.query], top, k) for k in (1, 3)]
+            assert results["NN"][repeat, place].tolist() == expected
+    assert (results["BPL"][..., 1] >= results["BPL"][..., 0]).all()
+
+
+def test_no_shot_is_zero_shot(world):
+    X, y, novel, model = world
+    options = {"n_repeats": 2, "top": (1, 2)}
+    curve = large_scale({"model": model}, X, y, novel, shots=(0, 1, 5), **options)["model"]
+    assert curve.shape == (2, 3, 2)
+    labels = np.concatenate([model.base.seen_labels, novel])
+    for repeat in range(2):
+        rng = np.random.default_rng([0, repeat])
+        draw_trial(y, novel, n_way=None, n_shot=0, n_query=None, rng=rng)
+        seed = int(rng.integers(2**31 - 1))
+        zero = ZeroShotClassifier(
+            model.base.prototypes.subset(labels), max_iter=2, random_state=seed
+        ).fit_moments(model.base)
+        assert zero.classes_.tolist() == novel.tolist()
+        members = np.isin(y, novel)
+        top = zero.predict_top(X[members], 2)
+        assert curve[repeat, 0].tolist() == [hit_at_k(y[members], top, k) for k in (1, 2)]
+    few = large_scale({"model": model}, X, y, novel, shots=(1, 5), **options)
+    np.testing.assert_array_equal(curve[:, 1:], few["model"])
+    turned = large_scale({"model": model}, X, y, novel, shots=(5, 0), **options)
+    np.testing.assert_array_equal(turned["model"], curve[:, [2, 0]])
+
+
+def test_what_a_model_holds_counts_when_a_run_is_resumed(world, tmp_path):
+    X, y, novel, model = world
+    path = tmp_path / "run.jsonl"
+    n_way_k_shot({"BPL": model}, X, y, novel, checkpoint=path, **OPTIONS)
+    base = model.base.copy().update(X[:5], y[:5])
+    labels = base.prototypes.labels
+    other = base.prototypes.matrix[::-1]
+    changed = [
+        {"base": base},
+        {"base": model.base.with_prototypes(Prototypes(labels, other))},
+        {"prototypes": Prototypes(novel, model.base.prototypes.subset(novel).matrix + 1)},
+        {"candidates": list(novel)},
+        {"alpha": np.float32(0.3)},
+    ]
+    for parameters in changed:
+        another = clone(model).set_params(**parameters)
+        with pytest.raises(ValueError, match="models differ"):
+            n_way_k_shot({"BPL": another}, X, y, novel, checkpoint=path, **OPTIONS)
+    same = clone(model).set_params(alpha=np.float64(model.alpha))
+    n_way_k_shot({"BPL": same}, X, y, novel, checkpoint=path, **OPTIONS)
+
+
+def test_a_pipeline_is_seeded_too(world):
+    X, y, novel, model = world
+    noisy = clone(model).set_params(noise=3.0, alpha=0.7)
+    pipeline = {"BPL": make_pipeline(FeatureNormalizer(), noisy)}
+    first, second = (n_way_k_shot(pipeline, X, y, novel, **OPTIONS) for _ in range(2))
+    np.testing.assert_array_equal(first["BPL"], second["BPL"])
+
+
+def test_numpy_integers_are_integers(world):
+    X, y, novel, model = world
+    numpys = {name: np.int64(value) for name, value in OPTIONS.items()}
+    expected = n_way_k_shot({"BPL": model}, X, y, novel, **OPTIONS)["BPL"]
+    found = n_way_k_shot({"BPL": model}, X, y, novel, **numpys)["BPL"]
+    np.testing.assert_array_equal(found, expected)
+    shots = {"shots": np.arange(1, 3), "n_repeats": 1, "top": [np.int64(1)]}
+    assert large_scale({"NN": NearestSupport()}, X, y, novel, **shots)["NN"].shape == (1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"random_state": None}, "`random_state` must be an integer of at least 0; got None"),
+        ({"n_shot": 0}, "`n_shot` must be an integer of at least 1; got 0"),
+        ({"n_query": -1}, "`n_query` must be an integer of at least 1; got -1"),
+        ({"n_trials": 2.5}, "`n_trials` must be an integer of at least 1; got 2.5"),
+        ({"classes": ["c13", "okapi"]}, "'okapi' has none in y"),
+        ({"models": NearestSupport()}, "must be a mapping of names to estimators"),
+        ({"X": np.ones((3, 15))}, "one row per sample; got 3 and 300"),
+    ],
+)
+def test_bad_input_is_named(world, changes, message):
+    X, y, novel, model = world
+    given = {"models": {"BPL": model}, "X": X, "y": y, "classes": novel, **OPTIONS, "n_way": 2}
+    with pytest.raises((TypeError, ValueError), match=message):
+        n_way_k_shot(**{**given, **changes})
+
+
+def test_what_cannot_be_compared_cannot_be_resumed(world, tmp_path):
+    X, y, novel, model = world
+    strange = clone(model).set_params(random_state=np.random.RandomState(0))
+    with pytest.raises(TypeError, match=r"resumed only if.*RandomState.*plain values"):
+        n_way_k_shot({"BPL": strange}, X, y, novel, checkpoint=tmp_path / "run", **OPTIONS)

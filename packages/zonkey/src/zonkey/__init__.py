@@ -1,0 +1,103 @@
+"""zonkey: zero-shot and few-shot classification on fixed features.
+
+The name is the paper's own example: a zebra synthesized from a horse that comes out a donkey.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import (
+        datasets,
+        encoders,
+        evaluation,
+        metrics,
+        model_selection,
+        peers,
+        preprocessing,
+        presets,
+    )
+    from .anyshot.classifier import AnyShotClassifier
+    from .bpl.few_shot import FewShotClassifier
+    from .bpl.frame import BaseClasses
+    from .bpl.moments import Moments
+    from .bpl.nearest_support import NearestSupport
+    from .bpl.zero_shot import ZeroShotClassifier
+    from .evaluation.evaluating import evaluate
+    from .inference.explain import explain
+    from .inference.index import CandidateIndex
+    from .inference.onnx import to_onnx
+    from .persistence.container import StorageError
+    from .persistence.model import load, model_card, model_info, save
+    from .prototypes import Prototypes
+    from .streaming.chunks import Chunks
+
+# Imported on first use: `zonkey --help` need not wait for scikit-learn.
+_MODULES = {
+    "AnyShotClassifier": "anyshot.classifier",
+    "BaseClasses": "bpl.frame",
+    "CandidateIndex": "inference.index",
+    "Chunks": "streaming.chunks",
+    "FewShotClassifier": "bpl.few_shot",
+    "Moments": "bpl.moments",
+    "NearestSupport": "bpl.nearest_support",
+    "Prototypes": "prototypes",
+    "StorageError": "persistence.container",
+    "ZeroShotClassifier": "bpl.zero_shot",
+    "explain": "inference.explain",
+    "load": "persistence.model",
+    "model_card": "persistence.model",
+    "model_info": "persistence.model",
+    "save": "persistence.model",
+    "to_onnx": "inference.onnx",
+    "evaluate": "evaluation",
+}
+
+__all__ = [
+    "AnyShotClassifier",
+    "BaseClasses",
+    "CandidateIndex",
+    "Chunks",
+    "FewShotClassifier",
+    "Moments",
+    "NearestSupport",
+    "Prototypes",
+    "StorageError",
+    "ZeroShotClassifier",
+    "datasets",
+    "encoders",
+    "evaluate",
+    "evaluation",
+    "explain",
+    "load",
+    "metrics",
+    "model_card",
+    "model_info",
+    "model_selection",
+    "peers",
+    "preprocessing",
+    "presets",
+    "save",
+    "to_onnx",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("zonkey")
+    if name == "load":
+        import_module(".peers", __name__)  # adds its classes to those that files may hold
+    if name in _MODULES:
+        value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    elif name in (*__all__, "display", "testing"):
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

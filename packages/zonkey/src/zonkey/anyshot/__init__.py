@@ -1,0 +1,1 @@
+"""`AnyShotClassifier`: one posterior center per class, from none to many samples."""

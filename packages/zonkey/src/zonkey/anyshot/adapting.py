@@ -1,0 +1,421 @@
+"""Learn from unlabeled samples; how strongly is chosen on simulated tasks of training classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, namespace, placed_like, sums_by_code, to_numpy
+from ..constraints import is_auto
+from ..metrics import best_temperature
+from ..persistence.container import Stored
+from .evidence import Evidence
+from .posterior import SoftShots, class_scores, posterior_centers, soft_shots
+from .ridges import Ridge
+from .survey import Kept, ranks_within
+
+# From cautious to bold. A high temperature blurs classes until all centers are one.
+TEMPERATURES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
+WEIGHTS = (0.125, 0.25, 0.5, 1.0)
+KEPT_PENALTIES = (1.0, 2 / 3, 1 / 3, 0.0)
+
+_USUAL_TEMPERATURE = 0.01
+_STEPS = 12
+_SMOOTHING = 20.0
+_FEWEST_PER_CLASS, _MOST_PER_CLASS = 4, 64
+_FEWEST_CLASSES = 4  # to simulate a task with two new ones
+_MOST_SAMPLES = 2**14
+_SIMULATIONS = 6
+_SMALL_TASK = 400  # samples; smaller tasks are simulated more often
+_SMALL_SIMULATIONS = 200
+_GAP = 4  # between numbers of samples that count as few and many
+_MARGIN = 0.1  # by which the largest share of a pile may exceed those of simulated ones
+_HELD_OUT = 4  # of a class that keeps its samples, every fourth joins the pile
+
+
+@dataclass(frozen=True, eq=False)
+class Reserve:
+    """Some preprocessed samples of each class, in float32, to simulate tasks with.
+
+    The samples of class j of `labels` are those from bounds[j] to bounds[j + 1]. `rows` are their
+    positions in the X of `fit`. `priors` are those of validation classes, which have no `rows`;
+    None if the samples are of classes that the model learned from.
+    """
+
+    X: Any
+    labels: np.ndarray
+    bounds: np.ndarray
+    weights: np.ndarray
+    rows: np.ndarray
+    priors: Array | None
+
+    @classmethod
+    def of(
+        cls,
+        kept: Kept,
+        prepare: Callable[[Array], Array],
+        labels: np.ndarray,
+        priors: Array | None = None,
+    ) -> Reserve:
+        """Preprocess the first of the kept samples, at most 64 per class and 16,384 in all."""
+        most = max(_FEWEST_PER_CLASS, min(_MOST_PER_CLASS, _MOST_SAMPLES // len(labels)))
+        some = np.flatnonzero(ranks_within(kept.codes) < most)
+        bounds = np.searchsorted(kept.codes[some], np.arange(len(labels) + 1))
+        xp = namespace(kept.X)
+        X = prepare(xp.take(kept.X, placed_like(some, kept.X), axis=0))
+        origin = kept.rows[some if priors is None else some[:0]].astype(np.int64)
+        weights = kept.weights[some]
+        return cls(xp.astype(X, xp.float32), labels, bounds, weights, origin, priors)
+
+    def read(self) -> Reserve:
+        """Return the reserve with its samples, which may still be in a file."""
+        return replace(self, X=self.X.read()) if isinstance(self.X, Stored) else self
+
+    def places(self, label: Any) -> np.ndarray:
+        """Return which of the samples are of a class; none if it came after `fit`."""
+        j = min(int(np.searchsorted(self.labels, label)), len(self.labels) - 1)
+        if self.labels[j] != label:
+            return np.arange(0)
+        return np.arange(self.bounds[j], self.bounds[j + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Adapted:
+    """Centers and offsets of classes after unlabeled samples.
+
+    `chosen` are the parameters in use; `temperature` is for probabilities.
+    """
+
+    labels: np.ndarray
+    centers: Array
+    offsets: Array
+    chosen: dict[str, float]
+    temperature: float | None
+
+    def applied(self, labels: np.ndarray, centers: Array, offsets: Array) -> tuple[Array, Array]:
+        """Return the centers and offsets of some classes, those that were adapted replaced."""
+        xp = namespace(centers)
+        places = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
+        is_here = placed_like(self.labels[places] == labels, centers)
+        rows = placed_like(places, centers)
+        moved = xp.take(self.centers, rows, axis=0)
+        shifted = xp.take(self.offsets, rows, axis=0)
+        return xp.where(is_here[:, None], moved, centers), xp.where(is_here, shifted, offsets)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How strongly unlabeled samples act.
+
+    Attributes
+    ----------
+    temperature : float
+        Divisor of the scores.
+    weight : float
+        Weight of an unlabeled sample.
+    kept_penalty : float
+        Share of the penalty of classes with samples that stays: once unlabeled samples support
+        the other classes too, less of it is needed.
+    """
+
+    temperature: float
+    weight: float = 1.0
+    kept_penalty: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Centers and unlabeled samples, with the true classes if the task is simulated."""
+
+    X: Array
+    centers: Array
+    counts: Array
+    prior_worth: Array
+    penalties: Array
+    truth: np.ndarray | None = None
+    is_old: np.ndarray | None = None
+    shift: bool = False
+
+    def scores(self, settings: Settings) -> tuple[Array, SoftShots | None]:
+        """Return the scores after adaptation, and what was learned."""
+        if settings.weight == 0:
+            return class_scores(self.X, self.centers, self.penalties), None
+        offsets = settings.kept_penalty * self.penalties
+        shots = soft_shots(
+            self.X,
+            self.centers,
+            self.counts + self.prior_worth,
+            offsets=offsets,
+            temperature=settings.temperature,
+            weight=settings.weight,
+            smoothing=_SMOOTHING,
+            n_steps=_STEPS,
+            shift=self.shift,
+        )
+        offsets = offsets - self.bonus(shots, settings)
+        return class_scores(self.X, shots.centers, offsets), shots
+
+    @staticmethod
+    def bonus(shots: SoftShots, settings: Settings) -> Array:
+        """Return what frequent classes gain: the temperature times their log proportion."""
+        xp = namespace(shots.shares)
+        return settings.temperature * xp.log(shots.shares * shots.shares.shape[0])
+
+    def largest_share(self) -> float:
+        """Return the share of samples of the class that most are assigned to at first."""
+        scores = class_scores(self.X, self.centers, self.penalties)
+        predicted = to_numpy(namespace(scores).argmax(scores, axis=1))
+        return float(np.bincount(predicted).max()) / len(predicted)
+
+    def measure(self, settings: Settings) -> float:
+        """Return the accuracy, or the harmonic mean if there are classes with samples."""
+        assert self.truth is not None
+        assert self.is_old is not None
+        scores, _ = self.scores(settings)
+        predicted = to_numpy(namespace(scores).argmax(scores, axis=1))
+        n = len(self.is_old)
+        hits = np.bincount(self.truth, weights=predicted == self.truth, minlength=n)
+        totals = np.bincount(self.truth, minlength=n)
+        found = hits / np.maximum(totals, 1)
+        new, old = (found[(totals > 0) & mask] for mask in (~self.is_old, self.is_old))
+        if not old.size or not new.size:
+            return float(np.mean(found[totals > 0]))
+        a, b = float(np.mean(new)), float(np.mean(old))
+        return 2 * a * b / (a + b) if a + b else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Adapting:
+    """Adaptation of the candidates of a fitted model.
+
+    `ridge` is what the regression learned from its classes, None if there are none.
+    """
+
+    evidence: Evidence
+    candidates: np.ndarray
+    centers: Array
+    penalties: np.ndarray
+    ridge: Ridge | None
+    prior_worth: float
+    reserve: Reserve | None
+
+    def run(self, X: Array, *, temperature: Any, weight: Any, seed: int) -> Adapted:
+        """Choose settings that are "auto", and learn from the rows of X."""
+        xp = namespace(X)
+        counts = self.evidence.counts[self.candidates]
+        described = self.evidence.is_described[self.candidates]
+        task = Task(
+            X,
+            xp.astype(self.centers, X.dtype),
+            _like(counts, X),
+            _like(np.where(described, self.prior_worth, 0.0), X),
+            _like(self.penalties, X),
+            shift=self.evidence.is_transferred,
+        )
+        settings, tasks = Settings(1.0, weight=0.0), []
+        if not is_auto(temperature) and not is_auto(weight):
+            settings = Settings(float(temperature), float(weight))
+        elif weight != 0:
+            tasks = self._simulated(X, np.random.default_rng(seed))
+            # What is chosen holds for piles like the simulated ones, not for one of a single class.
+            most = max((each.largest_share() for each in tasks), default=0.0) + _MARGIN
+            if tasks and task.largest_share() <= most:
+                settings = _chosen(tasks, self._grids(X, temperature, weight))
+            elif not tasks and not is_auto(weight):  # the user insists
+                settings = Settings(_scale(X) * _USUAL_TEMPERATURE, float(weight))
+        _, shots = task.scores(settings)
+        labels = self.evidence.labels[self.candidates]
+        used = {"adapt_weight": settings.weight}
+        if settings.weight:
+            used["adapt_temperature"] = settings.temperature
+        fitted = _probability_temperature(tasks, settings)
+        offsets = placed_like(self.penalties, self.centers)
+        if shots is None:
+            return Adapted(labels, self.centers, offsets, used, None)
+        bonus = xp.astype(task.bonus(shots, settings), offsets.dtype)
+        centers = xp.astype(shots.centers, self.centers.dtype)
+        return Adapted(labels, centers, settings.kept_penalty * offsets - bonus, used, fitted)
+
+    def _grids(self, X: Array, temperature: Any, weight: Any) -> list[list[dict[str, float]]]:
+        """Return the grids, which are searched one after the other."""
+        scale = _scale(X)
+        first = [t * scale for t in TEMPERATURES] if is_auto(temperature) else [float(temperature)]
+        second = WEIGHTS if is_auto(weight) else (float(weight),)
+        grids = [
+            [{"temperature": t} for t in first],
+            [{"weight": value} for value in second],
+        ]
+        if self._is_new().any() and not self._is_new().all():
+            grids.insert(1, [{"kept_penalty": value} for value in KEPT_PENALTIES])
+        return grids
+
+    def _is_new(self) -> np.ndarray:
+        """Tell candidates with few samples from those with many, if there are both."""
+        counts = 1 + self.evidence.counts[self.candidates]
+        if counts.max() < _GAP * counts.min():
+            return np.ones(len(counts), bool)
+        return counts <= np.sqrt(counts.min() * counts.max())
+
+    def _simulated(self, X: Array, rng: np.random.Generator) -> list[Task]:
+        """Return tasks of training classes that resemble the task at hand."""
+        reserve, is_new = self.reserve, self._is_new()
+        if reserve is None or self.ridge is None:
+            return []
+        apart = reserve.priors is not None  # validation classes: all may be new
+        anchors = reserve.labels if apart else self.evidence.anchors
+        if len(anchors) < _FEWEST_CLASSES:
+            return []
+        n_new = min(int(is_new.sum()), len(anchors) if apart else len(anchors) // 2)
+        n_old = 0 if apart else min(int((~is_new).sum()), len(anchors) - n_new)
+        shots = round(float(np.median(self.evidence.counts[self.candidates][is_new])))
+        per_class = X.shape[0] / len(self.candidates)
+        penalty = float(np.mean(self.penalties[~is_new])) if n_old else 0.0
+        means = self.evidence.anchor_means()
+        simulation = _Simulation(self, anchors, means, n_new, n_old, shots, per_class, penalty)
+        n_tasks = _SIMULATIONS if X.shape[0] > _SMALL_TASK else _SMALL_SIMULATIONS
+        return [task for task in (simulation.draw(rng) for _ in range(n_tasks)) if task]
+
+
+@dataclass(frozen=True, eq=False)
+class _Simulation:
+    """Tasks with `n_new` held-out classes of `shots` samples, and `n_old` other classes."""
+
+    source: Adapting
+    anchors: np.ndarray
+    means: Array  # of the classes that the model learned from
+    n_new: int
+    n_old: int
+    shots: int
+    per_class: float
+    penalty: float
+
+    def draw(self, rng: np.random.Generator) -> Task | None:
+        """Return a task, or None if the classes have too few samples for one."""
+        source, reserve = self.source, self.source.reserve
+        assert reserve is not None
+        order = rng.permutation(len(self.anchors))
+        new, old = order[: self.n_new], np.sort(order[self.n_new : self.n_new + self.n_old])
+        # Shares of a pile are never equal; a symmetric Dirichlet(2) is far from it.
+        shares = rng.dirichlet(np.full(self.n_new + self.n_old, 2.0)) * (self.n_new + self.n_old)
+        picks, truth, shot_rows = [], [], []
+        for place, j in enumerate([*new, *old]):
+            rows = rng.permutation(reserve.places(self.anchors[j]))
+            n_shots = min(self.shots, len(rows) // 2) if place < self.n_new else 0
+            size = max(1, round(self.per_class * shares[place]))
+            size = min(size, len(rows) - n_shots)
+            if place >= self.n_new:
+                size = min(size, len(rows) // _HELD_OUT)
+            shot_rows.append(rows[:n_shots])
+            picks.append(rows[n_shots : n_shots + size])
+            truth.append(np.full(size, place))
+        pile, truth = np.concatenate(picks), np.concatenate(truth)
+        if not len(pile):
+            return None
+        xp = namespace(reserve.X)
+        X = xp.take(reserve.X, placed_like(pile, reserve.X), axis=0)
+        centers, counts = self._centers(new, old, shot_rows, picks)
+        is_old = np.arange(len(counts)) >= self.n_new
+        penalties = np.where(is_old, self.penalty, 0.0)
+        worth = np.full(len(is_old), source.prior_worth)
+        return Task(
+            X,
+            xp.astype(centers, X.dtype),
+            _like(counts, X),
+            _like(worth, X),
+            _like(penalties, X),
+            truth,
+            is_old,
+            source.evidence.is_transferred,
+        )
+
+    def _centers(
+        self,
+        new: np.ndarray,
+        old: np.ndarray,
+        shot_rows: list[np.ndarray],
+        picks: list[np.ndarray],
+    ) -> tuple[Array, np.ndarray]:
+        """Return the centers of new and old classes, and the samples behind them."""
+        source, ridge, n0 = self.source, self.source.ridge, self.source.prior_worth
+        evidence, reserve = source.evidence, source.reserve
+        assert reserve is not None
+        assert ridge is not None
+        xp, M = namespace(self.means), self.means
+        if reserve.priors is None:
+            prior, prior_of_old = ridge.held_out(new, old, M)
+        else:
+            prior, prior_of_old = xp.take(reserve.priors, placed_like(new, M), axis=0), None
+        n_shots = np.array([reserve.weights[rows].sum() for rows in shot_rows[: self.n_new]])
+        gained = self._sums(shot_rows[: self.n_new], M)
+        parts, totals = [posterior_centers(prior, gained, placed_like(n_shots, M), n0)], [n_shots]
+        if prior_of_old is not None and len(old):
+            places, counts = placed_like(old, M), evidence.counts[evidence.is_anchor][old]
+            # Samples that joined the pile leave the class they came from.
+            left = counts - [reserve.weights[rows].sum() for rows in picks[self.n_new :]]
+            sums = xp.take(M, places, axis=0) * placed_like(counts, M)[:, None]
+            rest = sums - self._sums(picks[self.n_new :], M)
+            parts.append(posterior_centers(prior_of_old, rest, placed_like(left, M), n0))
+            totals.append(left)
+        return xp.concat(parts), np.concatenate(totals)
+
+    def _sums(self, groups: list[np.ndarray], like: Array) -> Array:
+        """Return the sum of the reserved samples of each group."""
+        reserve = self.source.reserve
+        assert reserve is not None
+        xp = namespace(like)
+        rows = np.concatenate([np.empty(0, np.intp), *groups])
+        codes = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        X = xp.astype(xp.take(reserve.X, placed_like(rows, reserve.X), axis=0), like.dtype)
+        X = X * placed_like(reserve.weights[rows], like)[:, None]
+        return sums_by_code(X, placed_like(codes, like), len(groups))
+
+
+def _chosen(tasks: list[Task], grids: list[list[dict[str, float]]]) -> Settings:
+    """Search the grids one after the other, each from the settings so far.
+
+    Values of a grid go from cautious to bold: the first one within a standard error of the best is
+    taken. Doing nothing is the most cautious of all.
+    """
+    results: dict[Settings, np.ndarray] = {}
+
+    def measured(settings: Settings) -> np.ndarray:
+        if settings not in results:
+            results[settings] = np.array([task.measure(settings) for task in tasks])
+        return results[settings]
+
+    def first_good(points: list[Settings]) -> Settings:
+        best = max(points, key=lambda point: measured(point).mean())
+        for point in points:
+            loss = measured(best) - measured(point)
+            if loss.mean() <= loss.std() / max(1, len(loss) - 1) ** 0.5:
+                return point
+        return best
+
+    kept_penalty = 1 / 3 if len(grids) > 2 else 1.0
+    point = Settings(grids[0][0]["temperature"], grids[-1][-1]["weight"], kept_penalty)
+    for grid in grids:
+        point = first_good([replace(point, **values) for values in grid])
+    if len(grids[-1]) == 1:  # the user chose the weight
+        return point
+    return first_good([replace(point, weight=0.0, kept_penalty=1.0), point])
+
+
+def _probability_temperature(tasks: list[Task], settings: Settings) -> float | None:
+    """Return the temperature of highest likelihood in the simulated tasks."""
+    if not tasks or settings.weight == 0:
+        return None
+    folds: list[Any] = [(to_numpy(task.scores(settings)[0]), task.truth) for task in tasks]
+    folds = [fold for fold in folds if fold[0].shape[1] > 1]
+    return best_temperature(folds) if folds else None
+
+
+def _scale(X: Array) -> float:
+    """Return the mean squared length of samples, which temperatures are relative to."""
+    return float(namespace(X).mean(namespace(X).sum(X * X, axis=1)))
+
+
+def _like(values: np.ndarray, X: Array) -> Array:
+    return namespace(X).astype(placed_like(np.asarray(values, np.float64), X), X.dtype)

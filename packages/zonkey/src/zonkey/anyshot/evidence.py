@@ -1,0 +1,307 @@
+"""What is known of each class, and the centers that follow: `core.posterior` for a set of classes.
+
+A class has a prototype, samples, or both. Classes with both are anchors: kernel ridge regression
+learns from them what the others look like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from ..arrays import Array, identity_like, namespace, placed_like, squared_norm, to_numpy
+from ..bpl.kernels import PrototypeKernel
+from ..prototypes import Prototypes
+from ..streaming.reservoir import row_priorities
+from .posterior import posterior_centers, ridge_inverse
+from .ridges import ExactRidge, LandmarkRidge, Ridge
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Samples of each class, in sorted order of the labels.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (m,)
+        Classes with a prototype or samples.
+    sums : array of shape (m, d)
+        Sum of the samples of each class, in float64.
+    counts : ndarray of shape (m,)
+        Number of samples, or sum of their weights.
+    squares : ndarray of shape (m,)
+        Sum of the squared lengths of the samples.
+    is_described : ndarray of bool of shape (m,)
+        Whether a class has a prototype.
+    is_hidden : ndarray of bool of shape (m,)
+        Whether a class was removed; the regression still learns from it.
+    is_foreign : ndarray of bool of shape (m,)
+        Whether samples of a class are of another kind than those of the others. If there are such
+        classes, the regression learns from them only, and takes over directions, not lengths.
+    """
+
+    labels: np.ndarray
+    sums: Array
+    counts: np.ndarray
+    squares: np.ndarray
+    is_described: np.ndarray
+    is_hidden: np.ndarray
+    is_foreign: np.ndarray
+
+    @classmethod
+    def none(cls, described: np.ndarray, like: Array) -> Self:
+        """Return no samples of the described classes, with the features of `like`."""
+        no, zeros = np.zeros(len(described), bool), np.zeros(len(described))
+        sums = placed_like(np.zeros((len(described), like.shape[1])), like)
+        return cls(described, sums, zeros, zeros, ~no, no, no)
+
+    def plus(
+        self, labels: np.ndarray, sums: Array, counts: np.ndarray, squares: np.ndarray
+    ) -> Self:
+        """Return the evidence with more samples, of known and of new classes."""
+        every = np.union1d(self.labels, labels) if len(self.labels) else labels
+        xp = namespace(sums)
+        own, other = (np.isin(every, known) for known in (self.labels, labels))
+
+        def spread(rows: np.ndarray, mask: np.ndarray) -> np.ndarray:
+            filled = np.zeros((len(every), *rows.shape[1:]), rows.dtype)
+            filled[mask] = rows
+            return filled
+
+        def spread_sums(rows: Array, mask: np.ndarray) -> Array:
+            # The row after the last stands for classes that one side does not have.
+            places = np.where(mask, np.cumsum(mask) - 1, rows.shape[0])
+            padded = xp.concat([rows, xp.zeros_like(sums[:1, :])])
+            return xp.take(padded, placed_like(places, sums), axis=0)
+
+        return replace(
+            self,
+            labels=every,
+            sums=spread_sums(self.sums, own) + spread_sums(sums, other),
+            counts=spread(self.counts, own) + spread(counts, other),
+            squares=spread(self.squares, own) + spread(squares, other),
+            is_described=spread(self.is_described, own),
+            is_hidden=spread(self.is_hidden, own),
+            is_foreign=spread(self.is_foreign, own),
+        )
+
+    def described_too(self, labels: np.ndarray) -> Self:
+        """Return the evidence with further classes that have a prototype and no samples."""
+        new = self.none(labels, self.sums)
+        wider = self.plus(labels, new.sums, new.counts, new.squares)
+        return replace(wider, is_described=wider.is_described | np.isin(wider.labels, labels))
+
+    def without(self, labels: np.ndarray) -> Self:
+        """Return the evidence with some classes hidden."""
+        return replace(self, is_hidden=self.is_hidden | np.isin(self.labels, labels))
+
+    def known(self, mask: np.ndarray | None = None) -> np.ndarray:
+        """Return the labels that are not hidden, or those of them in the mask."""
+        return self.labels[~self.is_hidden if mask is None else ~self.is_hidden & mask]
+
+    @property
+    def is_anchor(self) -> np.ndarray:
+        """Whether the regression learns from a class: it has a prototype and samples."""
+        with_samples = self.is_described & (self.counts > 0)
+        return with_samples & self.is_foreign if self.is_transferred else with_samples
+
+    @property
+    def is_transferred(self) -> bool:
+        """Whether the regression learns from samples of another kind."""
+        return bool(self.is_foreign.any())
+
+    @property
+    def anchors(self) -> np.ndarray:
+        """Labels of the classes that the regression learns from."""
+        return self.labels[self.is_anchor]
+
+    def anchor_means(self) -> Array:
+        """Return the means of the classes that the regression learns from."""
+        rows = placed_like(np.flatnonzero(self.is_anchor), self.sums)
+        counts = placed_like(self.counts[self.is_anchor], self.sums)
+        return namespace(self.sums).take(self.sums, rows, axis=0) / counts[:, None]
+
+    def variance(self, rows: np.ndarray) -> float:
+        """Return the variance of samples within some classes, NaN if none has two samples."""
+        n, xp = self.counts[rows], namespace(self.sums)
+        S = xp.take(self.sums, placed_like(rows, self.sums), axis=0)
+        several = n > 1
+        if not several.any():
+            return float("nan")
+        lengths = to_numpy(xp.sum(S * S, axis=1))[several]
+        away = self.squares[rows][several] - lengths / n[several]
+        return max(0.0, float(np.sum(away))) / float(np.sum(n[several] - 1))
+
+    def totals(self, worth: float) -> np.ndarray:
+        """Return how many samples each center is worth, prior and samples together."""
+        return self.counts + np.where(self.is_described, worth, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Kernel ridge regression of class means on prototypes.
+
+    `transformer`, which may be None, and `kernel` are learned from the prototypes given to `fit`,
+    whose labels are `known`; `prototypes` also has those of classes that came later. If
+    `n_components` are fewer than nine tenths of the anchors, that many of them are landmarks, drawn
+    with the seed.
+    """
+
+    prototypes: Prototypes
+    known: np.ndarray
+    transformer: Any
+    kernel: PrototypeKernel
+    ridge: float
+    n_components: int | None = None
+    seed: int = 0
+
+    def solved(self, evidence: Evidence) -> Ridge:
+        """Return the regression that is learned from the anchors."""
+        Y, columns = self._anchors(evidence)
+        counts = evidence.counts[evidence.is_anchor]
+        K = self.kernel.between(Y, *self._basis(evidence))
+        landmarks = self._landmarks(evidence)
+        if landmarks is None:
+            return ExactRidge(ridge_inverse(K, counts, self.ridge))
+        unit = self.kernel.mean_of_own(Y, columns) or 1.0
+        return LandmarkRidge.of(K, landmarks, counts, self.ridge, unit)
+
+    def predict(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge | None = None) -> Array:
+        """Return f(y) for each row of Y.
+
+        If the anchors are of another kind, all f(y) have the root mean square length of the means:
+        how far a prediction is from the origin tells how sure it is, not where pictures are.
+        """
+        ridge = self.solved(evidence) if ridge is None else ridge
+        M = evidence.anchor_means()
+        C, basis = ridge.coefficients(M), self._basis(evidence)
+        size = max(1, _BLOCK_VALUES // C.shape[0])
+        blocks = (Y[start : start + size] for start in range(0, max(1, len(Y)), size))
+        parts = [self.kernel.between(self._coordinates(y, M), *basis) @ C for y in blocks]
+        f = parts[0] if len(parts) == 1 else namespace(M).concat(parts)
+        return f * _lengthened(f, M) if evidence.is_transferred else f
+
+    def weights(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge) -> Array:
+        """Return the weights of the means of the anchors in f(y)."""
+        k = self.kernel.between(self._coordinates(Y, evidence.sums), *self._basis(evidence))
+        weights = ridge.weights(k)
+        if not evidence.is_transferred:
+            return weights
+        M = evidence.anchor_means()
+        return weights * _lengthened(weights @ M, M)
+
+    def priors(self, evidence: Evidence) -> Array:
+        """Return the prior of each class, zero for classes without a prototype.
+
+        That of an anchor is learned from the other anchors.
+        """
+        xp, ridge = namespace(evidence.sums), self.solved(evidence)
+        rest = evidence.is_described & ~evidence.is_anchor
+        means = evidence.anchor_means()
+        # Nobody asks for classes that are of another kind.
+        parts = [xp.zeros_like(means) if evidence.is_transferred else ridge.left_out(means)]
+        if rest.any():
+            Y = self.prototypes.subset(evidence.labels[rest]).matrix
+            parts.append(self.predict(Y, evidence, ridge))
+        parts.append(xp.zeros_like(evidence.sums[:1, :]))
+        order = np.concatenate([np.flatnonzero(evidence.is_anchor), np.flatnonzero(rest)])
+        places = np.full(len(evidence.labels), len(order))
+        places[order] = np.arange(len(order))
+        return xp.take(xp.concat(parts), placed_like(places, evidence.sums), axis=0)
+
+    def embedding(self, evidence: Evidence) -> tuple[Array, Array]:
+        """Return W and b of the ridge regression W'x + b of prototypes on class means."""
+        M = evidence.anchor_means()
+        xp = namespace(M)
+        Y = placed_like(self.prototypes.subset(evidence.anchors).matrix.astype(np.float64), M)
+        center, level = xp.mean(M, axis=0), xp.mean(Y, axis=0)
+        M = M - center
+        ridge = max(self.ridge, _LEAST_RIDGE) * (squared_norm(M) / M.shape[0] or 1.0)
+        # (M'M + ridge I)^-1 M' = M' (MM' + ridge I)^-1: the smaller of the two is solved.
+        is_wide = M.shape[0] <= M.shape[1]
+        gram = M @ M.T if is_wide else M.T @ M
+        gram = gram + ridge * identity_like(gram)
+        Y = Y - level
+        W = M.T @ xp.linalg.solve(gram, Y) if is_wide else xp.linalg.solve(gram, M.T @ Y)
+        return W, level - center @ W
+
+    def _landmarks(self, evidence: Evidence) -> np.ndarray | None:
+        """Return the landmarks among the anchors, None if there are none.
+
+        They are chosen by a hash of their prototypes: in which order classes came does not matter.
+        """
+        anchors = evidence.anchors
+        if self.n_components is None or _FEWER * len(anchors) <= self.n_components:
+            return None
+        rows = self.prototypes.matrix[self.prototypes.positions(anchors)]
+        order = np.argsort(to_numpy(row_priorities(rows, self.seed)), kind="stable")
+        return np.sort(order[: self.n_components])
+
+    def _basis(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
+        """Return coordinates and places of the landmarks, or of all anchors."""
+        Y, columns = self._anchors(evidence)
+        landmarks = self._landmarks(evidence)
+        if landmarks is None:
+            return Y, columns
+        return namespace(Y).take(Y, placed_like(landmarks, Y), axis=0), columns[landmarks]
+
+    def _anchors(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
+        """Return the coordinates of the anchors, and their places among all prototypes."""
+        anchors = evidence.anchors
+        Y = self.prototypes.matrix[self.prototypes.positions(anchors)]
+        return self._coordinates(Y, evidence.sums), np.searchsorted(self.known, anchors)
+
+    def _coordinates(self, Y: np.ndarray, like: Array) -> Array:
+        """Return transformed prototypes in float64, on the device of `like`."""
+        Y = np.asarray(Y, np.float64)
+        if self.transformer is not None:
+            Y = np.asarray(self.transformer.transform(Y), np.float64)
+        return placed_like(Y, like)
+
+
+_LEAST_RIDGE = 1e-6
+# With more landmarks nothing is saved, and without a ridge the few other classes, each left out in
+# turn, are predicted by differences of nearly equal numbers.
+_FEWER = 0.9
+_BLOCK_VALUES = 2**24  # of the kernel between prototypes and the basis, held at a time
+
+
+def _lengthened(f: Array, M: Array) -> Array:
+    """Return what turns the length of each f into the root mean square length of the means."""
+    xp = namespace(M)
+    length = xp.sqrt(xp.mean(xp.sum(M * M, axis=1)))
+    own = xp.sqrt(xp.sum(f * f, axis=1))
+    return (length / xp.where(own > 0, own, xp.ones_like(own)))[:, None]
+
+
+def class_priors(evidence: Evidence, regression: Regression | None) -> Array:
+    """Return the prior of each class, zero if there is nothing to learn it from."""
+    if regression is None or not evidence.is_anchor.any():
+        return namespace(evidence.sums).zeros_like(evidence.sums)
+    return regression.priors(evidence)
+
+
+def class_centers(evidence: Evidence, prior: Array, worth: float) -> Array:
+    """Return the posterior center of each class, given its prior.
+
+    If the anchors are of another kind, priors move by the `common_shift` of the samples.
+    """
+    if evidence.is_transferred:
+        prior = prior + common_shift(evidence, prior, worth)[None, :]
+    counts = placed_like(evidence.counts, evidence.sums)
+    of_prior = placed_like(evidence.totals(worth) - evidence.counts, evidence.sums)
+    return posterior_centers(prior, evidence.sums, counts, of_prior)
+
+
+def common_shift(evidence: Evidence, prior: Array, worth: float) -> Array:
+    """Return by how much samples of described classes differ from their priors, on average.
+
+    It has a prior of its own: zero, which is worth as many samples.
+    """
+    used = (evidence.is_described & ~evidence.is_hidden).astype(np.float64)
+    n = placed_like(used * evidence.counts, prior)
+    xp = namespace(prior)
+    gaps = evidence.sums * placed_like(used, prior)[:, None] - n[:, None] * prior
+    return xp.sum(gaps, axis=0) / (xp.sum(n) + worth)

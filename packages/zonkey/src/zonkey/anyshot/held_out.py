@@ -1,0 +1,265 @@
+"""Training classes that are held out, to choose parameters on: samples, folds and their scores.
+
+Whole classes are held out in random folds. A quarter of the samples of the others is held out too:
+neither means nor whitening know them, so they stand for new samples of seen classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, namespace, placed_like, to_numpy
+from ..samples import class_sums
+from .survey import Kept, ranks_within
+
+MOST_PARTITIONS = 3
+_HELD_IN_ALL = 3000  # classes held out over all partitions, about: many classes need fewer
+_FEWEST_FOLDS, _MOST_FOLDS = 5, 10
+_FEWEST_CLASSES = 4  # with fewer, no fold can hold out two and keep two
+_HELD_OUT = 4  # every fourth sample
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Samples to choose on: some of the described classes, of at most 2,000 classes.
+
+    `codes`, in ascending order, are positions in `classes`, the rows of `prototypes` that have
+    samples. Rows of validation classes follow those of training classes and are all held out.
+    """
+
+    X: Array
+    codes: np.ndarray
+    weights: np.ndarray
+    is_held: np.ndarray
+    prototypes: np.ndarray  # of all known classes
+    classes: np.ndarray
+    n_train: int  # classes that are learned from; those after it are for validation
+
+    @classmethod
+    def of(
+        cls,
+        kept: Kept,
+        described: np.ndarray,
+        prototypes: np.ndarray,
+        validation: Kept | None = None,
+    ) -> TrainingData:
+        """Take the kept samples of classes with a prototype.
+
+        `described` is the row of each label in `prototypes`, or -1. The codes of validation
+        samples are such rows.
+        """
+        of_label = np.where(kept.is_main, described, -1)
+        rows = np.flatnonzero(of_label[kept.codes] >= 0)
+        classes, position = np.unique(of_label[kept.codes[rows]], return_inverse=True)
+        n_train = len(classes)
+        xp = namespace(kept.X)
+        X = xp.take(kept.X, placed_like(rows, kept.X), axis=0)
+        weights, is_held = kept.weights[rows], _held_out(kept)[rows]
+        if validation is not None:
+            new, own = np.unique(validation.codes, return_inverse=True)
+            X = xp.concat([X, xp.astype(placed_like(validation.X, X), X.dtype)])
+            position = np.concatenate([position, n_train + own])
+            classes = np.concatenate([classes, new])
+            weights = np.concatenate([weights, validation.weights])
+            is_held = np.concatenate([is_held, np.ones(len(own), bool)])
+        return cls(X, position, weights, is_held, prototypes, classes, n_train)
+
+    def placed(self, array: Any) -> Array:
+        """Return an array on the device of the samples, floats in float32."""
+        array = np.asarray(array)
+        return placed_like(array.astype(np.float32) if array.dtype.kind == "f" else array, self.X)
+
+
+def _held_out(kept: Kept) -> np.ndarray:
+    """Return which samples are held out: some of each class, by their hash.
+
+    The rank is among distinct priorities, so that copies of a sample share their place. A class
+    never loses all of its samples.
+    """
+    codes, priorities = kept.codes, kept.priorities
+    is_new = np.ones(len(codes), bool)
+    is_new[1:] = (priorities[1:] != priorities[:-1]) | (codes[1:] != codes[:-1])
+    rank = np.cumsum(is_new) - 1
+    rank -= rank[np.searchsorted(codes, codes)]
+    return rank % _HELD_OUT == 1
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What one preprocessing makes of the samples.
+
+    All vectors are in coordinates of the span of class means, or of all features if that is
+    smaller or shots lie outside.
+
+    Attributes
+    ----------
+    samples : array of shape (n, r)
+        Samples, in float32.
+    means : array of shape (p, r)
+        Class means of the samples that are not held out.
+    squares : ndarray of shape (n,)
+        Squared lengths of samples.
+    counts : ndarray of shape (p,)
+        Samples behind each mean.
+    within : ndarray of shape (p + v,)
+        Variance within each class; NaN for a single sample.
+    shots : tuple of pairs of arrays of shape (p + v, r) and (p + v,), one per partition
+        Sums of a few samples of each class, and how many; empty without shots.
+    n_features : int
+        Number of features.
+    """
+
+    samples: Array
+    means: Array
+    squares: np.ndarray
+    counts: np.ndarray
+    within: np.ndarray
+    shots: tuple[tuple[Array, Array], ...]
+    n_features: int
+
+    @classmethod
+    def of(cls, X: Array, data: TrainingData, draws: list[np.ndarray]) -> View:
+        """Take preprocessed samples; `draws` tell which samples are shots."""
+        xp = namespace(X)
+        X = xp.astype(X, xp.float32, copy=False)
+        sums, counts = _weighted_sums(X, data, np.where(data.is_held, 0.0, data.weights))
+        counts = counts[: data.n_train]
+        means = sums[: data.n_train, :] / data.placed(counts)[:, None]
+        squares = to_numpy(xp.sum(X * X, axis=1)).astype(np.float64)
+        shots = []
+        for shot in draws:
+            sums, n = _weighted_sums(X, data, np.where(shot, data.weights, 0.0))
+            shots.append((sums, data.placed(n)))
+        within = _variances(X, squares, data)
+        n_features = X.shape[1]
+        if data.n_train < n_features and not shots:
+            basis = xp.linalg.qr(means.T)[0]
+            X, means = X @ basis, means @ basis
+        return cls(X, means, squares, counts, within, tuple(shots), n_features)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_taken", {})
+
+    def taken(self, fold: Fold, which: str) -> Array:
+        """Return the samples "every", "new" or "rows" of a fold.
+
+        They are remembered, because every point of the grids asks again.
+        """
+        kept: dict[tuple[int, str], Array] = vars(self)["_taken"]
+        key = (fold.number, which)
+        if key not in kept:
+            places = placed_like(getattr(fold, which), self.samples)
+            kept[key] = namespace(self.samples).take(self.samples, places, axis=0)
+        return kept[key]
+
+    def forget(self) -> None:
+        """Drop the samples of folds."""
+        vars(self)["_taken"].clear()
+
+    def averaged(self, weights: Array) -> Array:
+        """Return weighted means of the class means."""
+        return namespace(weights).astype(weights, self.means.dtype) @ self.means
+
+    def mean_variance(self, classes: np.ndarray) -> float:
+        """Return the mean variance within some classes, or within all if theirs is unknown."""
+        for values in (self.within[classes], self.within):
+            if np.isfinite(values).any():
+                return float(np.nanmean(values))
+        return float("nan")
+
+
+def _weighted_sums(X: Array, data: TrainingData, weights: np.ndarray) -> tuple[Array, np.ndarray]:
+    n = len(data.classes)
+    codes = placed_like(data.codes, X)
+    sums = class_sums(X, codes, n, data.placed(weights))
+    return sums, np.bincount(data.codes, weights=weights, minlength=n)
+
+
+def _variances(X: Array, squares: np.ndarray, data: TrainingData) -> np.ndarray:
+    """Return the unbiased variance within each class, summed over the features."""
+    xp = namespace(X)
+    sums, counts = _weighted_sums(X, data, data.weights)
+    total = np.bincount(data.codes, weights=data.weights * squares, minlength=len(data.classes))
+    lengths = to_numpy(xp.sum(sums * sums, axis=1)).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(counts > 1, (total - lengths / counts) / (counts - 1), np.nan)
+
+
+@dataclass(eq=False)
+class Fold:
+    """Classes that are held out together, and the samples that are scored.
+
+    `held` may be validation classes, beyond the classes that are learned from. `every` are the
+    samples of held-out classes, `new` those of them that whitening has not seen, and `old` such
+    samples of the other classes.
+    """
+
+    number: int
+    held: np.ndarray
+    every: np.ndarray
+    new: np.ndarray
+    old: np.ndarray
+    draw: int
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """All samples that are scored, those of held-out classes first."""
+        return np.concatenate([self.new, self.old])
+
+
+def drawn_shots(data: TrainingData, n_shots: int, n_draws: int) -> list[np.ndarray]:
+    """Return which samples are shots of their class, for each of several draws."""
+    counts = np.bincount(data.codes)[data.codes]
+    # Half of a class at most, so that some samples are left to score.
+    n = np.minimum(n_shots, counts // 2)
+    ranks = ranks_within(data.codes)
+    return [(ranks - draw * n) % counts < n for draw in range(n_draws)]
+
+
+def class_folds(
+    data: TrainingData, draws: list[np.ndarray], *, n_unseen: int, seed: int
+) -> Iterator[Fold]:
+    """Yield folds that hold out about the share of classes that is unseen in the end.
+
+    There is one partition of the classes per draw of shots. Validation classes are held out
+    together. Fewer than four classes are held out one by one, and once.
+    """
+    rng, p = np.random.default_rng(seed), data.n_train
+    everything = np.arange(len(data.classes))
+    numbers = count()
+    for draw, is_shot in enumerate(draws):
+        if len(everything) > p:
+            parts = [everything[p:]]
+        elif p < _FEWEST_CLASSES:
+            parts = [np.array([j]) for j in range(p)] if p > 1 and draw == 0 else []
+        else:
+            n_folds = np.clip(round(p / max(1, n_unseen)), _FEWEST_FOLDS, _MOST_FOLDS)
+            parts = np.array_split(rng.permutation(p), min(n_folds, p // 2))
+        for held in parts:
+            yield fold_of(data, np.sort(held), is_shot, next(numbers), draw)
+
+
+def n_partitions(data: TrainingData) -> int:
+    """Return the number of partitions: several, but one is enough for very many classes."""
+    wanted = round(_HELD_IN_ALL / max(1, data.n_train))
+    return min(MOST_PARTITIONS, max(1, wanted))
+
+
+def fold_of(
+    data: TrainingData, held: np.ndarray, is_shot: np.ndarray, number: int, draw: int
+) -> Fold:
+    """Return the fold that holds these classes out, which may be none."""
+    in_fold = np.isin(data.codes, held)
+    # A class without a held-out sample is scored on those it has.
+    is_held = data.is_held & ~is_shot
+    is_scored = is_held | ~np.isin(data.codes, data.codes[is_held])
+    every = in_fold & ~is_shot
+    old = ~in_fold & data.is_held & (data.codes < data.n_train)
+    every, new, old = (np.flatnonzero(mask) for mask in (every, every & is_scored, old))
+    return Fold(number, held, every, new, old, draw)

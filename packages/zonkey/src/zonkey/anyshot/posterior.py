@@ -1,0 +1,300 @@
+"""Posterior center of a class: its prototype and any number of samples, labeled or not.
+
+Kernel ridge regression predicts the mean of a class from its prototype. With class means M
+(p x d), the kernel K between their prototypes, a ridge Lambda and G = (K + Lambda)^-1,
+
+    f(y) = k(y)' G M,           f without the classes F, at F:  M_F - (G_FF)^-1 (G M)_F.
+
+The second form needs no refit. It serves every fold of a cross-validation, and, with one class at
+a time, the prior of classes that have samples: their own samples must not count twice.
+
+A prior is worth n0 samples. With the sum S and number n of labeled samples, and responsibilities
+r_i of unlabeled samples x_i that weigh w each, the center is
+
+    c = (n0 f + S + w sum_i r_i x_i) / (n0 + n + w sum_i r_i).
+
+So classes without samples, with a few and with thousands differ in n only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array, epsilon, identity_like, namespace, one_hot, placed_like, softmax
+from ..bpl.symmetric import symmetric_inverse
+
+# The mean of n samples is itself uncertain: its ridge is larger by this number over n.
+_NOISE_OF_MEANS = 8.0
+_LARGEST_WORTH = 1e6  # of a prior without measurable error
+_LEAST_WORTH = 1e-6
+_MANY = 1500  # classes, from which on one inverse is taken instead of a decomposition
+_SAFE_RIDGE = 1e-3  # below it, rounding may make the kernel indefinite
+_TEMPERATURES = tuple(2.0**i for i in range(-6, 3))
+
+
+class KernelRidge:
+    """Kernel ridge regression of class means; one eigendecomposition serves all ridges.
+
+    Parameters
+    ----------
+    K : array of shape (p, p)
+        Kernel between the prototypes of the classes.
+    counts : ndarray of shape (p,)
+        Number of samples behind each mean, or sum of their weights.
+    """
+
+    def __init__(self, K: Array, counts: np.ndarray) -> None:
+        xp = namespace(K)
+        p = K.shape[0]
+        # Ridges are relative to the diagonal of the kernel.
+        self._unit = float(xp.linalg.trace(K)) / p or 1.0
+        root = 1 / np.sqrt(ridge_factors(counts))
+        self._root = xp.astype(placed_like(root, K), K.dtype)
+        values, vectors = xp.linalg.eigh(K * self._root[:, None] * self._root[None, :])
+        self._values = xp.where(values > 0, values, xp.zeros_like(values))
+        self._vectors = vectors * self._root[:, None]
+
+    def inverse(self, ridge: float) -> Array:
+        """Return G = (K + Lambda)^-1; Lambda is `ridge` times the unit, more for few samples."""
+        xp = namespace(self._values)
+        tiny = float(xp.finfo(self._values.dtype).eps) * self._values.shape[0] * self._unit
+        levels = self._values + max(float(ridge) * self._unit, tiny)
+        return (self._vectors / levels[None, :]) @ self._vectors.T
+
+
+def ridge_inverse(K: Array, counts: np.ndarray, ridge: float) -> Array:
+    """Return G for one ridge; for many classes this is faster than `KernelRidge`.
+
+    K may be overwritten: of many classes, only one matrix fits into memory.
+    """
+    p = K.shape[0]
+    if p < _MANY or ridge < _SAFE_RIDGE:
+        return KernelRidge(K, counts).inverse(ridge)
+    xp = namespace(K)
+    unit = float(xp.linalg.trace(K)) / p or 1.0
+    levels = xp.astype(placed_like(ridge * unit * ridge_factors(counts), K), K.dtype)
+    if isinstance(K, np.ndarray):
+        own = K.diagonal().copy()
+        np.fill_diagonal(K, own + levels)
+        try:
+            return symmetric_inverse(K)
+        except np.linalg.LinAlgError:  # a given kernel may be indefinite beyond the ridge
+            np.fill_diagonal(K, own)
+            return KernelRidge(K, counts).inverse(ridge)
+    G = xp.linalg.inv(K + levels[:, None] * identity_like(K))
+    return (G + G.T) / 2
+
+
+def ridge_factors(counts: np.ndarray) -> np.ndarray:
+    """Return by how much the ridge of each class is larger: 1 + 8 / n."""
+    return 1 + _NOISE_OF_MEANS / np.asarray(counts, np.float64)
+
+
+def held_out_weights(G: Array, held: Array) -> Array:
+    """Return what predicts held-out classes from the others.
+
+    Parameters
+    ----------
+    G : array of shape (p, p)
+        Inverse of all classes.
+    held : array of int of shape (h,)
+        Positions of the held-out classes.
+
+    Returns
+    -------
+    array of shape (h, p)
+        f of the held-out classes is this matrix times M; their own columns are zero.
+    """
+    xp = namespace(G)
+    of_held = xp.take(G, held, axis=0)
+    weights = -xp.linalg.solve(xp.take(of_held, held, axis=1), of_held)
+    return weights + one_hot(held, G.shape[0], like=G)
+
+
+def inverse_without(G: Array, held: Array, weights: Array) -> Array:
+    """Return (K + Lambda)^-1 of the other classes, given `held_out_weights`.
+
+    Its rows and columns of held-out classes are zero.
+    """
+    of_held = namespace(G).take(G, held, axis=0)
+    return G + of_held.T @ (weights - one_hot(held, G.shape[0], like=G))
+
+
+def left_out_weights(G: Array) -> Array:
+    """Return the weights that predict each class from all others: I - diag(G)^-1 G.
+
+    Rows of classes that G leaves out are the identity.
+    """
+    return identity_like(G) - G / _own_entries(G)[:, None]
+
+
+def left_out_means(G: Array, M: Array) -> Array:
+    """Return `left_out_weights(G) @ M`, without another matrix of the size of G."""
+    return M - (G @ M) / _own_entries(G)[:, None]
+
+
+def _own_entries(G: Array) -> Array:
+    """Return the diagonal of G, infinity for classes that G leaves out."""
+    xp = namespace(G)
+    own = xp.linalg.diagonal(G)
+    # What `held_out_weights` leaves of held-out classes is rounding.
+    is_out = own <= epsilon(G) * G.shape[0] * xp.max(own)
+    return xp.where(is_out, xp.full_like(own, xp.inf), own)
+
+
+def worth_of_prior(within: float, error: float) -> float:
+    """Return n0, the number of samples that a prior is worth.
+
+    Parameters
+    ----------
+    within : float
+        Mean squared distance of samples from the mean of their class.
+    error : float
+        Mean squared distance of the prior from the mean of its class.
+    """
+    if error <= 0:
+        return _LARGEST_WORTH
+    # Above zero: without samples, the prior is all that a center has.
+    return min(_LARGEST_WORTH, max(_LEAST_WORTH, within / error))
+
+
+def posterior_centers(prior: Array, sums: Array, counts: Array, worth: Array | float) -> Array:
+    """Return (n0 f + S) / (n0 + n) for each class.
+
+    All arguments have one row per class; `worth` may be one number for all.
+    """
+    n0 = worth if isinstance(worth, float | int) else worth[:, None]
+    return (n0 * prior + sums) / (n0 + counts[:, None])
+
+
+def left_out_worth(
+    X: Array,
+    codes: Array,
+    weights: Array,
+    prior: Array,
+    sums: Array,
+    counts: Array,
+    worths: tuple[float, ...],
+) -> float:
+    """Return the n0 under which samples, each left out of its class in turn, are most likely.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Some of the samples behind `sums`.
+    codes : array of int of shape (n,)
+        Their classes, as rows of `prior`, `sums` and `counts`.
+    weights : array of shape (n,)
+        Their weights.
+    prior, sums : arrays of shape (k, d)
+        Priors of the classes, and sums of their samples.
+    counts : array of shape (k,)
+        Numbers of samples, or sums of their weights.
+    worths : tuple of float
+        Values of n0 to choose from. Each is tried at several temperatures.
+    """
+    xp = namespace(X)
+    nothing = xp.zeros_like(counts)
+    own_counts = xp.take(counts, codes, axis=0) - weights
+    own_sums = xp.take(sums, codes, axis=0) - weights[:, None] * X
+    shares = weights / xp.sum(weights)
+    is_own = one_hot(codes, counts.shape[0], like=X)
+    best, found = -np.inf, worths[0]
+    for n0 in worths:
+        scores = class_scores(X, posterior_centers(prior, sums, counts, n0), nothing)
+        own = posterior_centers(xp.take(prior, codes, axis=0), own_sums, own_counts, n0)
+        left_out = 2 * xp.vecdot(X, own) - xp.vecdot(own, own)
+        scores = scores + is_own * (left_out - xp.sum(scores * is_own, axis=1))[:, None]
+        away = scores - left_out[:, None]  # of the true class
+        scale = float(xp.mean(xp.abs(away))) or 1.0
+        for temperature in _TEMPERATURES:
+            away_t = away / (temperature * scale)
+            top = xp.max(away_t, axis=1)
+            odds = top + xp.log(xp.sum(xp.exp(away_t - top[:, None]), axis=1))
+            likelihood = -float(xp.sum(shares * odds))
+            if likelihood > best:
+                best, found = likelihood, n0
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class SoftShots:
+    """What unlabeled samples say about each class.
+
+    Attributes
+    ----------
+    centers : array of shape (k, d)
+        Centers after the last step.
+    shares : array of shape (k,)
+        Smoothed proportions of the classes.
+    """
+
+    centers: Array
+    shares: Array
+
+
+def soft_shots(
+    X: Array,
+    centers: Array,
+    worth: Array,
+    *,
+    offsets: Array,
+    temperature: float,
+    weight: float,
+    smoothing: float,
+    n_steps: int,
+    shift: bool = False,
+) -> SoftShots:
+    """Let unlabeled samples move the centers, by steps of expectation maximization.
+
+    Responsibilities are softmax(scores / temperature + log proportions). Both centers and
+    proportions are anchored: the former to where they start, the latter to equal shares.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Unlabeled samples.
+    centers : array of shape (k, d)
+        Centers from prototypes and labeled samples.
+    worth : array of shape (k,)
+        Number of samples that each of these centers is worth, above 0.
+    offsets : array of shape (k,)
+        Subtracted from the scores.
+    temperature : float
+        Divisor of the scores.
+    weight : float
+        Weight w of an unlabeled sample.
+    smoothing : float
+        Samples added to the count of each class before proportions are taken.
+    n_steps : int
+        Number of steps.
+    shift : bool, default=False
+        Whether the centers that anchor others first move together, so that their mean under the
+        responsibilities is that of the samples: what sets these samples apart from those of
+        the training is mostly the same in all classes.
+    """
+    xp = namespace(X)
+    start, mean, n = centers, xp.mean(X, axis=0), X.shape[0]
+    known = n / (n + xp.mean(worth))  # of the common vector, whose prior is zero
+    shares = xp.full_like(worth, 1 / worth.shape[0])
+    for _ in range(n_steps):
+        scores = class_scores(X, centers, offsets)
+        scores /= temperature
+        scores += xp.log(shares)[None, :]
+        r = softmax(scores)
+        found = xp.sum(r, axis=0)
+        gained = weight * found
+        anchor = start + (known * (mean - found @ start / n))[None, :] if shift else start
+        centers = (worth[:, None] * anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
+        shares = (found + smoothing) / (X.shape[0] + smoothing * worth.shape[0])
+    return SoftShots(centers, shares)
+
+
+def class_scores(X: Array, centers: Array, offsets: Array) -> Array:
+    """Return ||x||^2 - ||x - c||^2 - offset for every sample and class."""
+    xp = namespace(X)
+    scores = X @ (2 * centers).T
+    scores -= (xp.sum(centers * centers, axis=1) + offsets)[None, :]
+    return scores

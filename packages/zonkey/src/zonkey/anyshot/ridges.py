@@ -1,0 +1,175 @@
+"""Kernel ridge regression of class means on prototypes, fitted: exact, or through landmarks.
+
+Both forms answer the same questions, in terms of the kernel k(y) between a prototype and the basis:
+
+- exact (`ExactRidge`): the basis are all p classes, and G = (K + Lambda)^-1 is p x p;
+- Nystroem (`LandmarkRidge`): the basis are r of the p classes, the landmarks. With the kernel
+  K_pr between all classes and the landmarks, features Phi = K_pr K_rr^(-1/2) replace the kernel
+  by Phi Phi', whose ridge regression is r x r. With S = Lambda^-1,
+
+      f(y) = phi(y)' (Phi' S Phi + I)^-1 Phi' S M.
+
+The hat matrix H of this smoother gives what each class is without its own samples,
+(f_i - H_ii m_i) / (1 - H_ii). A set of classes is held out by taking its rows from Phi' S Phi.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..arrays import Array, epsilon, identity_like, namespace, placed_like, to_numpy
+from ..bpl.symmetric import eigh
+from .posterior import held_out_weights, inverse_without, left_out_means, ridge_factors
+
+_LEAST_RIDGE = 1e-8  # of landmarks; 1 - H_ii keeps half of its digits
+
+
+@dataclass(frozen=True, eq=False)
+class ExactRidge:
+    """The regression as G, whose rows of classes that are left out are zero."""
+
+    G: Array
+
+    def coefficients(self, M: Array) -> Array:
+        """Return what k(y)' is multiplied by to predict f(y), one row per class of the basis."""
+        return self.G @ M
+
+    def weights(self, k: Array) -> Array:
+        """Return the weights of all class means in f(y), for each row k(y)'."""
+        return k @ self.G
+
+    def left_out(self, M: Array) -> Array:
+        """Return the prediction of each class from all others."""
+        return left_out_means(self.G, M)
+
+    def left_out_row(self, i: int) -> Array:
+        """Return the weights of all class means in the prediction of class i from the others."""
+        xp, row = namespace(self.G), self.G[i, :]
+        own = placed_like(np.arange(self.G.shape[0]) == i, row)
+        return xp.where(own, xp.zeros_like(row), -row / row[i])
+
+    def without(self, held: np.ndarray) -> ExactRidge:
+        """Return the regression that never saw some classes."""
+        places = placed_like(held, self.G)
+        return ExactRidge(inverse_without(self.G, places, held_out_weights(self.G, places)))
+
+    def held_out(self, held: np.ndarray, others: np.ndarray, M: Array) -> tuple[Array, Array]:
+        """Predict held-out classes from the rest, and `others` each from the rest but itself."""
+        places, xp = placed_like(held, self.G), namespace(self.G)
+        weights = held_out_weights(self.G, places)
+        if not len(others):
+            return weights @ M, M[:0, :]
+        rest = ExactRidge(inverse_without(self.G, places, weights)).left_out(M)
+        return weights @ M, xp.take(rest, placed_like(others, M), axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkRidge:
+    """The regression as features Phi (p x r), with the methods of `ExactRidge`.
+
+    Attributes
+    ----------
+    features : array of shape (p, r)
+        Phi.
+    turn : array of shape (n_landmarks, r)
+        K_rr^(-1/2), without directions that rounding makes up.
+    shares : array of shape (p,)
+        Inverse ridge of each class relative to `level`, zero for classes that are left out.
+    gram : array of shape (r, r)
+        Phi' diag(shares) Phi + level I.
+    """
+
+    features: Array
+    turn: Array
+    shares: Array
+    gram: Array
+
+    @classmethod
+    def of(
+        cls, K: Array, landmarks: np.ndarray, counts: np.ndarray, ridge: float, unit: float
+    ) -> LandmarkRidge:
+        """Fit the regression.
+
+        Parameters
+        ----------
+        K : array of shape (p, n_landmarks)
+            Kernel between all classes and the landmarks.
+        landmarks : ndarray of shape (n_landmarks,)
+            Rows of the landmarks.
+        counts : ndarray of shape (p,)
+            Number of samples behind each mean, or sum of their weights.
+        ridge : float
+            Ridge penalty in units of `unit`, the mean diagonal of the kernel between all classes.
+        unit : float
+            That mean.
+        """
+        xp = namespace(K)
+        values, vectors = eigh(xp.take(K, placed_like(landmarks, K), axis=0))
+        on_host = to_numpy(values)
+        kept = np.flatnonzero(on_host > epsilon(K) * len(landmarks) * np.abs(on_host).max())
+        places = placed_like(kept, K)
+        roots = xp.sqrt(xp.take(values, places, axis=0))
+        turn = xp.take(vectors, places, axis=1) / roots[None, :]
+        features = K @ turn
+        shares = placed_like(1 / ridge_factors(counts), K)
+        level = max(float(ridge), _LEAST_RIDGE) * unit
+        gram = features.T @ (features * shares[:, None])
+        return cls(features, turn, shares, gram + level * identity_like(gram))
+
+    def coefficients(self, M: Array) -> Array:
+        """Return what k(y)' is multiplied by to predict f(y), one row per landmark."""
+        return self.turn @ self._solved(M)
+
+    def weights(self, k: Array) -> Array:
+        """Return the weights of all class means in f(y), for each row k(y)'."""
+        return self._weights(k @ self.turn)
+
+    def left_out(self, M: Array) -> Array:
+        """Return the prediction of each class from all others."""
+        own = self._own[:, None]
+        return (self.features @ self._solved(M) - own * M) / (1 - own)
+
+    def left_out_row(self, i: int) -> Array:
+        """Return the weights of all class means in the prediction of class i from the others."""
+        xp, row = namespace(self.features), self._weights(self.features[i : i + 1, :])[0, :]
+        own = placed_like(np.arange(row.shape[0]) == i, row)
+        return xp.where(own, xp.zeros_like(row), row / (1 - row[i]))
+
+    def without(self, held: np.ndarray) -> LandmarkRidge:
+        """Return the regression that never saw some classes."""
+        xp, places = namespace(self.features), placed_like(held, self.features)
+        rows = xp.take(self.features, places, axis=0)
+        lost = rows.T @ (rows * xp.take(self.shares, places, axis=0)[:, None])
+        stays = np.ones(self.features.shape[0])
+        stays[held] = 0.0
+        return replace(
+            self, gram=self.gram - lost, shares=self.shares * placed_like(stays, self.shares)
+        )
+
+    def held_out(self, held: np.ndarray, others: np.ndarray, M: Array) -> tuple[Array, Array]:
+        """Predict held-out classes from the rest, and `others` each from the rest but itself."""
+        every, xp = self.without(held).left_out(M), namespace(M)
+        first, second = (xp.take(every, placed_like(rows, M), axis=0) for rows in (held, others))
+        return first, second
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return namespace(self.gram).linalg.inv(self.gram)
+
+    @cached_property
+    def _own(self) -> Array:
+        """The diagonal of the hat matrix."""
+        xp = namespace(self.features)
+        return xp.sum((self.features @ self._inverse) * self.features, axis=1) * self.shares
+
+    def _solved(self, M: Array) -> Array:
+        return self._inverse @ (self.features.T @ (M * self.shares[:, None]))
+
+    def _weights(self, features: Array) -> Array:
+        return features @ self._inverse @ self.features.T * self.shares[None, :]
+
+
+Ridge = ExactRidge | LandmarkRidge

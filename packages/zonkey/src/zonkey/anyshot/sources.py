@@ -1,0 +1,330 @@
+"""Where the samples of `AnyShotClassifier` come from: memory, or chunks that are read anew.
+
+Learning is the same for both. It needs a few samples of each class, a fitted preprocessing, and
+sums over the preprocessed samples of each class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from ..arrays import Array, is_device_array, placed_like, to_numpy
+from ..constraints import (
+    check_classes,
+    check_labeled,
+    check_seed,
+    checked_weights,
+    chunks_of,
+    is_auto,
+    refuse_weights,
+    set_features,
+    validate_labeled,
+    validate_samples,
+)
+from ..labels import encoded, places_among
+from ..preprocessing import FeatureNormalizer, WithinClassWhitener
+from ..preprocessing.normalizer import PowerSums
+from ..streaming.checkpoint import fingerprint
+from ..streaming.chunks import Chunked, Chunks, required_labels, transformed, without_names
+from ..streaming.class_sums import ClassSums, blocks_of
+from .survey import Kept, Survey
+
+_WEIGHT = "sample_weight"
+_OURS = (FeatureNormalizer, WithinClassWhitener)
+Steps = tuple[Any, ...]  # fitted transformers, each of the result of the one before
+
+
+def weight_options(transformer: Any, weights: Array) -> dict[str, Array]:
+    """Return the arguments that pass sample weights to a transformer or the steps of a pipeline."""
+    if isinstance(transformer, Pipeline):
+        steps = (name for name, step in transformer.steps if has_fit_parameter(step, _WEIGHT))
+        return {f"{name}__{_WEIGHT}": weights for name in steps}
+    return {_WEIGHT: weights} if has_fit_parameter(transformer, _WEIGHT) else {}
+
+
+class Source(ABC):
+    """Labeled samples.
+
+    Attributes
+    ----------
+    labels : ndarray
+        Distinct labels, sorted.
+    used : ndarray
+        Those of them with samples of positive weight.
+    like : array of shape (n, d)
+        Some samples, which tell library, device, dtype and number of features.
+    """
+
+    labels: np.ndarray
+    used: np.ndarray
+    like: Array
+
+    @cached_property
+    def kept(self) -> Kept:
+        """A few raw samples of each class."""
+        return self._chosen()
+
+    @abstractmethod
+    def _chosen(self) -> Kept: ...
+
+    def fitted(self, transformer: Any) -> Any:
+        """Return a fitted clone of a transformer."""
+        transformer = clone(transformer)
+        self._fit(transformer)
+        return transformer
+
+    @abstractmethod
+    def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
+        """Return a reduction of all samples after some steps."""
+
+    def gathered(self, steps: Steps, name: str) -> ClassSums:
+        """Return the sums over the samples of each class after some steps."""
+        return self._reduced(self._empty_sums(), steps, name)
+
+    def close(self) -> None:  # noqa: B027
+        """Forget what was kept for an interruption."""
+
+    def _empty_sums(self, **options: Any) -> ClassSums:
+        return ClassSums(**options)
+
+    def _mean(self, power: float | None, steps: Steps) -> Array:
+        sums = self._reduced(PowerSums((power,)), steps, f"mean{len(steps)}", f"{power}")
+        return sums.mean(power)
+
+    def _fit(self, transformer: Any, steps: Steps = ()) -> None:
+        """Fit a transformer, in place, to the samples after some steps."""
+        if type(transformer) is FeatureNormalizer:
+            transformer.fit(_after(self.kept.X[:1, :], steps))  # all that is needed without a mean
+            if transformer.center:
+                transformer._learn(self._mean(transformer.power, steps))
+        elif type(transformer) is WithinClassWhitener:
+            few, rough = _after(self.kept.X, steps), ClassSums(self.labels)
+            rough.add(few, placed_like(self.kept.codes, few))
+            sums = self._empty_sums(scatter=True, shift=(self.labels, rough.means()))
+            transformer._learn(self._reduced(sums, steps, f"scatter{len(steps)}"))
+            set_features(transformer, few.shape[1], None)
+        elif isinstance(transformer, Pipeline):
+            for step in _used(transformer):
+                self._fit(step, steps)
+                steps = (*steps, step)
+        else:
+            self._fit_other(transformer, steps)
+
+    @abstractmethod
+    def _fit_other(self, transformer: Any, steps: Steps) -> None: ...
+
+
+class MemorySource(Source):
+    """Samples in memory, in any array library, with weights or without."""
+
+    def __init__(
+        self, X: Array, codes: Array, labels: np.ndarray, weights: Array | None, seed: int
+    ) -> None:
+        self.like = X
+        self.codes = codes
+        self.labels = self.used = labels
+        self.weights = weights
+        self._seed = seed
+        if weights is not None:
+            self.used = labels[np.bincount(to_numpy(codes), to_numpy(weights)) > 0]
+
+    def _chosen(self) -> Kept:
+        host = None if self.weights is None else to_numpy(self.weights).astype(np.float64)
+        return Kept.of(self.like, to_numpy(self.codes), self.labels, self._seed, host)
+
+    def _fit(self, transformer: Any, steps: Steps = ()) -> None:
+        # Pipelines with other steps have their own ways, such as a cache.
+        if all(type(step) in _OURS for step in _used(transformer)):
+            super()._fit(transformer, steps)
+        else:
+            self._fit_other(transformer, steps)
+
+    def _fit_other(self, transformer: Any, steps: Steps) -> None:
+        options = {} if self.weights is None else weight_options(transformer, self.weights)
+        transformer.fit(_after(self.like, steps), self.codes, **options)
+
+    def _empty_sums(self, **options: Any) -> ClassSums:
+        return ClassSums(self.labels, **options)
+
+    def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:  # noqa: ARG002
+        X = self.like
+        for rows in blocks_of(X):
+            weights = None if self.weights is None else self.weights[rows]
+            reduction.add(_after(X[rows, :], steps), self.codes[rows], weights)
+        return reduction
+
+
+class ChunkSource(Source):
+    """Samples in chunks, which are read once here, and once in each pass.
+
+    Parameters
+    ----------
+    chunks : Chunked
+        Labeled samples.
+    seed : int
+        Seed of the hash that chooses the samples to keep.
+    powers : tuple
+        Powers whose means may be asked for.
+    """
+
+    def __init__(self, chunks: Chunked, seed: int, powers: tuple[float | None, ...] = ()) -> None:
+        self._chunks, self._seed = chunks, seed
+        survey = chunks.reduced(Survey(seed, powers), "survey", f"{seed} {powers}")
+        check_classes(survey.labels)
+        self.labels = self.used = survey.labels
+        self._sums, self._few = survey.sums, survey.kept()
+        self.like = self._few.X
+
+    def _chosen(self) -> Kept:
+        return self._few
+
+    def close(self) -> None:
+        """Remove the states of all passes."""
+        self._chunks.close()
+
+    def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
+        return self._after(steps).reduced(reduction, name, f"{self._seed} {key}")
+
+    def _after(self, steps: Steps) -> Chunked:
+        # What a step learns follows from the same chunks and its parameters.
+        return _mapped(self._chunks, steps, _parameters_key)
+
+    def _mean(self, power: float | None, steps: Steps) -> Array:
+        if not steps and power in self._sums.powers:
+            return self._sums.mean(power)
+        return super()._mean(power, steps)
+
+    def _fit_other(self, transformer: Any, steps: Steps) -> None:
+        if _learns_nothing(transformer):
+            transformer.fit(_after(self.kept.X[:1, :], steps), self.kept.codes[:1])
+            return
+        chunks, n_rows = cast(Chunks, self._after(steps)), 0
+        for chunk in chunks.labeled():
+            own = places_among(self.labels, required_labels(chunk))
+            transformer.partial_fit(chunk.X, own)
+            n_rows += len(own)
+            if chunks.progress is not None:
+                chunks.progress(f"step{len(steps)}", n_rows, chunks.n_rows)
+
+
+# The source of samples of an estimator, checked before anything is read.
+
+
+def opened(
+    model: Any, X: Any, y: Any, sample_weight: Any, seed: int, powers: tuple[float | None, ...]
+) -> Source:
+    """Return the samples of `fit` of a model that has `preprocessing` and `random_state`."""
+    is_chosen = model.preprocessing is None or is_auto(model.preprocessing)
+    steps = () if is_chosen else _used(model.preprocessing)
+    other = next((step for step in steps if not _learns_in_chunks(step)), None)
+    chunks = chunks_of(X, y, in_memory=sample_weight is not None or other is not None)
+    if chunks is None:
+        X, y = validate_labeled(model, X, y)
+        return _in_memory(X, y, sample_weight, seed)
+    refuse_weights(sample_weight)
+    check_seed(model.random_state, chunks)
+    chunks.require_several_passes()
+    for step in steps:
+        _check_step(step, chunks)
+    source = ChunkSource(chunks, seed, powers)
+    set_features(model, source.like.shape[1], chunks.feature_names)
+    return source
+
+
+def further(
+    model: Any, X: Any, y: Any, sample_weight: Any, steps: Steps, *, in_memory: bool
+) -> tuple[ClassSums, MemorySource | None]:
+    """Return the sums of further samples of a fitted model, and the samples if in memory."""
+    chunks = chunks_of(X, y, in_memory=in_memory or sample_weight is not None)
+    if chunks is None:
+        X = validate_samples(model, X, reset=False)
+        X, y = check_labeled(model, X, y)
+        source = _in_memory(X, y, sample_weight, 0)
+        return source.gathered(steps, "more"), source
+    refuse_weights(sample_weight)
+    if in_memory:
+        raise ValueError(
+            'worth="shots" must have its samples in memory, to leave each out in turn; got '
+            "chunks. Pass a few samples as an array, or another `worth`."
+        )
+    without_names(model, chunks)
+    sums = _mapped(chunks, steps, _fitted_key).reduced(ClassSums(), "more")
+    check_classes(sums.labels)
+    chunks.close()
+    return sums, None
+
+
+def _in_memory(X: Array, y: Any, sample_weight: Any, seed: int) -> MemorySource:
+    labels, codes = encoded(y, X)
+    check_classes(y if is_device_array(y) else labels)
+    return MemorySource(X, codes, labels, checked_weights(sample_weight, X), seed)
+
+
+def _after(X: Array, steps: Steps) -> Array:
+    return transformed(X, [step.transform for step in steps])
+
+
+def _mapped(chunks: Chunked, steps: Steps, key: Callable[[Any], str]) -> Chunked:
+    for step in steps:
+        chunks = chunks.map(step.transform, key=key(step))
+    return chunks
+
+
+def _used(transformer: Any) -> list[Any]:
+    """Return the steps of a transformer, also of pipelines in pipelines."""
+    if not isinstance(transformer, Pipeline):
+        return [transformer]
+    steps = (step for _, step in transformer.steps if step not in (None, "passthrough"))
+    return [used for step in steps for used in _used(step)]
+
+
+def _learns_nothing(step: Any) -> bool:
+    return isinstance(step, FrozenEstimator) or not get_tags(step).requires_fit
+
+
+def _learns_in_chunks(step: Any) -> bool:
+    return type(step) in _OURS or hasattr(step, "partial_fit") or _learns_nothing(step)
+
+
+def _check_step(step: Any, chunks: Chunked) -> None:
+    """Refuse a step that cannot learn from these chunks, or has invalid parameters."""
+    if type(step) in _OURS:
+        step._check_parameters()
+    elif not _learns_nothing(step) and not (
+        hasattr(step, "partial_fit") and isinstance(chunks, Chunks)
+    ):
+        raise TypeError(
+            "`preprocessing` must be one that learns in chunks, such as FeatureNormalizer, "
+            "WithinClassWhitener, a frozen one, or for Chunks one with `partial_fit`; got "
+            f"{type(step).__name__}. Fit it on some samples, and pass "
+            "FrozenEstimator(transformer)."
+        )
+
+
+def _parameters_key(transformer: Any) -> str:
+    """Return text for a transformer in checkpoints, by its parameters."""
+    steps = _used(transformer)
+    return fingerprint(
+        [
+            step
+            if isinstance(step, FrozenEstimator)
+            else [type(step).__qualname__, step.get_params(deep=False)]
+            for step in steps
+        ]
+    )
+
+
+def _fitted_key(transformer: Any) -> str:
+    """Return text for a transformer in checkpoints, by what it learned."""
+    steps = _used(transformer)
+    return fingerprint([step._key() if type(step) in _OURS else step for step in steps])

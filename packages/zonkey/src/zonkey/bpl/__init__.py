@@ -1,0 +1,1 @@
+"""The paper: synthesis, competition, bidirectional projection, and its two estimators."""

@@ -1,0 +1,112 @@
+"""What zero-shot and few-shot learning share: parameter checks and warnings."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgWarning
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from ..constraints import AnyLibraryMixin, check_count, check_interval, check_option
+from ..inference.scorer import NearestPrototypeMixin
+from ..labels import listed, shown
+from .frame import BaseClasses
+from .sylvester import Status
+
+# From `warnings.warn` to the caller of `fit`, if `fit` calls the caller of `warn_of_trouble`.
+_STACK = 4
+
+
+class ProjectionLearner(AnyLibraryMixin, NearestPrototypeMixin, BaseEstimator):
+    """Base class of the zero-shot and the few-shot classifier."""
+
+    competition: str | None
+    mu: float
+    random_state: Any
+
+    def _mu(self) -> float:
+        """Return the weight of the push, which only "second-best" has."""
+        return self.mu if self.competition == "second-best" else 0.0
+
+    def _seed(self) -> int:
+        return check_random_state(self.random_state).randint(2**31 - 1)
+
+
+def require_samples(base: BaseClasses, remedy: str) -> None:
+    """Reject seen classes without a raw sample to perturb."""
+    labels = base.prototypes.labels
+    kept = [base.moments.samples_of(label).shape[0] for label in labels.tolist()]
+    empty = labels[[n == 0 for n in kept]]
+    if empty.size:
+        raise ValueError(
+            "Synthesis needs a raw sample of every seen class; the moments keep none of "
+            f"{listed(empty)} (n_reserve={base.moments.n_reserve}). Gather them again with a "
+            f"larger `n_reserve`, or use {remedy}."
+        )
+
+
+def check_shared_parameters(estimator: Any, *, may_be_auto: bool) -> None:
+    """Check the parameters that the zero-shot and the few-shot classifier share."""
+    check_option("scaling", estimator.scaling, ("squared-norm", None))
+    check_interval("rho", estimator.rho, 0, 1)
+    check_interval("alpha", estimator.alpha, 0, 1, open_above=True)
+    check_interval("mu", estimator.mu, 0, 1, open_above=True)
+    check_interval("beta", estimator.beta, 0)
+    check_interval("tie_tol", estimator.tie_tol, 0)
+    check_interval("tol", estimator.tol, 0)
+    check_count("n_neighbors", estimator.n_neighbors, 1)
+    check_count("n_synthetic", estimator.n_synthetic, 1)
+    if estimator.max_iter is not None:
+        check_count("max_iter", estimator.max_iter, 1)
+    if not isinstance(estimator.guard, bool | np.bool_):
+        raise ValueError(
+            f"`guard` must be True or False; got {shown(estimator.guard)}. Use True, which keeps "
+            "the projection bounded."
+        )
+    check_interval("seen_penalty", estimator.seen_penalty, -math.inf, or_auto=may_be_auto)
+
+
+def warn_of_trouble(
+    statuses: set[Status],
+    used: Sequence[float] | np.ndarray,
+    n_indefinite: int,
+    *,
+    beta: float,
+    mu: float,
+) -> None:
+    """Warn of indefinite or ill-conditioned systems, and of steps with a smaller mu.
+
+    `used` is mu per step; indefinite are `n_indefinite` of these steps.
+    """
+    if n_indefinite:  # other trouble follows from it
+        warnings.warn(
+            f"The equation was indefinite in {n_indefinite} of {len(used)} steps with mu={mu}: "
+            "their projections minimize nothing. Decrease `alpha` or `mu`, or use guard=True.",
+            ConvergenceWarning,
+            stacklevel=_STACK,
+        )
+        return
+    # In the order of the enum: that of a set differs from run to run.
+    trouble = next((s for s in Status if s in statuses and s is not Status.SOLVED), None)
+    if trouble is not None:
+        warnings.warn(
+            f"The projection is not well determined with beta={beta}: {trouble.value}. "
+            "Increase `beta`.",
+            LinAlgWarning,
+            stacklevel=_STACK,
+        )
+    shrunk = [value for value in used if value < mu]
+    if shrunk:
+        warnings.warn(
+            f"`mu` was lowered from {mu} to {min(shrunk):.3g} in {len(shrunk)} of "
+            f"{len(used)} steps, because competition would have left less than a "
+            "twentieth of the curvature of the problem. Decrease `alpha` or `mu`.",
+            ConvergenceWarning,
+            stacklevel=_STACK,
+        )

@@ -1,0 +1,127 @@
+"""The nearest-neighbor baseline of few-shot learning: no prototypes, no learning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..arrays import (
+    Array,
+    counts_by_code,
+    is_device_array,
+    namespace,
+    placed_like,
+    squared_distances,
+)
+from ..constraints import AnyLibraryMixin, check_classes, check_option, validate_labeled
+from ..inference.scorer import ScoresMixin
+from ..labels import encoded, placed_labels
+from ..samples import class_sums
+
+
+class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
+    """Nearest-neighbor baseline of few-shot learning, without prototypes.
+
+    A sample is assigned to the class of the nearest support sample, or of the nearest class mean.
+    Scores are minus the squared distances to the nearest reference of each class.
+
+    Parameters
+    ----------
+    reference : {"sample", "mean"}, default="sample"
+        "sample" is the paper's NN; "mean" compares with the mean of each class.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels in sorted order.
+    references_ : ndarray of shape (n_references, n_features)
+        Support samples or class means.
+    reference_codes_ : ndarray of shape (n_references,)
+        Position in `classes_` of the class of each reference.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    FewShotClassifier : Uses prototypes and base classes too.
+    sklearn.neighbors.NearestCentroid : The nearest class mean in scikit-learn.
+
+    Examples
+    --------
+    >>> from zonkey import NearestSupport
+    >>> model = NearestSupport("mean").fit([[0, 0], [0, 2], [3, 1]], ["cat", "cat", "owl"])
+    >>> model.predict([[1, 1], [2, 1]])
+    array(['cat', 'owl'], dtype='<U3')
+    """
+
+    def __init__(self, reference: str = "sample") -> None:
+        self.reference = reference
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Store the support set, or the mean of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Support samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        NearestSupport
+            The fitted estimator.
+        """
+        check_option("reference", self.reference, ("sample", "mean"))
+        X, y = validate_labeled(self, X, y)
+        check_classes(y)
+        labels, codes = encoded(y, X)
+        if self.reference == "mean":
+            X = _class_means(X, codes, len(labels))
+            codes = placed_like(np.arange(len(labels)), X)
+        self.classes_ = placed_labels(labels, X)
+        self.references_, self.reference_codes_ = X, codes
+        return self
+
+    def _score_blocks(self, X: Array) -> Iterator[Array]:
+        references = namespace(X).astype(placed_like(self.references_, X), X.dtype, copy=False)
+        codes = placed_like(self.reference_codes_, X)
+        origin = central(references)
+        distances = squared_distances(X - origin, references - origin)
+        yield -_nearest_of_class(distances, codes, self.classes_.shape[0])
+
+
+def central(references: Array) -> Array:
+    """Return the reference nearest to their mean, to measure from.
+
+    Far from the origin, the squared lengths of samples and references would swallow the digits of
+    the distances between them. Other than the mean, a reference keeps whole numbers whole, and so
+    equal distances equal.
+    """
+    xp = namespace(references)
+    apart = references - xp.mean(references, axis=0)
+    return references[int(xp.argmin(xp.sum(apart * apart, axis=1))), :]
+
+
+def _class_means(X: Array, codes: Array, n_classes: int) -> Array:
+    if not is_device_array(X):
+        return np.stack([X[codes == j].mean(axis=0) for j in range(n_classes)])
+    xp = namespace(X)
+    sums = class_sums(xp.astype(X, xp.float64), codes, n_classes)
+    counts = placed_like(counts_by_code(codes, n_classes).astype(np.float64), X)
+    return xp.astype(sums / counts[:, None], X.dtype)
+
+
+def _nearest_of_class(distances: Array, codes: Any, n_classes: int) -> Array:
+    """Return the smallest distance to a reference of each class."""
+    xp = namespace(distances)
+    if not is_device_array(distances):
+        return np.stack([distances[:, codes == j].min(axis=1) for j in range(n_classes)], axis=1)
+    far = xp.full_like(distances, xp.inf)
+    of_class = [
+        xp.min(xp.where((codes == j)[None, :], distances, far), axis=1) for j in range(n_classes)
+    ]
+    return xp.stack(of_class, axis=1)

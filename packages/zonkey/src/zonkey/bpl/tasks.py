@@ -1,0 +1,376 @@
+"""Few-shot tasks: support sets, their coordinates, and the episodes that learn from them.
+
+Each episode synthesizes features of the novel classes and refines the projection in competition.
+Episodes of tasks of the same shape run together, as many at a time as memory allows; but one by one
+if each has base samples of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, available_cores, is_device_array, namespace, placed_like
+from ..prototypes import Prototypes
+from .algorithm1 import Course, learn
+from .assignment import Rule
+from .episodes import Episodes
+from .frame import BaseClasses, Frame, frame_without_base
+from .moments import Moments
+from .projection import NormalEquations, bidirectional_projection
+from .sylvester import Status
+from .synthesis import Synthesized, synthesize, synthesize_from_support
+
+# Numbers in the arrays of all episodes learned at a time: 512 MB on the host, 16 GB on a device.
+_ON_HOST, _ON_DEVICE = 2**26, 2**31
+_COPIES = 8  # of W that a solver holds, and of the losses that a step holds
+
+
+@dataclass(frozen=True, eq=False)
+class SupportSet:
+    """A support set as given, and the prototypes of its classes.
+
+    `X` (N_u x d) and `codes` (N_u), the position in `labels` of each sample, are on the device of
+    the samples. `labels` (q) are the novel classes in sorted order, `known` the prototypes of all
+    classes, and `Y_u` (q x k) those of the novel ones.
+    """
+
+    X: Array
+    codes: Array
+    labels: np.ndarray
+    known: Prototypes
+    Y_u: np.ndarray
+    base: BaseClasses | None
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One support set, in the coordinates of its frame; prototypes on the host."""
+
+    frame: Frame
+    X_u: Array
+    codes: Array
+    Y_u: np.ndarray
+    base: BaseClasses | None
+
+    @classmethod
+    def of(cls, support: SupportSet) -> Task:
+        """Express support samples and prototypes in the coordinates of a frame."""
+        Y_u, base, xp = support.Y_u, support.base, namespace(support.X)
+        X_u = xp.astype(support.X, xp.float64, copy=False)
+        frame = frame_without_base(X_u, Y_u) if base is None else base.frame(Y_u)
+        return cls(frame, frame.features(X_u), support.codes, frame.semantics(Y_u), base)
+
+    def initial_equations(self) -> NormalEquations:
+        """Return the equations of W^(0): of the base classes, or of the support set if no base."""
+        if self.base is not None:
+            return self.frame.equations
+        xp = namespace(self.X_u)
+        Y = xp.take(self.placed(self.Y_u), self.codes, axis=0)
+        X, mT = self.X_u, xp.matrix_transpose
+        return NormalEquations(mT(X) @ X, mT(Y) @ Y, mT(X) @ Y)
+
+    @cached_property
+    def spread(self) -> float:
+        """Spread of the prototypes of novel and base classes."""
+        Y = self.Y_u
+        if self.base is not None:
+            of_base = self.base.prototypes.matrix.astype(np.float64)
+            Y = np.concatenate([Y, self.frame.semantics(of_base)])
+        return spread_of(Y)
+
+    def placed(self, M: np.ndarray) -> Array:
+        """Return a host array in the library and on the device of the samples."""
+        return placed_like(M, self.X_u)
+
+
+def spread_of(Y: np.ndarray) -> float:
+    """Return the root mean squared distance of prototypes from their mean.
+
+    A single prototype, or equal ones, have no spread; their length is returned instead.
+    """
+    deviations = Y - Y.mean(axis=0)
+    if not deviations.any():
+        deviations = Y
+    return float(np.sqrt(np.mean(np.sum(deviations**2, axis=1))))
+
+
+@dataclass(frozen=True)
+class EpisodeSettings:
+    """Parameters of the episodes, as the estimator names them; `mu` is 0 without a push."""
+
+    synthesis: str | None
+    competition: Rule
+    rho: float
+    alpha: float
+    mu: float
+    beta: float
+    n_synthetic: int
+    n_neighbors: int
+    noise: float
+    scaling: str | None
+    n_episodes: int
+    tie_tol: float
+    max_iter: int | None
+    tol: float
+    solver_tol: float
+    guard: bool
+    base_samples_per_class: int | None
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of distinct episodes: without synthesis nothing is random."""
+        return 1 if self.synthesis is None else self.n_episodes
+
+    @property
+    def n_per_sample(self) -> int:
+        """Number of synthesized samples per support sample."""
+        return 0 if self.synthesis is None else self.n_synthetic
+
+    def size(self, task: Task) -> int:
+        """Return about how many numbers one episode holds: samples, losses and projections."""
+        n_u, d = task.X_u.shape
+        n = n_u * (1 + self.n_per_sample)
+        q, k = task.Y_u.shape
+        return d * (3 * n + _COPIES * k) + _COPIES * n * q
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """The result for one task.
+
+    `W` (d x k) is the mean over all episodes in the original coordinates. `n_iter` counts the
+    steps of all episodes, `mu` and `indefinite` have one entry per step. `statuses` are those of
+    all equations solved for this task or together with it.
+    """
+
+    W: Array
+    n_iter: int
+    mu: np.ndarray
+    indefinite: np.ndarray
+    statuses: set[Status]
+
+
+def learn_tasks(
+    settings: EpisodeSettings, supports: Sequence[SupportSet], seeds: Sequence[int]
+) -> list[Learned]:
+    """Learn support sets over the same base classes, those of the same shape together."""
+    if settings.base_samples_per_class is not None:
+        pairs = zip(supports, seeds, strict=True)
+        return [_learn_from_subsets(settings, support, seed) for support, seed in pairs]
+    tasks = [Task.of(support) for support in supports]
+    groups: dict[Any, list[int]] = {}
+    for i, task in enumerate(tasks):
+        # Without base classes each task has its own frame; on the host one task fills the cache.
+        together = task.base is not None and is_device_array(task.X_u)
+        alone = id(task.base) if together else i
+        shape = (tuple(task.X_u.shape), tuple(task.Y_u.shape), together, alone)
+        groups.setdefault(shape, []).append(i)
+    found: dict[int, Learned] = {}
+    for members in groups.values():
+        first = tasks[members[0]]
+        number = max(1, _budget(first) // (settings.size(first) * settings.n_distinct))
+        for start in range(0, len(members), number):
+            part = members[start : start + number]
+            own = _learn_together(settings, [tasks[i] for i in part], [seeds[i] for i in part])
+            found.update(zip(part, own, strict=True))
+    return [found[i] for i in range(len(tasks))]
+
+
+def _budget(task: Task) -> int:
+    return _ON_DEVICE if is_device_array(task.X_u) else _ON_HOST
+
+
+def _learn_together(
+    settings: EpisodeSettings, tasks: list[Task], seeds: list[int]
+) -> list[Learned]:
+    first = tasks[0]
+    initial = bidirectional_projection(first.initial_equations(), settings.beta)
+    at_once = max(1, _budget(first) // (settings.size(first) * len(tasks)))
+    numbers = range(settings.n_distinct)
+    courses = []
+    for part in (numbers[i : i + at_once] for i in range(0, len(numbers), at_once)):
+        # One generator per episode: results do not depend on which tasks are learned together.
+        generators = [[np.random.default_rng([seed, h]) for h in part] for seed in seeds]
+        courses.append((len(part), _course(settings, tasks, initial.value, generators)))
+    total: Any = sum(n * course.W for n, course in courses)
+    W = total / len(numbers)
+    mu, indefinite = (
+        np.concatenate([_by_task(getattr(c, name)) for _, c in courses], axis=1)
+        for name in ("mu", "indefinite")
+    )
+    statuses = {initial.status}.union(*(course.statuses for _, course in courses))
+    taken = ~np.isnan(mu)
+    return [
+        Learned(
+            task.frame.lift(W[t, :, :]),
+            int(own.sum()),
+            mu[t][own],
+            indefinite[t][own],
+            statuses,
+        )
+        for t, (task, own) in enumerate(zip(tasks, taken, strict=True))
+    ]
+
+
+def _learn_from_subsets(settings: EpisodeSettings, support: SupportSet, seed: int) -> Learned:
+    """Learn episodes that each have a subset of the base samples, and its moments, of their own."""
+    n, base = settings.base_samples_per_class, support.base
+    assert n is not None
+    assert base is not None  # checked by `fit`
+    pools = [base.moments.samples_of(label) for label in base.prototypes.labels.tolist()]
+    total: Any = 0.0
+    courses, statuses = [], set()
+    for h in range(settings.n_episodes):
+        rng = np.random.default_rng([seed, h])
+        # The order of samples that are perturbed must not depend on rounding in other coordinates.
+        is_reduced = settings.synthesis != "base"
+        part, basis = _with_subset(support, pools, n, rng, is_reduced=is_reduced)
+        task = Task.of(part)
+        initial = bidirectional_projection(task.initial_equations(), settings.beta)
+        course = _course(settings, [task], initial.value, [[rng]])
+        W = task.frame.lift(course.W[0, :, :])
+        total = total + (W if basis is None else basis @ W)
+        courses.append(course)
+        statuses |= {initial.status, *course.statuses}
+    mu, indefinite = (
+        np.concatenate([getattr(course, name).reshape(-1) for course in courses])
+        for name in ("mu", "indefinite")
+    )
+    taken = ~np.isnan(mu)
+    n_iter = int(taken.sum())
+    return Learned(total / settings.n_episodes, n_iter, mu[taken], indefinite[taken], statuses)
+
+
+def _with_subset(
+    support: SupportSet, pools: list[Array], n: int, rng: np.random.Generator, *, is_reduced: bool
+) -> tuple[SupportSet, Array | None]:
+    """Draw `n` samples of every base class; return the support set with these as its base.
+
+    W is zero outside the span of base samples and support set. If they are fewer than features,
+    and `is_reduced`, both are in the coordinates of the orthonormal basis that is returned (d x r);
+    else it is None.
+    """
+    xp = namespace(support.X)
+    base = support.base
+    assert base is not None  # checked by `fit`
+    drawn = []
+    for pool in pools:
+        rows = placed_like(rng.choice(pool.shape[0], n, replace=False), support.X)
+        drawn.append(xp.astype(xp.take(pool, rows, axis=0), xp.float64))
+    X_s, X_u, basis = xp.concat(drawn), xp.astype(support.X, xp.float64), None
+    if is_reduced and X_s.shape[0] + X_u.shape[0] < X_u.shape[1]:
+        basis, _ = xp.linalg.qr(xp.matrix_transpose(xp.concat([X_s, X_u])))
+        X_s, X_u = X_s @ basis, X_u @ basis
+    labels = np.repeat(base.prototypes.labels, n)
+    subset = Moments(base.prototypes, n_reserve=n).update(X_s, labels)
+    return replace(support, X=X_u, base=BaseClasses(subset)), basis
+
+
+def _by_task(steps: np.ndarray) -> np.ndarray:
+    """Return one row per task from (n_steps, T, E) entries."""
+    return np.moveaxis(steps, 1, 0).reshape(steps.shape[1], -1)
+
+
+def _course(
+    settings: EpisodeSettings,
+    tasks: list[Task],
+    W: Array,
+    generators: list[list[np.random.Generator]],
+) -> Course:
+    """Run some of the episodes of all tasks, one per generator."""
+    xp = namespace(W)
+    first = tasks[0]
+    X_u = xp.stack([task.X_u for task in tasks])
+    codes = xp.stack([task.codes for task in tasks])
+    Y_u = xp.stack([task.placed(task.Y_u) for task in tasks])
+    if settings.synthesis == "base" and first.base is not None:
+        made = _from_base(settings, tasks, W, generators)
+    else:
+        noise = _noise_of_all(settings, tasks, generators)
+        made = synthesize_from_support(
+            W, Y_u, X_u, codes, noise, rho=settings.rho, scaling=settings.scaling
+        )
+    episodes = Episodes(
+        first.frame.equations,
+        made,
+        Y_u,
+        (X_u, codes),
+        beta=settings.beta,
+        tie_tol=settings.tie_tol,
+        rule=settings.competition,
+        solver_tol=settings.solver_tol,
+    )
+    return learn(
+        episodes,
+        W,
+        alpha=settings.alpha,
+        mu=settings.mu,
+        max_iter=settings.max_iter,
+        tol=settings.tol,
+        guard=settings.guard,
+    )
+
+
+def _noise_of_all(
+    settings: EpisodeSettings, tasks: list[Task], generators: list[list[np.random.Generator]]
+) -> Array:
+    """Return the random vectors of all tasks, of shape (T, E, m, N_u, k')."""
+    if len(tasks) == 1:
+        drawn = [_noise(settings, tasks[0], generators[0])]
+    else:  # on a GPU, drawing takes longer than learning
+        with ThreadPoolExecutor(available_cores()) as pool:
+            drawn = list(pool.map(partial(_noise, settings), tasks, generators))
+    return tasks[0].placed(np.stack(drawn))
+
+
+def _noise(
+    settings: EpisodeSettings, task: Task, generators: list[np.random.Generator]
+) -> np.ndarray:
+    """Return the random vectors epsilon_i of Eq. 19 (generate1), of shape (E, m, N_u, k')."""
+    m = settings.n_per_sample
+    k = task.frame.V.shape[0]
+    size = (m, task.codes.shape[0], k)
+    scale = settings.noise * task.spread / k**0.5
+    drawn = np.stack([rng.normal(scale=scale, size=size) for rng in generators])
+    return task.frame.semantics(drawn)
+
+
+def _from_base(
+    settings: EpisodeSettings,
+    tasks: list[Task],
+    W: Array,
+    generators: list[list[np.random.Generator]],
+) -> Synthesized:
+    """Synthesize from samples of base classes by Eq. 1 (generate), task by task."""
+    xp = namespace(W)
+    made = []
+    for task, own in zip(tasks, generators, strict=True):
+        base = task.base
+        assert base is not None  # checked by `fit`
+        shots = task.codes.shape[0] / len(task.Y_u)
+        Y_s = task.frame.semantics(base.prototypes.matrix.astype(np.float64))
+        made.append(
+            [
+                synthesize(
+                    W,
+                    task.placed(task.Y_u),
+                    task.placed(Y_s),
+                    base.samples,
+                    rho=settings.rho,
+                    n_neighbors=settings.n_neighbors,
+                    n_synthetic=round(settings.n_synthetic * shots),
+                    scaling=settings.scaling,
+                    rng=rng,
+                )
+                for rng in own
+            ]
+        )
+    features = xp.stack([xp.stack([one.features for one in own]) for own in made])
+    targets = xp.stack([own[0].targets[None, :] for own in made])
+    return replace(made[0][0], features=features, targets=targets)

@@ -1,0 +1,211 @@
+"""`zonkey fit`: from samples and classes to a model file."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .errors import one_line_errors, require_file
+from .options import (
+    FEATURES_KEY,
+    JSON,
+    LABEL_COLUMN,
+    LABELS,
+    LABELS_KEY,
+    NO_CACHE,
+    ON_ERROR,
+    TEXT,
+    OnError,
+)
+
+NOTHING = "nothing was written"
+_LONGEST_VALUE = 40  # characters of a parameter that `zonkey fit` prints; `zonkey info` prints all
+
+
+class Preset(StrEnum):
+    """Recipes of models."""
+
+    recommended = "recommended"
+    paper = "paper"
+
+
+class Candidates(StrEnum):
+    """Classes that a model chooses from."""
+
+    unseen = "unseen"
+    all = "all"
+
+
+def fit(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Pictures in one folder per class (or an archive, or a csv with paths), or "
+            "features with a label per sample.",
+            metavar="SOURCE",
+        ),
+    ],
+    classes: Annotated[
+        Path,
+        typer.Argument(
+            help="Names or descriptions of classes, or prototypes: one vector per class. Classes "
+            "may have no samples.",
+            metavar="CLASSES",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Model file to write."),
+    ] = Path("model.zonkey"),
+    candidates: Annotated[
+        Candidates, typer.Option(help="Classes to choose from: those without samples, or all.")
+    ] = Candidates.unseen,
+    preset: Annotated[
+        Preset, typer.Option(help="Recommended model, or the paper's with its default parameters.")
+    ] = Preset.recommended,
+    unlabeled: Annotated[
+        Path | None,
+        typer.Option(help="Unlabeled samples of the candidate classes to adapt to."),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoder of the pictures, see `zonkey encoders`; by default efficientnet-lite0.",
+            show_default=False,
+        ),
+    ] = None,
+    text_encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoder of the texts; by default that of the pictures if it encodes texts too, "
+            "else minilm-l6.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[list[str] | None, TEXT] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Sentence around each text, such as "a photo of a {}". Repeat it for the mean of '
+            'several. By default "{}" and "a photo of a {}" if pictures and names are given.',
+            show_default=False,
+        ),
+    ] = None,
+    chunks: Annotated[
+        bool,
+        typer.Option(
+            "--chunks",
+            help="Read features in chunks, for files larger than memory. Rows marked `val` are "
+            "training rows then. After an interruption, the same command continues from the "
+            "folder OUTPUT.progress.",
+        ),
+    ] = False,
+    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
+    no_cache: Annotated[bool, NO_CACHE] = False,
+    label_column: Annotated[str | None, LABEL_COLUMN] = None,
+    labels: Annotated[Path | None, LABELS] = None,
+    features_key: Annotated[str | None, FEATURES_KEY] = None,
+    labels_key: Annotated[str | None, LABELS_KEY] = None,
+    notes: Annotated[
+        str | None, typer.Option(help="Free text for those who use the model.")
+    ] = None,
+    license: Annotated[str | None, typer.Option(help="License of the model.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Learn from pictures and names, or from features and prototypes, and write a model file.
+
+    Classes without samples are unseen: the model recognizes them by their descriptions. A column
+    `split` of SOURCE may mark rows: those marked `test` are left out, and parameters are chosen on
+    the classes marked `val`.
+    """
+    started = time.perf_counter()
+    with one_line_errors(NOTHING):
+        require_file("--output", output, source, classes, unlabeled, labels)
+        from ..persistence.model import model_info, save
+        from .encoding import Encoders
+        from .fitting import Training
+
+        encoders = Encoders(
+            encoder=encoder,
+            text_encoder=text_encoder,
+            templates=template,
+            text_columns=text,
+            on_error=on_error.value,
+            cache=not no_cache,
+        )
+        keys = {"labels": labels, "features_key": features_key, "labels_key": labels_key}
+        training = Training(source, classes, encoders, unlabeled, label_column, keys)
+
+        def write(model: Any, names: list[str] | None) -> None:
+            save(model, output, notes=notes, license=license, training=training.facts(names))
+
+        parameters = {"candidates": candidates.value, "random_state": seed}
+        if chunks:
+            from .fitting_in_chunks import learned_in_chunks
+
+            found = learned_in_chunks(training, preset.value, parameters, output, write)
+        else:
+            from .fitting import learned
+
+            found = learned(training, preset.value, parameters, write)
+        record = {"seconds": round(time.perf_counter() - started, 2), **model_info(output)}
+    if as_json:
+        typer.echo(json.dumps({**record, "skipped": list(found.skipped)}))
+        return
+    typer.echo(f"Samples:    {found.n_samples}{_left_out(found.n_left_out)}", nl=False)
+    typer.echo(f"; {len(found.skipped)} skipped" if found.skipped else "")
+    if found.unused:
+        typer.echo(f"Not used:   {', '.join(found.unused)}")
+    print_encoders(record.get("training", {}))
+    print_summary(record["summary"], longest=_LONGEST_VALUE)
+    typer.echo(f"Time:       {record['seconds']:.1f} s")
+    typer.echo(f"Model:      {output} ({record['bytes']:,} bytes)")
+
+
+def _left_out(n: int | None) -> str:
+    if n is None:
+        return "; rows marked `test` are left out"
+    return f"; {n} marked `test` are left out" if n else ""
+
+
+def print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:
+    """Print what a model is and what it has learned; longer values are left out."""
+    typer.echo(f"Estimator:  {summary['estimator']}")
+    typer.echo(f"Features:   {summary['n_features']}")
+    seen, unseen, n = (summary[name] for name in ("n_seen", "n_unseen", "n_candidates"))
+    typer.echo(f"Classes:    {seen} seen, {unseen} unseen; {n} candidates")
+    for name, value in summary["chosen"].items():
+        shown = _rounded(" ".join(value.split()))
+        if len(shown) <= longest:
+            typer.echo(f"Parameter:  {name}: {shown}")
+    for name, score in summary["scores"].items():
+        typer.echo(f"Score:      {score:.3f} ({name})")
+    if summary["is_transductive"]:
+        typer.echo("Adapted:    to unlabeled samples")
+
+
+def print_encoders(training: dict[str, Any]) -> None:
+    """Print what pictures and texts of the training were encoded with."""
+    for name, role in (("encoder", "Encoder:"), ("text_encoder", "Texts:")):
+        spec = training.get(name)
+        if isinstance(spec, dict):
+            templates = "".join(f', "{text}"' for text in spec.get("templates") or ())
+            typer.echo(
+                f"{role:<12}{spec.get('name')} ({spec.get('dimension')} features, revision "
+                f"{spec.get('revision')}{templates})"
+            )
+
+
+def _rounded(value: str) -> str:
+    """Return a number with the digits that people read; other text as it is."""
+    try:
+        return f"{float(value):.4g}"
+    except ValueError:
+        return value

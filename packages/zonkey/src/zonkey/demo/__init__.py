@@ -1,0 +1,1 @@
+"""The demonstration on embedded data: from features and from pictures."""

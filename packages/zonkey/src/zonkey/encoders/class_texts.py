@@ -1,0 +1,524 @@
+"""Texts of classes, from names as typed, mappings, tables and files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import numpy as np
+
+from ..files.dataset import DataError
+from ..files.readers import (
+    SEPARATORS,
+    TABLE_ENDINGS,
+    check_first_line,
+    csv_rows,
+    existing_file,
+    position_of,
+    read_sheet,
+    read_text,
+    reading,
+)
+from ..files.tables import LABEL_COLUMNS, is_blank, is_no_feature, is_text_column
+from ..labels import as_labels, shown, warn_user
+
+TEXT_ENDINGS = (".txt", *TABLE_ENDINGS, ".json", ".jsonl")
+_LABELS = LABEL_COLUMNS["prototypes"]
+_NAMES = ("name", "class_name")  # of a class, in a table whose labels are in another column
+_HEADINGS = (*_LABELS, "labels", "classes", "names")  # of a file with a single column
+_LOOK = 100  # rows that tell texts from numbers
+# "001." or "1)" before a name, and "001_"; not "3-toed sloth".
+_NUMBER = re.compile(r"(?:\d+[.)]|0\d*[_\- ])[\s_]*(?=.*[^\W\d_])")
+_SPACES = re.compile(r"[\s_\-]+")
+_DESCRIPTION = re.compile(r"\s*(?:\t\s*|:(?:\s+|$))")
+
+Pairs = list[tuple[str, list[str]]]  # a label and its texts; a label may occur several times
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTexts:
+    """Labels of classes in sorted order, and the texts that describe each of them.
+
+    Labels that differ only in case, spaces, hyphens or underscores were refused.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (m,)
+        Labels, text.
+    texts : list of list of str
+        At least one text per label.
+
+    See Also
+    --------
+    class_texts : Reads them from names, mappings, tables and files.
+
+    Examples
+    --------
+    >>> from zonkey.encoders.class_texts import class_texts
+    >>> found = class_texts("zebra, T-shirt")
+    >>> found.labels.tolist(), found.texts
+    (['T-shirt', 'zebra'], [['T shirt'], ['zebra']])
+    """
+
+    labels: np.ndarray
+    texts: list[list[str]]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """A table of cells of any type; `first_row` is the number of the first row in `source`."""
+
+    names: list[str]
+    cells: list[list[Any]]
+    source: str
+    first_row: int
+
+    def find(self, wanted: str, parameter: str) -> int:
+        found = position_of([wanted], self.names)
+        if found is None:
+            raise DataError(
+                f"`{parameter}` must name a column of {self.source}; got {wanted!r}, and the "
+                f"columns are {', '.join(self.names)}. Choose one of those."
+            )
+        return found
+
+
+def class_texts(
+    source: Any, *, text_columns: Sequence[str] | str | None = None, label_column: str | None = None
+) -> ClassTexts:
+    """Return the texts of classes.
+
+    A class without a text is described by its name: its label with spaces instead of underscores
+    and hyphens, and without a leading number such as "001.". In a table the texts of a class are
+    its name, and its name with each description, as in "zebra: a striped horse". On the emoji, the
+    mean of both vectors is better than either.
+
+    Parameters
+    ----------
+    source : str, list, mapping, DataFrame, Path or ClassTexts
+        Names with commas between them, a list of names, a mapping of labels to a text or a list of
+        texts, a table, or a file: `.txt` with a name per line, or `name: description`; `.csv`,
+        `.tsv`, `.parquet` or `.jsonl` with a column `label`, `class` or `name` and columns of text,
+        where several rows of a class are several texts; `.json` like a mapping. A text that ends
+        like a file is taken for its path.
+    text_columns : str or list of str, default=None
+        Columns of a table that describe the class. By default all columns of text.
+    label_column : str, default=None
+        Column of the labels in a table.
+
+    Returns
+    -------
+    ClassTexts
+        Labels in sorted order with their texts.
+    """
+    if isinstance(source, ClassTexts):
+        return source
+    if isinstance(text_columns, str):
+        text_columns = [text_columns]
+    if isinstance(source, str) and not _is_path(source):
+        return _checked(_of_names(names_in(source)), "The names")
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        return _checked(_of_file(path, text_columns, label_column), path.name)
+    if isinstance(source, Mapping):
+        return _checked(_of_mapping(source.items(), "The mapping"), "The mapping")
+    if hasattr(source, "columns"):
+        table = _of_frame(source, label_column)
+        return _checked(_of_table(table, text_columns, label_column), table.source)
+    if isinstance(source, bytes) or not isinstance(source, Iterable):
+        raise TypeError(
+            "Classes must be a list of names, a mapping {label: text}, a table or a file; got "
+            f"{shown(source)}. Pass the names, for example."
+        )
+    return _checked(_of_names(list(source)), "The list of names")
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names in a text, which commas or line ends separate; quotes may hold commas.
+
+    Parameters
+    ----------
+    text : str
+        Names as typed, such as "cat, dog, truck".
+
+    Returns
+    -------
+    list of str
+        The names without surrounding spaces.
+    """
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    names = [cell.strip() for row in rows for cell in row if cell.strip()]
+    if not names:
+        raise DataError(
+            f"Classes must be names with commas between them; got {shown(text)}. Write, for "
+            'example, "cat, dog, truck".'
+        )
+    return names
+
+
+def has_texts(path: str | Path) -> bool:
+    """Return whether a file of classes holds names or texts instead of vectors.
+
+    Only the start of a table is read. Files that cannot be read have no texts.
+
+    Parameters
+    ----------
+    path : str or Path
+        File of any format.
+
+    Returns
+    -------
+    bool
+        Whether `class_texts` is to read it, and not `datasets.read_prototypes`.
+    """
+    try:
+        path = existing_file(path, TEXT_ENDINGS)
+        ending = path.suffix.lower()
+        if ending == ".txt":
+            return True
+        if ending == ".json":
+            return any(_is_texts(value) for _, value in islice(_json_pairs(path), _LOOK))
+        table = _file_table(path, None, _LOOK)
+        return not _number_columns(table, _label_position(table, None))
+    except (DataError, ImportError):
+        return False
+
+
+def has_column(path: str | Path, name: str) -> bool:
+    """Return whether a file of classes is a table with this column.
+
+    Parameters
+    ----------
+    path : str or Path
+        File of any format.
+    name : str
+        Name of the column.
+
+    Returns
+    -------
+    bool
+        False also for files that cannot be read.
+    """
+    path = Path(path)
+    try:
+        is_table = path.suffix.lower() in (*TABLE_ENDINGS, ".jsonl")
+        return is_table and position_of([name], _file_table(path, name, _LOOK).names) is not None
+    except (DataError, ImportError):
+        return False
+
+
+# Sources
+
+
+def _is_path(text: str) -> bool:
+    return Path(text).suffix.lower() in TEXT_ENDINGS
+
+
+def _of_names(names: list[Any]) -> Pairs:
+    """Return names with themselves as texts; a repeated one is refused."""
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            raise DataError(
+                f"Names of classes must be nonempty text; number {number} (counted from 0) is "
+                f"{shown(name)}. Correct or drop it."
+            )
+        if name.strip() in seen:
+            raise DataError(
+                f"Names of classes must differ; {shown(name)} is number {seen[name.strip()]} and "
+                f"{number} (counted from 0). Drop one."
+            )
+        seen[name.strip()] = number
+    return [(name, []) for name in seen]
+
+
+def _of_mapping(items: Iterable[tuple[Any, Any]], source: str) -> Pairs:
+    pairs: Pairs = []
+    for label, value in items:
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, Sequence | np.ndarray) or not _is_texts(list(texts)):
+            raise DataError(
+                f"{source} must give each class a text or a list of texts; that of {shown(label)} "
+                f"is {shown(value)}. Correct it, or drop the class."
+            )
+        pairs.append((_label_text(label, "A label"), [str(text) for text in texts]))
+    return pairs
+
+
+def _of_file(path: Path, text_columns: Sequence[str] | None, label_column: str | None) -> Pairs:
+    path = existing_file(path, TEXT_ENDINGS)
+    ending = path.suffix.lower()
+    if ending == ".json":
+        return _of_mapping(_json_pairs(path), path.name)
+    if ending != ".txt":
+        return _of_table(_file_table(path, label_column), text_columns, label_column)
+    pairs: Pairs = []
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            label, *rest = _DESCRIPTION.split(line.strip(), maxsplit=1)
+            label = _label_text(label, f"The label in line {number} of {path.name}")
+            pairs.append((label, _composed(spoken(label), rest)))
+    return pairs
+
+
+def _of_table(
+    table: _Columns, text_columns: Sequence[str] | None, label_column: str | None
+) -> Pairs:
+    """Return a label and a text per row."""
+    label = _label_position(table, label_column)
+    if text_columns is None:
+        numbers = _number_columns(table, label)
+        if numbers:
+            raise DataError(
+                f"{table.source} must hold texts; {numbers[0]!r} is a column of numbers. Pass "
+                "`text_columns` to use only texts, or read it as prototypes."
+            )
+        texts = _text_columns(table, label)
+    else:
+        texts = [table.find(name, "text_columns") for name in text_columns]
+    name = position_of(_NAMES, table.names)
+    name = None if name == label else name
+    texts = [column for column in texts if column != name]
+    pairs: Pairs = []
+    for row, cell in enumerate(table.cells[label]):
+        where = f"The label in row {table.first_row + row} of {table.source}"
+        value = _label_text(cell, where)
+        called = "" if name is None else _cell(table.cells[name][row])
+        parts = [table.cells[column][row] for column in texts]
+        pairs.append((value, _row_texts(called or spoken(value), parts)))
+    return pairs
+
+
+def _row_texts(name: str, parts: list[Any]) -> list[str]:
+    """Return the texts of a row: its cells in one text, and each entry of a cell with a list."""
+    plain, every = [], []
+    for part in parts:
+        if isinstance(part, list | np.ndarray):
+            every += [_cell(text) for text in part]
+        else:
+            plain.append(_cell(part))
+    every.insert(0, ", ".join(filter(None, plain)))
+    return _composed(name, every)
+
+
+def _of_frame(frame: Any, label_column: str | None) -> _Columns:
+    """Return the columns of a DataFrame of pandas or polars."""
+    names = [str(name) for name in frame.columns]
+    if hasattr(frame, "get_columns"):
+        return _Columns(names, [c.to_list() for c in frame.get_columns()], "The table", 0)
+    cells = [frame.iloc[:, n].tolist() for n in range(len(names))]
+    wanted = _LABELS if label_column is None else (label_column,)
+    if position_of(wanted, names) is None and frame.index.dtype.kind not in "iu":
+        names, cells = ["label", *names], [frame.index.tolist(), *cells]
+    return _Columns(names, cells, "The table", 0)
+
+
+def _file_table(path: Path, label_column: str | None, most: int | None = None) -> _Columns:
+    """Return the columns of a table in a file, or of its first rows."""
+    ending = path.suffix.lower()
+    wanted = _LABELS if label_column is None else (label_column, *_LABELS)
+    if ending == ".parquet":
+        sheet = read_sheet(path, wanted, labels_first=True)
+        cells = [sheet.frame[n].tolist()[:most] for n in range(len(sheet.names))]
+        return _Columns(sheet.names, cells, path.name, sheet.first_row)
+    if ending == ".jsonl":
+        return _jsonl_table(path, most)
+    with reading(path):
+        text = io.StringIO(read_text(path))
+        end = None if most is None else most + 1
+        rows = [row for row in islice(csv_rows(text, SEPARATORS[ending]), end) if any(row)]
+    heading = [name.strip() for name in rows[0]]
+    known = position_of((*wanted, *_HEADINGS), heading) is not None
+    if len(heading) == 1 and not known and not {*heading[0]} & {";", "\t"}:
+        return _Columns(["label"], [[row[0] for row in rows]], path.name, 1)
+    check_first_line(heading, path, wanted, labels_first=True)
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(heading):
+            raise DataError(
+                f"Rows must have a cell for each of the {len(heading)} columns; row {number} of "
+                f"{path.name} has {len(row)}. Put quotes around text that contains a separator."
+            )
+    if not known and most is None:
+        raise DataError(
+            f"The first line of {path.name} must name its columns, one of them "
+            f"{', '.join(_LABELS)}; got {', '.join(heading)[:80]}. Rename the column of labels, or "
+            "pass `label_column`."
+        )
+    cells = [list(column) for column in zip(*rows[1:], strict=True)] or [[] for _ in heading]
+    return _Columns(heading, cells, path.name, 2)
+
+
+def _jsonl_table(path: Path, most: int | None) -> _Columns:
+    """Return the objects in the lines of a file as rows of a table."""
+    rows: list[dict[str, Any]] = []
+    numbered = [line for line in read_text(path).split("\n") if line.strip()][:most]
+    for number, line in enumerate(numbered, start=1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, str):
+            row = {"label": row}
+        if not isinstance(row, dict):
+            raise DataError(
+                f"Each line of {path.name} must be a JSON object; line {number} is "
+                f'{shown(line[:60])}. Write it as {{"label": "zebra", "text": "a striped horse"}}.'
+            )
+        rows.append(row)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return _Columns(names, [[row.get(name) for row in rows] for name in names], path.name, 1)
+
+
+def _json_pairs(path: Path) -> Iterable[tuple[Any, Any]]:
+    text, found = read_text(path), None
+    with suppress(ValueError, RecursionError):
+        # As pairs: a dict would silently keep the last of two equal labels.
+        found = json.loads(text, object_pairs_hook=lambda pairs: ("object", pairs))
+    if isinstance(found, list) and _is_texts(found):
+        return [(name, spoken(name)) for name in found]
+    if not isinstance(found, tuple) or not found[1]:
+        raise DataError(
+            f"{path.name} must be a JSON object of texts; it is something else, empty or damaged. "
+            'Write it as {"zebra": "a striped horse", "horse": ["a horse", "a pony"]}.'
+        )
+    return found[1]
+
+
+# Columns and cells
+
+
+def _label_position(table: _Columns, label_column: str | None) -> int:
+    if not table.names:
+        raise DataError(f"{table.source} has no column. Check what was saved.")
+    if label_column is not None:
+        return table.find(label_column, "label_column")
+    found = position_of(_HEADINGS, table.names)
+    if found is not None:
+        return found
+    text = _text_columns(table, None)
+    return text[0] if len(text) == 1 else 0
+
+
+def _text_columns(table: _Columns, label: int | None) -> list[int]:
+    return [n for n in _described(table, label) if _holds_text(table.cells[n])]
+
+
+def _number_columns(table: _Columns, label: int) -> list[str]:
+    filled = [n for n in _described(table, label) if any(map(_cell, table.cells[n]))]
+    return [table.names[n] for n in filled if not _holds_text(table.cells[n])]
+
+
+def _described(table: _Columns, label: int | None) -> list[int]:
+    """Return the columns that may describe a class."""
+    usable = [n for n, name in enumerate(table.names) if name and not is_no_feature(name)]
+    return [n for n in usable if n != label]
+
+
+def _holds_text(cells: list[Any]) -> bool:
+    if any(isinstance(cell, list | np.ndarray) for cell in cells):
+        return any(_is_texts(cell) for cell in cells if isinstance(cell, list | np.ndarray))
+    return is_text_column(_cell(cell) for cell in cells)
+
+
+def _is_texts(value: Any) -> bool:
+    """Whether a value is a text, or a nonempty list of texts."""
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list | np.ndarray) or not len(values):
+        return False
+    return all(isinstance(text, str) and text.strip() for text in values)
+
+
+def _cell(cell: Any) -> str:
+    """Return a cell as text; a missing one is empty."""
+    text = " ".join(str(cell).split())
+    return "" if is_blank(text) else text
+
+
+def _label_text(label: Any, where: str) -> str:
+    """Return a label as text; 7 and 7.0 become "7"."""
+    if isinstance(label, float | np.floating) and float(label).is_integer():
+        label = int(label)
+    if isinstance(label, int | np.integer) and not isinstance(label, bool):
+        return str(label)
+    if not isinstance(label, str) or not label.strip():
+        raise DataError(f"{where} must be nonempty text; got {shown(label)}. Fill it in.")
+    return label.strip()
+
+
+# Names
+
+
+def spoken(label: str) -> str:
+    """Return a label as a name in a text: "001.Black_footed" becomes "Black footed"."""
+    return _SPACES.sub(" ", _NUMBER.sub("", label.strip(), count=1)).strip() or label.strip()
+
+
+def _composed(name: str, descriptions: Iterable[str]) -> list[str]:
+    """Return a name, and descriptions that begin with it unless they contain it.
+
+    A code is no name, and returned only if there is no description.
+    """
+    found = [text for text in descriptions if text]
+    if _is_code(name):
+        return found or [name]
+    return [
+        name,
+        *(text if comparable(name) in comparable(text) else f"{name}: {text}" for text in found),
+    ]
+
+
+def _is_code(label: str) -> bool:
+    """Whether a label is a number or a code such as n02391049, which says nothing in a text."""
+    letters = re.findall(r"[^\W\d_]+", label)
+    return not letters or (max(map(len, letters)) == 1 and bool(re.search(r"\d", label)))
+
+
+def comparable(label: str) -> str:
+    """Return what is equal for names that only spelling tells apart."""
+    return _SPACES.sub(" ", normalize("NFKC", label).casefold()).strip()
+
+
+def _checked(pairs: Pairs, source: str) -> ClassTexts:
+    """Collect the texts of each label, and refuse labels that are the same class."""
+    if not pairs:
+        raise DataError(f"{source} must name at least one class; it names none. Add some.")
+    labels = as_labels([label for label, _ in pairs]).tolist()
+    texts: dict[str, dict[str, None]] = {}
+    first: dict[str, str] = {}
+    for label, (_, found) in zip(labels, pairs, strict=True):
+        other = first.setdefault(comparable(label), label)
+        if other != label:
+            raise DataError(
+                f"Classes must have different names; {shown(other)} and {shown(label)} are the "
+                "same class after case, spaces, hyphens and underscores are set aside. Rename or "
+                "drop one."
+            )
+        texts.setdefault(label, {}).update(dict.fromkeys(found or [spoken(label)]))
+    _warn_of_equal_texts(texts)
+    order = sorted(texts)
+    return ClassTexts(np.array(order, dtype=str), [list(texts[label]) for label in order])
+
+
+def _warn_of_equal_texts(texts: Mapping[str, Iterable[str]]) -> None:
+    first: dict[tuple[str, ...], str] = {}
+    for label, found in texts.items():
+        other = first.setdefault(tuple(sorted(map(comparable, found))), label)
+        if other != label:
+            warn_user(
+                f"Texts of different classes should differ; those of {shown(other)} and "
+                f"{shown(label)} are equal. Describe one in more detail, or merge them."
+            )
+            return

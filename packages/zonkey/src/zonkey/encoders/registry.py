@@ -1,0 +1,297 @@
+"""Encoders by name: what a backend offers, and the list of those that need no path."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..files.dataset import did_you_mean
+
+DEFAULT_IMAGE = "efficientnet-lite0"
+DEFAULT_TEXT = "minilm-l6"
+PREFIXES = ("onnx", "transformers", "sentence-transformers")
+_DATA = Path(__file__).parent / "data"
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+_ENCODES = {"image": "pictures", "text": "texts"}
+
+
+class ImageBackend(Protocol):
+    """A loaded model of pictures."""
+
+    name: str
+    revision: str  # 16 hex digits: hash of weights and preprocessing
+    n_features: int
+    size: int  # pixels to which the shorter side of a picture is resized, at most
+    joint: bool  # texts have vectors in the same space
+
+    def prepare(self, image: Any) -> np.ndarray:
+        """Return an RGB image as one sample of a batch; several threads call this at once."""
+        ...
+
+    def encode(self, batch: np.ndarray) -> np.ndarray:
+        """Return the features of a batch in float32."""
+        ...
+
+
+class TextBackend(Protocol):
+    """A loaded model of texts."""
+
+    name: str
+    revision: str
+    n_features: int
+    joint: bool  # pictures have vectors in the same space
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """Return one vector per text in float32."""
+        ...
+
+
+@dataclass(frozen=True)
+class EncoderInfo:
+    """An encoder of the list.
+
+    `list_encoders` makes these; nothing is loaded.
+
+    Parameters
+    ----------
+    name : str
+        Name to pass as `model`.
+    kind : {"image", "text", "joint"}
+        What it encodes; "joint" encodes pictures and texts in one space.
+    dimension : int
+        Number of features.
+    megabytes : float
+        Size of its files in 10^6 bytes.
+    license : str
+        License of the weights.
+    extra : str
+        Extra of zonkey that it needs.
+    embedded : bool
+        Whether its files are part of the package; others are downloaded at first use.
+    text : str
+        Description.
+    target : str
+        Full name of the model.
+
+    See Also
+    --------
+    list_encoders : All of them.
+
+    Examples
+    --------
+    >>> from zonkey.encoders import list_encoders
+    >>> info = list_encoders()[0]
+    >>> info.name, info.kind, info.dimension, info.license
+    ('efficientnet-lite0', 'image', 1280, 'Apache-2.0')
+    """
+
+    name: str
+    kind: str
+    dimension: int
+    megabytes: float
+    license: str
+    extra: str
+    embedded: bool
+    text: str
+    target: str
+
+
+def _hub(name: str, kind: str, size: tuple[int, float], license: str, text: str, target: str):
+    extra = target.partition(":")[0]
+    return EncoderInfo(name, kind, *size, license, extra, False, text, target)
+
+
+def _embedded(name: str, kind: str, dimension: int, text: str):
+    return EncoderInfo(name, kind, dimension, 0.0, "Apache-2.0", "images", True, text, name)
+
+
+_ENCODERS = {
+    info.name: info
+    for info in (
+        _embedded(DEFAULT_IMAGE, "image", 1280, "EfficientNet-Lite0, trained on ImageNet-1k"),
+        _embedded(DEFAULT_TEXT, "text", 384, "all-MiniLM-L6-v2, English sentences"),
+        _hub(
+            "clip-vit-b32",
+            "joint",
+            (512, 605.0),
+            "MIT",
+            "CLIP ViT-B/32",
+            "transformers:openai/clip-vit-base-patch32",
+        ),
+        _hub(
+            "siglip-base",
+            "joint",
+            (768, 813.0),
+            "Apache-2.0",
+            "SigLIP ViT-B/16, 224 pixels",
+            "transformers:google/siglip-base-patch16-224",
+        ),
+        _hub(
+            "dinov2-base",
+            "image",
+            (768, 346.0),
+            "Apache-2.0",
+            "DINOv2 ViT-B/14",
+            "transformers:facebook/dinov2-base",
+        ),
+        _hub(
+            "all-mpnet-base-v2",
+            "text",
+            (768, 438.0),
+            "Apache-2.0",
+            "MPNet, English sentences",
+            "sentence-transformers:sentence-transformers/all-mpnet-base-v2",
+        ),
+    )
+}
+
+
+def list_encoders() -> list[EncoderInfo]:
+    """Return the encoders that have a short name.
+
+    Any other model is named by its backend: `onnx:PATH`, `transformers:NAME_OR_PATH`,
+    `sentence-transformers:NAME_OR_PATH`.
+
+    Returns
+    -------
+    list of EncoderInfo
+        Name, kind, dimension, size, license and extra of each; embedded ones first.
+
+    Examples
+    --------
+    >>> from zonkey.encoders.registry import list_encoders
+    >>> [info.name for info in list_encoders() if info.embedded]
+    ['efficientnet-lite0', 'minilm-l6']
+    """
+    return [
+        replace(info, megabytes=_size(info.name)) if info.embedded else info
+        for info in _ENCODERS.values()
+    ]
+
+
+def image_backend(model: str, device: str = "cpu") -> ImageBackend:
+    """Load a model of pictures.
+
+    The vectors of joint pairs such as CLIP and SigLIP have unit length.
+
+    Parameters
+    ----------
+    model : str
+        Name of the list, `onnx:PATH` or `transformers:NAME_OR_PATH`.
+    device : str, default="cpu"
+        "cpu", "cuda", "cuda:1", or "auto": CUDA if the runtime has it.
+
+    Returns
+    -------
+    ImageBackend
+        The model with its weights.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, the files are missing or damaged, or the device is not there.
+    ImportError
+        If a package is not installed; the message names the extra.
+    """
+    name, prefix, source = _resolved(model, "image", device)
+    if prefix == "onnx":
+        from .onnx_backend import OnnxImages
+
+        return OnnxImages(source, device, name)
+    if prefix == "transformers":
+        from .transformers_backend import TransformersImages
+
+        return TransformersImages(source, device)
+    raise ValueError(
+        f"`model` must encode pictures; got {model!r}, and {prefix} encodes texts. Write "
+        f"'transformers:{source}' if it is a joint model."
+    )
+
+
+def text_backend(model: str, device: str = "cpu") -> TextBackend:
+    """Load a model of texts.
+
+    The vectors of joint pairs such as CLIP and SigLIP have unit length.
+
+    Parameters
+    ----------
+    model : str
+        Name of the list, `onnx:PATH`, `transformers:NAME_OR_PATH` or
+        `sentence-transformers:NAME_OR_PATH`.
+    device : str, default="cpu"
+        "cpu", "cuda", "cuda:1", or "auto": CUDA if the runtime has it.
+
+    Returns
+    -------
+    TextBackend
+        The model with its weights.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, the files are missing or damaged, or the device is not there.
+    ImportError
+        If a package is not installed; the message names the extra.
+    """
+    name, prefix, source = _resolved(model, "text", device)
+    if prefix == "onnx":
+        from .onnx_backend import OnnxTexts
+
+        return OnnxTexts(source, device, name)
+    if prefix == "transformers":
+        from .transformers_backend import TransformersTexts
+
+        return TransformersTexts(source, device)
+    from .sentence_backend import SentenceTexts
+
+    return SentenceTexts(source, device)
+
+
+def _resolved(model: str, kind: str, device: str) -> tuple[str | None, str, str]:
+    """Return the embedded name or None, the prefix, and the path or name behind it."""
+    if not isinstance(device, str) or not _DEVICE.fullmatch(device):
+        raise ValueError(
+            f"`device` must be 'cpu', 'cuda', 'cuda:1' or 'auto'; got {device!r}. Pass one of them."
+        )
+    if not isinstance(model, str):
+        raise ValueError(f"`model` must be the name of an encoder; got {model!r}. Pass text.")
+    info = _ENCODERS.get(model)
+    if info is not None:
+        if info.kind not in (kind, "joint"):
+            raise ValueError(
+                f"`model` must encode {_ENCODES[kind]}; {model!r} encodes {_ENCODES[info.kind]}. "
+                f"Choose one of {', '.join(_names(kind))}."
+            )
+        if info.embedded:
+            return model, "onnx", str(_DATA / f"{model}.onnx")
+        model = info.target
+    prefix, colon, source = model.partition(":")
+    if not colon or prefix not in PREFIXES or not source:
+        raise _unknown(model, _names(kind))
+    return None, prefix, source
+
+
+def _names(kind: str) -> list[str]:
+    return [info.name for info in _ENCODERS.values() if info.kind in (kind, "joint")]
+
+
+def _unknown(model: str, known: list[str]) -> ValueError:
+    forms = ", ".join(f"{prefix}:..." for prefix in PREFIXES)
+    if model.endswith(".onnx"):
+        remedy = f"Write 'onnx:{model}'."
+    elif "/" in model and ":" not in model:
+        remedy = f"Write 'transformers:{model}'."
+    else:
+        remedy = did_you_mean(model.lower(), known, "Choose one of them.")
+    return ValueError(
+        f"`model` must be one of {', '.join(known)}, or {forms}; got {model!r}. {remedy}"
+    )
+
+
+def _size(name: str) -> float:
+    files = [_DATA / f"{name}{ending}" for ending in (".onnx", ".json", ".tokenizer.json")]
+    return sum(file.stat().st_size for file in files if file.exists()) / 1e6

@@ -1,0 +1,33 @@
+"""Text models of the sentence-transformers library."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..files.readers import required_package
+from .weights import loading, located_model, torch_device
+
+_PREFIX = "sentence-transformers"
+
+
+class SentenceTexts:
+    """Vectors of texts as the modules of the model give them, in float32."""
+
+    joint = False
+
+    def __init__(self, source: str, device: str) -> None:
+        package = required_package("sentence_transformers", "A model of sentence-transformers")
+        device = torch_device(device)
+        folder, self.name, self.revision = located_model(_PREFIX, source, owner=_PREFIX)
+        with loading(self.name, "a model of sentence-transformers"):
+            self._model = package.SentenceTransformer(
+                str(folder), device=device, trust_remote_code=False
+            ).float()
+            self.n_features = self.encode(["a"]).shape[1]
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """Return one vector per text in float32."""
+        vectors = self._model.encode(
+            texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True
+        )
+        return np.asarray(vectors, np.float32)

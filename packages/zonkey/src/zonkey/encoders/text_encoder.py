@@ -1,0 +1,272 @@
+"""Texts to vectors, and classes described by texts to prototypes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from ..arrays import to_numpy
+from ..constraints import check_count
+from ..labels import shown
+from ..prototypes import Prototypes
+from .class_texts import class_texts
+from .weights import file_state
+
+NAME_TEMPLATES = ("{}", "a photo of a {}")  # for pictures of classes that only have names
+
+_loading = threading.Lock()
+
+
+class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Turn texts into vectors of unit length, and descriptions of classes into prototypes.
+
+    The weights are loaded at first use, shared by all encoders of the process, and never part of a
+    pickle.
+
+    Parameters
+    ----------
+    model : str or object, default="minilm-l6"
+        Name of an encoder, see `list_encoders`; `onnx:PATH`, `transformers:NAME_OR_PATH` or
+        `sentence-transformers:NAME_OR_PATH`; or any object whose method `encode` or `transform`
+        turns a list of texts into a matrix.
+    templates : str or list of str, default=None
+        Sentences in which `{}` stands for the text, such as "a photo of a {}". The vector of a text
+        is the mean over the templates.
+    device : str, default="auto"
+        "cpu", "cuda", "cuda:1", or "auto": CUDA if the runtime has it.
+    batch_size : int, default=64
+        Number of texts that are encoded at once.
+
+    Attributes
+    ----------
+    spec_ : dict
+        Name, revision, dimension and templates: what a model file keeps.
+
+    See Also
+    --------
+    zonkey.Prototypes : What `prototypes` returns.
+    zonkey.encoders.class_texts.class_texts : Reads the texts of classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zonkey.encoders.text_encoder import TextEncoder
+    >>> class Letters:
+    ...     def encode(self, texts):
+    ...         return np.array([[text.count(letter) for letter in "aes"] for text in texts])
+    >>> encoder = TextEncoder(Letters(), templates="a sea {}")
+    >>> encoder.prototypes(["horse", "star"]).labels.tolist()
+    ['horse', 'star']
+    >>> print(encoder.transform(["star"]).round(2))
+    [[0.8  0.27 0.53]]
+    """
+
+    def __init__(
+        self,
+        model: Any = "minilm-l6",
+        *,
+        templates: str | Sequence[str] | None = None,
+        device: str = "auto",
+        batch_size: int = 64,
+    ) -> None:
+        self.model = model
+        self.templates = templates
+        self.device = device
+        self.batch_size = batch_size
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Check parameters and texts; nothing is learned.
+
+        Parameters
+        ----------
+        X : array-like of str
+            Texts.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        TextEncoder
+            The encoder itself.
+        """
+        self._checked_templates()
+        check_count("batch_size", self.batch_size, 1)
+        _as_texts(X)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the vectors of texts.
+
+        Parameters
+        ----------
+        X : array-like of str
+            Texts: a list, an array, a Series, or one column of them.
+
+        Returns
+        -------
+        ndarray of shape (n_texts, n_features)
+            Vectors of unit length, float32.
+        """
+        templates, size = self._checked_templates(), check_count("batch_size", self.batch_size, 1)
+        texts = _as_texts(X)
+        encode = _encode_method(self._backend())
+        total = 0.0
+        for template in templates:
+            # Not with str.format: a text may hold braces.
+            filled = [template.replace("{}", text) for text in texts]
+            total = total + _unit(_in_batches(encode, filled, size))
+        return _unit(np.asarray(total))
+
+    def prototypes(self, classes: Any) -> Prototypes:
+        """Return prototypes of classes that texts describe.
+
+        Parameters
+        ----------
+        classes : str, list, mapping, DataFrame, Path or ClassTexts
+            Names, `{label: text or list of texts}`, a table, or a file of classes; see
+            `class_texts`. Several texts of a class are averaged.
+
+        Returns
+        -------
+        Prototypes
+            A vector of unit length per class.
+        """
+        found = class_texts(classes)
+        vectors = self.transform([text for texts in found.texts for text in texts])
+        ends = np.cumsum([len(texts) for texts in found.texts])
+        means = [part.mean(axis=0) for part in np.split(vectors, ends[:-1])]
+        return Prototypes(found.labels, _unit(np.stack(means)))
+
+    @property
+    def spec_(self) -> dict[str, Any]:
+        """Name, revision, dimension and templates."""
+        backend = self._backend()
+        templates = None if self.templates is None else self._checked_templates()
+        return {
+            "name": getattr(backend, "name", type(backend).__name__),
+            "revision": getattr(backend, "revision", ""),
+            "dimension": self._n_features_out,
+            "templates": templates,
+        }
+
+    @property
+    def _n_features_out(self) -> int:
+        n_features = getattr(self._backend(), "n_features", None)
+        return self.transform(["a"]).shape[1] if n_features is None else int(n_features)
+
+    def _backend(self) -> Any:
+        if not isinstance(self.model, str):
+            return self.model
+        with _loading:  # of several threads, one loads
+            return _loaded(self.model, self.device, file_state(self.model))
+
+    def _checked_templates(self) -> list[str]:
+        given = self.templates
+        templates = ["{}"] if given is None else [given] if isinstance(given, str) else list(given)
+        for template in templates:
+            if not isinstance(template, str) or template.count("{}") != 1:
+                raise ValueError(
+                    "`templates` must hold {} exactly once each, where the text goes; got "
+                    f'{shown(template)}. Write, for example, "a photo of a {{}}".'
+                )
+        if not templates:
+            raise ValueError("`templates` must hold at least one; got none. Pass None for none.")
+        return templates
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.no_validation = True
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+@lru_cache(maxsize=4)
+def _loaded(model: str, device: str, state: Any) -> Any:  # noqa: ARG001 - key of the cache
+    from .registry import text_backend
+
+    return text_backend(model, device)
+
+
+def _encode_method(backend: Any) -> Any:
+    for name in () if isinstance(backend, type) else ("encode", "transform"):
+        if callable(getattr(backend, name, None)):
+            return getattr(backend, name)
+    raise TypeError(
+        "`model` must be the name of an encoder, or an object with a method `encode` or "
+        f"`transform`; got {shown(backend)}. Pass a name such as 'minilm-l6'."
+    )
+
+
+def _as_texts(X: Any) -> list[str]:
+    """Return texts as a list; anything else than text is named with its row."""
+    if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
+        raise TypeError(f"Texts must be a list of str; got {shown(X)}. Put it into a list.")
+    values = X if isinstance(X, list | tuple) else np.asarray(X, dtype=object)
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1 and values.shape[1:] != (1,):
+            raise ValueError(
+                f"Texts must be one column; got shape {values.shape}. Pass a list of str, or "
+                "choose a column."
+            )
+        values = values.ravel()
+    texts = list(values)
+    if not texts:
+        raise ValueError("Texts must be at least one; got an empty list. Pass some.")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"Texts must be str; row {row} is {shown(text)}. Fill it in, or drop the row."
+            )
+        if not text.strip():
+            raise ValueError(
+                f"Texts must not be blank; row {row} is {shown(text)}. Fill it in, or drop the row."
+            )
+        if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise ValueError(
+                f"Texts must be valid Unicode; row {row} is {shown(text)}. Decode it again."
+            )
+    return [str(text) for text in texts]
+
+
+def _in_batches(encode: Any, texts: list[str], size: int) -> np.ndarray:
+    """Encode texts of about the same length together: a batch is as long as its longest text."""
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    parts = []
+    for start in range(0, len(texts), size):
+        rows = order[start : start + size]
+        part = to_numpy(encode([texts[row] for row in rows])).astype(np.float32)
+        if part.ndim != 2 or len(part) != len(rows):
+            raise ValueError(
+                f"An encoder must return one vector per text; got shape {part.shape} for "
+                f"{len(rows)} texts. Correct `model`."
+            )
+        bad = ~np.isfinite(part).all(axis=1)
+        if bad.any():
+            raise ValueError(
+                f"Vectors must be finite; that of {shown(texts[rows[int(np.argmax(bad))]])} is "
+                "not. Shorten the text, or use another `model`."
+            )
+        parts.append(part)
+    found = np.concatenate(parts)
+    vectors = np.empty_like(found)
+    vectors[order] = found
+    return vectors
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    """Scale rows to unit length; zero rows stay zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths == 0, 1, lengths)

@@ -1,0 +1,265 @@
+"""What a fitted classifier answers among its seen, its unseen and all its classes.
+
+Samples are scored once, in blocks. Of the scores of a sample, only what figures need is kept: the
+best class, the rank of the true class, and two probabilities. Memory does not grow with the number
+of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from ..anyshot.classifier import AnyShotClassifier
+from ..arrays import is_device_array, namespace, placed_like, softmax, to_numpy
+from ..inference.scorer import ScoresMixin, unwrapped
+from ..labels import as_labels
+
+SETS = ("unseen", "seen", "all")
+_BLOCK_SCORES = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted classifier and the classes it is evaluated on.
+
+    Parameters
+    ----------
+    model : estimator
+        Classifier, without preprocessing, whose candidates are `labels`.
+    preprocessing : transformer or None
+        Fitted steps before it.
+    labels : ndarray of shape (n_classes,)
+        Classes of the columns of its scores.
+    seen : ndarray
+        Those of them with training samples.
+    temperatures : mapping of str to float
+        Temperature of its probabilities by set of candidates, for models of this library.
+    reject_below : float or None
+        Lowest accepted probability.
+    """
+
+    model: Any
+    preprocessing: Any
+    labels: np.ndarray
+    seen: np.ndarray
+    temperatures: Mapping[str, float]
+    reject_below: float | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> Subject:
+        """Return the subject of a fitted classifier, search or pipeline."""
+        preprocessing, last = unwrapped(best_of(model))
+        if not hasattr(last, "predict"):
+            raise TypeError(
+                "`model` must be a fitted classifier, or a Pipeline that ends in one; got "
+                f"{type(last).__name__}, which cannot predict. Pass the classifier."
+            )
+        check_is_fitted(last)
+        if not hasattr(last, "classes_"):
+            raise TypeError(
+                f"`model` must be a classifier, with `classes_`; got {type(last).__name__}. Pass "
+                "a classifier."
+            )
+        candidates = to_numpy(last.classes_)
+        if not (hasattr(last, "with_candidates") and hasattr(last, "seen_classes_")):
+            labels = as_labels(candidates, "classes_")
+            return cls(last, preprocessing, labels, labels, {})
+        seen = to_numpy(last.seen_classes_)
+        labels = candidates
+        # As fitted: parameters may have been set since.
+        is_any_shot = isinstance(last, AnyShotClassifier)
+        targets = last._targets if is_any_shot else last._decision.candidates
+        if isinstance(targets, str):
+            new = getattr(last, "novel_classes_", last.unseen_classes_)
+            labels = np.union1d(seen, to_numpy(new))
+        seen = np.intersect1d(seen, labels)
+        sets = {"unseen": np.setdiff1d(labels, seen), "seen": seen, "all": labels}
+        copies = {
+            name: last.with_candidates(chosen.tolist())
+            for name, chosen in sets.items()
+            if chosen.size
+        }
+        temperatures = {
+            name: float(copy.temperature_)
+            for name, copy in copies.items()
+            if hasattr(copy, "temperature_")
+        }
+        below = getattr(getattr(last, "_rejection", None), "below", None)
+        model = copies["all"]
+        return cls(model, preprocessing, to_numpy(model.classes_), seen, temperatures, below)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answers to some samples among one set of candidates; one entry per sample.
+
+    Parameters
+    ----------
+    positions : ndarray of int
+        The samples.
+    predicted : ndarray of int
+        Column of the best class.
+    right : ndarray of bool
+        Whether it is the true class.
+    rank : ndarray of int or None
+        Number of classes that come before the true one; None if the model has no scores.
+    confidence : ndarray of float or None
+        Highest probability; None if the model has no probabilities.
+    truth : ndarray of float or None
+        Probability of the true class.
+    rejected : ndarray of bool or None
+        Whether the model rejects the sample; None if it rejects none.
+    n_candidates : int
+        Number of candidates.
+    """
+
+    positions: np.ndarray
+    predicted: np.ndarray
+    right: np.ndarray
+    rank: np.ndarray | None
+    confidence: np.ndarray | None
+    truth: np.ndarray | None
+    rejected: np.ndarray | None
+    n_candidates: int
+
+    @classmethod
+    def joined(cls, parts: list[Answers]) -> Answers:
+        """Return the answers to the samples of all parts."""
+        whole: dict[str, Any] = {"n_candidates": parts[0].n_candidates}
+        for name in (field.name for field in fields(cls) if field.name not in whole):
+            arrays = [getattr(part, name) for part in parts]
+            whole[name] = None if arrays[0] is None else np.concatenate(arrays)
+        return cls(**whole)
+
+
+def best_of(model: Any) -> Any:
+    """Return the best estimator of a search, and everything else as it is."""
+    return best_of(model.best_estimator_) if hasattr(model, "best_estimator_") else model
+
+
+def taken(X: Any, positions: np.ndarray) -> Any:
+    """Return some rows of samples of any kind: arrays, tensors, tables or lists."""
+    if is_device_array(X):
+        return namespace(X).take(X, placed_like(positions, X), axis=0)
+    return _safe_indexing(X, positions)
+
+
+def answers_of(
+    subject: Subject, X: Any, y: np.ndarray, seen: np.ndarray
+) -> tuple[dict[str, Answers], np.ndarray | None]:
+    """Return the answers by set of candidates, and the margins of the best seen class.
+
+    `seen` are the classes that count as seen, for samples and for candidates. The margin is the
+    best seen score less the best unseen one; None if the model knows one kind only.
+    """
+    is_seen_column, is_seen = np.isin(subject.labels, seen), np.isin(y, seen)
+    every = np.ones(len(subject.labels), bool)
+    masks = {"unseen": ~is_seen_column, "seen": is_seen_column, "all": every}
+    columns = {name: np.flatnonzero(mask) for name, mask in masks.items() if mask.any()}
+    true = positions_in(subject.labels, y)
+    parts: dict[str, list[Answers]] = {name: [] for name in columns}
+    margins: list[np.ndarray] = []
+    for block in _scored(subject, X, len(y)):
+        here = is_seen[block.positions]
+        rows = {"unseen": ~here, "seen": here, "all": np.ones_like(here)}
+        for name, chosen in columns.items():
+            if rows[name].any():
+                parts[name].append(block.among(name, chosen, rows[name], true, subject))
+        if len(columns) == len(SETS) and block.scores is not None:
+            best = [block.scores[:, columns[name]].max(axis=1) for name in ("seen", "unseen")]
+            margins.append((best[0] - best[1]).astype(np.float64))
+    answers = {name: Answers.joined(found) for name, found in parts.items() if found}
+    return answers, np.concatenate(margins) if margins else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """Scores, probabilities and predicted columns of consecutive samples, as far as known."""
+
+    positions: np.ndarray
+    scores: np.ndarray | None
+    probabilities: np.ndarray | None
+    predicted: np.ndarray | None
+
+    def among(
+        self, name: str, columns: np.ndarray, rows: np.ndarray, true: np.ndarray, subject: Subject
+    ) -> Answers:
+        """Return the answers to some of the samples among some columns."""
+        positions = self.positions[rows]
+        places = positions_in(columns, true[positions])
+        rank = confidence = truth = rejected = None
+        probabilities: np.ndarray | None = None
+        predicted = None if self.predicted is None else self.predicted[rows]
+        if self.scores is not None:
+            scores = self.scores[rows][:, columns]
+            if predicted is None:
+                predicted = columns[scores.argmax(axis=1)]
+            rank = _ranks(scores, places)
+            if name in subject.temperatures:
+                probabilities = to_numpy(softmax(scores / subject.temperatures[name]))
+        assert predicted is not None
+        right = predicted == true[positions]
+        if rank is not None:  # some classifiers predict another class than that of the best score
+            rank = np.where(right, 0, np.maximum(rank, 1))
+        if self.probabilities is not None:
+            probabilities = self.probabilities[rows][:, columns]
+        if probabilities is not None:
+            confidence = np.clip(probabilities.max(axis=1), 0, 1).astype(np.float64)
+            truth = np.take_along_axis(probabilities, places[:, None], axis=1)[:, 0]
+            truth = np.where(places < 0, 0.0, truth.astype(np.float64))
+            if subject.reject_below is not None:
+                rejected = confidence < subject.reject_below
+        n = len(columns)
+        return Answers(positions, predicted, right, rank, confidence, truth, rejected, n)
+
+
+def _scored(subject: Subject, X: Any, n: int) -> Iterator[_Scored]:
+    """Yield the scores of blocks of samples."""
+    model, labels = subject.model, subject.labels
+    # Models of this library predict the class of the best score; others have the last word.
+    is_own = isinstance(model, ScoresMixin)
+    by_pairs = getattr(model, "decision_function_shape", None) == "ovo"
+    has_scores = hasattr(model, "decision_function") and not by_pairs
+    rows = max(1, _BLOCK_SCORES // len(labels))
+    for start in range(0, n, rows):
+        positions = np.arange(start, min(start + rows, n))
+        block = taken(X, positions)
+        if subject.preprocessing is not None:
+            block = subject.preprocessing.transform(block)
+        scores = probabilities = predicted = None
+        if has_scores:
+            scores = _as_columns(to_numpy(model.decision_function(block)), len(labels))
+        if not is_own:
+            predicted = positions_in(labels, as_labels(to_numpy(model.predict(block))))
+            if hasattr(model, "predict_proba"):
+                probabilities = to_numpy(model.predict_proba(block))
+                scores = probabilities if scores is None else scores
+        yield _Scored(positions, scores, probabilities, predicted)
+
+
+def positions_in(known: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the position of each value among the known ones, -1 for unknown values."""
+    order = np.argsort(known, kind="stable")
+    places = order[np.minimum(np.searchsorted(known[order], values), len(known) - 1)]
+    return np.where(known[places] == values, places, -1)
+
+
+def _as_columns(scores: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return one column per class; of two classes, only the difference is given."""
+    if scores.ndim == 1 and n_classes == 2:
+        return np.stack([np.zeros_like(scores), scores], axis=1)
+    return scores.reshape(len(scores), n_classes)
+
+
+def _ranks(scores: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return how many columns come before that of the true class; ties keep their order."""
+    own = np.take_along_axis(scores, places[:, None], axis=1)
+    before = (scores == own) & (np.arange(scores.shape[1]) < places[:, None])
+    ranks = (scores > own).sum(axis=1) + before.sum(axis=1)
+    return np.where(places < 0, scores.shape[1], ranks)

@@ -1,0 +1,1 @@
+"""Files of features, prototypes and labels, and the data set that they become."""

@@ -1,0 +1,418 @@
+"""Make a Dataset of your own files of features and prototypes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..labels import as_labels, listed, shown
+from ..prototypes import Prototypes
+from .dataset import DataError, Dataset, LazyMatrix, Split, noting, require_one_label_per_row
+from .readers import FOLDER, TABLE_ENDINGS, ending_of, existing_file, position_of, stored_arrays
+from .streams import LINES, STREAM_ENDINGS, FeatureStream
+from .tables import (
+    MOST_LISTED,
+    as_features,
+    capped,
+    examine_prototypes,
+    examine_table,
+    label_strings,
+    pick_features,
+    pick_labels,
+    read_labels,
+    require_one_source,
+)
+
+
+def load_features(
+    features: str | Path,
+    prototypes: str | Path,
+    *,
+    labels: str | Path | None = None,
+    label_column: str | None = None,
+    features_key: str | None = None,
+    labels_key: str | None = None,
+    unseen: Any = None,
+    test_size: float = 0.2,
+    name: str | None = None,
+    class_names: Mapping[Any, str] | None = None,
+    license: str = "not stated",
+    citation: str = "not stated",
+    random_state: Any = 0,
+) -> Dataset:
+    """Make a Dataset of your own files.
+
+    Labels become text in all formats: 7 in one file and "7" in the other are the same class. A
+    class with a prototype and no samples is one to predict.
+
+    Parameters
+    ----------
+    features : str or Path
+        A table (`.csv`, `.tsv`, `.parquet`) with a column of labels and columns of numbers, lines
+        of JSON (`.jsonl`), a folder of `.parquet` files, or arrays (`.npz`, `.npy`, `.h5`,
+        `.zarr`, `.pt`); see `read_features`. Columns of text, `id` and names that end in `_id` are
+        no features.
+    prototypes : str or Path
+        File with a vector per class; see `read_prototypes`.
+    labels : str or Path, default=None
+        File of the labels, if the features are arrays without labels.
+    label_column : str, default=None
+        Column of the labels in a table. By default `label`, `class`, `y` or `target`, else the only
+        column of text.
+    features_key : str, default=None
+        Name of the features in a file of several arrays.
+    labels_key : str, default=None
+        Name of the labels in a file of several arrays.
+    unseen : list of labels, int or float, default=None
+        Classes to hold out as unseen, or how many, or which fraction, to draw at random. If None,
+        all samples are training samples, unless the features have a column `split` (in `.npz`, an
+        array of text) with `train`, `val` or `test` for each sample: classes with only `test` are
+        unseen; `val` marks whole seen classes as validation classes.
+    test_size : float, default=0.2
+        Fraction of the samples of each seen class to hold out if `unseen` is given. Every class
+        keeps at least one training sample.
+    name : str, default=None
+        Name of the data set. By default the name of the features file without its ending.
+    class_names : mapping of {label: str}, default=None
+        Display names of classes.
+    license : str, default="not stated"
+        License of the data, for reports.
+    citation : str, default="not stated"
+        Publication to cite, for reports.
+    random_state : int, RandomState or None, default=0
+        Determines which classes and samples are held out.
+
+    Returns
+    -------
+    Dataset
+        The data set. Features in arrays are read on first use.
+
+    Raises
+    ------
+    DataError
+        If the files cannot be used. The message is the first problem; `check_files` lists all.
+    """
+    features, prototypes = Path(features), Path(prototypes)
+    labels = None if labels is None else Path(labels)
+    samples, problems = examine_samples(features, labels, label_column, features_key, labels_key)
+    known, columns = None, ()
+    if not problems:
+        known, columns, problems = examine_prototypes(prototypes, label_column)
+    if problems or known is None:
+        raise DataError(problems[0])
+    about = {} if labels is None else {"labels_file": labels.name}
+    return dataset_of(
+        samples,
+        known,
+        (features.name, prototypes.name),
+        columns=columns,
+        unseen=unseen,
+        test_size=test_size,
+        random_state=random_state,
+        about=about,
+        name=name or features.stem,
+        class_names={str(label): text for label, text in (class_names or {}).items()},
+        license=license,
+        citation=citation,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Features, labels and the column `split` of a file; None if absent or unusable.
+
+    `columns` names the features of a table, `unused` its other columns.
+    """
+
+    matrix: LazyMatrix | None = None
+    labels: np.ndarray | None = None
+    marks: np.ndarray | None = None
+    unused: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+def dataset_of(
+    samples: Samples,
+    known: Prototypes,
+    files: tuple[str, str],
+    *,
+    name: str,
+    columns: Sequence[str] = (),
+    unseen: Any = None,
+    test_size: float = 0.2,
+    random_state: Any = 0,
+    about: Mapping[str, Any] | None = None,
+    **texts: Any,
+) -> Dataset:
+    """Make a Dataset of samples and prototypes; `files` are their names.
+
+    Labels must match. The samples are split by their marks, or as `load_features` is told.
+    """
+    y = samples.labels
+    assert y is not None
+    problems = missing_prototypes(np.unique(y), known.labels, *files, columns)
+    if problems:
+        raise DataError(problems[0])
+    if samples.marks is None:
+        split = _held_out_split(y, unseen, test_size, random_state)
+    elif unseen is not None:
+        raise DataError(
+            f"`unseen` must be None if the features have a column `split`; {files[0]} has one and "
+            f"`unseen` is {shown(unseen)}. Use only one of them."
+        )
+    else:
+        split = _marked_split(y, samples.marks)
+    facts: dict[str, Any] = {"features_file": files[0], "prototypes_file": files[1]}
+    if samples.columns:
+        facts |= {"feature_names": list(samples.columns), "unused_columns": list(samples.unused)}
+    return Dataset(name, samples.matrix, y, known, split, about={**facts, **(about or {})}, **texts)
+
+
+def examine_samples(
+    path: Path,
+    labels: Path | None,
+    label_column: str | None,
+    features_key: str | None,
+    labels_key: str | None,
+    table_of: Any = examine_table,
+) -> tuple[Samples, list[str]]:
+    """Read features and labels, as far as possible, and list all problems."""
+    problems: list[str] = []
+    if ending_of(path) in (LINES, FOLDER):
+        return _examine_lines(path, labels, label_column, features_key)
+    if path.suffix.lower() not in TABLE_ENDINGS:
+        return _examine_arrays(path, labels, features_key, labels_key, problems), problems
+    problems += wrong_options(path, labels, features_key, labels_key)
+    table, wrong = table_of(path, "features", label_column)
+    problems += wrong
+    if table is None:
+        return Samples(), problems
+    matrix = None if wrong else LazyMatrix.of(table.matrix, path.name)
+    if table.split is None:
+        return Samples(matrix, table.labels, None, table.unused, table.columns), problems
+    wrong = wrong_marks(table.labels, table.split, path.name, table.first_row)
+    marks = None if wrong else table.split
+    return Samples(matrix, table.labels, marks, table.unused, table.columns), problems + wrong
+
+
+def wrong_options(
+    path: Path, labels: Path | None, features_key: str | None, labels_key: str | None
+) -> list[str]:
+    """Return what is wrong with options of arrays that are given for a table."""
+    problems = []
+    if labels is not None:
+        problems.append(
+            f"A table has its labels in a column; {path.name} is a table, and {labels.name} is a "
+            "file of labels. Add them to the table as a column `label`."
+        )
+    for parameter, key in (("features_key", features_key), ("labels_key", labels_key)):
+        if key is not None:
+            problems.append(
+                f"`{parameter}` must be None for a table; got {key!r}, and {path.name} is a table. "
+                "Name the column of labels with `label_column`."
+            )
+    return problems
+
+
+def _examine_lines(
+    path: Path, labels: Path | None, label_column: str | None, features_key: str | None
+) -> tuple[Samples, list[str]]:
+    stream = FeatureStream(
+        path,
+        with_labels=True,
+        labels=labels,
+        label_column=label_column,
+        features_key=features_key,
+    )
+    try:
+        blocks = list(stream)
+    except DataError as error:
+        return Samples(), [str(error)]
+    y = np.concatenate([block.labels for block in blocks if block.labels is not None])
+    matrix = LazyMatrix.of(np.concatenate([block.X for block in blocks]), path.name)
+    split = position_of(("split",), list(blocks[0].carried))
+    if (y == "").any():
+        row = int(np.argmax(y == ""))
+        return Samples(matrix), [
+            f"Samples need labels; number {row + 1} of {path.name} has none. Add it, or remove the "
+            "line."
+        ]
+    if split is None:
+        return Samples(matrix, y, None, stream.unused, stream.columns or ()), []
+    cells = chain.from_iterable([*block.carried.values()][split] for block in blocks)
+    marks = np.array([str(cell).strip().lower() for cell in cells])
+    wrong = wrong_marks(y, marks, path.name, 1)
+    marks = None if wrong else marks
+    return Samples(matrix, y, marks, stream.unused, stream.columns or ()), wrong
+
+
+def _examine_arrays(
+    path: Path,
+    labels: Path | None,
+    features_key: str | None,
+    labels_key: str | None,
+    problems: list[str],
+) -> Samples:
+    arrays, matrix, y = [], None, None
+    with noting(problems):
+        existing_file(path, STREAM_ENDINGS)
+        require_one_source(labels, labels_key)
+        arrays = stored_arrays(path)
+        matrix = as_features(pick_features(arrays, features_key))
+    with noting(problems):
+        found, source = None, (labels or path).name
+        if labels is not None:
+            found = read_labels(labels)
+        elif matrix is not None:
+            found = pick_labels(arrays, len(matrix), labels_key)
+            if found is None:
+                raise DataError(
+                    f"Features need labels; {path.name} holds none. Save them in it as `labels`, "
+                    "or pass a file of labels."
+                )
+        if found is not None:
+            y = label_strings(found, source)
+            if matrix is not None:
+                require_one_label_per_row(matrix, y, source)
+    marks = None
+    found = next((a for a in arrays if a.name == "split" and a.dtype.kind == "U"), None)
+    if found is not None and y is not None and found.shape == y.shape:
+        marks = np.char.lower(np.char.strip(found.read()))
+        problems += wrong_marks(y, marks, path.name, 0)
+    return Samples(matrix, y, marks)
+
+
+def missing_prototypes(
+    classes: np.ndarray,
+    known: np.ndarray,
+    features: str,
+    prototypes: str,
+    columns: Sequence[str] = (),
+    needed: str = "prototype",
+) -> list[str]:
+    """Return one line per class with samples and no prototype, with the nearest known label."""
+    missing = np.setdiff1d(classes, known)
+    if missing.size and set(classes.tolist()) <= set(columns):
+        return [
+            f"Prototypes must be rows; {prototypes} looks transposed, with the classes "
+            f"{listed(classes, 3)} as columns. Save it with one class per row (df.T in pandas)."
+        ]
+    if len(missing) == len(classes) > 1:
+        return [
+            f"Both files must use the same labels; {features} has {listed(classes, 3)} and "
+            f"{prototypes} has {listed(known, 3)}, with no label in common. Rename the labels of "
+            "one file."
+        ]
+    plain = {plain_label(label.replace("_", " ")): label for label in known.tolist()}
+    lines = []
+    for label in missing[:MOST_LISTED].tolist():
+        wanted = plain_label(label.replace("_", " "))
+        near = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.75)
+        remedy = (
+            f"Did you mean {shown(plain[near[0]])}?" if near else "Add it, or drop its samples."
+        )
+        lines.append(
+            f"Every class needs a {needed}; {shown(label)} of {features} has none in "
+            f"{prototypes}. {remedy}"
+        )
+    return capped(lines, "classes without a prototype", len(missing))
+
+
+def plain_label(label: str) -> str:
+    """Return a label without differences of case and spaces."""
+    return " ".join(label.casefold().split())
+
+
+def _held_out_split(y: np.ndarray, unseen: Any, test_size: float, random_state: Any) -> Split:
+    """Hold out all samples of the unseen classes and some of the others."""
+    if unseen is None:
+        return Split(train=np.arange(len(y)), test_unseen=[], name="all samples for training")
+    if not isinstance(test_size, Real) or not 0 <= test_size < 1:
+        raise DataError(
+            f"`test_size` must be a fraction from 0 to below 1; got {test_size!r}. Choose 0.2, for "
+            "example."
+        )
+    rng = check_random_state(random_state)
+    classes = np.unique(y)
+    chosen = _chosen_classes(classes, unseen, rng)
+    held_out = []
+    for label in np.setdiff1d(classes, chosen):
+        positions = rng.permutation(np.flatnonzero(y == label))
+        n_test = min(round(test_size * len(positions)), len(positions) - 1)
+        held_out.append(positions[:n_test])
+    test_seen = np.concatenate(held_out)
+    test_unseen = np.flatnonzero(np.isin(y, chosen))
+    train = np.setdiff1d(np.arange(len(y)), np.concatenate([test_seen, test_unseen]))
+    name = f"{len(chosen)} classes held out"
+    return Split(train=train, test_unseen=test_unseen, test_seen=test_seen, name=name)
+
+
+def _chosen_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState) -> np.ndarray:
+    """Return the classes to hold out: the named ones, or some at random."""
+    rule = f"`unseen` must hold out at least one of the {len(classes)} classes and leave one seen"
+    if isinstance(unseen, Real) and not isinstance(unseen, bool):
+        n = int(unseen) if isinstance(unseen, Integral) else 0
+        if 0 < float(unseen) < 1:
+            n = max(1, round(float(unseen) * len(classes)))
+        if not 1 <= n < len(classes):
+            raise DataError(f"{rule}; got {shown(unseen)}. Choose 1 to {len(classes) - 1}, or 0.2.")
+        return np.sort(rng.permutation(classes)[:n])
+    try:
+        wanted = as_labels([unseen] if isinstance(unseen, str) else list(unseen))
+    except (TypeError, ValueError):
+        raise DataError(
+            f"`unseen` must be a list of labels, a number of classes or a fraction; got "
+            f"{shown(unseen)}. Pass the labels as text."
+        ) from None
+    wanted = np.unique(label_strings(wanted, "`unseen`"))
+    foreign = np.setdiff1d(wanted, classes)
+    if foreign.size:
+        raise DataError(
+            f"`unseen` must name classes with samples; {listed(foreign)} have none, while there "
+            f"are {listed(classes)}. Leave out classes with a prototype only: they are unseen "
+            "anyway."
+        )
+    if not 1 <= len(wanted) < len(classes):
+        raise DataError(f"{rule}; got {len(wanted)} labels. Name some of the classes.")
+    return wanted
+
+
+def wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -> list[str]:
+    """Return what is wrong with a column `split`, if anything."""
+    bad = ~np.isin(marks, ("train", "val", "test"))
+    if bad.any():
+        row = int(np.argmax(bad))
+        return [
+            f"The column `split` must say train, val or test; row {first_row + row} of {file} says "
+            f"{str(marks[row])!r}, and {int(bad.sum()) - 1} other rows are wrong too. Correct them."
+        ]
+    if not (marks == "train").any():
+        return [f"The column `split` of {file} has no row `train`. Mark the training samples."]
+    both = np.intersect1d(y[marks == "train"], y[marks == "val"])
+    if both.size:
+        return [
+            f"Rows `val` must be whole classes; {listed(both)} of {file} have rows `train` too. "
+            "Give all rows of a class the same mark."
+        ]
+    return []
+
+
+def _marked_split(y: np.ndarray, marks: np.ndarray) -> Split:
+    """Split by the marks train, val and test of the samples."""
+    test = marks == "test"
+    seen = np.isin(y, y[~test])
+    return Split(
+        train=np.flatnonzero(~test),
+        test_seen=np.flatnonzero(test & seen),
+        test_unseen=np.flatnonzero(test & ~seen),
+        val_classes=np.unique(y[marks == "val"]),
+        name="column `split`",
+    )

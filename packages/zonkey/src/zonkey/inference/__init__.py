@@ -1,0 +1,1 @@
+"""What fitted models answer: scores, explanations, indexes, ONNX graphs."""

@@ -1,0 +1,462 @@
+"""Explain the answer of a model: which classes, samples and attributes its scores come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..anyshot.classifier import AnyShotClassifier
+from ..anyshot.evidence import Evidence
+from ..anyshot.ridges import Ridge
+from ..arrays import Array, dtype_like, is_device_array, namespace, placed_like, softmax, to_numpy
+from ..constraints import check_count
+from ..prototypes import Prototypes
+from .explanation import Explanation
+from .scorer import NearestPrototypeMixin, ProbabilityMixin, best_columns, unwrapped
+
+__all__ = ["Explanation", "explain"]
+
+_MOST_SAMPLES = 50
+_BLOCK = 2**22  # numbers in the changed prototypes that are held in memory at a time
+
+Part = tuple[list[dict[str, Any]], str]  # rows, and a note: what they are, or why there is none
+
+
+def explain(model: Any, x: Any, k: int = 5) -> Explanation:
+    """Explain the answer of a model for one sample.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted `AnyShotClassifier`, model with a projection (the paper's models and peers), or
+        pipeline that ends with one.
+    x : array-like of shape (n_features,) or (1, n_features)
+        The sample, as `predict` takes it.
+    k : int, default=5
+        Number of best classes to list; all of them if there are fewer.
+
+    Returns
+    -------
+    Explanation
+        Best classes, and what speaks for the winner and for the runner-up.
+    """
+    preprocessing, classifier = unwrapped(model)
+    k = check_count("k", k, 1)
+    row = _one_row(x)
+    if preprocessing is not None:
+        row = preprocessing.transform(row)
+    if isinstance(classifier, AnyShotClassifier):
+        return _explanation(_Posterior(_Question.of(classifier, row)), k)
+    if isinstance(classifier, NearestPrototypeMixin):
+        return _explanation(_Projection(_Question.of(classifier, row)), k)
+    raise TypeError(
+        "`explain` needs an AnyShotClassifier, a model with a projection, or a pipeline that ends "
+        f"with one; got {type(classifier).__name__}. Of a search, pass `best_estimator_`."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """A model and one sample, with the scores of the candidates.
+
+    `row` is the sample as given, `X` validated. All that follows is on the host in float64.
+    """
+
+    model: Any
+    row: Any
+    X: Array
+    labels: np.ndarray
+    scores: np.ndarray
+    probabilities: np.ndarray | None
+    best: np.ndarray
+
+    @classmethod
+    def of(cls, model: Any, row: Any) -> _Question:
+        X = model._validated(row)
+        scores = namespace(X).concat([*model._score_blocks(X)])
+        labels, probabilities = to_numpy(model._labels()), None
+        best = to_numpy(best_columns(scores, len(labels)))[0]
+        if isinstance(model, ProbabilityMixin):
+            probabilities = _on_host(softmax(scores / model.temperature_))[0]
+        return cls(model, row, X, labels, _on_host(scores)[0], probabilities, best)
+
+    @property
+    def rivals(self) -> list[Any]:
+        """Labels of winner and runner-up; of the winner alone if it is the only candidate."""
+        return self.labels[self.best[:2]].tolist()
+
+
+def _explanation(source: _Posterior | _Projection, k: int) -> Explanation:
+    q, penalties = source.question, source.penalties()
+    winner, *second = q.best[:2]
+    parts = {
+        "classes": _best_classes(source, k),
+        "seen_classes": source.seen_classes(),
+        "samples": source.samples(),
+        "attributes": _attributes(source),
+    }
+    return Explanation(
+        label=q.rivals[0],
+        runner_up=q.rivals[1] if second else None,
+        margin=float(q.scores[winner] - q.scores[second[0]]) if second else None,
+        answer=to_numpy(q.model._predicted(q.X)).tolist()[0],
+        penalty={
+            "winner": float(penalties[winner]),
+            "runner_up": float(penalties[second[0]]) if second else None,
+            "label_without": q.labels[np.argmax(q.scores + penalties)].item(),
+        },
+        parts={name: rows for name, (rows, _) in parts.items()},
+        notes={name: note for name, (_, note) in parts.items()},
+    )
+
+
+def _best_classes(source: _Posterior | _Projection, k: int) -> Part:
+    """Return the k best candidates."""
+    q = source.question
+    best = q.best[:k]
+    labels = q.labels[best]
+    seen = np.isin(labels, to_numpy(q.model.seen_classes_))
+    novel = np.isin(labels, to_numpy(getattr(q.model, "novel_classes_", labels[:0])))
+    rows = _rows(
+        label=labels,
+        kind=np.where(novel, "novel", np.where(seen, "seen", "unseen")),
+        n_samples=source.n_samples(labels),
+        score=q.scores[best],
+        margin=q.scores[best[0]] - q.scores[best],
+        probability=[None] * len(best) if q.probabilities is None else q.probabilities[best],
+        penalty=source.penalties()[best],
+    )
+    return rows, f"{len(best)} of {len(q.labels)} candidates"
+
+
+def _attributes(source: _Posterior | _Projection) -> Part:
+    """Return how the scores of winner and runner-up depend on their prototypes."""
+    q, known, reason = source.question, source.question.model.prototypes_, source.no_attributes()
+    described = [not reason and label in known for label in q.rivals]
+    if not reason and not any(described):
+        reason = "neither winner nor runner-up has a prototype"
+    if reason:
+        return [], f"none; {reason}"
+    mean = known.matrix.mean(axis=0, dtype=np.float64)
+    values = [known[label] if has else None for label, has in zip(q.rivals, described, strict=True)]
+    none = np.zeros(len(mean))  # no attribute enters the score of a class without prototype
+    effects = [
+        source.effects(label, mean) if has else none
+        for label, has in zip(q.rivals, described, strict=True)
+    ]
+    has_embedding = hasattr(q.model, "embed")  # some peers have none
+    names = known.dimension_names or [f"dimension {i}" for i in range(len(mean))]
+    pair = _pair("effect", effects)
+    rows = _rows(
+        attribute=list(names),
+        dimension=np.arange(len(mean)),
+        sample=to_numpy(q.model.embed(q.row))[0] if has_embedding else None,
+        winner=values[0],
+        runner_up=values[1] if len(values) > 1 else None,
+        mean=mean,
+        **pair,
+        order=np.argsort(-np.abs(pair["difference"]), kind="stable"),
+    )
+    return rows, "effect of a value on the score, compared with the mean of all known classes"
+
+
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """What an AnyShotClassifier answers, taken apart.
+
+    With the class means m_j, weights w of the regression and n0 = `worth`, the center of a class
+    with n samples and mean m is
+
+        c = (n0 sum_j w_j m_j + n m) / (n0 + n) = sum_j a_j m_j.
+
+    So the score 2 x'c - ||c||^2 - penalty has the term 2 x'c = sum_j 2 a_j x'm_j.
+    """
+
+    question: _Question
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The samples of each class, on the host."""
+        evidence = self.question.model._evidence
+        return replace(evidence, sums=to_numpy(evidence.sums))
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """The preprocessed sample."""
+        return _on_host(self.question.model._prepared(self.question.X))[0]
+
+    @cached_property
+    def ridge(self) -> Ridge | None:
+        """What the regression learned from the anchors, None if there are none."""
+        regression = self.question.model._regression
+        if regression is None or not self.evidence.is_anchor.any():
+            return None
+        return regression.solved(self.evidence)
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The shares a of all class means (m) in the centers of winner and runner-up."""
+        return np.stack([self._shares(label) for label in self.question.rivals])
+
+    def penalties(self) -> np.ndarray:
+        """Return what was subtracted from the scores, with what `adapt` changed."""
+        model, labels = self.question.model, self.question.labels
+        rows = np.searchsorted(self.evidence.labels, labels)
+        offsets = placed_like(model._penalties()[rows], model.centers_)
+        if model._adapted is not None:
+            _, offsets = model._adapted.applied(labels, model.centers_, offsets)
+        return _on_host(offsets)
+
+    def n_samples(self, labels: np.ndarray) -> list[Any]:
+        """Return the numbers of labeled samples, or the sums of their weights."""
+        counts = self.evidence.counts[np.searchsorted(self.evidence.labels, labels)].tolist()
+        return [int(n) if n == int(n) else n for n in counts]
+
+    def seen_classes(self) -> Part:
+        """Return the share of each class mean in the two centers, and its pull."""
+        evidence = self.evidence
+        used = np.flatnonzero(self.shares.any(axis=0))
+        means = evidence.sums[used] / evidence.counts[used, None]
+        shares = self.shares[:, used]
+        pulls = 2 * shares * (means @ self.x)
+        labels = evidence.labels[used].tolist()
+        kinds = np.where(evidence.is_hidden[used], "removed", "seen").tolist()
+        rest = self._rest()
+        if rest:
+            centers = [self._center(label) for label in self.question.rivals]
+            moved = np.stack(centers) - shares @ means
+            labels, kinds = [*labels, None], [*kinds, rest]
+            pulls = np.concatenate([pulls, 2 * (moved @ self.x)[:, None]], axis=1)
+            shares = np.concatenate([shares, np.full((len(shares), 1), np.nan)], axis=1)
+        pair = _pair("pull", pulls)
+        order = np.argsort(-np.abs(pair["difference"]), kind="stable")
+        rows = _rows(label=labels, kind=kinds, **_both("share", shares), **pair, order=order)
+        return rows, "share a of a class mean m in the center, and pull 2 a x'm on the score"
+
+    def _rest(self) -> str:
+        """Return what else moved the centers, apart from class means; nothing if they tell all."""
+        adapted, evidence = self.question.model._adapted, self.evidence
+        if adapted is not None and adapted.chosen["adapt_weight"]:
+            return "unlabeled samples"
+        with_samples = (evidence.counts > 0) & ~evidence.is_hidden
+        return "common shift" if evidence.is_transferred and with_samples.any() else ""
+
+    def samples(self) -> Part:
+        """Return the kept samples that pull most towards the winner."""
+        reserve, evidence = self.question.model._reserve, self.evidence
+        if reserve is None:
+            return [], (
+                "none; the model keeps none, because `adapt_temperature` and `adapt_weight` are "
+                "both given"
+            )
+        if reserve.priors is not None:
+            return [], "none; the model keeps samples of the validation classes only"
+        of_sample = np.repeat(reserve.labels, np.diff(reserve.bounds))
+        places = np.searchsorted(evidence.labels, of_sample)
+        X = _on_host(reserve.read().X)
+        weights = 2 * reserve.weights / evidence.counts[places] * (X @ self.x)
+        pair = _pair("pull", self.shares[:, places] * weights)
+        rows = _rows(
+            row=reserve.rows,
+            label=of_sample,
+            **pair,
+            distance=np.linalg.norm(X - self.x, axis=1),
+            order=np.argsort(-pair["difference"], kind="stable")[:_MOST_SAMPLES],
+        )
+        return rows, f"strongest pull towards the winner, of the {len(X)} samples the model keeps"
+
+    def no_attributes(self) -> str:
+        """Return why there are no attributes, or nothing."""
+        regression = self.question.model._regression
+        if regression is None or self.question.model.prototypes_ is None:
+            return "the model has no prototypes"
+        if regression.kernel.kind == "precomputed":
+            return "the numbers of a prototype are values of a precomputed kernel"
+        return ""
+
+    def effects(self, label: Any, mean: np.ndarray) -> np.ndarray:
+        """Return the score minus that with one number of the prototype replaced by the mean.
+
+        If f becomes f + d, the center becomes c + s d with s = n0 / (n0 + n), and the score changes
+        by 2 s d'(x - c) - s^2 ||d||^2. If the class has samples, f is learned from the others.
+        """
+        regression, evidence, ridge = self.question.model._regression, self.evidence, self.ridge
+        assert ridge is not None
+        place = self._place(label)
+        if evidence.is_anchor[place]:
+            ridge = ridge.without(np.flatnonzero(evidence.anchors == label))
+        y = regression.prototypes[label].astype(np.float64)
+        prior = regression.predict(y[None], evidence, ridge)
+        share = self._prior_share(place)
+        away = self.x - self._center(label)
+        changes = []
+        for Y in _with_one_replaced(y, mean, len(self.x)):
+            moved = share * (regression.predict(Y, evidence, ridge) - prior)
+            changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
+        return -np.concatenate(changes)
+
+    def _place(self, label: Any) -> int:
+        return int(np.searchsorted(self.evidence.labels, label))
+
+    def _center(self, label: Any) -> np.ndarray:
+        q = self.question
+        return _on_host(q.model.centers_)[int(np.flatnonzero(q.labels == label)[0])]
+
+    def _prior_share(self, place: int) -> float:
+        """Return n0 / (n0 + n) of a class, 0 without prototype."""
+        total = self.evidence.totals(self.question.model.worth_)[place]
+        return float(1 - self.evidence.counts[place] / total)
+
+    def _shares(self, label: Any) -> np.ndarray:
+        """Return a, the share of each class mean in the center of a class (m)."""
+        evidence, place = self.evidence, self._place(label)
+        share = self._prior_share(place)
+        shares = np.zeros(len(evidence.labels))
+        if self.ridge is not None and evidence.is_described[place]:
+            if evidence.is_anchor[place]:
+                own = int(np.flatnonzero(evidence.anchors == label)[0])
+                weights = self.ridge.left_out_row(own)
+            else:
+                regression = self.question.model._regression
+                y = regression.prototypes[label][None]
+                weights = regression.weights(y, evidence, self.ridge)[0]
+            shares[evidence.is_anchor] = share * weights
+        shares[place] += 1 - share
+        return shares
+
+
+@dataclass(frozen=True, eq=False)
+class _Projection:
+    """What a model with a projection answers: the paper's models and the peers."""
+
+    question: _Question
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """The sample as a matrix of one row."""
+        return _on_host(self.question.X)
+
+    def penalties(self) -> np.ndarray:
+        """Return what was subtracted from the scores."""
+        decision = self.question.model._decision
+        return decision.penalty * np.isin(self.question.labels, decision.seen)
+
+    def n_samples(self, labels: np.ndarray) -> list[Any]:
+        """Return nothing: these models keep no counts."""
+        return [None] * len(labels)
+
+    def seen_classes(self) -> Part:
+        """Return the seen classes by the distance of their prototypes from the winner's.
+
+        Synthesis chooses neighbors by the same distance.
+        """
+        model = self.question.model
+        seen = to_numpy(model.seen_classes_)
+        if model._decision.one_hot or not seen.size:
+            return [], f"none; {self._WITHOUT if seen.size else 'the model has none'}"
+        of_seen = model.prototypes_.subset(seen)
+        Y = of_seen.matrix.astype(np.float64)
+        apart = [
+            np.linalg.norm(Y - model.prototypes_[label], axis=1) for label in self.question.rivals
+        ]
+        rows = _rows(
+            label=of_seen.labels,
+            **_both("prototype_distance", apart),
+            distance=self._distances(of_seen),
+            order=np.argsort(apart[0], kind="stable"),
+        )
+        return rows, "distance of their prototypes, and of the sample from their centers"
+
+    def samples(self) -> Part:
+        """Return nothing: these models keep no samples."""
+        return [], f"none; {type(self.question.model).__name__} keeps no samples"
+
+    def no_attributes(self) -> str:
+        """Return why there are no attributes, or nothing."""
+        return self._WITHOUT if self.question.model._decision.one_hot else ""
+
+    def effects(self, label: Any, mean: np.ndarray) -> np.ndarray:
+        """Return the score minus that with one number of the prototype replaced by the mean."""
+        y = self.question.model.prototypes_[label].astype(np.float64)
+        changed = [self._scores(Y) for Y in _with_one_replaced(y, mean, self.x.shape[1])]
+        return self._scores(y[None]) - np.concatenate(changed)
+
+    def _scores(self, Y: np.ndarray) -> np.ndarray:
+        """Return the scores of classes with these prototypes, without penalty."""
+        prototypes = Prototypes(np.arange(len(Y)), Y)
+        return to_numpy(self.question.model._scores_of(prototypes, self.x))[0]
+
+    def _distances(self, prototypes: Prototypes) -> np.ndarray | None:
+        """Return the distance of the sample from some centers, None if none is compared."""
+        model = self.question.model
+        if not model._compares_distances:
+            return None
+        form = model._linear_scores(prototypes, dtype_like("float64", model._learned()))
+        form, z = form.like(self.x), model._compared(self.x)
+        z = z if form.M is None else z @ form.M
+        return np.linalg.norm(z - form.centers, axis=1)
+
+    _WITHOUT = "the model has no prototypes"
+
+
+def _one_row(x: Any) -> Any:
+    """Return one sample as a matrix of one row; a Series of pandas keeps its names."""
+    x = x if hasattr(x, "shape") else np.asarray(x)
+    if len(x.shape) == 1:
+        x = x if is_device_array(x) or hasattr(x, "iloc") else np.asarray(x)
+        x = x.to_frame().T if hasattr(x, "iloc") else x[None, :]
+    if len(x.shape) != 2 or x.shape[0] != 1:
+        raise ValueError(
+            f"`x` must be one sample, a vector or a matrix of one row; got shape {tuple(x.shape)}. "
+            "Pass X[i]."
+        )
+    return x
+
+
+def _on_host(M: Any) -> np.ndarray:
+    return to_numpy(M).astype(np.float64)
+
+
+def _with_one_replaced(y: np.ndarray, mean: np.ndarray, width: int) -> Iterator[np.ndarray]:
+    """Yield copies of y, of which number i has entry i replaced, in blocks of bounded memory.
+
+    `width` is the length of other rows that are needed for each copy.
+    """
+    step = max(1, _BLOCK // max(len(y), width))
+    for start in range(0, len(y), step):
+        entries = np.arange(start, min(start + step, len(y)))
+        Y = np.tile(y, (len(entries), 1))
+        Y[entries - start, entries] = mean[entries]
+        yield Y
+
+
+def _both(name: str, values: Sequence[Any] | np.ndarray) -> dict[str, Any]:
+    """Return columns of winner and runner-up, the latter None if there is none."""
+    second = values[1] if len(values) > 1 else None
+    return {f"{name}_winner": values[0], f"{name}_runner_up": second}
+
+
+def _pair(name: str, values: Sequence[Any] | np.ndarray) -> dict[str, Any]:
+    """Return the same with the difference of both."""
+    difference = values[0] - values[1] if len(values) > 1 else values[0]
+    return {**_both(name, values), "difference": difference}
+
+
+def _rows(order: np.ndarray | None = None, **columns: Any) -> list[dict[str, Any]]:
+    """Return one dict per row, of plain Python values; a column of None has no values."""
+    lists = {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in columns.items()}
+    size = next(len(values) for values in lists.values() if values is not None)
+    places = range(size) if order is None else order.tolist()
+    return [
+        {name: None if values is None else _finite(values[i]) for name, values in lists.items()}
+        for i in places
+    ]
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

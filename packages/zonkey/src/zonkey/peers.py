@@ -1,0 +1,14 @@
+"""The systems that zonkey is compared with, if the distribution zonkey-lab is installed."""
+
+try:
+    from zonkey_lab.peers import MethodInfo, fsl, list_methods, zsl
+except ModuleNotFoundError as error:
+    if error.name != "zonkey_lab":
+        raise
+    raise ModuleNotFoundError(
+        "`zonkey.peers` needs the distribution zonkey-lab, which is not installed. "
+        "Run: pip install zonkey-lab",
+        name="zonkey_lab",
+    ) from None
+
+__all__ = ["MethodInfo", "fsl", "list_methods", "zsl"]

@@ -1,0 +1,1 @@
+"""Model files: objects as JSON and arrays in one safetensors file."""

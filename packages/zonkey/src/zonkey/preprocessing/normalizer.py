@@ -1,0 +1,253 @@
+"""Power, centering and unit length of features, as one transformer."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..arrays import Array, namespace, placed_like
+from ..constraints import (
+    check_interval,
+    checked_weights,
+    chunks_of,
+    refuse_weights,
+    set_features,
+    validate_samples,
+)
+from ..streaming.chunks import Chunk, Chunked, Chunks, in_chunks
+from ..streaming.class_sums import blocks_of
+from .chunk_transformer import ChunkTransformerMixin
+
+
+class FeatureNormalizer(
+    ChunkTransformerMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+):
+    """Signed power, then centering, then unit length of each row.
+
+    Each step is optional; their order is fixed.
+
+    Parameters
+    ----------
+    power : float, default=None
+        Replace x by sign(x) abs(x)^power, with a power above 0. 0.5 shortens the long tail of
+        rectified features. None: keep the values.
+    center : bool, default=False
+        Whether to subtract the mean of the training samples, taken after the power.
+    norm : {"l2", None}, default="l2"
+        "l2": scale each row to Euclidean length 1; rows of zeros stay zero. None: keep lengths.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,) or None
+        Mean that is subtracted, in float64. None with `center=False`.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, if `X` has names that are all strings.
+
+    See Also
+    --------
+    WithinClassWhitener : Scales down directions that vary within classes.
+    sklearn.preprocessing.Normalizer : Unit length only.
+
+    Notes
+    -----
+    scikit-learn offers the last two steps as `StandardScaler(with_std=False)` and `Normalizer`.
+    As one step with three parameters, a search can switch each part on and off, and the order is
+    always right. Tiny and huge rows reach length 1 too, while `Normalizer` leaves rows shorter
+    than about 1e-6 (float32) or 2e-15 (float64) unscaled.
+
+    float32 and float64 are kept, other types become float64. The input is never changed. Torch
+    tensors and other array API arrays keep their library and device.
+
+    Examples
+    --------
+    >>> from zonkey.preprocessing import FeatureNormalizer
+    >>> FeatureNormalizer(power=0.5).fit_transform([[9.0, -16.0]])
+    array([[ 0.6, -0.8]])
+    """
+
+    mean_: Array | None
+    _learned: ClassVar[tuple[str, ...]] = ("mean_",)
+
+    def __init__(
+        self, power: float | None = None, center: bool = False, norm: str | None = "l2"
+    ) -> None:
+        self.power = power
+        self.center = center
+        self.norm = norm
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        sample_weight: Any = None,
+    ) -> FeatureNormalizer:
+        """Learn the mean of the training samples, if `center` is True.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Training features. Chunks are read once, and only to learn a mean.
+        y : None
+            Ignored; present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples in the mean. None weights all equally. Not for chunks, except
+            for a memory map.
+
+        Returns
+        -------
+        FeatureNormalizer
+            The fitted transformer itself.
+        """
+        self._check_parameters()
+        chunks = chunks_of(X, in_memory=sample_weight is not None)
+        if chunks is not None:
+            refuse_weights(sample_weight)
+            return self._fit_in_chunks(chunks)
+        X = validate_samples(self, X)
+        weights = checked_weights(sample_weight, X)
+        sums = PowerSums((self.power,) if self.center else ())
+        if self.center:
+            sums.add(X, None, weights)
+        self._learn(sums.mean(self.power) if self.center else None)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Apply the three steps.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            New array of the same float type. Chunks that are transformed when they are read for
+            `Chunks`, a lazy array for a Dask collection.
+        """
+        check_is_fitted(self)
+        if isinstance(X, Chunked):
+            return self._in_chunks(X)
+        return self._transformed(X)
+
+    @in_chunks
+    def _transformed(self, X: Any) -> Array:
+        X = powered(validate_samples(self, X, copy=True, reset=False), self._power)
+        if self.mean_ is not None:
+            X -= namespace(X).astype(placed_like(self.mean_, X), X.dtype)
+        return X if self._norm is None else _to_unit_rows(X)
+
+    def _fit_in_chunks(self, chunks: Chunked) -> FeatureNormalizer:
+        """Learn from chunks, which stay open."""
+        if self.center:
+            # Steps of a pipeline share the checkpoint.
+            name = f"mean{len(chunks.transforms)}"
+            mean = chunks.reduced(PowerSums((self.power,)), name, f"{self.power}").mean(self.power)
+            n_features = mean.shape[0]
+        else:
+            mean, n_features = None, _n_features(chunks)
+        set_features(self, n_features, chunks.feature_names)
+        self._learn(mean)
+        return self
+
+    def _learn(self, mean: Array | None) -> None:
+        # Later `set_params` must not mix with the mean.
+        self._power, self._norm = self.power, self.norm
+        self.mean_ = mean
+
+    def _check_parameters(self) -> None:
+        if self.power is not None:
+            check_interval("power", self.power, 0, open_below=True)
+        if not isinstance(self.center, bool | np.bool_):
+            raise ValueError(
+                f"`center` must be True or False; got {self.center!r}. Pass one of these."
+            )
+        if self.norm is not None and self.norm != "l2":
+            raise ValueError(
+                f"`norm` must be 'l2' or None; got {self.norm!r}. "
+                "For other norms put sklearn.preprocessing.Normalizer after norm=None."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class PowerSums:
+    """Sums of samples after some powers, in float64: a `Reduction`."""
+
+    def __init__(self, powers: tuple[float | None, ...]) -> None:
+        self.powers = powers
+        self.total = 0.0  # number of samples, or sum of their weights
+        self.sums: list[Any] = [0.0] * len(powers)
+
+    def fresh(self) -> PowerSums:
+        """Return an empty one of the same powers."""
+        return PowerSums(self.powers)
+
+    def update(self, chunk: Chunk) -> None:
+        """Add the samples of a chunk."""
+        self.add(chunk.X)
+
+    def add(self, X: Array, codes: Any = None, weights: Array | None = None) -> None:  # noqa: ARG002
+        """Add samples, times their weights; their classes do not matter."""
+        xp = namespace(X)
+        self.total += float(X.shape[0] if weights is None else xp.sum(weights, dtype=xp.float64))
+        for rows in blocks_of(X):
+            for i, power in enumerate(self.powers):
+                values = powered(X[rows, :], power)
+                values = values if weights is None else values * weights[rows][:, None]
+                # float32 sums over many samples lose digits.
+                self.sums[i] = self.sums[i] + xp.sum(values, axis=0, dtype=xp.float64)
+
+    def merge(self, other: PowerSums) -> None:
+        """Add the sums of other samples."""
+        if other.total:
+            self.total += other.total
+            self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
+
+    def parts(self) -> dict[str, Any]:
+        """Return the sums and the number of samples."""
+        return {"total": self.total, "sums": self.sums}
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        """Take over sums."""
+        vars(self).update(parts)
+
+    def mean(self, power: float | None) -> Array:
+        """Return the mean after one of the powers."""
+        return self.sums[self.powers.index(power)] / self.total
+
+
+def powered(X: Array, power: float | None) -> Array:
+    """Return sign(x) abs(x)^power of each value."""
+    if power is None:
+        return X
+    xp, sizes = namespace(X), namespace(X).abs(X)
+    # A NumPy float64 scalar as exponent would turn float32 into float64. Roots are several times
+    # faster than powers.
+    values = xp.sqrt(sizes) if power == 0.5 else sizes ** float(power)
+    return xp.copysign(values, X)
+
+
+def _n_features(chunks: Chunked) -> int:
+    """Return the number of features, from the first of them."""
+    first = next(iter(chunks), None) if isinstance(chunks, Chunks) else None
+    return (chunks.applied(np.asarray) if first is None else first.X).shape[1]
+
+
+def _to_unit_rows(X: Array) -> Array:
+    """Scale the rows of X to length 1 in place; rows of zeros stay zero."""
+    xp = namespace(X)
+    # Division by the largest entry first prevents under- and overflow of squares.
+    for order in (np.inf, 2):
+        size = xp.linalg.vector_norm(X, axis=1, keepdims=True, ord=order)
+        X /= xp.where(size > 0, size, xp.ones_like(size))
+    return X

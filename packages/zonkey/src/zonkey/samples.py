@@ -1,0 +1,96 @@
+"""Samples as matrices of finite floats, and sums of them by class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .arrays import (
+    Array,
+    all_finite,
+    is_device_array,
+    namespace,
+    place_of,
+    require_values,
+    same_place,
+    sums_by_code,
+    without_gradient,
+)
+
+
+def as_samples(X: Any, known: Array | None = None) -> Array:
+    """Return a matrix of finite floats, in the library and on the device of X.
+
+    It must match the number of features, library and device of `known`, if given.
+    """
+    require_values(X)
+    X = without_gradient(X) if is_device_array(X) else _as_matrix(X)
+    xp = namespace(X)
+    if X.ndim != 2 or not X.shape[1]:
+        raise ValueError(
+            f"X must be a matrix (samples x features, at least one); got shape {tuple(X.shape)}."
+        )
+    if known is not None and X.shape[1] != known.shape[1]:
+        raise ValueError(
+            f"X must have the {known.shape[1]} features of earlier updates; got {X.shape[1]}."
+        )
+    if known is not None:
+        require_same_place(known, X)
+    is_float = xp.isdtype(X.dtype, "real floating")
+    if not is_float and not xp.isdtype(X.dtype, "integral"):
+        raise ValueError(
+            f"X must be finite numbers; got dtype {X.dtype}. Convert it to float32 or float64."
+        )
+    if not all_finite(X):
+        raise ValueError(
+            "X must be finite numbers; got NaN or infinity. Impute or drop those samples first."
+        )
+    return X if is_float else xp.astype(X, xp.float64)
+
+
+def _as_matrix(X: Any) -> np.ndarray:
+    try:
+        X = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"X must be a matrix, with rows of one length; {error}") from None
+    if X.dtype == np.longdouble:
+        with np.errstate(over="ignore"):  # infinity is refused
+            return X.astype(np.float64)
+    return X
+
+
+def require_scale(X: Array, name: str = "X") -> None:
+    """Refuse samples so large or so small that products of them overflow or vanish."""
+    if not X.shape[0]:
+        return
+    xp = namespace(X)
+    low, high = (1e-75, 1e75) if X.dtype == xp.float64 else (1e-15, 1e15)
+    largest = float(xp.maximum(xp.max(X), -xp.min(X)))
+    if largest and not low <= largest <= high:
+        raise ValueError(
+            f"{name} must have values of a usual size, from {low:g} to {high:g} in {X.dtype}; the "
+            f"largest is {largest:.3g}. Scale them, for example with StandardScaler."
+        )
+
+
+def class_sums(X: Array, codes: Array, n_classes: int, weights: Array | None = None) -> Array:
+    """Return the sum of the rows of X for each code, each row times its weight.
+
+    Without weights, sums of NumPy arrays are in float64.
+    """
+    if not isinstance(X, np.ndarray):
+        return sums_by_code(X if weights is None else X * weights[:, None], codes, n_classes)
+    data = np.ones(len(X)) if weights is None else weights
+    members = sparse.csr_array((data, (codes, np.arange(len(X)))), shape=(n_classes, len(X)))
+    return members @ X
+
+
+def require_same_place(own: Array, other: Array) -> None:
+    """Refuse to combine arrays of two libraries or devices: none is moved implicitly."""
+    if not same_place(own, other):
+        raise ValueError(
+            f"Samples must stay in one array library and on one device; got {place_of(own)} and "
+            f"{place_of(other)}. Move the samples, or take `to_numpy()` of the moments."
+        )

@@ -1,0 +1,1 @@
+"""Data that arrive in chunks: reductions, checkpoints, Dask."""

@@ -1,0 +1,230 @@
+"""Checkpoints: the state of a long pass over chunks, one file per pass in a folder."""
+
+from __future__ import annotations
+
+import copyreg
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..labels import warn_user
+from ..persistence.container import StorageError, checksum, read_arrays, write_arrays
+from ..persistence.packing import pack, unpacked
+
+_KIND = "checkpoint"
+_ENDING = ".pass"
+_LOCK = f"lock{_ENDING}"
+# All files are in a folder of their own within that of the user. A process that is killed leaves
+# unfinished files in it; the first kind of names is ours, the second that of the writing library.
+_OWN = "passes"
+_UNFINISHED = re.compile(rf".*\{_ENDING}\.[0-9a-f]{{12}}\.part|\.tmp[0-9A-Za-z]{{6}}")
+_PLAIN = bool | int | float | complex | str | bytes | np.generic
+_VALUES = (_PLAIN, np.ndarray, list, tuple, dict)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a pass had when it was written: parts of its reduction, and how far it was."""
+
+    parts: dict[str, Any]
+    n_chunks: int
+    n_rows: int
+    last: str  # hash of the last chunk
+    whole: bool
+
+
+class Checkpoint:
+    """A folder with the state of each pass, by name."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(
+                f"`checkpoint` must be a folder; {self.folder} is a file. Pass another path."
+            )
+        self._own = self.folder / _OWN
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Use the folder alone: two processes would overwrite each other's states.
+
+        The system drops the lock of a process that is killed. What such a process had only begun to
+        write is removed.
+        """
+        with self._locked_file():
+            for path in self._own.iterdir():
+                if _UNFINISHED.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
+            yield
+
+    def read(self, name: str, identity: str) -> State | None:
+        """Return the state of a pass, None if it has none yet."""
+        path = self._path(name)
+        if not path.exists():
+            return None
+        try:
+            header, arrays = read_arrays(path, _KIND)
+            content = unpacked(path, header, arrays, {})
+            state = State(**content)
+        except (StorageError, TypeError):
+            raise StorageError(
+                f"{path} must be a checkpoint as it was written; it is damaged, or of another "
+                "version. Remove the folder to begin again."
+            ) from None
+        if header.get("identity") != _digest(identity):
+            raise self.of_others(name)
+        return state
+
+    def of_others(self, name: str) -> StorageError:
+        """Return the error of a state that belongs to another computation."""
+        return StorageError(
+            f"{self._path(name)} must belong to this computation; it was written for other data, "
+            "chunks or parameters. Remove the folder, or pass another `checkpoint`."
+        )
+
+    def write(self, name: str, identity: str, state: State) -> None:
+        """Replace the state of a pass, if there is room for it.
+
+        If not, the one before stays, and the computation is worth more than its checkpoint.
+        """
+        node, arrays = pack(vars(state), {})
+        header = {"identity": _digest(identity), "content": node}
+        try:
+            self._own.mkdir(parents=True, exist_ok=True)  # the user may have removed it
+            write_arrays(self._path(name), _KIND, header, arrays)
+        except (OSError, import_module("safetensors").SafetensorError) as error:
+            warn_user(
+                f"Checkpoints should be written to {self.folder}; this one could not be ({error}). "
+                "Make room on the disk; the computation goes on."
+            )
+
+    def names(self) -> list[str]:
+        """Return the names of the passes that have a state."""
+        return sorted(path.stem for path in self._own.glob(f"*{_ENDING}") if path.name != _LOCK)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove the states of some passes, and the folder if nothing else is in it."""
+        if not self._own.is_dir():
+            return
+        # A result is worth more than an empty folder, which others may use.
+        with suppress(StorageError), self.locked():
+            for name in names:
+                self._path(name).unlink(missing_ok=True)
+            if self.names():
+                return
+            (self._own / _LOCK).unlink(missing_ok=True)
+            for folder in (self._own, self.folder):
+                if any(folder.iterdir()):
+                    return
+                folder.rmdir()
+
+    def _locked_file(self) -> Any:
+        path = self._own / _LOCK
+        try:
+            self._own.mkdir(parents=True, exist_ok=True)
+            file = path.open("ab")
+        except OSError as error:
+            raise StorageError(
+                f"`checkpoint` must be a folder to write to; {self.folder} is not "
+                f"({error.strerror}). Pass another path."
+            ) from None
+        if os.name == "nt":  # has no such locks, and does not remove open files
+            file.close()
+            return nullcontext()
+        if not _is_locked(file):
+            file.close()
+            raise StorageError(
+                f"`checkpoint` must belong to one computation at a time; {self.folder} is in use "
+                "by another one. Wait for it, or pass another folder."
+            )
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            return file
+        file.close()  # its owner removed it meanwhile
+        return self._locked_file()
+
+    def _path(self, name: str) -> Path:
+        return self._own / f"{name}{_ENDING}"
+
+
+def _is_locked(file: Any) -> bool:
+    """Lock an open file for this process; whether no other has it."""
+    fcntl = import_module("fcntl")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # the file system has none
+        return True
+    return True
+
+
+def fingerprint(value: Any) -> str:
+    """Return text that is the same for equal numbers, arrays, functions and objects of them.
+
+    Unlike a pickle, it does not depend on which objects are shared. A function counts with its
+    code, and with the values that it refers to.
+    """
+    return _text_of(value, ())
+
+
+def _text_of(value: Any, above: tuple[int, ...]) -> str:
+    if id(value) in above:  # it holds itself
+        return f"<{len(above) - above.index(id(value))} above>"
+    of = partial(_text_of, above=(*above, id(value)))
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        array = np.ascontiguousarray(value)
+        return checksum(array.view(np.uint32) if array.dtype.kind == "U" else array)
+    if isinstance(value, np.ndarray):
+        return of(value.tolist())
+    if value is None or isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(of, value))}]"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(of, value)))}}}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{of(key)}: {of(value[key])}' for key in value)}}}"
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, CodeType):
+        return of([value.co_code, value.co_consts, value.co_names])
+    if isinstance(value, FunctionType):
+        code, held = value.__code__, [cell.cell_contents for cell in value.__closure__ or ()]
+        known = {name: value.__globals__.get(name) for name in code.co_names}
+        known = {name: known[name] for name in known if isinstance(known[name], _VALUES)}
+        rest = [code, held, known, value.__defaults__, value.__kwdefaults__]
+        return f"{value.__module__}.{value.__qualname__} {of(rest)}"
+    return f"{type(value).__qualname__} {of(_reduced(value))}"
+
+
+def _reduced(value: Any) -> Any:
+    """Return what an object would be made of again."""
+    try:
+        by_type = copyreg.dispatch_table.get(type(value))
+        found: Any = value.__reduce_ex__(4) if by_type is None else by_type(value)
+    except Exception as error:
+        raise TypeError(
+            "Functions of chunks must hold values that can be compared, to go on from a "
+            f"checkpoint; got {type(value).__name__} ({error}). Pass a `key` that stands for the "
+            "function."
+        ) from None
+    if isinstance(found, str):
+        return [getattr(value, "__module__", ""), found]
+    make, arguments, state, *items = (*found, None, None, None)[:5]
+    return [make, arguments, state, *(None if part is None else list(part) for part in items)]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,186 @@
+"""Numbers, sums, squared lengths and scatter of the samples of each class, in blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from array_api_compat import device
+
+from ..arrays import Array, is_device_array, namespace, placed_like, to_numpy
+from ..labels import joined_labels, places_among
+from ..samples import class_sums
+from .chunks import Chunk, required_labels
+
+# Numbers in a block: enough rows for a full-speed product of them.
+_ON_HOST, _ON_DEVICE = 2**22, 2**25
+
+
+class ClassSums:
+    """Sums over the samples of each class, in float64: a `Reduction`.
+
+    Labels come with the chunks, or are given and then stand for the codes of `add`.
+
+    Parameters
+    ----------
+    labels : ndarray, default=None
+        Sorted labels.
+    scatter : bool, default=False
+        Whether to sum the products of features too.
+    shift : tuple of (labels, matrix), default=None
+        A vector per class to subtract from its samples in sums and scatter. If it is near the mean
+        of the class, the scatter within classes keeps its digits where classes are far apart.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (m,)
+        Classes so far, sorted.
+    counts : ndarray of shape (m,)
+        Numbers of samples, or sums of their weights.
+    squares : ndarray of shape (m,)
+        Sums of squared lengths, without the shift.
+    sums : array of shape (m, d)
+        Sums of the samples less the shift.
+    scatter : array of shape (d, d) or None
+        Sum of the products of features, less the shift.
+    """
+
+    sums: Any
+    scatter: Any
+
+    def __init__(
+        self,
+        labels: np.ndarray | None = None,
+        *,
+        scatter: bool = False,
+        shift: tuple[np.ndarray, Array] | None = None,
+    ) -> None:
+        self._given = labels
+        self.labels = np.empty(0) if labels is None else labels
+        self.counts, self.squares = np.zeros((2, len(self.labels)))
+        self.sums = None
+        self.scatter = None
+        self._has_scatter = scatter
+        self._shift = shift
+        self._shifts: Any = None  # rows of the shift in the order of the labels, once needed
+
+    def fresh(self) -> ClassSums:
+        """Return empty sums with the same shift."""
+        return ClassSums(self._given, scatter=self._has_scatter, shift=self._shift)
+
+    def update(self, chunk: Chunk) -> None:
+        """Add the samples of a chunk."""
+        labels, codes = np.unique(required_labels(chunk), return_inverse=True)
+        if not len(labels):
+            return
+        self._start(chunk.X)
+        self._grow(labels)
+        self.add(chunk.X, places_among(self.labels, labels)[codes])
+
+    def add(self, X: Array, codes: Array, weights: Array | None = None) -> None:
+        """Add samples whose classes are `codes`, times their weights."""
+        self._start(X)
+        for rows in blocks_of(X):
+            block, own = X[rows, :], codes[rows]
+            self._add(block, own, None if weights is None else weights[rows])
+
+    def merge(self, other: ClassSums) -> None:
+        """Add the sums of other samples."""
+        if other.sums is None:
+            return
+        self._start(other.sums)
+        self._grow(other.labels)
+        places = places_among(self.labels, other.labels)
+        self.counts[places] += other.counts
+        self.squares[places] += other.squares
+        self.sums[places] += other.sums
+        if self._has_scatter:
+            self.scatter += other.scatter
+
+    def parts(self) -> dict[str, Any]:
+        """Return everything but the shift."""
+        names = ("labels", "counts", "squares", "sums", "scatter")
+        return {name: getattr(self, name) for name in names}
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        """Take over sums."""
+        vars(self).update(parts)
+        self._shifts = None
+
+    def totals(self) -> Array:
+        """Return the sum of the samples of each class, with the shift."""
+        shifts = self._aligned()
+        if shifts is None:
+            return self.sums
+        return self.sums + placed_like(self.counts, self.sums)[:, None] * shifts
+
+    def means(self) -> Array:
+        """Return the mean of each class, zero without samples."""
+        return self.totals() / placed_like(np.maximum(self.counts, 1e-300), self.sums)[:, None]
+
+    def covariance(self) -> Array:
+        """Return the pooled within-class covariance."""
+        roots = np.sqrt(np.where(self.counts > 0, self.counts, 1.0))
+        R = self.sums / placed_like(roots, self.sums)[:, None]
+        return (self.scatter - R.T @ R) / float(self.counts.sum())
+
+    def _add(self, X: Any, codes: Any, weights: Any) -> None:
+        xp, m = namespace(X), len(self.labels)
+        X = xp.astype(X, xp.float64, copy=False)
+        ones = xp.ones_like(X[:, 0]) if weights is None else xp.astype(weights, xp.float64)
+        numbers = class_sums(xp.stack([ones, ones * xp.vecdot(X, X)], axis=1), codes, m)
+        self.counts += to_numpy(numbers[:, 0])
+        self.squares += to_numpy(numbers[:, 1])
+        shifts = self._aligned()
+        D = X if shifts is None else X - xp.take(shifts, codes, axis=0)
+        if isinstance(D, np.ndarray):
+            # Few of very many classes are in a block.
+            present, own = np.unique(codes, return_inverse=True)
+            self.sums[present] += class_sums(D, own, len(present), ones)
+        else:
+            self.sums = self.sums + class_sums(D, codes, m, ones)
+        if self._has_scatter:
+            D = D if weights is None else D * xp.sqrt(ones)[:, None]
+            self.scatter += D.T @ D
+
+    def _start(self, like: Array) -> None:
+        if self.sums is not None:
+            return
+        xp, d = namespace(like), like.shape[1]
+        place = {"dtype": xp.float64, "device": device(like)}
+        self.sums = xp.zeros((len(self.labels), d), **place)
+        self.scatter = xp.zeros((d, d), **place) if self._has_scatter else None
+
+    def _grow(self, labels: np.ndarray) -> None:
+        """Make room for further classes."""
+        every = joined_labels(self.labels, labels)
+        if len(every) == len(self.labels):
+            return
+        places = places_among(every, self.labels)
+        for name in ("counts", "squares", "sums"):
+            old = getattr(self, name)
+            wider = np.zeros((len(every), *old.shape[1:]))
+            wider[places] = old
+            setattr(self, name, wider)
+        self.labels, self._shifts = every, None
+
+    def _aligned(self) -> Any:
+        """Return the shift of each label; to merge sums, none is needed."""
+        if self._shift is None or self._shifts is not None:
+            return self._shifts
+        known, shifts = self._shift
+        if len(known) == len(self.labels) and bool((known == self.labels).all()):
+            self._shifts = shifts
+            return shifts
+        places = np.minimum(np.searchsorted(known, self.labels), len(known) - 1)
+        self._shifts = np.where((known[places] == self.labels)[:, None], shifts[places], 0.0)
+        return self._shifts
+
+
+def blocks_of(X: Array) -> Iterator[slice]:
+    """Yield slices of consecutive rows, small enough for a few copies of each."""
+    n, width = X.shape
+    size = max(1, (_ON_DEVICE if is_device_array(X) else _ON_HOST) // max(1, width))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))

@@ -1,0 +1,492 @@
+"""Dask collections as chunks: reductions run where the chunks live, as ordinary tasks.
+
+The graph of a reduction has one task per chunk, which also reads it, and a tree of merges. No task
+is bound to a worker, and none changes its inputs, so any of them can be run again elsewhere. The
+form of the tree depends on the number of chunks alone. So results of the same chunks are equal to
+the last bit, as long as products of matrices are: these have one thread while tasks run. Tasks
+exchange the parts of reductions; models, transforms and shifts are sent once, with an empty one.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from threading import Event, Lock, Thread
+from typing import Any, Self
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from ..labels import as_labels, shown, warn_user
+from .chunks import Chunked, checked, no_samples, transformed
+from .sources import Purpose, frame_names, telling
+
+FAN_IN = 4  # merged by one task, whose worker holds all of them
+_TRIES = 4  # submissions of a reduction whose connection is lost
+_POLL = 2.0  # seconds between two looks at the scheduler
+_PATIENCE = 300.0  # seconds without an answer of the scheduler, or without a worker
+_QUEUE = 3600.0  # seconds until the first worker, which may wait in the queue of a cluster
+_LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
+
+
+class DaskChunks(Chunked):
+    """Chunks of a Dask array or data frame.
+
+    A reduction takes up each chunk in a task of its own; a tree of further tasks, of a fixed form,
+    merges them. So neither the place nor the order of tasks changes the result, and any of them can
+    be run again.
+    """
+
+    def __init__(self, X: Any, y: Any, names: tuple[str, ...] | None) -> None:
+        self._X = X
+        self._y = y
+        self._columns = names
+
+    @classmethod
+    def of(cls, X: Any, y: Any = None) -> Self:
+        """Return the chunks of a collection, and of its labels if given."""
+        names = None
+        if hasattr(X, "to_dask_array") and getattr(X, "ndim", 0) == 2:
+            names, X = frame_names(X), _matrix(X)
+        if not hasattr(X, "rechunk"):
+            raise TypeError(
+                "X must be a Dask array or a Dask data frame; got a Dask collection of type "
+                f"{type(X).__name__}. Convert it, for example with to_dask_array()."
+            )
+        if X.ndim != 2:
+            raise ValueError(
+                f"X must be a matrix (samples x features); got {X.ndim} dimensions. Pass a Dask "
+                "array with one row per sample."
+            )
+        X = X.rechunk({1: -1})
+        return cls(X, None if y is None else _aligned(y, X), names)
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return self._X.numblocks[0]
+
+    def _applied(self, function: Callable[[Any], Any]) -> Any:
+        work = _Application(function, self.transforms, self._width())
+        # The result for one sample tells type and shape; a sample of zeros may be refused.
+        one = checked(np.ones((1, self._X.shape[1]), self._X.dtype), None, 0)
+        work.form = np.asarray(work.result(one.X))[:0]
+        is_flat = work.form.ndim == 1
+        columns = (1,) if is_flat else (work.form.shape[1],)
+        meta = work.form[:, None] if is_flat else work.form
+        chunks = self._X.chunks[0], columns
+        results = self._blocks(_apply, _sent_once(work), chunks=chunks, meta=meta)
+        return results[:, 0] if is_flat else results
+
+    def close(self) -> None:
+        """Do nothing: nothing is kept."""
+
+    def _names(self) -> tuple[str, ...] | None:
+        return self._columns
+
+    def _width(self) -> int | None:
+        width = self._X.shape[1]
+        return None if np.isnan(width) else int(width)
+
+    def _blocks(self, function: Any, work: Any, labels: Any = None, **options: Any) -> Any:
+        """Return a lazy array of function(X, y, work, block_id), one block per chunk."""
+        import dask.array as da
+
+        return da.map_blocks(function, self._X, labels, work=work, **options)
+
+    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:  # noqa: ARG002
+        from dask.base import get_scheduler, optimize
+        from dask.delayed import Delayed
+        from dask.highlevelgraph import HighLevelGraph
+
+        get: Any = get_scheduler(cls=Delayed)
+        client = getattr(get, "__self__", None)
+        work = _sent_once(_Work(reduction, self._width()))
+        form: Any = {"chunks": ((1,) * self.n_chunks, (1,)), "meta": np.empty((0, 0), object)}
+        leaves = self._blocks(_reduce, work, self._y, **form)
+        (leaves,) = optimize(leaves)  # reads and reduces a chunk in one task
+        keys = [row[0] for row in leaves.__dask_keys__()]
+        tree: dict[Any, Any] = {}
+        layer, level = f"zonkey-merge-{uuid.uuid4().hex}", 0
+        while len(keys) > 1:
+            groups = [keys[i : i + FAN_IN] for i in range(0, len(keys), FAN_IN)]
+            keys = [(layer, level, i) for i in range(len(groups))]
+            tree |= {
+                key: (_merge, group, work.key) for key, group in zip(keys, groups, strict=True)
+            }
+            level += 1
+        tree[layer] = (_parts_of, keys[0])
+        graph = HighLevelGraph.from_collections(layer, tree, dependencies=[leaves, work])
+        whole = Delayed(layer, graph)
+        with _one_clear_error(self._X):
+            parts = whole.compute() if client is None else _computed_by(client, whole)
+        if parts is None:
+            raise no_samples()
+        reduction.restore(parts)
+        return reduction
+
+
+def _sent_once(work: Any) -> Any:
+    """Return an object to be used by its name: once in a graph, neither taken apart nor hashed."""
+    from dask.delayed import delayed
+
+    return delayed(work, name=f"zonkey-{uuid.uuid4().hex}", traverse=False)
+
+
+class Shared:
+    """A function of many jobs, together with its data.
+
+    joblib's backend for Dask sends an argument that is large to workers once, and everything else
+    with each job. So pass this as the first argument of `Shared.run`.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __sizeof__(self) -> int:
+        return 1 << 20  # for joblib; Python does not know the size of what the function refers to
+
+    @staticmethod
+    def run(shared: Shared, *arguments: Any) -> Any:
+        """Call the function."""
+        return shared._function(*arguments)
+
+
+@dataclass
+class _Work:
+    """What it takes to reduce chunks: an empty reduction, and their number of features."""
+
+    empty: Any
+    width: int | None
+
+
+@dataclass
+class _Application:
+    """How to get the results of one chunk; `form` is their array without rows."""
+
+    function: Callable[[Any], Any]
+    transforms: tuple[Any, ...]
+    width: int | None
+    form: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def result(self, X: np.ndarray) -> Any:
+        return self.function(transformed(X, self.transforms))
+
+
+class _OneThread:
+    """Products of matrices have one thread while any task runs in this process.
+
+    In most libraries their number belongs to the process. So the last task to end, not each of
+    them, restores what the first one found; `threadpoolctl` wants both done by one thread, hence
+    one that waits in between. A limit for good would also hold for the user, where tasks run in
+    the process of the user.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_tasks = 0
+        self._end = Event()
+        self._keeper = Thread()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self._n_tasks += 1
+            if self._n_tasks == 1:
+                self._start()
+        try:
+            with _limited():  # where it belongs to the thread
+                yield
+        finally:
+            with self._lock:
+                self._n_tasks -= 1
+                if self._n_tasks == 0:
+                    self._end.set()
+                    self._keeper.join()
+
+    def _start(self) -> None:
+        is_set, self._end = Event(), Event()
+        self._keeper = Thread(target=self._keep, args=(is_set, self._end), daemon=True)
+        self._keeper.start()
+        is_set.wait()
+
+    @staticmethod
+    def _keep(is_set: Event, end: Event) -> None:
+        try:
+            with _limited():
+                is_set.set()
+                end.wait()
+        finally:
+            is_set.set()  # or else an error here would keep the task waiting
+
+
+_one_thread = _OneThread()
+
+
+def _limited() -> Any:
+    return _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
+    """Return the loaded libraries, of which there may be more with more modules.
+
+    To find them takes as long as a small chunk.
+    """
+    return ThreadpoolController()
+
+
+def _reduce(X: Any, y: Any, *, work: _Work, block_id: tuple[int, ...]) -> Any:
+    chunk = checked(X, y, block_id[0], work.width)
+    if not len(chunk.X):
+        return _State(None)
+    reduction = work.empty.fresh()
+    with telling(chunk.number), _one_thread():
+        reduction.update(chunk)
+        return _State(reduction.parts())
+
+
+def _apply(X: Any, y: None, *, work: _Application, block_id: tuple[int, ...]) -> np.ndarray:  # noqa: ARG001
+    chunk = checked(X, None, block_id[0], work.width)
+    result = work.form
+    if len(chunk.X):
+        with telling(chunk.number), _one_thread():
+            result = np.asarray(work.result(chunk.X))
+    return result[:, None] if result.ndim == 1 else result
+
+
+def _merge(states: list[_State], work: _Work) -> _State:
+    found = [state for state in states if state.parts is not None]
+    if len(found) < 2:
+        return found[0] if found else _State(None)
+    whole = work.empty.fresh()  # a task must not change its inputs
+    with _one_thread():
+        for state in found:
+            other = work.empty.fresh()
+            other.restore(state.parts)
+            whole.merge(other)
+        return _State(whole.parts())
+
+
+class _State:
+    """The parts of a reduction of some chunks, None without samples, that tell Dask their size.
+
+    By it, Dask chooses where states are merged, and when a worker moves some to its disk.
+    """
+
+    def __init__(self, parts: dict[str, Any] | None) -> None:
+        self.parts = parts
+
+    def __sizeof__(self) -> int:
+        buffers: list[pickle.PickleBuffer] = []  # of arrays, which are not copied
+        rest = pickle.dumps(self.parts, protocol=5, buffer_callback=buffers.append)
+        return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
+def _parts_of(state: _State) -> dict[str, Any] | None:
+    return state.parts
+
+
+def _matrix(frame: Any) -> Any:
+    """Return the values of a data frame as an array; missing ones are NaN, as elsewhere."""
+    types = [*frame.dtypes]
+    is_plain = all(isinstance(dtype, np.dtype) for dtype in types)
+    if is_plain or any(dtype.kind not in "biuf" for dtype in types):
+        return frame.to_dask_array()
+    return frame.map_partitions(_floats, meta=np.empty((0, len(types))))
+
+
+def _floats(frame: Any) -> np.ndarray:
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _aligned(y: Any, X: Any) -> Any:
+    """Return labels as an array with one chunk for each chunk of X, in one column.
+
+    The blocks of the column stay as they are; so it lies about their shape.
+    """
+    import dask.array as da
+
+    rows, n_chunks = X.chunks[0], X.numblocks[0]
+    is_known = not np.isnan(X.shape[0])
+    if hasattr(y, "to_dask_array"):
+        if y.ndim != 1:
+            raise ValueError(
+                "y must be one column of a data frame, a series; got a data frame of "
+                f"{len(y.columns)} columns. Pass a column, for example y[{y.columns[0]!r}]."
+            )
+        dtype = y.dtype if isinstance(y.dtype, np.dtype) else np.dtype(object)
+        y = y.map_partitions(np.asarray, meta=np.empty(0, dtype))
+    if not hasattr(y, "rechunk"):
+        if not is_known:
+            raise ValueError(
+                "Labels in memory need chunks of known lengths; got X with unknown ones. Call "
+                "X.compute_chunk_sizes() on the array, for a data frame on X.to_dask_array(), or "
+                "pass labels as a Dask array."
+            )
+        labels = as_labels(y, "y")
+        # Each chunk with its own labels, so that no worker needs all of them.
+        parts: Any = (rows,) if len(labels) == X.shape[0] else -1
+        y = da.from_array(labels, chunks=parts)
+    if y.ndim != 1:
+        raise ValueError(
+            f"y must be one-dimensional; got {y.ndim} dimensions. Pass one label for each sample."
+        )
+    if is_known and not np.isnan(y.shape[0]):
+        if y.shape[0] != X.shape[0]:
+            raise ValueError(
+                f"y must have one label for each of the {X.shape[0]} samples; got {y.shape[0]}. "
+                "Pass X and y of the same samples."
+            )
+        y = y.rechunk((rows,))
+    elif y.numblocks[0] != n_chunks:
+        raise ValueError(
+            "Chunks of unknown lengths must be as many for X as for y; got "
+            f"{n_chunks} and {y.numblocks[0]}. Call .compute_chunk_sizes() on both arrays."
+        )
+    return y.map_blocks(_same, new_axis=1, meta=np.empty((0, 0), y.dtype))
+
+
+class _SilenceError(ConnectionError):
+    """The scheduler is connected and does not answer."""
+
+
+def _same(block: Any) -> Any:
+    return block
+
+
+def _computed_by(client: Any, whole: Any) -> Any:
+    """Compute on a cluster; again if its tasks were lost together with the connection.
+
+    A client that connects again has lost all it waited for.
+    """
+    from dask import config
+
+    for left in reversed(range(_TRIES)):
+        with config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y in memory
+            future = client.compute(whole)
+        try:
+            with _thread_lent():
+                return _awaited(client, future)
+        except (CancelledError, OSError) as error:
+            if future.status == "error" or not _is_loss(error):
+                raise
+            del future  # of a connection that is gone
+            if not left or not _is_connected(client):
+                raise ConnectionError(
+                    "The scheduler must stay reachable while chunks are reduced; the connection "
+                    f"to {_address(client)} was lost {_TRIES - left} times, or for good: "
+                    f"{shown(str(error))} Check the network and the scheduler, then run it again "
+                    "with a new Client; collections that were persisted must be persisted again."
+                ) from error
+    raise AssertionError
+
+
+@contextmanager
+def _thread_lent() -> Iterator[None]:
+    """Let a worker use this thread for other tasks, if it runs one: they may be awaited."""
+    from dask.context import thread_state
+
+    from distributed import rejoin, secede
+
+    is_lent = getattr(thread_state, "key", None) is not None
+    try:
+        secede() if is_lent else None
+    except (KeyError, ValueError):  # the task has left it before
+        is_lent = False
+    try:
+        yield
+    finally:
+        if is_lent:
+            rejoin()
+
+
+def _awaited(client: Any, future: Any) -> Any:
+    """Wait for a result, as long as the scheduler answers and has workers."""
+    from distributed import wait
+
+    heard = worked = time.monotonic()
+    had_workers = is_told = False
+    while True:
+        try:
+            wait(future, timeout=_POLL)
+            break
+        except TimeoutError:
+            now = time.monotonic()
+        try:
+            workers = client.sync(client.scheduler.identity, callback_timeout=_POLL)["workers"]
+        except (TimeoutError, OSError) as error:
+            if now - heard > _PATIENCE:
+                raise _SilenceError(
+                    "The scheduler must answer while chunks are reduced; "
+                    f"{_address(client)} has not for {_PATIENCE:g} seconds. Check the network and "
+                    "the scheduler, then run it again with a new Client."
+                ) from error
+            continue
+        heard = now
+        if any(worker["status"] == "running" for worker in workers.values()):
+            had_workers, worked = True, now
+        waited = now - worked
+        if waited > (_PATIENCE if had_workers else _QUEUE):
+            future.cancel()
+            raise RuntimeError(
+                f"A cluster must have a running worker; this one has had none for {waited:.0f} "
+                f"seconds: {len(workers)} are paused, the others ended or never came. Start "
+                "workers, with more memory if they paused, or pass smaller chunks."
+            )
+        if waited > _PATIENCE and not is_told:
+            is_told = True
+            warn_user(
+                "A cluster should have a running worker; this one has had none for "
+                f"{waited:.0f} seconds. Start workers, for example with cluster.scale(2)."
+            )
+    return future.result(timeout=_PATIENCE)
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Whether an error tells of a lost connection; the user may have cancelled the work."""
+    lost = ("scheduler-connection-lost", "scheduler-restart")
+    if isinstance(error, OSError):
+        return not isinstance(error, _SilenceError)
+    return getattr(error, "reason", lost[0]) in lost
+
+
+def _is_connected(client: Any) -> bool:
+    """Wait until the client has connected again, or gave up."""
+    end = time.monotonic() + _PATIENCE
+    while client.status == "connecting" and time.monotonic() < end:
+        time.sleep(0.1)
+    return client.status == "running"
+
+
+def _address(client: Any) -> str:
+    return str(getattr(client.scheduler, "address", "the scheduler"))
+
+
+@contextmanager
+def _one_clear_error(X: Any) -> Iterator[None]:
+    """Tell what to do if chunks are too large for the memory."""
+    try:
+        yield
+    except Exception as error:
+        is_killed = type(error).__name__ == "KilledWorker"
+        if not is_killed and not isinstance(error, MemoryError):
+            raise
+        rows = np.nanmax([0, *X.chunks[0]])
+        n = f"{max(1, int(rows) // 4)}" if rows else "n"
+        what = f"{_n_ended(error)} workers ended on one" if is_killed else f"got: {error}"
+        raise MemoryError(
+            f"A chunk and its sums must fit into the memory of a worker; {what}. Pass smaller "
+            f"chunks, for example X.rechunk({{0: {n}}}), or give workers more memory."
+        ) from None
+
+
+def _n_ended(error: Any) -> int:
+    return error.allowed_failures + 1

@@ -1,0 +1,214 @@
+"""AnyShotClassifier with given parameters: the model of the formulas, and its special cases."""
+
+import warnings
+
+import numpy as np
+import pytest
+from any_shot_cases import (
+    GIVEN,
+    LABELS,
+    PROTOTYPES,
+    SEEN,
+    UNSEEN,
+    X_NEW,
+    NaiveModel,
+    X,
+    Y,
+    fitted,
+    naive_softmax,
+    world,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from reference_posterior import width
+from sklearn.neighbors import NearestCentroid
+from sklearn.preprocessing import StandardScaler
+
+from zonkey import AnyShotClassifier
+from zonkey.preprocessing import FeatureNormalizer
+from zonkey_lab.peers.zsl import ExemplarRegression
+
+KERNEL_MATRIX = {
+    label: [float((a @ b + 1) ** 2) for b in PROTOTYPES.values()] for label, a in PROTOTYPES.items()
+}
+CASES = {
+    "rbf": {},
+    "linear": {"kernel": "linear", "gamma": 3.0},
+    "poly": {"kernel": "poly", "gamma": 0.3},
+    "precomputed": {"kernel": "precomputed", "prototypes": KERNEL_MATRIX},
+    "ridge": {"ridge": 4.0},
+    "worth": {"worth": 0.01, "seen_penalty": 3.0},
+    "worth and penalty": {"worth": 40.0, "seen_penalty": -1.5, "temperature": 0.2},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_model_is_that_of_the_loops(case):
+    parameters = GIVEN | {"prototypes": PROTOTYPES} | CASES[case]
+    model = fitted(**CASES[case])
+    naive = NaiveModel(X, Y, **parameters)
+    assert_array_equal(model.classes_, LABELS)
+    assert_allclose(model.centers_, naive.centers(), rtol=1e-9, atol=1e-10)
+    scores = naive.scores(X_NEW)
+    assert_allclose(model.decision_function(X_NEW), scores, rtol=1e-9, atol=1e-9)
+    probabilities = naive_softmax(scores, parameters["temperature"])
+    assert_allclose(model.predict_proba(X_NEW), probabilities, rtol=1e-8, atol=1e-12)
+    assert_array_equal(model.predict(X_NEW), np.array(LABELS)[scores.argmax(axis=1)])
+    projected = [naive.predicted_mean(label) for label in sorted(PROTOTYPES)]
+    assert_allclose(model.project(parameters["prototypes"]), projected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("candidates", ["unseen", "all", ["gnu", "bee", "dog"]], ids=str)
+def test_candidates_are_columns_of_the_same_model(candidates):
+    model = fitted(candidates=candidates)
+    labels = {"unseen": UNSEEN, "all": LABELS}.get(str(candidates), sorted(candidates))
+    naive = NaiveModel(X, Y, PROTOTYPES, **GIVEN)
+    assert_array_equal(model.classes_, labels)
+    expected = naive.scores(X_NEW, list(labels))
+    assert_allclose(model.decision_function(X_NEW), expected, rtol=1e-9, atol=1e-9)
+    assert_array_equal(model.seen_classes_, SEEN)
+    assert_array_equal(model.unseen_classes_, UNSEEN)
+    assert_array_equal(model.prototypes_.labels, sorted(PROTOTYPES))
+
+
+def test_features_and_prototypes_are_transformed_first():
+    of_features = StandardScaler()
+    of_prototypes = FeatureNormalizer(power=0.5, center=True)
+    model = fitted(preprocessing=of_features, prototype_transformer=of_prototypes)
+    scale = X.std(axis=0)
+    vectors = np.stack([PROTOTYPES[label] for label in sorted(PROTOTYPES)])
+    vectors = np.sign(vectors) * np.abs(vectors) ** 0.5
+    vectors -= vectors.mean(axis=0)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    turned = dict(zip(sorted(PROTOTYPES), vectors, strict=True))
+    naive = NaiveModel((X - X.mean(axis=0)) / scale, Y, turned, **GIVEN)
+    assert_allclose(model.centers_, naive.centers(), rtol=1e-9, atol=1e-10)
+    expected = naive.scores((X_NEW - X.mean(axis=0)) / scale)
+    assert_allclose(model.decision_function(X_NEW), expected, rtol=1e-9, atol=1e-9)
+    assert not hasattr(of_features, "mean_")  # clones are fitted
+    assert not hasattr(of_prototypes, "mean_")
+    assert_allclose(model.preprocessing_.transform(X_NEW), (X_NEW - X.mean(axis=0)) / scale)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("n", [1, 5])
+def test_exemplar_regression_is_a_special_case(kernel, n):
+    rng = np.random.default_rng(n)
+    y = np.repeat([label for label in SEEN if label in PROTOTYPES], n)
+    rows = rng.normal(size=(len(y), 6))
+    peer = ExemplarRegression(PROTOTYPES, kernel=kernel, gamma=0.8, ridge=0.3).fit(rows, y)
+    # The peer takes the scale of prototypes from seen classes, this model from all.
+    seen, every = (
+        np.stack([PROTOTYPES[label] for label in labels])
+        for labels in (np.unique(y), sorted(PROTOTYPES))
+    )
+    gamma = 0.8 * width(seen, kernel, 1.0) / width(every, kernel, 1.0)
+    naive = NaiveModel(rows, y, PROTOTYPES, **(GIVEN | {"kernel": kernel, "gamma": gamma}))
+    ridge = 0.3 / (1 + 8 / n) / np.mean(np.diagonal(naive.K))
+    model = fitted(rows, y, kernel=kernel, gamma=gamma, ridge=ridge, candidates="unseen")
+    expected = peer.decision_function(X_NEW)
+    assert_allclose(model.decision_function(X_NEW), expected, rtol=1e-8, atol=1e-8)
+    assert_allclose(model.project(PROTOTYPES), peer.project(PROTOTYPES), rtol=1e-8, atol=1e-8)
+
+
+def test_prototypes_and_shots_are_fused_without_counting_samples_twice():
+    """The prior of a class with shots is the exemplar that all other classes teach."""
+    y = np.repeat([label for label in SEEN if label in PROTOTYPES], 4)
+    rows = np.random.default_rng(5).normal(size=(len(y), 6))
+    every = np.stack([PROTOTYPES[label] for label in sorted(PROTOTYPES)])
+    model = fitted(rows, y, ridge=0.3 / 3, worth=1.5)
+    for place, label in enumerate(model.classes_.tolist()):
+        others = y != label
+        of_others = np.stack([PROTOTYPES[other] for other in np.unique(y[others])])
+        gamma = 0.7 * width(every, "rbf", 1.0) / width(of_others, "rbf", 1.0)
+        peer = ExemplarRegression(PROTOTYPES, gamma=gamma, ridge=0.3).fit(rows[others], y[others])
+        prior = peer.project({label: PROTOTYPES[label]})[0]
+        shots = rows[y == label]
+        expected = (1.5 * prior + shots.sum(axis=0)) / (1.5 + len(shots))
+        assert_allclose(model.centers_[place], expected, rtol=1e-8, atol=1e-9)
+
+
+def test_a_class_without_a_prototype_is_at_its_mean():
+    model = fitted(seen_penalty=0.0)
+    place = LABELS.index("dog")
+    assert_allclose(model.centers_[place], X[Y == "dog"].mean(axis=0), rtol=1e-12)
+    # It has the full penalty, and does not change the other classes.
+    shift = model.decision_function(X_NEW) - fitted(seen_penalty=0.6).decision_function(X_NEW)
+    assert_allclose(shift[:, place], 0.6, rtol=1e-9)
+    without = fitted(X[Y != "dog"], Y[Y != "dog"])
+    assert_allclose(np.delete(model.centers_, place, axis=0), without.centers_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("candidates", ["unseen", "all"])
+def test_without_prototypes_the_nearest_class_mean_decides(candidates):
+    model = AnyShotClassifier(candidates=candidates, preprocessing=None, temperature=1.0).fit(X, Y)
+    assert_array_equal(model.classes_, SEEN)
+    assert model.prototypes_ is None
+    assert model.worth_ == 0
+    assert model.unseen_classes_.size == 0
+    means = [X[label == Y].mean(axis=0) for label in SEEN]
+    assert_allclose(model.centers_, means, rtol=1e-12)
+    assert_array_equal(model.predict(X_NEW), NearestCentroid().fit(X, Y).predict(X_NEW))
+    for method in ("project", "embed"):
+        with pytest.raises(ValueError, match="needs classes with a prototype and samples"):
+            getattr(model, method)(X_NEW)
+    with pytest.raises(ValueError, match="Adding classes needs a semantic space"):
+        model.with_classes({"owl": [1.0]})
+
+
+def test_many_samples_outweigh_the_prior_and_a_large_worth_outweighs_them():
+    light, heavy = fitted(worth=1e-9), fitted(worth=1e9)
+    naive = NaiveModel(X, Y, PROTOTYPES, **GIVEN)
+    for place, label in enumerate(LABELS):
+        if label in SEEN:
+            mean = X[label == Y].mean(axis=0)
+            assert_allclose(light.centers_[place], mean, rtol=1e-6)
+        if label in PROTOTYPES:
+            assert_allclose(heavy.centers_[place], naive.prior(label), rtol=1e-6, atol=1e-6)
+
+
+# Few classes: everything "auto" stays quiet and usable
+
+
+@pytest.mark.parametrize("n_seen", range(1, 11))
+@pytest.mark.parametrize("candidates", ["unseen", "all"])
+@pytest.mark.parametrize("n", [1, 6])
+def test_few_classes_are_served_quietly(n_seen, candidates, n):
+    drawn = world(n_seen, n_classes=13)
+    rows, y = drawn.draw(np.arange(n_seen), n)
+    new, y_new = drawn.draw(np.arange(13), 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if n_seen == 1:
+            warnings.filterwarnings("ignore", message="At least two classes with samples")
+            warnings.filterwarnings("ignore", message="Classes should have different centers")
+        model = AnyShotClassifier(drawn.prototypes, candidates=candidates).fit(rows, y)
+        probabilities = model.predict_proba(new)
+    assert np.isfinite(probabilities).all()
+    assert 0 < model.worth_ < np.inf
+    assert model.temperature_ > 0
+    assert_array_equal(model.classes_, np.arange(n_seen if candidates == "unseen" else 0, 13))
+    if n > 1 and n_seen > 6:
+        own = np.isin(y_new, model.classes_)
+        assert model.score(new[own], y_new[own]) > 2 / len(model.classes_)
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 5])
+def test_few_classes_without_prototypes_are_served_quietly(n_classes, n):
+    drawn = world(1, n_classes=3, noise=0.1)
+    rows, y = drawn.draw(np.arange(n_classes), n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AnyShotClassifier().fit(rows, y)
+    assert_array_equal(model.predict(rows), y)
+    probabilities = model.predict_proba(rows)
+    assert probabilities.shape == (len(y), n_classes)
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    if n_classes == 1:
+        assert_array_equal(model.uncertainty(rows), 0)
+
+
+def test_one_class_with_samples_is_enough_for_one_without():
+    model = AnyShotClassifier({"a": [0.0, 1.0], "b": [1.0, 0.0]}).fit(X[:3], ["a"] * 3)
+    assert model.predict(X_NEW).tolist() == ["b"] * len(X_NEW)
+    assert_array_equal(model.predict_proba(X_NEW), 1.0)

@@ -1,0 +1,267 @@
+"""What the whole road from moments to W must respect: symmetries, scaling laws, edge cases."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import alphas_of, random_problem
+
+from zonkey.bpl import algorithm1
+from zonkey.bpl.algorithm1 import Competition, learn
+from zonkey.bpl.projection import bidirectional_projection
+
+RULES = ["second-best", None, "assigned"]
+
+
+def road(problem, *, alpha=0.3, mu=0.3, beta=0.05, rule="second-best", dtype=float, **options):
+    """BPL0, then Algorithm 1 with the problem's own X_g."""
+    equations, synthesized = problem.equations(dtype), problem.synthesized(dtype)
+    Y_u = problem.Y_u.astype(dtype)
+    W0 = bidirectional_projection(equations, beta).value
+    competition = Competition(equations, synthesized, Y_u, beta=beta, rule=rule)
+    return learn(competition, W0, alpha=alpha, mu=mu, **options)
+
+
+def assert_same(path, W, expected, *, objective=1.0):
+    np.testing.assert_allclose(W, expected.W, rtol=0, atol=1e-7 * np.abs(expected.W).max())
+    values = objective * np.array(expected.objective)
+    np.testing.assert_allclose(path.objective, values, rtol=1e-7)
+    assert path.mu.tolist() == expected.mu.tolist()
+
+
+def problems(test):
+    """Try a test on random problems, for every rule and weights off their defaults."""
+    strategies = {
+        "seed": st.integers(0, 10**6),
+        "shape": st.fixed_dictionaries(
+            {
+                "d": st.integers(1, 12),
+                "k": st.integers(1, 6),
+                "p": st.integers(1, 5),
+                "q": st.integers(1, 5),
+                "n_g": st.integers(5, 30),
+            }
+        ),
+        "options": st.fixed_dictionaries(
+            {
+                "alpha": st.sampled_from([0.05, 0.3, 0.7]),
+                "mu": st.sampled_from([0.0, 0.1, 0.5]),
+                "beta": st.sampled_from([0.01, 0.5]),
+                "rule": st.sampled_from(RULES),
+            }
+        ),
+    }
+    return settings(deadline=None, max_examples=25)(given(**strategies)(test))
+
+
+def orthogonal(n, seed):
+    return np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
+
+
+@problems
+def test_the_order_of_synthesized_samples_plays_no_part(seed, shape, options):
+    problem = random_problem(seed, **shape)
+    order = np.random.default_rng(seed).permutation(len(problem.X_g))
+    moved = replace(problem, X_g=problem.X_g[order], targets=problem.targets[order])
+    path = road(moved, **options)
+    assert_same(path, path.W, road(problem, **options))
+
+
+@problems
+def test_the_order_of_unseen_classes_plays_no_part(seed, shape, options):
+    problem = random_problem(seed, **shape)
+    order = np.random.default_rng(seed).permutation(len(problem.Y_u))
+    moved = replace(problem, Y_u=problem.Y_u[order], targets=np.argsort(order)[problem.targets])
+    path = road(moved, **options)
+    assert_same(path, path.W, road(problem, **options))
+
+
+@problems
+def test_an_orthogonal_change_of_features_changes_w_alike(seed, shape, options):
+    problem = random_problem(seed, **shape)
+    Q = orthogonal(shape["d"], seed)
+    path = road(replace(problem, X=problem.X @ Q.T, X_g=problem.X_g @ Q.T), **options)
+    assert_same(path, Q.T @ path.W, road(problem, **options))
+
+
+@problems
+def test_an_orthogonal_change_of_semantics_changes_w_alike(seed, shape, options):
+    problem = random_problem(seed, **shape)
+    R = orthogonal(shape["k"], seed)
+    path = road(replace(problem, Y_s=problem.Y_s @ R.T, Y_u=problem.Y_u @ R.T), **options)
+    assert_same(path, path.W @ R, road(problem, **options))
+
+
+@problems
+def test_a_common_unit_of_features_and_semantics_plays_no_part(seed, shape, options):
+    """x, y -> c x, c y multiplies every loss by c^2, and so must the ridge grow."""
+    problem = random_problem(seed, **shape)
+    names = ("X", "X_g", "Y_s", "Y_u")
+    scaled = replace(problem, **{name: 10 * getattr(problem, name) for name in names})
+    path = road(scaled, **options | {"beta": 100 * options["beta"]})
+    assert_same(path, path.W, road(problem, **options), objective=100)
+
+
+@problems
+def test_repeating_all_samples_and_the_ridge_changes_nothing(seed, shape, options):
+    """m copies of X and of X_g with m beta: F is m times as large, whatever W and alpha_t."""
+    problem, m = random_problem(seed, **shape), 3
+    repeated = replace(
+        problem,
+        X=np.repeat(problem.X, m, axis=0),
+        labels=np.repeat(problem.labels, m),
+        X_g=np.tile(problem.X_g, (m, 1)),
+        targets=np.tile(problem.targets, m),
+    )
+    path = road(repeated, **options | {"beta": m * options["beta"]})
+    assert_same(path, path.W, road(problem, **options), objective=m)
+
+
+@problems
+def test_repeating_the_seen_samples_is_a_smaller_alpha(seed, shape, options):
+    """With m copies of X, F is c times as large for alpha' = c alpha and beta' = c beta.
+
+    (1 - alpha') m = c (1 - alpha) gives c = m / (1 - alpha + m alpha). Both W^(0) and the
+    decay of alpha_t follow another law, so that this one holds for a step from a given W.
+    """
+    problem, m = random_problem(seed, **shape), 4
+    repeated = replace(problem, X=np.tile(problem.X, (m, 1)), labels=np.tile(problem.labels, m))
+    alpha, beta = options["alpha"], options["beta"]
+    c = m / (1 - alpha + m * alpha)
+    W = bidirectional_projection(problem.equations(), beta).value
+    paths = [
+        learn(
+            Competition(
+                which.equations(),
+                which.synthesized(),
+                which.Y_u,
+                beta=weight * beta,
+                rule=options["rule"],
+            ),
+            W,
+            alpha=weight * alpha,
+            mu=options["mu"],
+            max_iter=1,
+        )
+        for which, weight in ((repeated, c), (problem, 1.0))
+    ]
+    assert_same(paths[0], paths[0].W, paths[1], objective=c)
+
+
+@problems
+def test_running_twice_gives_the_same_and_leaves_inputs_untouched(seed, shape, options):
+    problem = random_problem(seed, **shape)
+    equations, synthesized = problem.equations(), problem.synthesized()
+    arrays = [equations.A0, equations.B0, equations.C0, synthesized.features, problem.Y_u]
+    W0 = bidirectional_projection(equations, options["beta"]).value
+    kept = [M.copy() for M in (*arrays, W0)]
+    competition = Competition(
+        equations, synthesized, problem.Y_u, beta=options["beta"], rule=options["rule"]
+    )
+    first, second = (
+        learn(competition, W0, alpha=options["alpha"], mu=options["mu"]) for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.W, second.W)
+    assert first.objective == second.objective
+    for M, before in zip((*arrays, W0), kept, strict=True):
+        np.testing.assert_array_equal(M, before)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("n_g", [3, 30])  # an iterative and a direct solve
+@pytest.mark.parametrize("seed", range(5))
+def test_float32_is_kept_and_close(rule, n_g, seed):
+    problem = random_problem(seed, n_g=n_g)
+    exact = road(problem, beta=0.3, rule=rule)
+    single = road(problem, beta=0.3, rule=rule, dtype=np.float32)
+    assert single.W.dtype == np.float32
+    np.testing.assert_allclose(single.W, exact.W, rtol=0, atol=1e-4 * np.abs(exact.W).max())
+    np.testing.assert_allclose(single.objective, exact.objective, rtol=1e-5)
+
+
+def with_constant_features(problem):
+    return replace(problem, X=np.ones_like(problem.X), X_g=np.ones_like(problem.X_g))
+
+
+DEGENERATE = {
+    "one unseen class": random_problem(1, q=1),
+    "one seen class": random_problem(2, p=1),
+    "one of each, one attribute": random_problem(3, p=1, q=1, k=1),
+    "one feature": random_problem(4, d=1),
+    "one sample of each kind": random_problem(5, n=1, p=1, n_g=1),
+    "more features than samples": random_problem(6, n=4, p=3, d=12, n_g=2),
+    "more attributes than classes": random_problem(7, p=2, q=2, k=6),
+    "zero unseen prototypes": replace(random_problem(8), Y_u=np.zeros((4, 4))),
+    "one zero unseen prototype": replace(random_problem(8), Y_u=np.eye(4, k=1)),
+    "zero seen prototypes": replace(random_problem(9), Y_s=np.zeros((5, 4))),
+    "all prototypes zero": replace(random_problem(9), Y_s=np.zeros((5, 4)), Y_u=np.zeros((4, 4))),
+    "identical unseen prototypes": replace(random_problem(10), Y_u=np.ones((4, 4))),
+    "pairs of identical unseen prototypes": replace(
+        random_problem(10), Y_u=np.eye(4)[[0, 1, 0, 1]]
+    ),
+    "unseen prototypes like seen ones": replace(
+        random_problem(11), Y_u=np.eye(4), Y_s=np.eye(5, 4)
+    ),
+    "constant features": with_constant_features(random_problem(12)),
+    "zero features": replace(random_problem(13), X=np.zeros((30, 7)), X_g=np.zeros((20, 7))),
+    "zero synthesized features": replace(random_problem(14), X_g=np.zeros((20, 7))),
+    "exact fit": replace(
+        random_problem(15),
+        X=np.eye(4)[np.arange(30) % 4],
+        labels=np.arange(30) % 4,
+        Y_s=np.eye(4),
+        Y_u=np.eye(4),
+        X_g=np.eye(4)[np.arange(20) % 4],
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("beta", [0.0, 0.01])
+@pytest.mark.parametrize("mu", [0.0, 0.9])
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_problems_have_finite_solutions(name, mu, beta, rule):
+    problem = DEGENERATE[name]
+    path = road(problem, alpha=0.5, mu=mu, beta=beta, rule=rule)
+    assert path.W.shape == (problem.X.shape[1], problem.Y_u.shape[1])
+    assert np.isfinite(path.W).all()
+    assert np.isfinite(path.objective).all()
+    assert np.isfinite(path.changes.tolist()).all()
+
+
+def test_one_unseen_class_leaves_nothing_to_compete_with():
+    problem = DEGENERATE["one unseen class"]
+    expected = road(problem, rule="assigned")
+    for rule in ("second-best", None):
+        np.testing.assert_array_equal(road(problem, rule=rule, mu=0.9).W, expected.W)
+
+
+def test_identical_unseen_prototypes_leave_nothing_to_compete_with():
+    problem = DEGENERATE["identical unseen prototypes"]
+    alone = replace(problem, Y_u=problem.Y_u[:1], targets=0 * problem.targets)
+    np.testing.assert_allclose(road(problem, mu=0.9).W, road(alone, mu=0.0).W, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("rule", "mu", "q"),
+    # Of more than two classes the second best has no bound: its class may fall back to third.
+    [(None, 0.0, 4), ("second-best", 0.05, 2)],
+)
+def test_no_step_of_a_constant_alpha_makes_the_objective_larger(monkeypatch, rule, mu, q):
+    """With delta fixed at W, the linearized objective is nowhere below F and equals it at W."""
+    monkeypatch.setattr(algorithm1, "DECAY", 1.0)
+    moved = 0
+    for seed in range(6):
+        problem = random_problem(seed, n=60, q=q, noise=1.0)
+        sets = problem.equations(), problem.synthesized(), problem.Y_u
+        competition = Competition(*sets, beta=1.0, tie_tol=0.0, rule=rule)
+        W0 = 0.3 * np.random.default_rng(seed).normal(size=(7, 4))
+        alphas = alphas_of(competition)
+        path = learn(competition, W0, alpha=0.4, mu=mu, max_iter=8, tol=-1.0)
+        assert (alphas, path.mu.tolist()) == ([0.4] * 8, [mu] * 8)
+        values = np.array(path.objective)
+        assert (np.diff(values) <= 1e-12 * values[0]).all()
+        moved += values[-1] < values[1] - 1e-6 * values[0]
+    assert moved >= 3  # in most of them the first step is not the last that counts

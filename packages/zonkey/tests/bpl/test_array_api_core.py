@@ -1,0 +1,215 @@
+"""The whole road in tensors, and in arrays that allow the standard only, on either device."""
+
+import numpy as np
+import pytest
+from libraries import in_every_library
+from reference import random_problem
+from reference_few_shot import initial_projection
+from turned import EXACT, Turned, several
+
+from zonkey.bpl.algorithm1 import Competition, learn
+from zonkey.bpl.entropy import EntropyObjective, minimize_entropy
+from zonkey.bpl.episodes import Episodes, EpisodeSpan
+from zonkey.bpl.frame import BaseClasses, frame_without_base
+from zonkey.bpl.moments import Moments
+from zonkey.bpl.projection import (
+    NormalEquations,
+    bidirectional_projection,
+    forward_projection,
+    reverse_projection,
+)
+from zonkey.bpl.synthesis import Synthesized, synthesize, synthesize_from_support
+
+pytestmark = in_every_library
+
+
+def equations(library, plain):
+    return NormalEquations(*(library(M) for M in (plain.A0, plain.B0, plain.C0)))
+
+
+def synthesized(library, made):
+    return Synthesized(*(library(M) for M in (made.features, made.targets, made.sources)))
+
+
+@pytest.mark.parametrize(
+    "model", [forward_projection, reverse_projection, bidirectional_projection]
+)
+def test_projections_agree_with_numpy(library, model):
+    problem = random_problem(1)
+    expected = model(problem.equations(), 0.05)
+    solution = model(equations(library, problem.equations()), 0.05)
+    assert solution.status is expected.status
+    np.testing.assert_allclose(library.numpy(solution.value), expected.value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["second-best", None, "assigned"])
+@pytest.mark.parametrize("n_g", [3, 20])  # an iterative and a direct solve
+@pytest.mark.parametrize("mu", [0.2, 0.9])  # the second may need the guard
+def test_learn_agrees_with_numpy(library, rule, n_g, mu):
+    problem = random_problem(2, n_g=n_g)
+    plain = problem.synthesized()
+    W0 = bidirectional_projection(problem.equations(), 0.01).value
+    expected = learn(
+        Competition(problem.equations(), plain, problem.Y_u, beta=0.01, rule=rule),
+        W0,
+        alpha=0.5,
+        mu=mu,
+    )
+    made = synthesized(library, plain)
+    competition = Competition(
+        equations(library, problem.equations()), made, library(problem.Y_u), beta=0.01, rule=rule
+    )
+    path = learn(competition, library(W0), alpha=0.5, mu=mu)
+    np.testing.assert_allclose(library.numpy(path.W), expected.W, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(path.objective, expected.objective, rtol=1e-9)
+    assert path.mu.tolist() == expected.mu.tolist()
+
+
+def test_minimize_entropy_agrees_with_numpy(library):
+    problem = random_problem(3)
+    weights = {"alpha": 0.4, "beta": 0.02}
+    W0 = bidirectional_projection(problem.equations(), 0.02).value
+    expected = minimize_entropy(
+        EntropyObjective(problem.equations(), problem.X_g, problem.Y_u, **weights), W0, max_iter=20
+    )
+    objective = EntropyObjective(
+        equations(library, problem.equations()),
+        library(problem.X_g),
+        library(problem.Y_u),
+        **weights,
+    )
+    path = minimize_entropy(objective, library(W0), max_iter=20)
+    np.testing.assert_allclose(library.numpy(path.W), expected.W, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(path.objective, expected.objective, rtol=1e-9)
+
+
+@pytest.mark.parametrize("per", ["class", "neighbor"])
+@pytest.mark.parametrize("scaling", ["squared-norm", None])
+def test_synthesize_agrees_with_numpy(library, per, scaling):
+    problem = random_problem(4)
+    W = np.random.default_rng(0).normal(size=(7, 4))
+    samples = [problem.X[problem.labels == j] for j in range(5)]
+    options = {"rho": 0.5, "n_neighbors": 3, "n_synthetic": 8, "per": per, "scaling": scaling}
+    plain = synthesize(
+        W, problem.Y_u, problem.Y_s, samples, **options, rng=np.random.default_rng(1)
+    )
+    made = synthesize(
+        *(library(M) for M in (W, problem.Y_u, problem.Y_s)),
+        [library(M) for M in samples],
+        **options,
+        rng=np.random.default_rng(1),
+    )
+    np.testing.assert_allclose(library.numpy(made.features), plain.features, rtol=1e-12)
+    np.testing.assert_array_equal(library.numpy(made.targets), plain.targets)
+    np.testing.assert_array_equal(library.numpy(made.sources), plain.sources)
+
+
+def assert_close(got, expected, tolerance=1e-10):
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+# By conjugate gradients with and without a shared inverse, and by direct solves.
+SHAPES = [
+    {"shots": 1, "m": 1, "d": 40, "n": 60},
+    {"shots": 1, "m": 6, "d": 30, "n": 60, "blur": 1e-9},
+    {"shots": 2, "m": 3},
+    {"shots": 2, "m": 0},
+]
+
+
+@pytest.mark.parametrize("rule", ["second-best", None, "assigned"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_episodes_agree_with_numpy(library, rule, shape):
+    options = {"beta": 0.3, "tie_tol": 0.01, "rule": rule}
+    learning = {"alpha": 0.6, "mu": 0.9, "max_iter": 4, "tol": 1e-4}  # mu may need the guard
+    assert_episodes_agree(library, several(5, 2, 3, **shape), options, learning)
+
+
+@pytest.mark.parametrize("blur", [1e-9, 0.1])
+def test_indefinite_episodes_agree_with_numpy(monkeypatch, library, blur):
+    monkeypatch.setattr(Episodes, "_solve_one_by_one", None)  # by the Woodbury formula
+    problems = several(1, 2, 3, shots=1, m=6, d=30, n=60, noise=0.3, blur=blur)
+    learning = {"alpha": 0.7, "mu": 0.95, "max_iter": 3, "tol": 0.0, "guard": False}
+    course = assert_episodes_agree(library, problems, {"beta": 0.05, "rho": 0.8}, learning)
+    assert course.indefinite.any()
+
+
+def assert_episodes_agree(library, problems, options, learning):
+    W = initial_projection(problems[0][0], options["beta"])
+    turned = Turned(problems, W, **options)
+    there = Episodes(
+        equations(library, turned.equations),
+        synthesized(library, turned.synthesized),
+        library(turned.Y_u),
+        tuple(library(M) for M in turned.support),
+        **{name: value for name, value in (EXACT | options).items() if name != "rho"},
+    )
+    course = learn(there, library(turned.U.T @ W), **learning)
+    expected = learn(turned.episodes, turned.U.T @ W, **learning)
+    assert_close(library.numpy(course.W), expected.W)
+    np.testing.assert_array_equal(course.mu, expected.mu)
+    np.testing.assert_allclose(course.changes, expected.changes, rtol=1e-6, atol=1e-10)
+    assert course.statuses == expected.statuses
+    return course
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 1.0])
+@pytest.mark.parametrize("n", [4, 14])
+def test_spans_agree_with_numpy(library, noise, n):
+    rng = np.random.default_rng(6)
+    X_u, centers = rng.normal(size=(2, 3, 20)), rng.normal(size=(2, 2, 20))
+    X = rng.normal(size=(2, 2, n, 5)) @ np.concatenate([X_u, centers], axis=1)[:, None]
+    X += noise * rng.normal(size=X.shape)
+    plain = EpisodeSpan(X, X_u, centers)
+    span = EpisodeSpan(library(X), library(X_u), library(centers))
+    assert span.is_short is plain.is_short is (n == 14)
+    for weights in rng.uniform(0, 2, size=(2, 2, 2, n)):
+        G, w = (library.numpy(M) for M in span.update(library(weights), 0.4, 1e-9))
+        wide = plain.update(weights, 0.4, 1e-9)
+        assert G.shape == wide[0].shape
+        pairs = ((G, w), wide)
+        assert_close(*((A * b[..., None, :]) @ np.swapaxes(A, -1, -2) for A, b in pairs))
+        common = span.common(library(weights))
+        assert (common is None) is (n == 4)
+        if common is not None:
+            pair = library.numpy(common), plain.common(weights)
+            assert_close(*(A @ np.swapaxes(A, -1, -2) for A in pair))
+
+
+@pytest.mark.parametrize("rotate", [True, False])
+def test_frames_agree_with_numpy(library, rotate):
+    ((problem,),) = several(7, k=12)
+    plain = BaseClasses(problem.moments()).frame(problem.Y_u, rotate=rotate)
+    moments = Moments(problem.moments().prototypes).update(library(problem.X), problem.labels)
+    frame = BaseClasses(moments).frame(problem.Y_u, rotate=rotate)
+    found, expected = (bidirectional_projection(f.equations, 0.2).value for f in (frame, plain))
+    assert_close(library.numpy(frame.lift(found)), plain.lift(expected))
+    assert isinstance(frame.V, np.ndarray)
+    assert frame.equations.A0.ndim == (1 if rotate else 2)
+    X_u = library.numpy(frame.features(library(problem.X_u)))
+    assert_close(X_u @ X_u.T, problem.X_u @ problem.X_u.T)
+    assert_close(library.numpy(frame.placed(frame.semantics(problem.Y_u))) @ frame.V.T, problem.Y_u)
+
+
+def test_frames_without_base_agree_with_numpy(library):
+    ((problem,),) = several(8, d=20, k=11, q=3)
+    frame = frame_without_base(library(problem.X_u), problem.Y_u)
+    X_u = library.numpy(frame.features(library(problem.X_u)))
+    assert_close(X_u @ library.numpy(frame.U).T, problem.X_u)
+    shapes = [tuple(M.shape) for M in (frame.equations.A0, frame.equations.B0, frame.equations.C0)]
+    assert shapes == [(6,), (3, 3), (6, 3)]
+    lifted = library.numpy(frame.lift(library(np.ones((6, 3)))))
+    assert_close(lifted, library.numpy(frame.U) @ np.ones((6, 3)) @ frame.V.T)
+
+
+@pytest.mark.parametrize("m", [0, 2])
+def test_batches_from_support_agree_with_numpy(library, m):
+    problems = several(9, 2, 3, m=m)
+    W = initial_projection(problems[0][0], 0.1)
+    names = ("Y_u", "X_u", "codes")
+    parts = [np.array([getattr(own[0], name) for own in problems]) for name in names]
+    parts.append(np.array([[p.epsilon for p in own] for own in problems]))
+    plain = synthesize_from_support(W, *parts, rho=0.3, scaling=None)
+    made = synthesize_from_support(library(W), *map(library, parts), rho=0.3, scaling=None)
+    np.testing.assert_allclose(library.numpy(made.features), plain.features, atol=1e-12)
+    np.testing.assert_array_equal(library.numpy(made.targets), plain.targets)

@@ -1,0 +1,249 @@
+"""f, eta and xi against loops over samples and classes, with every kind of tie."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from reference import eta_and_xi, random_problem, subgrad0, subgrad01, subgrad1, subgrad11
+from reference import f as naive_losses
+
+from zonkey.arrays import one_hot
+from zonkey.bpl import assignment
+
+# Few distinct values, zero among them: ties, near-ties and exact zeros are the rule.
+CROWDED = hnp.arrays(
+    float,
+    st.tuples(st.integers(1, 8), st.integers(1, 6)),
+    elements=st.sampled_from([0.0, 1.0, 1.0005, 1.001, 1.05, 2.0, 2.001, 1e6]),
+)
+TOLERANCES = st.sampled_from([0.0, 1e-3, 0.0011, 0.1, 3.0])
+
+
+def shares(f, tie_tol):
+    eta, taken = assignment.best(f, tie_tol)
+    return eta, taken, assignment.second_best(f, taken, tie_tol)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(1, 8),
+    k=st.integers(1, 5),
+    q=st.integers(1, 5),
+    n_g=st.integers(1, 10),
+)
+def test_losses_equal_the_printed_sum_of_two_squared_norms(seed, d, k, q, n_g):
+    problem = random_problem(seed, d=d, k=k, q=q, n_g=n_g)
+    W = np.random.default_rng(seed + 1).normal(size=(d, k))
+    f = assignment.losses(W, problem.X_g, problem.Y_u)
+    expected = naive_losses(W, problem.X_g, problem.Y_u)
+    assert f.shape == (n_g, q)
+    np.testing.assert_allclose(f, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_losses_with_a_zero_projection_are_the_sizes_of_sample_and_prototype():
+    problem = random_problem(1)
+    f = assignment.losses(np.zeros((7, 4)), problem.X_g, problem.Y_u)
+    for i, x in enumerate(problem.X_g):
+        for j, y in enumerate(problem.Y_u):
+            assert f[i, j] == pytest.approx(x @ x + y @ y)
+
+
+def test_losses_are_never_negative_where_they_vanish():
+    rng = np.random.default_rng(2)
+    W = np.linalg.qr(rng.normal(size=(9, 4)))[0]  # W'W = I: f is zero for x = W y
+    Y_u = rng.normal(size=(50, 4))
+    f = assignment.losses(W, Y_u @ W.T, Y_u)
+    assert (f >= 0).all()
+    np.testing.assert_allclose(np.diag(f), 0.0, atol=1e-13)
+    np.testing.assert_array_equal(f.argmin(axis=1), np.arange(50))
+
+
+@settings(deadline=None, max_examples=100)
+@given(f=CROWDED, tie_tol=TOLERANCES)
+def test_eta_and_xi_equal_the_relaxed_subgradients(f, tie_tol):
+    eta, _, xi = shares(f, tie_tol)
+    np.testing.assert_allclose(eta, [subgrad01(f_i, tie_tol) for f_i in f], rtol=1e-15)
+    np.testing.assert_allclose(xi, [subgrad11(f_i, tie_tol) for f_i in f], rtol=1e-15)
+
+
+@settings(deadline=None, max_examples=50)
+@given(f=CROWDED)
+def test_zero_tolerance_gives_the_exact_subgradients(f):
+    eta, _, xi = shares(f, 0.0)
+    np.testing.assert_allclose(eta, [subgrad0(f_i) for f_i in f], rtol=1e-15)
+    np.testing.assert_allclose(xi, [subgrad1(f_i) for f_i in f], rtol=1e-15)
+
+
+@settings(deadline=None, max_examples=50)
+@given(f=CROWDED, tie_tol=TOLERANCES)
+def test_rows_sum_to_one_or_are_zero_and_supports_are_disjoint(f, tie_tol):
+    eta, taken, xi = shares(f, tie_tol)
+    np.testing.assert_allclose(eta.sum(axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(xi.sum(axis=1), (~taken.all(axis=1)).astype(float), rtol=1e-14)
+    np.testing.assert_array_equal(eta > 0, taken)
+    assert not ((eta > 0) & (xi > 0)).any()
+    assert (eta >= 0).all()
+    assert (xi >= 0).all()
+
+
+@settings(deadline=None, max_examples=50)
+@given(f=CROWDED, seed=st.integers(0, 1000), tie_tol=TOLERANCES)
+def test_reordered_classes_reorder_the_shares(f, seed, tie_tol):
+    order = np.random.default_rng(seed).permutation(f.shape[1])
+    for before, after in zip(shares(f, tie_tol), shares(f[:, order], tie_tol), strict=True):
+        np.testing.assert_array_equal(after, before[:, order])
+
+
+def test_shares_by_hand():
+    f = np.array([[2.0, 2.001, 3.0, 3.001, 9.0], [5.0, 4.0, 6.0, 7.0, 8.0]])
+    eta, taken, xi = shares(f, 1e-3)
+    np.testing.assert_allclose(eta, [[0.5, 0.5, 0, 0, 0], [0, 1, 0, 0, 0]])
+    np.testing.assert_array_equal(taken, eta > 0)
+    np.testing.assert_allclose(xi, [[0, 0, 0.5, 0.5, 0], [1, 0, 0, 0, 0]])
+
+
+def test_the_tolerance_is_relative_and_strict():
+    f = np.array([[4.0, 5.0, 100.0]])  # (5 - 4) / 4 is exactly 0.25
+    np.testing.assert_array_equal(shares(f, 0.25)[0], [[1, 0, 0]])
+    np.testing.assert_array_equal(shares(f, 0.2501)[0], [[0.5, 0.5, 0]])
+    np.testing.assert_array_equal(shares(f * 1e-9, 0.2501)[0], [[0.5, 0.5, 0]])
+
+
+def test_ties_are_measured_from_the_minimum_not_from_the_neighbor():
+    f = np.array([[1.0, 1.08, 1.16]])
+    np.testing.assert_array_equal(shares(f, 0.1)[0], [[0.5, 0.5, 0]])
+
+
+def test_a_loss_of_exactly_zero_takes_all():
+    f = np.array([[0.0, 1e-12, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    eta, _, xi = shares(f, 1e-3)
+    np.testing.assert_array_equal(eta, [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]])
+    np.testing.assert_array_equal(xi, [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+
+
+def test_an_exact_fit_is_a_zero_loss():
+    f = assignment.losses(np.eye(2), np.eye(2), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    np.testing.assert_array_equal(f, [[0.0, 4.0, 2.0], [4.0, 0.0, 2.0]])
+    eta, _, xi = shares(f, 1e-3)
+    np.testing.assert_array_equal(eta, [[1, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(xi, [[0, 0, 1], [0, 0, 1]])
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_all_tied_means_no_second_best(value):
+    eta, taken, xi = shares(np.full((2, 4), value), 1e-3)
+    np.testing.assert_array_equal(eta, np.full((2, 4), 0.25))
+    assert taken.all()
+    np.testing.assert_array_equal(xi, np.zeros((2, 4)))
+
+
+@pytest.mark.parametrize("tie_tol", [0.0, 1e-3, 2.0])
+def test_a_single_class_is_best_and_has_no_second(tie_tol):
+    eta, _, xi = shares(np.array([[0.0], [7.0]]), tie_tol)
+    np.testing.assert_array_equal(eta, [[1.0], [1.0]])
+    np.testing.assert_array_equal(xi, [[0.0], [0.0]])
+
+
+def test_two_classes_are_best_and_second_best():
+    eta, _, xi = shares(np.array([[1.0, 2.0], [2.0, 1.0]]), 1e-3)
+    np.testing.assert_array_equal(eta, np.eye(2))
+    np.testing.assert_array_equal(xi, 1 - np.eye(2))
+
+
+def test_identical_prototypes_share_the_weight():
+    problem = random_problem(3, q=3)
+    Y_u = problem.Y_u[[0, 1, 2, 0, 1]]
+    W = np.random.default_rng(0).normal(size=(7, 4))
+    eta, _, xi = shares(assignment.losses(W, problem.X_g, Y_u), 1e-3)
+    alone, _, alone_second = shares(assignment.losses(W, problem.X_g, Y_u[:3]), 1e-3)
+    for twins, single in ((eta, alone), (xi, alone_second)):
+        np.testing.assert_array_equal(twins[:, 0], twins[:, 3])
+        np.testing.assert_array_equal(twins[:, 1], twins[:, 4])
+        merged = twins[:, :3] + np.pad(twins[:, 3:], ((0, 0), (0, 1)))
+        np.testing.assert_array_equal(merged > 0, single > 0)
+        np.testing.assert_allclose(merged.sum(axis=1), single.sum(axis=1))
+    assert (eta == 0.5).any()
+    assert (xi == 0.5).any()
+
+
+def test_assigned_shares_follow_the_targets_alone():
+    eta = one_hot(np.array([2, 0, 2]), 4, like=np.zeros((3, 4), np.float32))
+    assert eta.dtype == np.float32
+    np.testing.assert_array_equal(eta, [[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0]])
+
+
+def test_float32_is_kept():
+    problem = random_problem(4)
+    W = np.random.default_rng(0).normal(size=(7, 4))
+    single = (M.astype(np.float32) for M in (W, problem.X_g, problem.Y_u))
+    f = assignment.losses(*single)
+    eta, _, xi = shares(f, 1e-3)
+    assert f.dtype == eta.dtype == xi.dtype == np.float32
+    exact = assignment.losses(W, problem.X_g, problem.Y_u)
+    np.testing.assert_allclose(f, exact, rtol=1e-4)
+    np.testing.assert_array_equal(eta, shares(exact, 1e-3)[0])
+
+
+def test_inputs_are_left_untouched():
+    f = np.array([[1.0, 1.0, 2.0], [3.0, 1.0, 2.0]])
+    kept = f.copy()
+    _, taken, _ = shares(f, 1e-3)
+    kept_mask = taken.copy()
+    assignment.second_best(f, taken, 1e-3)
+    np.testing.assert_array_equal(f, kept)
+    np.testing.assert_array_equal(taken, kept_mask)
+
+
+@pytest.mark.parametrize("known", ["nothing", "samples", "both"])
+def test_losses_of_a_batch_are_those_of_its_members(known):
+    rng = np.random.default_rng(5)
+    # Tasks have prototypes of their own, and every episode its own projection and samples.
+    W, X_g = rng.normal(size=(2, 3, 6, 4)), rng.normal(size=(2, 3, 7, 6))
+    Y_u = rng.normal(size=(2, 1, 5, 4))
+    of_X = None if known == "nothing" else np.sum(X_g**2, axis=-1)
+    of_XW = np.sum((X_g @ W) ** 2, axis=-1) if known == "both" else None
+    f = assignment.losses(W, X_g, Y_u, of_X, of_XW)
+    assert f.shape == (2, 3, 7, 5)
+    for t, h in np.ndindex(2, 3):
+        expected = naive_losses(W[t, h], X_g[t, h], Y_u[t, 0])
+        np.testing.assert_allclose(f[t, h], expected, rtol=1e-10, atol=1e-10)
+
+
+def test_known_sizes_of_projected_samples_are_taken_at_their_word():
+    problem = random_problem(6)
+    W = np.random.default_rng(0).normal(size=(7, 4))
+    exact = np.sum((problem.X_g @ W) ** 2, axis=1)
+    plain = assignment.losses(W, problem.X_g, problem.Y_u)
+    moved = assignment.losses(W, problem.X_g, problem.Y_u, None, exact + 5)
+    np.testing.assert_allclose(moved - plain, 5, rtol=1e-9)
+    np.testing.assert_array_equal(np.argmin(moved, axis=1), np.argmin(plain, axis=1))
+
+
+@pytest.mark.parametrize("rule", ["second-best", None, "assigned"])
+@pytest.mark.parametrize("tie_tol", [0.0, 0.3])
+def test_competing_in_a_batch_is_competing_apart(rule, tie_tol):
+    problems = [random_problem(seed, n_g=9) for seed in (7, 8, 9)]
+    W = np.random.default_rng(0).normal(size=(7, 4))
+    f = np.array([naive_losses(W, p.X_g, p.Y_u) for p in problems])
+    f = np.stack([f, f[:, ::-1]])  # two orders of the samples
+    # Targets may be shared by a whole axis.
+    for targets in (problems[0].targets, np.broadcast_to(problems[0].targets, f.shape[:-1])):
+        eta, xi = assignment.compete(f, targets, rule, tie_tol)
+        assert eta.shape == xi.shape == f.shape
+        for h, problem in enumerate(problems):
+            expected = eta_and_xi(problem, W, tie_tol, rule)
+            np.testing.assert_array_equal(eta[0, h], expected[0])
+            np.testing.assert_array_equal(xi[0, h], expected[1])
+            if rule != "assigned":
+                np.testing.assert_array_equal(eta[1, h], expected[0][::-1])
+                np.testing.assert_array_equal(xi[1, h], expected[1][::-1])
+
+
+def test_members_of_a_batch_have_classes_of_their_own():
+    targets = np.array([[[2, 0]], [[1, 1]]])
+    eta, _ = assignment.compete(np.zeros((2, 3, 2, 3)), targets, "assigned", 0.0)
+    for h in range(3):
+        np.testing.assert_array_equal(eta[0, h], [[0, 0, 1], [1, 0, 0]])
+        np.testing.assert_array_equal(eta[1, h], [[0, 1, 0], [0, 1, 0]])

@@ -1,0 +1,360 @@
+"""Eq. 23 (entropyobj) against loops, its gradient against differences, and descent along it."""
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import (
+    entropyobj,
+    finite_differences,
+    initial_projection,
+    over_one_plus_gamma,
+    random_problem,
+)
+
+from zonkey import blocks
+from zonkey.bpl.entropy import EntropyObjective, minimize_entropy
+from zonkey.bpl.projection import bidirectional_projection
+
+WEIGHTS = [(0.1, 0.01), (0.6, 0.01), (0.95, 3.0), (0.3, 0.0)]
+
+
+def objective_of(problem, *, alpha=0.4, beta=0.05, dtype=float):
+    return EntropyObjective(
+        problem.equations(dtype),
+        problem.X_g.astype(dtype),
+        problem.Y_u.astype(dtype),
+        alpha=alpha,
+        beta=beta,
+    )
+
+
+def random_projection(problem, seed=0):
+    shape = problem.X.shape[1], problem.Y_u.shape[1]
+    return 0.5 * np.random.default_rng(seed).normal(size=shape)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(1, 6),
+    k=st.integers(1, 4),
+    q=st.integers(1, 5),
+    weights=st.sampled_from(WEIGHTS),
+)
+def test_value_equals_the_printed_objective(seed, d, k, q, weights):
+    problem = random_problem(seed, d=d, k=k, q=q)
+    alpha, beta = weights
+    W = random_projection(problem, seed)
+    value = objective_of(problem, alpha=alpha, beta=beta).value(W)
+    assert isinstance(value, float)
+    assert value == pytest.approx(entropyobj(problem, W, alpha, beta), rel=1e-10)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), WEIGHTS)
+@pytest.mark.parametrize("shape", [{}, {"q": 2}, {"q": 1}, {"d": 1, "k": 1}, {"n_g": 1}])
+def test_gradient_equals_finite_differences_of_the_printed_objective(alpha, beta, shape):
+    problem = random_problem(1, **shape)
+    W = random_projection(problem)
+    gradient = objective_of(problem, alpha=alpha, beta=beta).gradient(W)
+    expected = finite_differences(lambda V: entropyobj(problem, V, alpha, beta), W, step=1e-5)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+def test_gradient_of_the_entropy_alone_equals_finite_differences():
+    problem = random_problem(2)
+    W = random_projection(problem)
+    objective = objective_of(problem, alpha=1.0, beta=0.0)
+    expected = finite_differences(objective.value, W, step=1e-5)
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(objective.gradient(W), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), WEIGHTS)
+def test_descent_never_ascends_and_records_what_it_did(alpha, beta):
+    problem = random_problem(3)
+    objective = objective_of(problem, alpha=alpha, beta=beta)
+    W0 = initial_projection(problem, 0.01)
+    path = minimize_entropy(objective, W0, max_iter=25, tol=1e-6)
+    assert len(path.objective) == len(path.changes) + 1
+    assert (np.diff(path.objective) < 0).all()
+    assert path.objective[0] == pytest.approx(entropyobj(problem, W0, alpha, beta))
+    assert path.objective[-1] == pytest.approx(entropyobj(problem, path.W, alpha, beta))
+    assert path.mu.tolist() == [0.0] * len(path.changes)
+    assert path.statuses == set()
+    assert (path.changes > 0).all()
+
+
+def hessian_of(problem, alpha, beta):
+    """K of the quadratic part, for W row by row."""
+    d, k = problem.X.shape[1], problem.Y_u.shape[1]
+    A0, B0 = problem.X.T @ problem.X, problem.Y.T @ problem.Y
+    seen = np.kron(A0, np.eye(k)) + np.kron(np.eye(d), B0)
+    return 2 * (1 - alpha) * seen + 4 * beta * np.eye(d * k)
+
+
+def stepped(problem, objective, W, t, alpha, beta):
+    """W - t (I + t K)^-1 grad F(W), by a dense solve, and what the gradient predicts."""
+    gradient = objective.gradient(W).ravel()
+    K = hessian_of(problem, alpha, beta)
+    direction = np.linalg.solve(np.eye(len(K)) + t * K, gradient)
+    return W - t * direction.reshape(W.shape), t * gradient @ direction
+
+
+@pytest.mark.parametrize("step_size", [0.5, 1.0, 30.0, 1e4])
+def test_every_step_is_the_longest_of_its_kind_that_passes_the_armijo_test(step_size):
+    alpha, beta = 0.7, 0.03
+    problem = random_problem(4)
+    objective = objective_of(problem, alpha=alpha, beta=beta)
+    W = random_projection(problem)
+    options = {"step_size": step_size, "tol": 0.0}
+    path = minimize_entropy(objective, W, max_iter=12, **options)
+    longest = step_size / np.linalg.eigvalsh(hessian_of(problem, alpha, beta))[-1]
+    t = longest
+    for step, change in enumerate(path.changes):
+        after = minimize_entropy(objective, W, max_iter=1 + step, **options).W
+        before = minimize_entropy(objective, W, max_iter=step, **options).W
+        value = path.objective[step]
+        while True:
+            expected, promised = stepped(problem, objective, before, t, alpha, beta)
+            if objective.value(expected) <= value - 0.5 * promised:
+                break
+            t /= 2
+        np.testing.assert_allclose(after, expected, rtol=1e-7, atol=1e-9)
+        assert change == pytest.approx(np.linalg.norm(after - before) / np.linalg.norm(before))
+        t = min(2 * t, longest)
+    assert len(path.changes) == 12
+
+
+def test_a_short_step_follows_the_plain_gradient():
+    problem = random_problem(10)
+    objective, W = objective_of(problem), random_projection(problem)
+    path = minimize_entropy(objective, W, step_size=1e-4, max_iter=1)
+    L, _ = objective.curvature()
+    plain = W - 1e-4 / L * objective.gradient(W)
+    np.testing.assert_allclose(path.W - W, plain - W, atol=2e-4 * np.abs(plain - W).max())
+
+
+def test_longer_steps_move_further():
+    problem = random_problem(11)
+    objective, W0 = objective_of(problem, alpha=0.8), initial_projection(problem, 0.05)
+    moved = [
+        np.linalg.norm(minimize_entropy(objective, W0, step_size=size, max_iter=5).W - W0)
+        for size in (0.1, 1.0, 10.0, 100.0)
+    ]
+    assert (np.diff(moved) > 0).all()
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.05), (0.4, 0.05), (0.9, 2.0)])
+def test_the_unit_of_steps_is_the_largest_curvature_of_the_quadratic_part(alpha, beta):
+    problem = random_problem(5)
+    largest, _ = objective_of(problem, alpha=alpha, beta=beta).curvature()
+    assert largest == pytest.approx(np.linalg.eigvalsh(hessian_of(problem, alpha, beta))[-1])
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+def test_converged_means_that_the_gradient_has_shrunk_to_tol(tol):
+    problem = random_problem(6)
+    objective, W0 = objective_of(problem), random_projection(problem)
+    path = minimize_entropy(objective, W0, max_iter=5000, tol=tol)
+    first, last = (np.linalg.norm(objective.gradient(W)) for W in (W0, path.W))
+    assert path.converged
+    assert last <= tol * first
+    shorter = minimize_entropy(objective, W0, max_iter=len(path.changes) - 1, tol=tol)
+    assert not shorter.converged
+    assert np.linalg.norm(objective.gradient(shorter.W)) > tol * first
+    assert shorter.objective == path.objective[:-1]
+
+
+def test_without_weight_on_the_entropy_descent_ends_in_bpl0():
+    problem = random_problem(7)
+    objective = objective_of(problem, alpha=0.0, beta=0.2)
+    path = minimize_entropy(objective, random_projection(problem), max_iter=5000, tol=1e-10)
+    expected = bidirectional_projection(problem.equations(), 0.2).value
+    np.testing.assert_allclose(path.W, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_weight_on_the_entropy_lowers_it():
+    problem = random_problem(8)
+
+    def entropy(W):
+        return objective_of(problem, alpha=1.0, beta=0.0).value(W)
+
+    W0 = initial_projection(problem, 0.05)
+    assert entropy(minimize_entropy(objective_of(problem, alpha=0.8), W0).W) < entropy(W0)
+
+
+def test_those_who_watch_see_every_step():
+    problem, seen = random_problem(9), []
+    path = minimize_entropy(
+        objective_of(problem),
+        random_projection(problem),
+        max_iter=4,
+        on_step=lambda *step: seen.append(step),
+    )
+    changes = path.changes.tolist()
+    assert seen == list(zip([1, 2, 3, 4], path.objective[1:], changes, strict=True))
+
+
+def test_a_large_tolerance_is_met_at_once():
+    problem = random_problem(9)
+    W0 = random_projection(problem)
+    path = minimize_entropy(objective_of(problem), W0, tol=1.0)
+    assert path.converged
+    assert path.W is W0
+    assert len(path.changes) == 0
+    early = minimize_entropy(objective_of(problem), W0, tol=0.9)
+    assert early.converged
+    assert len(early.changes) >= 1
+
+
+def test_no_steps_return_the_initial_projection():
+    problem = random_problem(10)
+    W0 = random_projection(problem)
+    path = minimize_entropy(objective_of(problem), W0, max_iter=0)
+    assert path.W is W0
+    assert not path.converged
+    assert len(path.objective) == 1
+    assert path.changes.shape == path.mu.shape == (0,)
+
+
+def test_descent_ends_where_rounding_rules():
+    problem = random_problem(11, n=6, d=2, k=2, n_g=3)
+    path = minimize_entropy(
+        objective_of(problem), random_projection(problem), max_iter=10**5, tol=0
+    )
+    assert len(path.changes) < 10**4
+    assert np.isfinite(path.W).all()
+
+
+def test_one_class_has_no_entropy():
+    problem = random_problem(12, q=1)
+    objective, W = objective_of(problem), random_projection(problem)
+    assert objective.value(W) == pytest.approx(over_one_plus_gamma(problem, W, 0.0, 0.4, 0.05))
+    seen = 0.6 * problem.equations().loss_and_gradient(W)[1] + 4 * 0.05 * W
+    np.testing.assert_allclose(objective.gradient(W), seen, atol=1e-12)
+
+
+def test_identical_prototypes_have_the_largest_entropy():
+    problem = replace(random_problem(13), Y_u=np.ones((4, 4)))
+    objective, W = objective_of(problem, alpha=1.0, beta=0.0), random_projection(problem)
+    assert objective.value(W) == pytest.approx(20 * np.log(4))
+    np.testing.assert_allclose(objective.gradient(W), 0.0, atol=1e-12)
+
+
+def test_far_apart_classes_neither_overflow_nor_underflow():
+    problem = random_problem(14)
+    problem = replace(problem, X_g=1e4 * problem.X_g, Y_u=1e4 * problem.Y_u)
+    objective, W = objective_of(problem, alpha=1.0, beta=0.0), random_projection(problem)
+    assert objective.value(W) == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose(objective.gradient(W), 0.0, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6))
+def test_symmetries(seed):
+    problem, rng = random_problem(seed), np.random.default_rng(seed)
+    W = random_projection(problem, seed)
+    Q = np.linalg.qr(rng.normal(size=(7, 7)))[0]
+    rows, classes = rng.permutation(20), rng.permutation(4)
+    moved = replace(
+        problem, X=problem.X @ Q.T, X_g=(problem.X_g @ Q.T)[rows], Y_u=problem.Y_u[classes]
+    )
+    path, expected = (
+        minimize_entropy(objective_of(which), start, max_iter=5)
+        for which, start in ((moved, Q @ W), (problem, W))
+    )
+    np.testing.assert_allclose(Q.T @ path.W, expected.W, atol=1e-8)
+    np.testing.assert_allclose(path.objective, expected.objective, rtol=1e-9)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6), m=st.integers(2, 4))
+def test_repeating_all_samples_and_the_ridge_changes_nothing(seed, m):
+    """m copies of X and of X_g with m beta: F is m times as large, the step m times as short."""
+    problem = random_problem(seed)
+    W = random_projection(problem, seed)
+    repeated = replace(
+        problem,
+        X=np.tile(problem.X, (m, 1)),
+        labels=np.tile(problem.labels, m),
+        X_g=np.tile(problem.X_g, (m, 1)),
+        targets=np.tile(problem.targets, m),
+    )
+    path = minimize_entropy(objective_of(repeated, beta=0.05 * m), W, max_iter=5)
+    expected = minimize_entropy(objective_of(problem), W, max_iter=5)
+    np.testing.assert_allclose(path.W, expected.W, atol=1e-8)
+    np.testing.assert_allclose(path.objective, m * np.array(expected.objective), rtol=1e-9)
+
+
+def test_float32_is_kept_and_close():
+    problem = random_problem(15)
+    W = random_projection(problem)
+    exact = minimize_entropy(objective_of(problem), W, max_iter=3)
+    objective = objective_of(problem, dtype=np.float32)
+    single = minimize_entropy(objective, W.astype(np.float32), max_iter=3)
+    assert single.W.dtype == objective.gradient(single.W).dtype == np.float32
+    np.testing.assert_allclose(single.W, exact.W, rtol=0, atol=1e-4 * np.abs(exact.W).max())
+    np.testing.assert_allclose(single.objective, exact.objective, rtol=1e-5)
+
+
+def test_inputs_are_left_untouched():
+    problem = random_problem(16)
+    W = random_projection(problem)
+    kept = W.copy(), problem.X_g.copy(), problem.Y_u.copy()
+    minimize_entropy(objective_of(problem), W, max_iter=5)
+    for M, before in zip((W, problem.X_g, problem.Y_u), kept, strict=True):
+        np.testing.assert_array_equal(M, before)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.4, 0.01), (0.4, 0.0), (1.0, 0.0)])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        random_problem(17, q=1, p=1),
+        random_problem(18, n=3, p=2, d=12, k=6),
+        replace(random_problem(19), Y_u=np.zeros((4, 4))),
+        replace(random_problem(19), Y_u=np.zeros((4, 4)), Y_s=np.zeros((5, 4))),
+        replace(random_problem(20), X=np.ones((30, 7)), X_g=np.ones((20, 7))),
+        replace(random_problem(21), X=np.zeros((30, 7)), Y_s=np.zeros((5, 4))),
+    ],
+    ids=["single", "wide", "unseen-zero", "zero", "constant", "nothing-seen"],
+)
+def test_degenerate_problems_have_finite_solutions(problem, alpha, beta):
+    W0 = bidirectional_projection(problem.equations(), beta).value
+    path = minimize_entropy(objective_of(problem, alpha=alpha, beta=beta), W0, max_iter=20)
+    assert np.isfinite(path.W).all()
+    assert np.isfinite(path.objective).all()
+    assert (np.diff(path.objective) <= 0).all()
+
+
+@pytest.mark.parametrize("shape", [{"d": 3, "k": 6}, {"d": 6, "k": 3}, {"q": 1}])
+@pytest.mark.parametrize("size", [1, 9, 50])
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_blocks_and_threads_change_nothing(monkeypatch, shape, size, n_parts):
+    problem = random_problem(22, **shape)
+    objective, W = objective_of(problem), random_projection(problem)
+    value, gradient = objective.value_and_gradient(W)
+    assert value == pytest.approx(entropyobj(problem, W, 0.4, 0.05), rel=1e-10)
+    monkeypatch.setattr(blocks, "_ON_HOST", size)
+    monkeypatch.setattr(blocks, "_MANY", 0)
+    monkeypatch.setattr(blocks, "_blas_threads", lambda: 2)
+    monkeypatch.setattr(blocks, "_PARTS", n_parts)
+    again, slope = objective.value_and_gradient(W)
+    assert again == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(slope, gradient, atol=1e-11 * np.abs(gradient).max())
+
+
+def test_memory_grows_with_samples_and_classes_not_with_their_product():
+    problem = random_problem(23, q=2000, n_g=6000)
+    objective, W = objective_of(problem), random_projection(problem)
+    tracemalloc.start()
+    try:
+        objective.value_and_gradient(W)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 24e6  # P alone has 96 MB

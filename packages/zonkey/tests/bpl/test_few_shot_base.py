@@ -1,0 +1,165 @@
+"""FewShotClassifier: where base classes, prototypes and candidates come from."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from decompositions import watched_decompositions
+from few_shot_cases import BASE, NOVEL, SYNTHESES, P, X, Y, assert_same_model, fitted, prepared
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from zonkey import Moments, Prototypes
+from zonkey.bpl.frame import BaseClasses
+
+X_ALL, Y_ALL = np.concatenate([P.X_new, P.X]), np.concatenate([P.y_new, P.y])
+OF_BASE = {label: P.prototypes[label] for label in P.seen}
+
+
+# Base classes
+
+
+@pytest.mark.parametrize("synthesis", SYNTHESES)
+def test_saved_moments_are_all_that_is_needed_of_the_base_classes(tmp_path, synthesis):
+    features, saved = tmp_path / "features.npy", tmp_path / "base.moments"
+    np.save(features, P.X)
+    rows = np.load(features, mmap_mode="r")
+    moments = Moments(OF_BASE)
+    for start in range(0, len(rows), 20):
+        moments.update(rows[start : start + 20], P.y[start : start + 20])
+    moments.save(saved)
+    del rows, moments
+    features.unlink()
+    loaded = Moments.load(saved)
+    saved.unlink()
+    model = fitted(base=loaded, prototypes=NOVEL, synthesis=synthesis)
+    assert_same_model(model, fitted(synthesis=synthesis))
+    assert_array_equal(model.seen_classes_, P.seen)
+
+
+def test_only_synthesis_from_base_classes_needs_their_samples():
+    bare = Moments.from_arrays(P.X, P.y, P.prototypes, n_reserve=0)
+    for synthesis in ("support", None):
+        expected = fitted(synthesis=synthesis).projection_
+        assert_array_equal(fitted(base=bare, synthesis=synthesis).projection_, expected)
+
+
+@pytest.mark.parametrize("synthesis", SYNTHESES)
+def test_kept_base_classes_give_what_their_moments_give(synthesis):
+    kept = BaseClasses(BASE)
+    for _ in range(2):
+        model = fitted(base=kept, synthesis=synthesis)
+        assert_array_equal(model.projection_, fitted(synthesis=synthesis).projection_)
+
+
+def test_kept_base_classes_are_diagonalized_once():
+    model = prepared(base=BaseClasses(BASE))
+    with watched_decompositions() as seen:
+        for synthesis in SYNTHESES:
+            copy = clone(model).set_params(synthesis=synthesis)
+            assert copy.base is model.base
+            copy.fit(X, Y)
+            clone(copy).fit(X[:5], Y[:5])
+    assert seen.times(BASE.A0) == 1
+
+
+def test_one_base_serves_several_support_sets_in_any_order():
+    kept = BaseClasses(BASE)
+    parts = [slice(0, 4), slice(3, 11), slice(0, 4)]
+    models = [prepared(base=kept).fit(P.X_new[part], P.y_new[part]) for part in parts]
+    assert_array_equal(models[0].projection_, models[2].projection_)
+    for model, part in zip(models, parts, strict=True):
+        alone = prepared().fit(P.X_new[part], P.y_new[part])
+        assert_array_equal(model.projection_, alone.projection_)
+
+
+def test_without_base_the_novel_classes_are_all_there_is():
+    model = fitted(base=None, prototypes=NOVEL)
+    assert model.seen_classes_.size == 0
+    assert_array_equal(model.unseen_classes_, P.unseen)
+    one_hot = fitted(base=None, prototypes=None)
+    assert_array_equal(one_hot.prototypes_.matrix, np.eye(4))
+    assert_array_equal(one_hot.classes_, P.unseen)
+    assert one_hot.projection_.shape == (10, 4)
+
+
+# Prototypes
+
+
+def test_prototypes_of_the_moments_and_given_ones_complete_each_other():
+    expected = fitted()
+    some = {label: P.prototypes[label] for label in P.unseen[:2]}
+    with_others = {label: P.prototypes[label] for label in [*P.seen, *P.unseen[2:]]}
+    for parameters in (
+        {"prototypes": None},
+        {"prototypes": NOVEL},
+        {"base": Moments.from_arrays(P.X, P.y, OF_BASE)},
+        {"base": Moments.from_arrays(P.X, P.y, OF_BASE), "prototypes": NOVEL},
+        {"base": Moments.from_arrays(P.X, P.y, with_others), "prototypes": some},
+        {"prototypes": Prototypes.coerce(P.prototypes)},
+        {"prototypes": pd.DataFrame(P.prototypes).T},
+    ):
+        assert_same_model(fitted(**parameters), expected)
+
+
+def test_a_given_prototype_of_a_novel_class_counts_more_than_that_of_the_moments():
+    moved = {label: vector + 1 for label, vector in NOVEL.items()}
+    gathered_with_it = Moments.from_arrays(P.X, P.y, OF_BASE | moved)
+    assert_same_model(fitted(prototypes=moved), fitted(prototypes=None, base=gathered_with_it))
+    assert_array_equal(fitted(prototypes=moved).prototypes_[P.unseen[0]], moved[P.unseen[0]])
+
+
+# Candidates
+
+
+@pytest.mark.parametrize(
+    ("candidates", "expected"),
+    [
+        ("novel", P.unseen),
+        ("all", list(P.prototypes)),
+        ([P.unseen[3], P.seen[0]], [P.seen[0], P.unseen[3]]),
+        (np.array(P.seen), P.seen),
+    ],
+    ids=["novel", "all", "list", "array"],
+)
+def test_candidates(candidates, expected):
+    model = fitted(candidates=candidates)
+    assert_array_equal(model.classes_, expected)
+    assert set(model.predict(X_ALL)) <= set(expected)
+    assert_array_equal(model.projection_, fitted().projection_)
+    chosen_later = fitted().with_candidates(candidates)
+    assert_array_equal(chosen_later.classes_, expected)
+    assert_array_equal(chosen_later.predict(X_ALL), model.predict(X_ALL))
+
+
+def test_novel_candidates_are_those_of_the_support_set():
+    two = np.isin(Y, P.unseen[:2])
+    model = prepared().fit(X[two], Y[two])
+    assert_array_equal(model.classes_, P.unseen[:2])
+    assert_array_equal(model.novel_classes_, P.unseen[:2])
+    assert_array_equal(model.seen_classes_, P.seen)
+    assert_array_equal(model.unseen_classes_, P.unseen)
+    wider = model.with_classes({"class new": np.ones(5)})
+    assert_array_equal(wider.classes_, P.unseen[:2])
+    assert "class new" in wider.with_candidates("all").classes_
+
+
+def test_the_penalty_is_that_of_base_classes():
+    plain, penalized = fitted(candidates="all"), fitted(candidates="all", seen_penalty=2.5)
+    difference = plain.decision_function(X_ALL) - penalized.decision_function(X_ALL)
+    expected = np.where(np.isin(plain.classes_, P.seen), 2.5, 0.0)
+    assert_allclose(difference, np.broadcast_to(expected, difference.shape), atol=1e-10)
+    strong = fitted(candidates="all", seen_penalty=1e6)
+    assert_array_equal(strong.predict(X_ALL), fitted().predict(X_ALL))
+    assert set(fitted(candidates="all", seen_penalty=-1e6).predict(X_ALL)) <= set(P.seen)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_scores_of_a_few_novel_classes(n):
+    chosen = np.isin(P.y_new, P.unseen[:n])
+    model = prepared().fit(P.X_new[chosen], P.y_new[chosen])
+    centers = np.stack([model.projection_ @ P.prototypes[label] for label in P.unseen[:n]])
+    scores = -((P.X_new[:, None, :] - centers) ** 2).sum(axis=2)
+    scores += (P.X_new**2).sum(axis=1, keepdims=True)
+    expected = scores[:, 1] - scores[:, 0] if n == 2 else scores
+    assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-9, atol=1e-9)
+    assert_array_equal(model.predict(P.X_new), np.array(P.unseen)[scores.argmax(axis=1)])

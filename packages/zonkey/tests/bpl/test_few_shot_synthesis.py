@@ -1,0 +1,214 @@
+"""Synthesis from a support set (Eq. 19 (generate1)) against loops, sample by sample."""
+
+from dataclasses import replace
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_few_shot import class_mean, query_set, random_few_shot
+from turned import several
+
+from zonkey.bpl.synthesis import synthesize_from_support
+
+RHO = [0.0, 0.1, 0.5, 0.95, 7.0]
+
+
+def projection(problem, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(problem.X_u.shape[1], problem.Y_u.shape[1]))
+
+
+def run(problem, W, *, rho=0.5, scaling="squared-norm"):
+    parts = problem.Y_u, problem.X_u, problem.codes, problem.epsilon
+    return synthesize_from_support(W, *parts, rho=rho, scaling=scaling)
+
+
+def assert_printed(problem, W, *, rho=0.5, scaling="squared-norm"):
+    made = run(problem, W, rho=rho, scaling=scaling)
+    X_g, targets = query_set(problem, W, rho, divided=scaling is not None)
+    assert made.features.shape == (problem.epsilon.shape[0] * len(problem.X_u), W.shape[0])
+    np.testing.assert_allclose(made.features, X_g, rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(made.targets, targets)
+    np.testing.assert_array_equal(made.sources, targets)
+    return made
+
+
+@pytest.mark.parametrize("rho", RHO)
+@pytest.mark.parametrize("scaling", ["squared-norm", None])
+@pytest.mark.parametrize("m", [1, 2, 5])
+def test_features_equal_the_printed_ones(rho, scaling, m):
+    problem = random_few_shot(1, m=m, shots=3)
+    assert_printed(problem, projection(problem), rho=rho, scaling=scaling)
+
+
+def test_scaling_divides_by_the_squared_norm():
+    problem = random_few_shot(2)
+    W = projection(problem)
+    center = run(replace(problem, X_u=0 * problem.X_u), W, rho=0.5).features
+    plain = run(replace(problem, X_u=0 * problem.X_u), W, rho=0.5, scaling=None).features
+    np.testing.assert_allclose(np.sum(W**2) * center, plain, rtol=1e-12)
+    assert not np.allclose(center, plain)
+
+
+@pytest.mark.parametrize("blur", [0.0, 0.7])
+def test_one_shot_leaves_the_blurred_center_alone(blur):
+    problem = random_few_shot(3, shots=1, m=4, blur=blur)
+    W = projection(problem)
+    made = assert_printed(problem, W, rho=0.8)
+    directions = problem.Y_u[made.targets] + problem.epsilon.reshape(-1, W.shape[1])
+    np.testing.assert_array_equal(made.features, (0.8 / np.sum(W * W)) * (directions @ W.T))
+
+
+@pytest.mark.parametrize("extra", [1, 7])
+def test_unbalanced_support(extra):
+    problem = random_few_shot(4, shots=1, extra=extra)
+    assert len(set(np.bincount(problem.codes))) == 2
+    assert_printed(problem, projection(problem))
+
+
+def test_without_blur_every_round_repeats_the_first():
+    problem = random_few_shot(5, m=3, blur=0.0, shots=3)
+    X_g = assert_printed(problem, projection(problem)).features
+    rounds = X_g.reshape(3, len(problem.X_u), -1)
+    np.testing.assert_array_equal(rounds[0], rounds[1])
+    np.testing.assert_array_equal(rounds[0], rounds[2])
+    blurred = random_few_shot(5, m=3, blur=0.2, shots=3)
+    first, second, _ = run(blurred, projection(blurred)).features.reshape(rounds.shape)
+    assert not np.isclose(first, second).any()
+
+
+def test_without_perturbation_classes_are_centered_at_zero():
+    problem = random_few_shot(6, m=1, shots=4)
+    made = run(problem, projection(problem), rho=0.0)
+    for j in range(len(problem.Y_u)):
+        np.testing.assert_allclose(made.features[made.targets == j].mean(axis=0), 0, atol=1e-14)
+        np.testing.assert_allclose(
+            made.features[made.targets == j],
+            problem.X_u[problem.codes == j] - class_mean(problem, j),
+            atol=1e-14,
+        )
+
+
+def test_no_rounds_give_an_empty_set():
+    problem = random_few_shot(7, m=0)
+    made = run(problem, projection(problem))
+    assert made.features.shape == (0, problem.X_u.shape[1])
+    assert made.features.dtype == np.float64
+    assert made.targets.shape == made.sources.shape == (0,)
+    assert made.targets.dtype == problem.codes.dtype
+
+
+def test_zero_projection_keeps_the_deviations():
+    problem = random_few_shot(8)
+    W = np.zeros((6, 4))
+    deviations = run(problem, projection(problem), rho=0.0).features
+    np.testing.assert_array_equal(run(problem, W).features, deviations)
+    np.testing.assert_array_equal(run(problem, W, scaling=None).features, deviations)
+
+
+def test_a_class_without_support_makes_no_sample_and_no_trouble():
+    problem = random_few_shot(9)
+    wider = replace(problem, Y_u=np.vstack([problem.Y_u, np.ones((2, 4))]))
+    W = projection(problem)
+    np.testing.assert_array_equal(run(wider, W).features, run(problem, W).features)
+    assert run(wider, W).targets.max() == len(problem.Y_u) - 1
+
+
+def test_inputs_stay_as_they_are():
+    problem = random_few_shot(10)
+    W = projection(problem)
+    parts = [W, problem.Y_u, problem.X_u, problem.codes, problem.epsilon]
+    before = [part.copy() for part in parts]
+    for part in parts:
+        part.flags.writeable = False
+    run(problem, W)
+    for part, copy in zip(parts, before, strict=True):
+        np.testing.assert_array_equal(part, copy)
+
+
+def test_single_precision_stays_single():
+    problem = random_few_shot(11)
+    W = projection(problem)
+    W_32, Y_32, X_32, epsilon_32 = (
+        M.astype(np.float32) for M in (W, problem.Y_u, problem.X_u, problem.epsilon)
+    )
+    made = synthesize_from_support(W_32, Y_32, X_32, problem.codes, epsilon_32, rho=0.5)
+    assert made.features.dtype == np.float32
+    np.testing.assert_allclose(made.features, query_set(problem, W, 0.5)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("scaling", ["squared-norm", None])
+@pytest.mark.parametrize("shape", [{"m": 3}, {"m": 0}, {"shots": 1, "extra": 2}, {"q": 1}], ids=str)
+def test_a_batch_is_its_members(shape, scaling):
+    problems = several(13, 2, 3, **shape)
+    W = projection(problems[0][0])
+    Y_u, X_u, codes = (
+        np.array([getattr(own[0], name) for own in problems]) for name in ("Y_u", "X_u", "codes")
+    )
+    epsilon = np.array([[p.epsilon for p in own] for own in problems])
+    made = synthesize_from_support(W, Y_u, X_u, codes, epsilon, rho=0.3, scaling=scaling)
+    for t, h in np.ndindex(2, 3):
+        X_g, targets = query_set(problems[t][h], W, 0.3, divided=scaling is not None)
+        np.testing.assert_allclose(made.features[t, h], X_g, rtol=1e-11, atol=1e-11)
+        # The same for all episodes of a task, which one axis of length 1 stands for.
+        np.testing.assert_array_equal(made.targets[t, 0], targets)
+        np.testing.assert_array_equal(made.sources[t, 0], targets)
+    assert made.targets.shape == (2, 1, made.features.shape[2])
+
+
+@pytest.mark.parametrize("m", [0, 2])
+def test_tasks_may_come_without_episodes(m):
+    problems = several(14, 3, 1, m=m)
+    W = projection(problems[0][0])
+    names = ("Y_u", "X_u", "codes", "epsilon")
+    parts = (np.array([getattr(own[0], name) for own in problems]) for name in names)
+    made = synthesize_from_support(W, *parts, rho=0.7)
+    for t, (problem,) in enumerate(problems):
+        X_g, targets = query_set(problem, W, 0.7)
+        np.testing.assert_allclose(made.features[t], X_g, rtol=1e-11, atol=1e-11)
+        np.testing.assert_array_equal(made.targets[t], targets)
+
+
+@pytest.mark.parametrize("name", ["CPU_DEVICE", "device1"])
+@pytest.mark.parametrize("m", [0, 3])
+def test_strict_arrays_agree_with_numpy(name, m):
+    problem = random_few_shot(12, m=m)
+    W = projection(problem)
+    there = strict.Device(name)
+    parts = W, problem.Y_u, problem.X_u, problem.codes, problem.epsilon
+    made = synthesize_from_support(*(strict.asarray(M, device=there) for M in parts), rho=0.3)
+    expected = run(problem, W, rho=0.3)
+    assert made.features.device == there
+    for got, wanted in ((made.features, expected.features), (made.targets, expected.targets)):
+        back = np.asarray(got.to_device(strict.Device("CPU_DEVICE")))
+        np.testing.assert_allclose(back, wanted, rtol=1e-12, atol=1e-14)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(1, 5),
+    k=st.integers(1, 4),
+    q=st.integers(1, 4),
+    shots=st.integers(1, 3),
+    extra=st.integers(0, 2),
+    m=st.integers(0, 3),
+    rho=st.sampled_from(RHO),
+    scaling=st.sampled_from(["squared-norm", None]),
+)
+def test_printed_formula_for_any_shape(seed, d, k, q, shots, extra, m, rho, scaling):
+    problem = random_few_shot(seed, d=d, k=k, q=q, shots=shots, extra=extra, m=m)
+    assert_printed(problem, projection(problem, seed), rho=rho, scaling=scaling)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6), shift=st.floats(-50, 50))
+def test_moving_a_whole_class_changes_nothing(seed, shift):
+    problem = random_few_shot(seed, shots=3)
+    W = projection(problem)
+    moved = problem.X_u + shift * (problem.codes == 1)[:, None]
+    np.testing.assert_allclose(
+        run(replace(problem, X_u=moved), W).features, run(problem, W).features, atol=1e-12
+    )

@@ -1,0 +1,289 @@
+"""Semantic feature synthesis: every sample traced back to a raw one, every count counted."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import generate
+
+from zonkey import blocks
+from zonkey.bpl.synthesis import (
+    draw,
+    perturbation,
+    perturbed,
+    raw_material,
+    samples_per_neighbor,
+    synthesize,
+)
+
+
+def material(seed=0, *, d=6, k=4, p=5, q=3, n=12):
+    rng = np.random.default_rng(seed)
+    W, Y_u, Y_s = (rng.normal(size=shape) for shape in ((d, k), (q, k), (p, k)))
+    return W, Y_u, Y_s, [rng.normal(size=(n, d)) for _ in range(p)]
+
+
+def run(parts, *, seed=0, **options):
+    defaults = {"rho": 0.5, "n_neighbors": 3, "n_synthetic": 15}
+    return synthesize(*parts, **(defaults | options), rng=np.random.default_rng(seed))
+
+
+def naive_neighbors(Y_u, Y_s, k_g):
+    """k_g nearest seen classes of each unseen one, by distances computed one by one."""
+    return [sorted(range(len(Y_s)), key=lambda j: sum((y - Y_s[j]) ** 2))[:k_g] for y in Y_u]
+
+
+def drawn_rows(parts, made, *, rho, divided=True):
+    """Undo Eq. 1 (generate): the position, in its source class, of the row behind every sample."""
+    W, Y_u, Y_s, samples = parts
+    rows = []
+    for x_g, j, source in zip(made.features, made.targets, made.sources, strict=True):
+        candidates = [
+            generate(x, W, Y_u[j], Y_s[source], rho, divided=divided) for x in samples[source]
+        ]
+        fits = [i for i, x in enumerate(candidates) if np.allclose(x, x_g, rtol=0, atol=1e-12)]
+        assert len(fits) == 1, "a synthesized sample is no perturbed row of its source class"
+        rows.append(fits[0])
+    return rows
+
+
+@pytest.mark.parametrize("rho", [0.1, 0.5, 0.95, 7.0])
+@pytest.mark.parametrize("scaling", ["squared-norm", None])
+def test_every_sample_is_a_perturbed_row_of_its_source_class(rho, scaling):
+    parts = material(1)
+    made = run(parts, rho=rho, scaling=scaling)
+    rows = drawn_rows(parts, made, rho=rho, divided=scaling is not None)
+    assert len(set(rows)) > 1
+
+
+@pytest.mark.parametrize("per", ["class", "neighbor"])
+@pytest.mark.parametrize("scaling", ["squared-norm", None])
+def test_raw_material_serves_any_projection(per, scaling):
+    W, Y_u, Y_s, samples = parts = material(11)
+    counts = {"n_neighbors": 2, "n_synthetic": 7, "per": per}
+    raw = raw_material(Y_u, Y_s, samples, **counts, rng=np.random.default_rng(4))
+    neighbors = naive_neighbors(Y_u, Y_s, 2)
+    for x, j, source in zip(raw.features, raw.targets, raw.sources, strict=True):
+        assert source in neighbors[j]
+        assert (samples[source] == x).all(axis=1).sum() == 1
+    for other, rho in ((W, 0.3), (-2 * W, 5.0)):
+        made = perturbed(raw, other, Y_u, Y_s, rho=rho, scaling=scaling)
+        for x_g, x, j, source in zip(
+            made.features, raw.features, made.targets, made.sources, strict=True
+        ):
+            divided = scaling is not None
+            expected = generate(x, other, Y_u[j], Y_s[source], rho, divided=divided)
+            np.testing.assert_allclose(x_g, expected, rtol=0, atol=1e-12)
+    # Both steps at once draw the same.
+    made = perturbed(raw, W, Y_u, Y_s, rho=0.5, scaling=scaling)
+    at_once = run(parts, seed=4, scaling=scaling, **counts)
+    for name in ("features", "targets", "sources"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(at_once, name))
+
+
+@pytest.mark.parametrize("size", [1, 10, 30])
+def test_samples_are_moved_in_blocks(monkeypatch, size):
+    parts = material(17)
+    expected = run(parts)
+    monkeypatch.setattr(blocks, "_ON_HOST", size)
+    np.testing.assert_allclose(run(parts).features, expected.features, rtol=0, atol=1e-14)
+
+
+def test_raw_material_is_no_view_of_the_samples_and_stays_as_it_is():
+    W, Y_u, Y_s, samples = material(12, p=1)
+    rng = np.random.default_rng(0)
+    raw = raw_material(Y_u, Y_s, samples, n_neighbors=1, n_synthetic=3, per="class", rng=rng)
+    before = raw.features.copy()
+    perturbed(raw, W, Y_u, Y_s, rho=0.5, scaling=None)
+    np.testing.assert_array_equal(raw.features, before)
+    assert not np.shares_memory(raw.features, samples[0])
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(1, 6),
+    k=st.integers(1, 4),
+    p=st.integers(1, 5),
+    q=st.integers(1, 4),
+    n_neighbors=st.integers(1, 7),
+    n_synthetic=st.integers(1, 9),
+    per=st.sampled_from(["class", "neighbor"]),
+)
+def test_sources_targets_and_counts_for_any_shape(seed, d, k, p, q, n_neighbors, n_synthetic, per):
+    parts = material(seed, d=d, k=k, p=p, q=q)
+    made = run(parts, n_neighbors=n_neighbors, n_synthetic=n_synthetic, per=per)
+    k_g = min(n_neighbors, p)
+    in_all = n_synthetic * (q if per == "class" else q * k_g)
+    assert made.features.shape == (in_all, d)
+    assert made.targets.shape == made.sources.shape == (in_all,)
+    expected = Counter()
+    for j, neighbors in enumerate(naive_neighbors(parts[1], parts[2], k_g)):
+        for rank, source in enumerate(neighbors):
+            share = n_synthetic // k_g + (rank < n_synthetic % k_g)
+            expected[j, source] = n_synthetic if per == "neighbor" else share
+    pairs = zip(made.targets.tolist(), made.sources.tolist(), strict=True)
+    assert Counter(pairs) == +expected
+    drawn_rows(parts, made, rho=0.5)
+
+
+@pytest.mark.parametrize(
+    ("n_synthetic", "n_neighbors", "per", "expected"),
+    [
+        (15, 3, "class", [5, 5, 5]),
+        (15, 3, "neighbor", [15, 15, 15]),
+        (16, 3, "class", [6, 5, 5]),
+        (17, 3, "class", [6, 6, 5]),
+        (2, 3, "class", [1, 1, 0]),
+        (2, 3, "neighbor", [2, 2, 2]),
+        (7, 1, "class", [7]),
+        (0, 2, "class", [0, 0]),
+    ],
+)
+def test_both_readings_of_the_number_of_samples(n_synthetic, n_neighbors, per, expected):
+    assert samples_per_neighbor(n_synthetic, n_neighbors, per) == expected
+
+
+def test_more_neighbors_than_seen_classes_means_all_of_them():
+    parts = material(2, p=2)
+    made = run(parts, n_neighbors=50, n_synthetic=6)
+    assert Counter(made.sources.tolist()) == {0: 9, 1: 9}
+    np.testing.assert_array_equal(made.targets, np.repeat([0, 1, 2], 6))
+
+
+def test_neighbors_at_the_same_distance_come_in_their_own_order():
+    W, Y_u, _, samples = material(3)
+    made = run((W, Y_u, np.ones((5, 4)), samples), n_neighbors=2, n_synthetic=3)
+    assert Counter(made.sources.tolist()) == {0: 6, 1: 3}
+
+
+def test_default_parameters_are_those_of_the_paper():
+    made = run(material(4))
+    explicit = run(material(4), per="class", scaling="squared-norm")
+    np.testing.assert_array_equal(made.features, explicit.features)
+    assert made.features.shape == (15 * 3, 6)
+
+
+def test_samples_of_one_source_are_drawn_without_repetition():
+    parts = material(5, n=8)
+    made = run(parts, n_synthetic=8, per="neighbor")
+    rows = drawn_rows(parts, made, rho=0.5)
+    uses = Counter(zip(made.targets.tolist(), made.sources.tolist(), rows, strict=True))
+    assert set(uses.values()) == {1}
+    assert len(uses) == 8 * 3 * 3
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_small_classes_use_every_sample_equally_often_up_to_one(n):
+    parts = material(6, n=n)
+    made = run(parts, n_synthetic=9, per="neighbor")
+    rows = drawn_rows(parts, made, rho=0.5)
+    for j, neighbors in enumerate(naive_neighbors(parts[1], parts[2], 3)):
+        for source in neighbors:
+            here = (made.targets == j) & (made.sources == source)
+            uses = Counter(np.array(rows)[here].tolist())
+            assert sum(uses.values()) == 9
+            assert set(uses.values()) <= {9 // n, -(-9 // n)}
+            assert len(uses) == n
+
+
+@settings(deadline=None, max_examples=25)
+@given(n=st.integers(1, 20), wanted=st.integers(0, 60), seed=st.integers(0, 1000))
+def test_draw_uses_positions_equally_often_up_to_one(n, wanted, seed):
+    drawn = draw(n, wanted, np.random.default_rng(seed))
+    uses = np.bincount(drawn, minlength=n)
+    assert drawn.shape == (wanted,)
+    assert len(uses) == n
+    assert uses.max() - uses.min() <= 1
+
+
+def test_draw_reaches_every_sample_equally_often_in_the_long_run():
+    rng = np.random.default_rng(0)
+    uses = np.bincount(np.concatenate([draw(5, 2, rng) for _ in range(2000)]), minlength=5)
+    assert np.abs(uses - 800).max() < 100  # four to five standard deviations
+
+
+def test_equal_seeds_give_equal_samples_and_others_do_not():
+    parts = material(7)
+    first, second, other = run(parts, seed=3), run(parts, seed=3), run(parts, seed=4)
+    np.testing.assert_array_equal(first.features, second.features)
+    np.testing.assert_array_equal(first.targets, second.targets)
+    np.testing.assert_array_equal(first.sources, second.sources)
+    assert not np.array_equal(first.features, other.features)
+
+
+def test_the_global_random_state_plays_no_part():
+    before = np.random.get_state()  # noqa: NPY002
+    run(material(8))
+    after = np.random.get_state()  # noqa: NPY002
+    assert after[2] == before[2]
+    np.testing.assert_array_equal(after[1], before[1])
+
+
+def test_inputs_are_left_untouched():
+    parts = material(9)
+    copies = [M.copy() for M in parts[:3]], [M.copy() for M in parts[3]]
+    made = run(parts)
+    made.features[:] = 0.0  # nor are the results views of them
+    for M, kept in zip((*parts[:3], *parts[3]), (*copies[0], *copies[1]), strict=True):
+        np.testing.assert_array_equal(M, kept)
+
+
+@pytest.mark.parametrize("scaling", ["squared-norm", None])
+def test_a_zero_projection_moves_nothing(scaling):
+    W, Y_u, Y_s, samples = material(10)
+    made = run((np.zeros_like(W), Y_u, Y_s, samples), scaling=scaling)
+    for x, source in zip(made.features, made.sources, strict=True):
+        assert (samples[source] == x).all(axis=1).any()
+
+
+def test_an_unseen_class_like_a_seen_one_moves_nothing():
+    W, _, Y_s, samples = material(11)
+    made = run((W, Y_s[[2]], Y_s, samples), n_neighbors=1, n_synthetic=5)
+    assert set(made.sources.tolist()) == {2}
+    for x in made.features:
+        assert (samples[2] == x).all(axis=1).any()
+
+
+@pytest.mark.parametrize("shape", [{"q": 1}, {"p": 1}, {"q": 1, "p": 1, "n": 1, "d": 1, "k": 1}])
+def test_smallest_shapes(shape):
+    parts = material(12, **shape)
+    made = run(parts, n_synthetic=4)
+    drawn_rows(parts, made, rho=0.5)
+    assert made.features.shape == (4 * len(parts[1]), parts[0].shape[0])
+
+
+def test_no_samples_asked_for_gives_none():
+    made = run(material(13), n_synthetic=0)
+    assert made.features.shape == (0, 6)
+    assert made.targets.shape == made.sources.shape == (0,)
+    assert made.targets.dtype == made.sources.dtype == np.int64
+
+
+def test_classes_of_different_sizes():
+    W, Y_u, Y_s, samples = material(14, p=3)
+    parts = W, Y_u, Y_s, [samples[0][:1], samples[1][:4], samples[2]]
+    drawn_rows(parts, run(parts, per="neighbor"), rho=0.5)
+
+
+def test_perturbation_shrinks_with_the_projection_when_scaled_and_grows_when_not():
+    W, Y_u, Y_s, _ = material(15)
+    v = Y_u - Y_s[:3]
+    scaled = perturbation(W, v, rho=0.3, scaling="squared-norm")
+    np.testing.assert_allclose(perturbation(2 * W, v, rho=0.3, scaling="squared-norm"), scaled / 2)
+    plain = perturbation(W, v, rho=0.3, scaling=None)
+    np.testing.assert_allclose(perturbation(2 * W, v, rho=0.3, scaling=None), 2 * plain)
+    np.testing.assert_allclose(plain, np.sum(W**2) * scaled)
+
+
+def test_float32_is_kept_whatever_the_dtype_of_the_raw_samples():
+    W, Y_u, Y_s, samples = material(16)
+    exact = run((W, Y_u, Y_s, samples))
+    single = tuple(M.astype(np.float32) for M in (W, Y_u, Y_s))
+    for raw in (np.float32, np.float64):
+        made = run((*single, [M.astype(raw) for M in samples]))
+        assert made.features.dtype == np.float32
+        np.testing.assert_array_equal(made.sources, exact.sources)
+        np.testing.assert_allclose(made.features, exact.features, atol=1e-5)

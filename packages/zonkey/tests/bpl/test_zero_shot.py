@@ -1,0 +1,407 @@
+"""ZeroShotClassifier: every parameter reaches the mathematics, and what a fit leaves behind."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import LinAlgWarning, solve_sylvester
+from sklearn.exceptions import ConvergenceWarning
+
+from zonkey import Moments, Prototypes, ZeroShotClassifier, blocks
+from zonkey.bpl.algorithm1 import Competition, learn
+from zonkey.bpl.entropy import EntropyObjective, minimize_entropy
+from zonkey.bpl.projection import (
+    NormalEquations,
+    bidirectional_projection,
+    forward_projection,
+    reverse_projection,
+)
+from zonkey.bpl.synthesis import synthesize
+from zonkey.testing import linear_problem
+
+# Noise that makes classes compete, without which many parameters have nothing to decide.
+NOISY = linear_problem(noise=1.5)
+
+# All off their defaults.
+ODD = {
+    "rho": 0.8,
+    "alpha": 0.3,
+    "mu": 0.2,
+    "beta": 0.7,
+    "n_neighbors": 2,
+    "n_synthetic": 7,
+    "tie_tol": 0.05,
+    "tol": 1e-6,
+}
+
+
+def fitted(p=NOISY, **parameters):
+    return p.fitted(ZeroShotClassifier(), **parameters)
+
+
+def prototype_rows(p, labels):
+    return np.stack([p.prototypes[label] for label in labels])
+
+
+def equations(p):
+    Y = prototype_rows(p, p.y)
+    return NormalEquations(p.X.T @ p.X, Y.T @ Y, p.X.T @ Y)
+
+
+def synthesized(p, W, *, per="class", scaling="squared-norm", random_state=0):
+    """X_g as the fit draws it: kept samples and order of draws follow one seed."""
+    seed = np.random.RandomState(random_state).randint(2**31 - 1)
+    moments = Moments.from_arrays(p.X, p.y, p.prototypes, n_reserve=64, seed=seed)
+    return synthesize(
+        W,
+        prototype_rows(p, p.unseen),
+        prototype_rows(p, p.seen),
+        [moments.samples_of(label) for label in p.seen],
+        rho=ODD["rho"],
+        n_neighbors=ODD["n_neighbors"],
+        n_synthetic=ODD["n_synthetic"],
+        per=per,
+        scaling=scaling,
+        rng=np.random.default_rng(seed),
+    )
+
+
+def by_algorithm_1(p, rule, *, max_iter=5, **options):
+    W = bidirectional_projection(equations(p), ODD["beta"]).value
+    Y_u = prototype_rows(p, p.unseen)
+    competition = Competition(
+        equations(p),
+        synthesized(p, W, **options),
+        Y_u,
+        beta=ODD["beta"],
+        tie_tol=ODD["tie_tol"],
+        rule=rule,
+    )
+    mu = ODD["mu"] if rule == "second-best" else 0.0
+    return learn(competition, W, alpha=ODD["alpha"], mu=mu, max_iter=max_iter, tol=ODD["tol"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "projection"),
+    [
+        ({"direction": "forward"}, forward_projection),
+        ({"direction": "reverse"}, reverse_projection),
+        ({"synthesis": None}, bidirectional_projection),
+    ],
+    ids=["FPL", "RPL", "BPL0"],
+)
+def test_closed_forms_are_those_of_the_core(parameters, projection):
+    model = fitted(**ODD, **parameters)
+    expected = projection(equations(NOISY), ODD["beta"]).value
+    assert_allclose(model.projection_, expected, rtol=1e-9, atol=1e-12)
+    assert (model.n_iter_, model.converged_, model.objective_.shape) == (0, True, (0,))
+
+
+def test_closed_forms_solve_the_printed_equations():
+    X, Y, beta = NOISY.X, prototype_rows(NOISY, NOISY.y), 2.5
+    A, B = X.T @ X + beta * np.eye(X.shape[1]), Y.T @ Y + beta * np.eye(Y.shape[1])
+    for parameters, W in [
+        ({"direction": "forward"}, np.linalg.solve(A, X.T @ Y)),
+        ({"direction": "reverse"}, np.linalg.solve(B, Y.T @ X).T),
+        ({"synthesis": None}, solve_sylvester(A, B, 2 * X.T @ Y)),
+    ]:
+        assert_allclose(fitted(beta=beta, **parameters).projection_, W, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("competition", "rule"),
+    [("second-best", "second-best"), (None, "best"), ("assigned", "assigned")],
+    ids=["BPL", "BPL1", "assigned"],
+)
+@pytest.mark.parametrize(
+    ("options", "core_options"),
+    [
+        ({}, {}),
+        ({"max_iter": 2}, {"max_iter": 2}),
+        ({"synthetic_per": "neighbor"}, {"per": "neighbor"}),
+        ({"scaling": None}, {"scaling": None}),
+        ({"random_state": 3}, {"random_state": 3}),
+    ],
+    ids=str,
+)
+def test_competition_is_that_of_the_core(competition, rule, options, core_options):
+    model = fitted(**ODD, competition=competition, **options)
+    path = by_algorithm_1(NOISY, rule, **core_options)
+    assert_allclose(model.projection_, path.W, rtol=1e-8, atol=1e-12)
+    assert_allclose(model.objective_, path.objective, rtol=1e-9)
+    assert (model.n_iter_, model.converged_) == (len(path.changes), path.converged)
+
+
+@pytest.mark.parametrize("max_iter", [None, 4])
+def test_minimum_entropy_is_that_of_the_core(max_iter):
+    model = fitted(**ODD, competition="entropy", max_iter=max_iter)
+    W = bidirectional_projection(equations(NOISY), ODD["beta"]).value
+    objective = EntropyObjective(
+        equations(NOISY),
+        synthesized(NOISY, W).features,
+        prototype_rows(NOISY, NOISY.unseen),
+        alpha=ODD["alpha"],
+        beta=ODD["beta"],
+    )
+    path = minimize_entropy(objective, W, max_iter=max_iter or 100, tol=ODD["tol"])
+    # A hundred line searches amplify the rounding of the moments.
+    assert_allclose(model.projection_, path.W, rtol=1e-5, atol=1e-6)
+    assert_allclose(model.objective_[-1], path.objective[-1], rtol=1e-9)
+    assert len(model.objective_) == model.n_iter_ + 1
+    assert model.n_iter_ <= (max_iter or 100)
+
+
+@pytest.mark.parametrize("competition", ["second-best", None, "assigned", "entropy"])
+def test_blocks_and_threads_change_nothing(monkeypatch, competition):
+    options = {**ODD, "competition": competition, "max_iter": 4}
+    expected = fitted(**options)
+    monkeypatch.setattr(blocks, "_ON_HOST", 10)
+    monkeypatch.setattr(blocks, "_MANY", 0)
+    monkeypatch.setattr(blocks, "_blas_threads", lambda: 2)
+    model = fitted(**options)
+    assert_allclose(model.projection_, expected.projection_, rtol=1e-9, atol=1e-12)
+    assert_allclose(model.objective_, expected.objective_, rtol=1e-11)
+    assert_array_equal(model.mu_, expected.mu_)
+
+
+@pytest.mark.filterwarnings("ignore:`mu` was lowered")
+@pytest.mark.parametrize("k", [6, 40])  # with the latter the guard looks at every step
+@pytest.mark.parametrize("competition", ["second-best", "entropy"])
+def test_many_unseen_classes_fit_in_little_memory(k, competition):
+    rng = np.random.default_rng(0)
+    prototypes = rng.normal(size=(1008, k))
+    y = np.arange(240) % 8
+    X = prototypes[y] @ rng.normal(size=(k, 16)) / k**0.5 + rng.normal(size=(240, 16)) / 2
+    options = {"competition": competition, "max_iter": 1, "random_state": 0}
+    model = ZeroShotClassifier(dict(enumerate(prototypes)), **options)
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6  # the losses of 15,000 samples alone have 120 MB
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("direction", "forward"),
+        ("direction", "reverse"),
+        ("synthesis", None),
+        ("competition", None),
+        ("competition", "assigned"),
+        ("competition", "entropy"),
+        ("rho", 0.0),
+        ("alpha", 0.4),
+        ("mu", 0.0),
+        ("beta", 0.0),
+        ("n_neighbors", 1),
+        ("n_synthetic", 4),
+        ("synthetic_per", "neighbor"),
+        ("scaling", None),
+        ("tie_tol", 0.5),
+        ("max_iter", 1),
+        ("tol", 0.5),
+        ("random_state", 1),
+    ],
+)
+def test_every_parameter_of_learning_has_an_effect(name, value):
+    change = np.abs(fitted(**{name: value}).projection_ - fitted().projection_).max()
+    assert change > 1e-6
+
+
+ALL_BUT_BETA = sorted(ODD.keys() - {"beta"})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "idle"),
+    [
+        ({"synthesis": None}, ALL_BUT_BETA),
+        ({"direction": "forward"}, ALL_BUT_BETA),
+        ({"direction": "reverse"}, ALL_BUT_BETA),
+        ({"competition": None}, ["mu"]),
+        ({"competition": "assigned"}, ["mu", "tie_tol"]),
+        ({"competition": "entropy"}, ["mu", "tie_tol"]),
+    ],
+    ids=str,
+)
+def test_parameters_of_what_is_left_out_have_no_effect(parameters, idle):
+    changed = {name: ODD[name] for name in idle}
+    assert_array_equal(
+        fitted(**parameters, **changed).projection_, fitted(**parameters).projection_
+    )
+
+
+def test_synthesis_and_competition_belong_to_both_directions():
+    for direction in ("forward", "reverse"):
+        expected = fitted(direction=direction).projection_
+        for parameters in ({"synthesis": None}, {"competition": "assigned"}):
+            model = fitted(direction=direction, **parameters)
+            assert_array_equal(model.projection_, expected)
+
+
+@pytest.mark.parametrize("parameters", [{"candidates": "all"}, {"seen_penalty": 3.0}])
+def test_what_predict_alone_uses_does_not_change_learning(parameters):
+    assert_array_equal(fitted(**parameters).projection_, fitted().projection_)
+
+
+def test_fitted_attributes():
+    model = fitted(prototypes=Prototypes.coerce(NOISY.prototypes))
+    assert_array_equal(model.seen_classes_, NOISY.seen)
+    assert_array_equal(model.unseen_classes_, NOISY.unseen)
+    assert_array_equal(model.classes_, NOISY.unseen)
+    assert model.prototypes_ == Prototypes.coerce(NOISY.prototypes)
+    assert model.n_features_in_ == NOISY.X.shape[1]
+    assert model.projection_.shape == (NOISY.X.shape[1], 5)
+    assert model.objective_.shape == (model.n_iter_ + 1,)
+
+
+def test_convergence_is_judged_by_tol():
+    strict, loose = fitted(tol=0.0), fitted(tol=0.1)
+    assert not strict.converged_
+    assert strict.n_iter_ == 5
+    assert loose.converged_
+    assert loose.n_iter_ < 5
+
+
+def test_without_prototypes_classes_are_axes_and_there_is_nothing_unseen():
+    model = ZeroShotClassifier().fit(NOISY.X, NOISY.y)
+    assert_array_equal(model.prototypes_.matrix, np.eye(len(NOISY.seen)))
+    assert_array_equal(model.classes_, NOISY.seen)
+    assert model.unseen_classes_.size == 0
+    assert model.n_iter_ == 0
+
+
+@pytest.mark.parametrize("competition", ["second-best", "entropy"])
+def test_verbose_prints_a_line_a_step(capsys, competition):
+    fitted(competition=competition)
+    assert capsys.readouterr().out == ""
+    model = fitted(competition=competition, verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == model.n_iter_ > 0
+    for step, line in enumerate(lines, start=1):
+        assert line.startswith(f"[zonkey] step {step}: objective ")
+        assert f"{model.objective_[step]:.6g}" in line
+
+
+def test_lowered_mu_is_reported_where_fit_was_called():
+    model = NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9))
+    with pytest.warns(
+        ConvergenceWarning, match=r"`mu` was lowered from 0.9 to .* Decrease"
+    ) as seen:
+        model.fit(NOISY.X, NOISY.y)
+    assert [warning.filename for warning in seen] == [__file__]
+
+
+def test_without_the_guard_mu_stays_and_indefinite_steps_are_reported_once():
+    model = NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9, guard=False))
+    with pytest.warns(
+        ConvergenceWarning, match=r"indefinite in \d of 5 steps with mu=0.9: .* guard=True"
+    ) as seen:
+        model.fit(NOISY.X, NOISY.y)
+    assert [warning.filename for warning in seen] == [__file__]
+    assert model.n_indefinite_ > 0
+    assert f"indefinite in {model.n_indefinite_} of 5" in str(seen[0].message)
+    assert model.mu_.tolist() == [0.9] * 5
+    with pytest.warns(ConvergenceWarning, match="`mu` was lowered"):
+        assert fitted(alpha=0.9, mu=0.9).n_indefinite_ == 0
+
+
+def test_without_the_guard_definite_problems_stay_as_they_are():
+    model = fitted(**ODD, guard=False)  # a warning would be an error
+    assert model.n_indefinite_ == 0
+    assert_array_equal(model.projection_, fitted(**ODD).projection_)
+
+
+@pytest.mark.parametrize("competition", ["second-best", None, "assigned", "entropy"])
+def test_moved_is_the_distance_from_the_initial_projection(competition):
+    W0 = fitted(synthesis=None, beta=0.7).projection_
+    model = fitted(**ODD, competition=competition)
+    expected = np.linalg.norm(model.projection_ - W0) / np.linalg.norm(W0)
+    assert model.moved_ == pytest.approx(expected, rel=1e-6)
+    assert model.moved_ > 0
+    for parameters in ({"synthesis": None}, {"direction": "forward"}):
+        assert fitted(**parameters).moved_ == 0.0
+
+
+def test_entropy_moves_as_far_as_step_size_and_steps_allow():
+    moved = [
+        fitted(competition="entropy", alpha=0.6, step_size=size, max_iter=steps).moved_
+        for size, steps in ((0.1, 2), (1.0, 2), (100.0, 2), (100.0, 10))
+    ]
+    assert (np.diff(moved) > 0).all()
+
+
+@pytest.mark.parametrize("n_idle", [1, 4, 30])
+def test_attributes_that_say_nothing_new_change_nothing(n_idle):
+    # Fewer or more dimensions than classes, of which W uses those of the prototypes alone: the
+    # guard on mu, too, looks at no other.
+    k = 5 + n_idle
+    turned = np.linalg.qr(np.random.default_rng(0).normal(size=(k, k)))[0][:5]
+    wider = {label: vector @ turned for label, vector in NOISY.prototypes.items()}
+    models = [
+        NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9), prototypes=prototypes)
+        for prototypes in (NOISY.prototypes, wider)
+    ]
+    for model in models:
+        with pytest.warns(ConvergenceWarning, match="`mu` was lowered from 0.9"):
+            model.fit(NOISY.X, NOISY.y)
+    narrow, wide = models
+    assert_array_equal(wide.mu_, narrow.mu_)
+    assert_allclose(wide.projection_, narrow.projection_ @ turned, rtol=1e-7, atol=1e-9)
+    assert_allclose(wide.objective_, narrow.objective_, rtol=1e-9)
+    assert_array_equal(wide.predict(NOISY.X_new), narrow.predict(NOISY.X_new))
+
+
+@pytest.mark.parametrize("parameters", [{"direction": "forward"}, {"synthesis": None}])
+def test_undetermined_projection_is_reported(parameters):
+    # Neither the features nor the attributes of so few samples and classes span their space.
+    p = linear_problem(n_features=90, n_attributes=9)
+    model = p.prepared(ZeroShotClassifier(beta=0.0, **parameters))
+    with pytest.warns(LinAlgWarning, match=r"beta=0.0.*Increase `beta`") as seen:
+        model.fit(p.X, p.y)
+    assert [warning.filename for warning in seen] == [__file__]
+    assert np.isfinite(model.projection_).all()
+    p.fitted(ZeroShotClassifier(beta=0.01, **parameters))  # nothing to warn of
+
+
+def test_few_samples_a_class_are_used_more_than_once():
+    kept = [int(np.flatnonzero(NOISY.y == label)[0]) for label in NOISY.seen]
+    model = NOISY.prepared(ZeroShotClassifier(n_synthetic=15)).fit(NOISY.X[kept], NOISY.y[kept])
+    assert model.n_iter_ > 0
+    assert set(model.predict(NOISY.X_new)) <= set(NOISY.unseen)
+
+
+def test_more_neighbors_than_seen_classes_means_all_of_them():
+    every = fitted(n_neighbors=len(NOISY.seen), n_synthetic=16)
+    assert_array_equal(fitted(n_neighbors=99, n_synthetic=16).projection_, every.projection_)
+
+
+def test_random_state_may_be_an_instance():
+    first, again = (fitted(random_state=np.random.RandomState(5)) for _ in range(2))
+    assert_array_equal(first.projection_, again.projection_)
+    assert np.abs(first.projection_ - fitted().projection_).max() > 1e-6
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_an_unseen_prototype_has_a_say_about_its_own_class_only(direction):
+    parameters = {"direction": direction, "candidates": "all"}
+    label = NOISY.unseen[2]
+    moved = NOISY.prototypes | {label: 5 * NOISY.prototypes[label] - 1}
+    change = fitted(prototypes=moved, **parameters).decision_function(NOISY.X_new)
+    change -= fitted(**parameters).decision_function(NOISY.X_new)
+    own = np.array(list(NOISY.prototypes)) == label
+    assert_allclose(change[:, ~own], 0, atol=1e-9)
+    assert np.abs(change[:, own]).max() > 1e-3
+
+
+def test_without_a_forward_error_the_scatter_is_never_formed(monkeypatch):
+    options = {"direction": "reverse", "random_state": 3}
+    seed = np.random.RandomState(3).randint(2**31 - 1)
+    complete = Moments.from_arrays(NOISY.X, NOISY.y, NOISY.prototypes, seed=seed)
+    expected = ZeroShotClassifier(NOISY.prototypes, **options).fit_moments(complete)
+    monkeypatch.setattr(Moments, "A0", property(lambda _: pytest.fail("A0 was formed")))
+    model = ZeroShotClassifier(NOISY.prototypes, **options).fit(NOISY.X, NOISY.y)
+    assert_allclose(model.projection_, expected.projection_, rtol=1e-12)

@@ -1,0 +1,71 @@
+"""What every estimator keeps: the contract of scikit-learn, and the one of this project."""
+
+import pytest
+from sklearn_checks import parametrize_with_sklearn_checks
+
+from zonkey import AnyShotClassifier, FewShotClassifier, NearestSupport, ZeroShotClassifier
+from zonkey.model_selection import ZeroShotSearchCV
+from zonkey.preprocessing import FeatureNormalizer
+from zonkey.testing import parametrize_with_zero_shot_checks
+
+# Nothing is chosen.
+GIVEN = AnyShotClassifier(
+    preprocessing=FeatureNormalizer(center=True),
+    prototype_transformer=None,
+    kernel="linear",
+    gamma=1.0,
+    ridge=0.1,
+    worth=3.0,
+    seen_penalty=0.0,
+    temperature=0.1,
+    adapt_temperature=0.1,
+    adapt_weight=0.5,
+)
+CONFIGURATIONS = [
+    AnyShotClassifier(),
+    GIVEN,
+    ZeroShotClassifier(),
+    ZeroShotClassifier(direction="forward"),
+    ZeroShotClassifier(competition=None),
+    ZeroShotClassifier(competition="assigned"),
+    ZeroShotClassifier(competition="entropy", max_iter=10),
+    ZeroShotClassifier(synthesis=None),
+    ZeroShotClassifier(direction="reverse"),
+]
+# Without prototypes there is no unseen class, so that synthesis and competition have no part in
+# scikit-learn's checks of a zero-shot classifier.
+REPRESENTATIVE = [
+    AnyShotClassifier(),
+    GIVEN,
+    ZeroShotClassifier(),
+    ZeroShotClassifier(direction="forward"),
+    ZeroShotClassifier(direction="reverse"),
+    FewShotClassifier(n_episodes=2),
+    FewShotClassifier(synthesis=None, competition="assigned"),
+    NearestSupport("sample"),
+    NearestSupport("mean"),
+    ZeroShotSearchCV(ZeroShotClassifier(), {"alpha": [0.0, 0.1]}, cv=2),
+]
+
+
+def expected_failures(estimator):
+    if isinstance(estimator, ZeroShotClassifier):
+        return {
+            "check_non_transformer_estimators_n_iter": "without prototypes there is no unseen "
+            "class and the fit is in closed form: no iteration"
+        }
+    return {}
+
+
+# The checks have two or three classes: a fold can neither hold out nor keep more than one.
+@pytest.mark.filterwarnings("ignore:A fold holds out a single class")
+@pytest.mark.filterwarnings("ignore:At least two classes with samples")
+@pytest.mark.filterwarnings("ignore:Classes should have different centers")
+@parametrize_with_sklearn_checks(REPRESENTATIVE, expected_failed_checks=expected_failures)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_zero_shot_checks(CONFIGURATIONS)
+def test_zero_shot_contract(estimator, check):
+    check(estimator)

@@ -1,0 +1,508 @@
+import io
+import pickle
+import sys
+import types
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from zonkey.cli.data_commands import data_check
+from zonkey.files.dataset import DataError
+from zonkey.files.tables import label_strings, read_features, read_labels
+
+X = np.random.default_rng(0).normal(size=(7, 4))
+Y = np.array(["ass", "zebra", "ass", "horse", "horse", "zebra", "ass"])
+
+
+class Tensor:
+    """As much of a torch tensor as the reader uses."""
+
+    def __init__(self, values, dtype=None):
+        self._values, self.dtype = np.asarray(values), dtype
+
+    def detach(self):
+        return self
+
+    def float(self):
+        return Tensor(self._values.astype(np.float32))
+
+    def numpy(self):
+        if self.dtype == "torch.bfloat16":
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self._values
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """Stand in for torch, whose `load` returns what `content` is set to."""
+    module = types.ModuleType("torch")
+
+    def load(path, *, map_location, weights_only):
+        assert weights_only is True
+        assert map_location == "cpu"
+        if isinstance(module.content, Exception):
+            raise module.content
+        return module.content
+
+    module.load, module.content = load, None
+    monkeypatch.setitem(sys.modules, "torch", module)
+    return module
+
+
+def write_h5(path, **arrays):
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            is_text = np.asarray(values).dtype.kind == "U"
+            file[name] = [str(value) for value in values] if is_text else values
+
+
+def write(path, features=X, labels=Y):
+    """Write features in the format of the ending; labels beside them where it has no room."""
+    if path.suffix == ".npz":
+        np.savez(path, features=features, labels=labels)
+    elif path.suffix in (".h5", ".hdf5"):
+        write_h5(path, features=features, labels=labels)
+    else:
+        np.save(path, features)
+        np.save(path.parent / "labels.npy", labels)
+        return {"labels": path.parent / "labels.npy"}
+    return {}
+
+
+def refusal(call, *arguments, **keywords):
+    """Return the one line that a call is refused with."""
+    with pytest.raises(DataError, match=r"\A[^\n]+[.?]\Z") as caught:
+        call(*arguments, **keywords)
+    return str(caught.value)
+
+
+def checked(*arguments):
+    """Run the check of the command line."""
+    app = typer.Typer()
+    app.command()(data_check)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("ending", [".npz", ".npy", ".h5", ".hdf5"])
+def test_what_was_saved_is_read(tmp_path, ending):
+    path = tmp_path / f"mine{ending}"
+    features, labels = read_features(path, **write(path))
+    assert features.shape == (7, 4)
+    np.testing.assert_array_equal(features.values(), X)
+    np.testing.assert_array_equal(labels, Y)
+    assert features.values().dtype == np.float64
+
+
+@pytest.mark.parametrize("ending", [".npz", ".npy", ".h5"])
+def test_values_are_read_on_first_use_and_not_before(tmp_path, ending):
+    path = tmp_path / f"mine{ending}"
+    features, _ = read_features(path, **write(path))
+    write(path, X + 1)
+    np.testing.assert_array_equal(features.values(), X + 1)
+
+
+@pytest.mark.parametrize("ending", [".npz", ".npy", ".h5"])
+def test_nan_is_found_on_first_use(tmp_path, ending):
+    spoilt = X.copy()
+    spoilt[5, 1] = np.nan
+    path = tmp_path / f"mine{ending}"
+    features, _ = read_features(path, **write(path, spoilt))
+    assert features.shape == (7, 4)
+    assert "row 5" in refusal(features.values)
+
+
+def test_npy_is_memory_mapped(tmp_path):
+    path = tmp_path / "mine.npy"
+    np.save(path, X)
+    values = read_features(path)[0].values()
+    assert isinstance(values, np.memmap)
+    assert isinstance(values.base, np.memmap)
+    assert values.filename == path
+    assert not values.flags.writeable
+
+
+@pytest.mark.parametrize("ending", [".npz", ".npy", ".h5"])
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [("<f2", "<f4"), (">f4", "<f4"), ("<f4", "<f4"), ("<f8", "<f8"), (">i2", "<i2"), ("u1", "u1")],
+)
+def test_types_that_are_kept_and_converted(tmp_path, ending, stored, read):
+    path = tmp_path / f"mine{ending}"
+    values = (10 * np.abs(X)).astype(stored)
+    features, _ = read_features(path, **write(path, values))
+    assert features.dtype == features.values().dtype == np.dtype(read)
+    np.testing.assert_array_equal(features.values(), values.astype(read))
+
+
+@pytest.mark.parametrize(
+    ("features", "labels"), [("features", "labels"), ("X", "y"), ("x", "targets"), ("feats", "y")]
+)
+def test_usual_names_are_known(tmp_path, features, labels):
+    path = tmp_path / "mine.npz"
+    other = {"mean": X[0], "covariance": X.T @ X, "files": np.array(["a.jpg"] * 7), "version": 3}
+    np.savez(path, **{features: X, labels: Y}, **other)
+    found, y = read_features(path)
+    np.testing.assert_array_equal(found.values(), X)
+    np.testing.assert_array_equal(y, Y)
+
+
+def test_the_only_matrix_and_the_vector_of_its_length_need_no_name(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, a=X, b=Y, c=X[0])
+    found, y = read_features(path)
+    np.testing.assert_array_equal(found.values(), X)
+    np.testing.assert_array_equal(y, Y)
+
+
+def test_keys_choose_among_several(tmp_path):
+    path = tmp_path / "mine.h5"
+    write_h5(path, **{"train/X": X, "test/X": X[:3], "test/who": Y[:3]})
+    features, labels = read_features(path, features_key="test/X", labels_key="test/who")
+    np.testing.assert_array_equal(features.values(), X[:3])
+    np.testing.assert_array_equal(labels, Y[:3])
+    line = refusal(read_features, path)
+    assert "train/X (7, 4)" in line
+    assert "features_key" in line
+
+
+def test_a_column_of_labels_is_a_vector(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, features=X, labels=np.arange(7)[:, None])
+    np.testing.assert_array_equal(read_features(path)[1], np.arange(7))
+
+
+def test_no_labels_are_none(tmp_path):
+    np.savez(tmp_path / "mine.npz", features=X)
+    assert read_features(tmp_path / "mine.npz")[1] is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"features": Tensor(X), "labels": list(Y), "epoch": 3, "sizes": [[1], [2, 3]]},
+        (Tensor(X), Tensor(np.array([1, 2, 1, 0, 0, 2, 1]))),
+        Tensor(X),
+    ],
+    ids=["dict", "tuple", "tensor"],
+)
+def test_tensors(tmp_path, torch, content):
+    torch.content = content
+    (tmp_path / "mine.pt").write_bytes(b"stand-in")
+    features, labels = read_features(tmp_path / "mine.pt")
+    np.testing.assert_array_equal(features.values(), X)
+    if isinstance(content, dict):
+        np.testing.assert_array_equal(labels, Y)
+    elif isinstance(content, tuple):
+        np.testing.assert_array_equal(labels, [1, 2, 1, 0, 0, 2, 1])
+    else:
+        assert labels is None
+
+
+@pytest.mark.parametrize(
+    "tensor", [Tensor(X.astype(np.float16)), Tensor(X.astype(np.float32), "torch.bfloat16")]
+)
+def test_half_precision_tensors_become_float32(tmp_path, torch, tensor):
+    torch.content = {"features": tensor}
+    (tmp_path / "mine.pth").write_bytes(b"stand-in")
+    features, _ = read_features(tmp_path / "mine.pth")
+    assert features.values().dtype == np.float32
+    np.testing.assert_allclose(features.values(), X, atol=2e-3)
+
+
+def test_a_file_of_other_objects_than_tensors_is_not_run(tmp_path, torch):
+    torch.content = pickle.UnpicklingError("Weights only load failed.\nSee the manual.")
+    (tmp_path / "mine.pt").write_bytes(b"stand-in")
+    line = refusal(read_features, tmp_path / "mine.pt")
+    assert "mine.pt" in line
+    assert "could run code" in line
+
+
+def test_a_sparse_tensor_is_refused(tmp_path, torch):
+    # As torch does: TypeError where NumPy has no such thing.
+    sparse = Tensor(X)
+    sparse.numpy = lambda: int(None)
+    torch.content = {"features": sparse}
+    (tmp_path / "mine.pt").write_bytes(b"stand-in")
+    line = refusal(read_features, tmp_path / "mine.pt")
+    assert "`features` in mine.pt is not. Save X.to_dense()" in line
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "ending"), [("torch", "torch", ".pt"), ("h5py", "data", ".h5")]
+)
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch, module, extra, ending):
+    monkeypatch.setitem(sys.modules, module, None)
+    path = tmp_path / f"mine{ending}"
+    path.write_bytes(b"anything")
+    with pytest.raises(ImportError) as caught:
+        read_features(path)
+    expected = (
+        f"Reading {ending} needs {module}; install {module}, or the extra: "
+        f'pip install "zonkey[{extra}]" (from a clone: pip install ".[{extra}]").'
+    )
+    assert str(caught.value) == expected
+    done = checked("--features", path)
+    assert done.exit_code == 2
+    assert expected in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("y.txt", "ass\nhorse\nass\n"),
+        ("y.txt", "ass\r\nhorse\r\nass"),
+        ("y.txt", "\ufeffLabel\nass\nhorse\nass\n\n"),
+        ("y.csv", 'class\nass\n"horse"\nass\n'),
+    ],
+)
+def test_text_files_of_labels(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content.encode())
+    assert read_labels(tmp_path / name).tolist() == ["ass", "horse", "ass"]
+
+
+def test_a_class_with_the_name_of_a_heading_stays(tmp_path):
+    (tmp_path / "y.txt").write_text("y\nn\ny\n")
+    assert read_labels(tmp_path / "y.txt").tolist() == ["y", "n", "y"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (np.array([7, 10]), ["7", "10"]),
+        (np.array([7.0, 10.0]), ["7", "10"]),
+        (np.array(["07", "10"]), ["07", "10"]),
+        (np.array([b"ass", "\u00e2ne".encode()]), ["ass", "\u00e2ne"]),
+    ],
+)
+def test_labels_as_text(labels, expected):
+    assert label_strings(labels, "mine").tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "label", "limit"), [("f8", 2**53, 2**53), ("f4", -(2**24), 2**24)]
+)
+def test_labels_are_numbers_that_their_type_tells_apart(dtype, label, limit):
+    assert label_strings(np.array([label], dtype), "mine").tolist() == [str(label)]
+    line = refusal(label_strings, np.array([1, 2 * label], dtype), "mine")
+    assert f"mine has {2 * label} at position 1" in line
+    assert f"exact only up to {limit}" in line
+
+
+def test_what_does_not_fit_into_memory_is_refused(tmp_path):
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        file.create_dataset("features", (2**40, 2**10), "f8", chunks=(1, 2**10))
+    features, _ = read_features(tmp_path / "mine.h5")
+    assert "mine.h5 must fit into memory" in refusal(features.values)
+
+
+def test_labels_come_from_one_place(tmp_path):
+    write(tmp_path / "x.npy")
+    arguments = {"labels": tmp_path / "labels.npy", "labels_key": "who"}
+    line = refusal(read_features, tmp_path / "x.npy", **arguments)
+    assert "got 'who' and labels.npy" in line
+    options = "--labels", arguments["labels"], "--labels-key", "who"
+    line = "--labels-key must be left out if the labels have a file of their own; got 'who' and"
+    assert line in checked("--features", tmp_path / "x.npy", *options).stderr
+
+
+def test_the_check_takes_the_keys_that_it_advises(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, a=X, b=X + 1, c=Y, d=Y)
+    assert checked("--features", path).exit_code == 2
+    assert "--labels-key" in checked("--features", path, "--features-key", "b").stderr
+    done = checked("--features", path, "--features-key", "b", "--labels-key", "d")
+    assert done.exit_code == 0, done.output
+    shortest = np.linalg.norm(X + 1, axis=1).min()
+    assert f"Rows of mine.npz have norms from {shortest:.3g} to" in done.stdout
+
+
+@pytest.mark.parametrize("labels", [[0.5, 1.0], [np.nan, 1.0], ["", "ass"], [" ", "ass"]])
+def test_labels_that_are_none(labels):
+    assert "mine" in refusal(label_strings, np.array(labels), "mine")
+
+
+def cut(path, **arrays):
+    np.savez(path, **arrays)
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def spoil(path):
+    np.savez(path, features=X, labels=Y)
+    content = bytearray(path.read_bytes())
+    start = content.find(X.tobytes()[:16])
+    content[start : start + 4] = b"\0\0\0\0"
+    path.write_bytes(content)
+
+
+def cut_npy(path):
+    np.save(path, X)
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def spoil_npy(path):
+    np.save(path, X)
+    path.write_bytes(path.read_bytes().replace(b"}", b"{", 1))
+
+
+def save_objects(path):
+    np.savez(path, features=np.array([[1, None]], dtype=object), labels=Y[:1])
+
+
+def disguised(ending):
+    """Write features in the format of one ending, and rename the file to another."""
+
+    def make(path):
+        write(path.with_suffix(ending))
+        path.with_suffix(ending).replace(path)
+
+    return make
+
+
+def npy_of(shape, dtype="<f8", content=b""):
+    """Return a file of one array with any header, and any bytes for values."""
+    file = io.BytesIO()
+    header = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + content
+
+
+def promise(path):
+    """Write an archive the header of which promises more than there is room for."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("features.npy", npy_of((10**9, 10**9)))
+
+
+def zip_text(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("features.csv", "label,a\nass,1\n")
+
+
+def save_npz(**arrays):
+    return lambda path: np.savez(path, **arrays)
+
+
+# What is in the file, its name, and words of the line that it is refused with.
+DAMAGE = {
+    "cut npz": ("a.npz", lambda path: cut(path, features=X), ["a.npz", "cut short", "again"]),
+    "spoilt npz": ("a.npz", spoil, ["a.npz", "damaged", "again"]),
+    "cut npy": ("a.npy", cut_npy, ["a.npy", "of 352 bytes", "again"]),
+    "spoilt npy": ("a.npy", spoil_npy, ["a.npy", "damaged", "again"]),
+    "negative shape": (
+        "a.npy",
+        lambda path: path.write_bytes(npy_of((-3, 2), content=bytes(48))),
+        ["a.npy", "damaged", "(-3, 2)", "again"],
+    ),
+    "promising npz": ("a.npz", promise, ["a.npz", "cut short (128 of", "again"]),
+    "no text": (
+        "a.npz",
+        save_npz(features=X, labels=np.array([0x110000] * 7, np.uint32).view("U1")),
+        ["`labels` in a.npz has invalid characters at position 0", "save it again"],
+    ),
+    "half a character": (
+        "a.npz",
+        save_npz(features=X, labels=np.array([*"abcdef", "\ud800"])),
+        ["`labels` in a.npz has invalid characters at position 6"],
+    ),
+    "zip as npy": ("a.npy", zip_text, ["a.npy", "that of a .zip file", "Unpack it"]),
+    "cut h5": (
+        "a.h5",
+        lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(40)),
+        ["a.h5", "damaged", "again"],
+    ),
+    "text as npz": ("a.npz", lambda path: path.write_text("label,a"), ["a.npz", "damaged"]),
+    "npy as npz": (
+        "a.npz",
+        disguised(".npy"),
+        ["a.npz", "content is that of a .npy file", "Rename it to a.npy"],
+    ),
+    "npz as h5": (
+        "a.h5",
+        disguised(".npz"),
+        ["a.h5", "content is that of a .npz file", "Rename it to a.npz"],
+    ),
+    "unknown ending": ("a.xyz", lambda path: path.write_text("x"), ["a.xyz", ".npz", "Save it"]),
+    "empty": ("a.npz", lambda path: path.write_bytes(b""), ["a.npz is empty", "Check"]),
+    "no file": ("a.npz", lambda _: None, ["a.npz does not exist", "Check"]),
+    "folder": ("a.npz", lambda path: path.mkdir(), ["a.npz must be a file", "it is a folder"]),
+    "objects": ("a.npz", save_objects, ["`features` in a.npz holds Python objects", "np.float32"]),
+    "objects as labels": (
+        "a.npz",
+        save_npz(features=X, labels=np.array([*Y[:6], 3], dtype=object)),
+        ["`labels` in a.npz holds Python objects", "dtype=str"],
+    ),
+    "complex": ("a.npz", save_npz(features=X * 1j, labels=Y), ["complex numbers", "np.abs(X)"]),
+    "text features": ("a.npz", save_npz(features=X.astype(str), labels=Y), ["text", "np.float32"]),
+    "vector": ("a.npz", save_npz(features=X[:, 0], labels=Y), ["(7,)", "X.reshape(-1, 1)"]),
+    "pictures": (
+        "a.npz",
+        save_npz(features=X.reshape(7, 2, 2), labels=Y),
+        ["(7, 2, 2)", "X.reshape(len(X), -1)"],
+    ),
+    "no rows": ("a.npz", save_npz(features=X[:0], labels=Y[:0]), ["(0, 4)", "Check"]),
+    "no array": ("a.npz", save_npz(), ["a.npz holds no array", '"features"']),
+    "transposed": (
+        "a.npz",
+        save_npz(features=X.T, labels=Y),
+        ["4 rows and 7 columns", "7 labels in a.npz", "transposed", "save X.T"],
+    ),
+    "fewer labels": ("a.npz", save_npz(features=X, labels=Y[:5]), ["7 rows", "5 labels", "run"]),
+    "one-hot labels": (
+        "a.npz",
+        save_npz(features=X, labels=np.eye(7)),
+        ["`labels` in a.npz has shape (7, 7)", "argmax"],
+    ),
+    "two matrices": (
+        "a.npz",
+        save_npz(a=X, b=X, labels=Y),
+        ["a (7, 4), b (7, 4), labels (7,)", "`features`"],
+    ),
+    "two vectors": (
+        "a.npz",
+        save_npz(features=X, c=Y, d=Y),
+        ["c (7,), d (7,)", "labels_key"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_file_is_refused_in_one_line(tmp_path, kind):
+    name, make, words = DAMAGE[kind]
+    make(tmp_path / name)
+    line = refusal(lambda: read_features(tmp_path / name)[0].values())
+    assert [word for word in words if word not in line] == []
+    done = checked("--features", tmp_path / name)
+    assert done.exit_code == 2
+    assert [word for word in words[:1] if word not in done.stderr] == []
+    assert "Traceback" not in done.output
+
+
+def test_a_missing_key_is_answered_with_what_is_there(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, embeddings=X, who=Y)
+    assert "embeddings (7, 4), who (7,)" in refusal(read_features, path, features_key="X")
+    assert "got 'y'" in refusal(read_features, path, labels_key="y")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("y.txt", b"ass\n\xe4sel\n", ["y.txt must be UTF-8", "0xe4", "position 4 (line 2)"]),
+        ("y.txt", b"ass\n" * 4, ["4 labels in y.txt", "transposed"]),
+        ("y.txt", b"species\n" + b"ass\n" * 7, ["8 labels in y.txt", "heading"]),
+        ("y.csv", b"ass,1\n" * 7, ["row 1 of y.csv", "one column"]),
+        ("y.json", b"[]", ["y.json", ".txt"]),
+        ("y.txt", b"\n\n", ["y.txt is empty"]),
+    ],
+)
+def test_labels_that_do_not_fit(tmp_path, name, content, words):
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / name).write_bytes(content)
+    line = refusal(read_features, tmp_path / "x.npy", labels=tmp_path / name)
+    assert [word for word in words if word not in line] == []
+    done = checked("--features", tmp_path / "x.npy", "--labels", tmp_path / name)
+    assert done.exit_code == 2
+    assert line in done.stderr

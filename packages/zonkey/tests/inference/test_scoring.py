@@ -1,0 +1,336 @@
+"""Prediction by the nearest projected prototype, against loops over samples and candidates."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from zonkey import AnyShotClassifier, FewShotClassifier, Moments, Prototypes, ZeroShotClassifier
+from zonkey.inference import scorer as scoring
+from zonkey.metrics import per_class_accuracy
+from zonkey.testing import linear_problem
+
+P = linear_problem(noise=1.5)
+ALL = list(P.prototypes)
+X = np.concatenate([P.X_new, P.X])  # unseen and seen classes
+Y = np.concatenate([P.y_new, P.y])
+
+
+def fitted(**parameters):
+    return P.fitted(ZeroShotClassifier(), **parameters)
+
+
+def scores_by_loops(model, labels, penalty=0.0):
+    """-||x - W y||^2, or -||W'x - y||^2, less the penalty of seen classes."""
+    W = model.projection_
+    scores = np.empty((len(X), len(labels)))
+    for i, x in enumerate(X):
+        for j, label in enumerate(labels):
+            y = P.prototypes[label]
+            error = W.T @ x - y if model.direction == "forward" else x - W @ y
+            own = W.T @ x if model.direction == "forward" else x
+            scores[i, j] = np.sum(own**2) - np.sum(error**2) - penalty * (label in P.seen)
+    return scores
+
+
+@pytest.mark.parametrize("direction", ["both", "forward", "reverse"])
+@pytest.mark.parametrize("candidates", ["unseen", "all", [P.seen[3], P.unseen[0], P.unseen[2]]])
+@pytest.mark.parametrize("penalty", [0.0, 2.5, -1.0])
+def test_scores_are_distances_less_penalty(direction, candidates, penalty):
+    model = fitted(direction=direction, candidates=candidates, seen_penalty=penalty)
+    labels = {"unseen": P.unseen, "all": ALL}.get(str(candidates), sorted(candidates))
+    expected = scores_by_loops(model, labels, penalty)
+    assert_allclose(model.decision_function(X), expected, rtol=1e-9, atol=1e-9)
+    assert_array_equal(model.predict(X), np.array(labels)[expected.argmax(axis=1)])
+    ranking = np.argsort(-expected, axis=1)[:, :3]
+    assert_array_equal(model.predict_top(X, 3), np.array(labels)[ranking])
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 3e4), (np.float64, 1e9)])
+def test_large_features_do_not_drown_what_tells_candidates_apart(dtype, scale):
+    # ||x||^2, the same for all candidates, is so large here that its rounding is larger
+    # than the difference between them.
+    model = fitted(candidates="all", synthesis=None)
+    model.projection_ = model.projection_.astype(dtype)
+    shifted = (X + scale * np.ones(X.shape[1])).astype(dtype)
+    W = model.projection_.astype(np.longdouble)
+    centers = model.prototypes_.matrix @ W.T
+    exact = 2 * shifted.astype(np.longdouble) @ centers.T - (centers**2).sum(axis=1)
+    ranked = np.sort(exact, axis=1)
+    clear = ranked[:, -1] - ranked[:, -2] > 100 * np.finfo(dtype).eps * np.abs(ranked[:, -1])
+    assert clear.sum() > 5
+    np.testing.assert_array_equal(
+        model.predict(shifted)[clear], model.classes_[exact.argmax(axis=1)][clear]
+    )
+
+
+def test_labels_that_no_candidate_has_are_not_scored():
+    model = fitted()
+    with pytest.raises(ValueError, match=r"None of the labels.*candidates=\"all\".*ClassKFold"):
+        model.score(P.X, P.y)
+
+
+def test_a_model_without_semantic_space_takes_no_new_classes():
+    model = ZeroShotClassifier().fit(P.X, P.y)
+    with pytest.raises(ValueError, match=r"needs a semantic space.*Fit with prototypes"):
+        model.with_classes({"new": np.ones(len(model.classes_))})
+
+
+def test_a_failed_fit_leaves_the_old_model_whole():
+    model = ZeroShotClassifier(P.prototypes, candidates="all").fit(P.X, P.y)
+    expected = model.predict(X)
+    model.set_params(prototypes=dict.fromkeys(P.prototypes, np.ones(5)), candidates=["okapi"])
+    with pytest.raises(ValueError, match="okapi"):
+        model.fit(P.X, P.y)
+    assert_array_equal(model.predict(X), expected)
+
+
+def test_five_are_ranked_where_nothing_is_said():
+    model = fitted(candidates="all")
+    assert model.predict_top(X).shape == (len(X), min(5, len(ALL)))
+    assert model.with_candidates(P.unseen[:2]).predict_top(X).shape == (len(X), 2)
+
+
+def test_two_candidates_give_one_difference():
+    pair = [P.unseen[1], P.seen[0]]
+    model = fitted(candidates=pair, seen_penalty=1.5)
+    scores = scores_by_loops(model, sorted(pair), 1.5)
+    assert_allclose(model.decision_function(X), scores[:, 1] - scores[:, 0], atol=1e-9)
+    assert_array_equal(
+        model.predict(X), np.array(sorted(pair))[(scores[:, 1] > scores[:, 0]).astype(int)]
+    )
+    assert_array_equal(np.sort(model.predict_top(X, 2), axis=1), [sorted(pair)] * len(X))
+
+
+def test_one_candidate_is_always_predicted():
+    model = fitted(candidates=[P.unseen[1]])
+    assert set(model.predict(X)) == {P.unseen[1]}
+    assert model.decision_function(X).shape == (len(X), 1)
+
+
+def test_a_large_penalty_excludes_and_a_negative_one_favors_seen_classes():
+    assert set(fitted(candidates="all", seen_penalty=1e6).predict(X)) <= set(P.unseen)
+    assert set(fitted(candidates="all", seen_penalty=-1e6).predict(X)) <= set(P.seen)
+
+
+def test_penalty_trades_seen_for_unseen_one_way():
+    penalties = [-4.0, -1.0, 0.0, 1.0, 4.0]
+    shares = [
+        np.isin(fitted(candidates="all", seen_penalty=penalty).predict(X), P.seen).mean()
+        for penalty in penalties
+    ]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > shares[-1]
+
+
+@pytest.mark.parametrize("numbers", [1, 37, 10 * len(ALL), 2**24])
+@pytest.mark.parametrize("direction", ["both", "forward"])
+def test_results_do_not_depend_on_the_size_of_blocks(monkeypatch, numbers, direction):
+    model = fitted(candidates="all", direction=direction, seen_penalty=0.5)
+    expected = model.decision_function(X), model.predict(X), model.predict_top(X, 4)
+    monkeypatch.setattr(scoring, "_BLOCK_SCORES", numbers)
+    blocks = list(model._score_blocks(X))
+    rows = max(1, numbers // max(len(ALL), X.shape[1]))
+    assert [len(block) for block in blocks[:-1]] == [rows] * (len(blocks) - 1)
+    assert_allclose(model.decision_function(X), expected[0], rtol=1e-10, atol=1e-10)
+    assert_array_equal(model.predict(X), expected[1])
+    assert_array_equal(model.predict_top(X, 4), expected[2])
+
+
+@given(
+    hnp.arrays(
+        np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=st.floats(-2, 2)
+    )
+    | hnp.arrays(np.float64, (3, 12), elements=st.sampled_from([-np.inf, 0.0, 1.0])),
+    st.data(),
+)
+@settings(deadline=None, max_examples=50)
+def test_top_columns_are_those_of_a_stable_sort(scores, data):
+    k = data.draw(st.integers(1, scores.shape[1]))
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    before = scores.copy()
+    for few in (0, 16):  # all at once, and one by one
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scoring, "_FEW", few)
+            assert_array_equal(scoring.best_columns(scores, k), expected)
+    assert_array_equal(scores, before)
+
+
+def test_score_is_the_mean_of_per_class_accuracies():
+    model = fitted(candidates="all")
+    few = np.r_[0 : len(P.y_new), len(P.y_new) : len(P.y_new) + 5]  # classes of unequal size
+    expected = np.mean([np.mean(model.predict(X[few][Y[few] == c]) == c) for c in set(Y[few])])
+    assert model.score(X[few], Y[few]) == pytest.approx(expected)
+    weight = np.linspace(0.5, 2, len(few))
+    weighted = per_class_accuracy(Y[few], model.predict(X[few]), sample_weight=weight)
+    assert model.score(X[few], Y[few], sample_weight=weight) == weighted != expected
+
+
+def test_project_and_embed_are_the_two_directions_of_the_projection():
+    model = fitted()
+    W = model.projection_
+    assert_allclose(model.embed(X), [W.T @ x for x in X])
+    expected = np.array([W @ P.prototypes[label] for label in ALL])
+    rows = np.stack(list(P.prototypes.values()))
+    shuffled = dict(reversed(P.prototypes.items()))
+    frame = pd.DataFrame(rows[::-1], index=ALL[::-1])
+    for prototypes in (rows, rows.tolist(), shuffled, frame, Prototypes(ALL, rows)):
+        assert_allclose(model.project(prototypes), expected)
+    assert_allclose(model.project(rows[0]), expected[:1])
+    assert model.project(rows.astype(int)).dtype == np.float64
+    assert fitted().fit(P.X.astype(np.float32), P.y).project(rows).dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [ZeroShotClassifier, AnyShotClassifier])
+def test_prototypes_with_other_dimensions_are_not_projected(kind):
+    rows = np.stack(list(P.prototypes.values()))
+    names = [f"attribute {i}" for i in range(rows.shape[1])]
+    model = kind(Prototypes(ALL, rows, names)).fit(P.X, P.y)
+    expected = model.project(rows)
+    assert_allclose(model.project(pd.DataFrame(rows, ALL, names)), expected)
+    for other in (names[::-1], [*names[:-1], "mane"]):
+        with pytest.raises(ValueError, match=r"in the same order; number .*Reorder the columns"):
+            model.project(pd.DataFrame(rows, ALL, other))
+
+
+def test_added_classes_are_as_good_as_given_ones_where_nothing_is_synthesized():
+    label = P.unseen[0]
+    for candidates in ("unseen", "all"):
+        parameters = {"synthesis": None, "candidates": candidates}
+        added = fitted(prototypes=P.without(label), **parameters).with_classes(
+            {label: P.prototypes[label]}
+        )
+        given_at_once = fitted(**parameters)
+        assert_array_equal(added.classes_, given_at_once.classes_)
+        assert_array_equal(added.unseen_classes_, given_at_once.unseen_classes_)
+        assert_allclose(added.decision_function(X), given_at_once.decision_function(X), atol=1e-9)
+        refitted = added.fit(P.X, P.y)  # the parameters have been extended as well
+        assert_array_equal(refitted.classes_, given_at_once.classes_)
+
+
+def test_added_classes_join_a_list_of_candidates():
+    label = P.unseen[0]
+    model = fitted(prototypes=P.without(label), candidates=(P.seen[0], P.unseen[1]))
+    added = model.with_classes({label: P.prototypes[label]})
+    assert_array_equal(added.classes_, sorted([P.seen[0], P.unseen[1], label]))
+    assert model.candidates == (P.seen[0], P.unseen[1])
+
+
+def test_candidates_may_come_in_any_container():
+    chosen = [P.unseen[2], P.seen[1]]
+    for candidates in (chosen, tuple(chosen), np.array(chosen), pd.Series(chosen), chosen * 2):
+        assert_array_equal(fitted(candidates=candidates).classes_, sorted(chosen))
+        assert_array_equal(fitted().with_candidates(candidates).classes_, sorted(chosen))
+
+
+def test_other_candidates_keep_the_parameters():
+    model = ZeroShotClassifier().fit(P.X, P.y)
+    other = model.with_candidates([P.seen[0]]).with_candidates("unseen")
+    assert other.prototypes is None
+    assert_array_equal(other.classes_, model.classes_)
+
+
+def test_float32_samples_of_a_float64_model_stay_float32():
+    model = fitted(candidates="all", seen_penalty=1)
+    narrow = model.decision_function(X.astype(np.float32))
+    assert narrow.dtype == np.float32
+    assert_allclose(narrow, model.decision_function(X), rtol=1e-4, atol=1e-3)
+
+
+# What prediction reads is fixed by `fit`
+
+
+def few_shot(**parameters):
+    base = Moments.from_arrays(P.X, P.y, P.prototypes)
+    settings = {"base": base, "n_episodes": 2, "random_state": 0, **parameters}
+    return FewShotClassifier(P.prototypes, **settings).fit(P.X_new[:12], P.y_new[:12])
+
+
+def results(model):
+    other = model.with_candidates([P.unseen[0], P.seen[0]])
+    wider = model.with_classes({"okapi": np.ones(5)})
+    found = {
+        name: getattr(model, name)(X)
+        for name in ("predict", "predict_top", "decision_function", "embed")
+    }
+    found |= {"project": model.project(P.prototypes), "score": model.score(X, Y)}
+    found |= {"with_candidates": other.predict(X), "with_classes": wider.predict(X)}
+    return found | {"classes": wider.classes_}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        fitted(candidates="all", seen_penalty=1.5),
+        fitted(direction="forward", candidates=[*P.unseen, P.seen[1]]),
+        few_shot(candidates="all", seen_penalty=1.5),
+        few_shot(synthesis=None),
+    ],
+    ids=["zero-shot", "forward", "few-shot", "few-shot without synthesis"],
+)
+@pytest.mark.filterwarnings("ignore:Labels to score should be candidates")
+def test_parameters_set_after_a_fit_wait_for_the_next(model):
+    before = results(model)
+    for name, value in model.get_params(deep=False).items():
+        for other in (None, "none of the values", 0.7):
+            model.set_params(**{name: other})
+            for method, result in results(model).items():
+                assert_array_equal(result, before[method], err_msg=f"{method} reads `{name}`")
+        model.set_params(**{name: value})
+
+
+@pytest.mark.parametrize("fit", [fitted, few_shot])
+def test_a_penalty_set_after_a_fit_is_used_by_the_next(fit):
+    model = fit(candidates="all").set_params(seen_penalty=5)
+    assert model.seen_penalty_ == 0.0
+    free = model.decision_function(X)
+    held = fit(candidates="all", seen_penalty=5)
+    assert held.seen_penalty_ == 5.0
+    shift = free - held.decision_function(X)
+    assert_allclose(shift, np.broadcast_to(5.0 * np.isin(ALL, P.seen), shift.shape), atol=1e-9)
+
+
+@pytest.mark.parametrize("fit", [fitted, few_shot])
+def test_parameters_of_copies_are_those_they_predict_with(fit):
+    model = fit(candidates=P.unseen[:2])
+    model.set_params(candidates="all")
+    other = model.with_candidates(P.seen)
+    assert other.get_params()["candidates"] is P.seen
+    wider = model.with_classes({"okapi": np.ones(5)})
+    assert wider.get_params()["candidates"] == [*P.unseen[:2], "okapi"]
+    assert "okapi" in wider.get_params()["prototypes"]
+    assert_array_equal(wider.classes_, [*P.unseen[:2], "okapi"])
+    assert model.candidates == "all"
+    assert_array_equal(model.classes_, P.unseen[:2])
+
+
+def test_prediction_stays_in_five_files():
+    files = set()
+
+    def noted(frame, event, _):
+        if event == "call" and "zonkey" in frame.f_globals.get("__name__", ""):
+            files.add(frame.f_globals["__name__"])
+
+    models = fitted(candidates="all"), few_shot()
+    for model in models:
+        sys.setprofile(noted)
+        try:
+            model.predict(X)
+        finally:
+            sys.setprofile(None)
+    assert scoring.__name__ in files
+    assert len(files) <= 5
+
+
+def test_a_model_in_float32_scores_float64_samples_with_all_digits():
+    narrow = ZeroShotClassifier(P.prototypes, synthesis=None, candidates="all")
+    narrow.fit(P.X.astype(np.float32), P.y)
+    X = P.X_new.astype(np.float64)
+    centers = narrow.prototypes_.matrix @ narrow.projection_.astype(np.float64).T
+    expected = 2 * X @ centers.T - (centers**2).sum(axis=1)
+    np.testing.assert_allclose(narrow.decision_function(X), expected, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,395 @@
+"""Low-rank updates against a fresh solve of the dense matrix."""
+
+import tracemalloc
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from zonkey.bpl import lowrank
+from zonkey.bpl.lowrank import UpdatedFactor
+from zonkey.bpl.sylvester import Status, solve
+from zonkey.bpl.symmetric import Factor
+
+DTYPES = [np.float64, np.float32]
+
+
+class Iterative(UpdatedFactor):
+    """Conjugate gradients at any size: small problems would always be solved directly."""
+
+    def is_iterative(self, k):  # noqa: ARG002 (the signature of the parent)
+        return True
+
+
+def orthogonal(rng, n):
+    return np.linalg.qr(rng.standard_normal((n, n)))[0]
+
+
+def symmetric(rng, values):
+    U = orthogonal(rng, len(values))
+    M = (U * values) @ U.T
+    return (M + M.T) / 2
+
+
+def drawn(d=9, k=3, r=4, *, lam=(1.0, 3.0), omega=(0.0, 2.0), seed=0, dtype=np.float64):
+    """Return A, B, C, F, w with uniform spectra of A and B."""
+    rng = np.random.default_rng(seed)
+    A = symmetric(rng, rng.uniform(*lam, d))
+    B = symmetric(rng, rng.uniform(*omega, k))
+    C, F = rng.standard_normal((d, k)), rng.standard_normal((d, r))
+    w = rng.uniform(0.2, 2, r)
+    return tuple(M.astype(dtype) for M in (A, B, C, F, w))
+
+
+def both(A, B, C, F, w, *, scale=1.0, shift=0.0, kind=Iterative):
+    """Return the solution by the update and the one by the dense matrix."""
+    terms = {"scale": scale, "shift": shift, "weights": w}
+    family = kind(A, Factor.of(A), F)
+    return family.solve(Factor.of(B), C, **terms), solve(family.dense(**terms), B, C)
+
+
+def relative_error(got, expected):
+    return np.linalg.norm(got - expected) / np.linalg.norm(expected)
+
+
+def test_the_dense_matrix_is_the_sum_of_its_terms():
+    A, _, _, F, w = drawn()
+    expected = 0.7 * A
+    for i in range(9):
+        expected[i, i] += 0.3
+        for j in range(9):
+            expected[i, j] += sum(w[s] * F[i, s] * F[j, s] for s in range(4))
+    got = UpdatedFactor(A, Factor.of(A), F).dense(scale=0.7, shift=0.3, weights=w)
+    np.testing.assert_allclose(got, expected, rtol=1e-13)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    d=st.integers(1, 10),
+    k=st.integers(1, 4),
+    scale=st.floats(0.05, 10),
+    shift=st.floats(0, 5),
+    weights=st.lists(st.just(0.0) | st.floats(0.001, 10), max_size=20),
+    indefinite=st.booleans(),
+)
+@settings(deadline=None, max_examples=25)
+def test_the_update_equals_a_fresh_solve(seed, d, k, scale, shift, weights, indefinite):
+    # The smallest sum of eigenvalues stays at or above scale / 4 when B is indefinite.
+    omega = (-0.75 * scale - shift, -0.1 * scale) if indefinite else (0.0, 2.0)
+    A, B, C, F, _ = drawn(d, k, len(weights), omega=omega, seed=seed)
+    got, expected = both(A, B, C, F, np.array(weights), scale=scale, shift=shift)
+    assert got.status is expected.status is Status.SOLVED
+    assert relative_error(got.value, expected.value) < 1e-11
+    assert got.stats.iterations > 0, "the direct solve stood in"
+    assert 0 < got.stats.smallest <= expected.stats.smallest * (1 + 1e-12) + 1e-12
+    assert got.stats.smallest == pytest.approx(
+        scale * np.linalg.eigvalsh(A)[0] + shift + np.linalg.eigvalsh(B)[0], abs=1e-11
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("d", "k", "r"), [(300, 6, 0), (300, 1, 1), (300, 6, 5), (300, 1, 20)])
+def test_by_default_the_cheap_updates_are_iterative(d, k, r, dtype):
+    A, B, C, F, w = drawn(d, k, r, omega=(-0.5, 2), seed=1, dtype=dtype)
+    got, expected = both(A, B, C, F, w, scale=0.9, shift=0.1, kind=UpdatedFactor)
+    assert got.stats.iterations > 0
+    assert got.value.dtype == dtype
+    assert relative_error(got.value, expected.value) < 500 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("ridge", [1e-2, 1e-4, 1e-8, 1e-12])
+@pytest.mark.parametrize("overlap", [0.0, 1.0])
+def test_eigenvalues_that_the_update_lifts_cost_no_digits(ridge, overlap, dtype):
+    """A is all but singular where F acts, so that A alone would give a huge W there."""
+    rng = np.random.default_rng(2)
+    U = orthogonal(rng, 30)
+    A = (U * np.r_[np.zeros(3), np.linspace(1, 2, 27)]) @ U.T
+    F = 3 * U[:, :3] + overlap * rng.standard_normal((30, 3)) / 10
+    A, F, C = (M.astype(dtype) for M in (A, F, rng.standard_normal((30, 2))))
+    B, w = np.zeros((2, 2), dtype=dtype), np.ones(3, dtype=dtype)
+    got, expected = both(A, B, C, F, w, shift=ridge)
+    assert got.status is expected.status is Status.SOLVED
+    assert relative_error(got.value, expected.value) < 500 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("ridge", [1e-18, 1e-14])
+def test_a_singular_sum_is_reported_although_rounding_made_it_positive(ridge):
+    A = np.diag([0.0, 0.0, 1.0, 2.0, 3.0])
+    F = np.array([[0.0, 1.0, 1.0, 0.0, 0.0]]).T  # leaves the first coordinate alone
+    got, expected = both(A, np.zeros((1, 1)), np.ones((5, 1)), F, np.ones(1), shift=ridge)
+    assert got.status is expected.status
+    assert got.status in (Status.SINGULAR, Status.NEAR_SINGULAR)
+    np.testing.assert_array_equal(got.value, expected.value)
+
+
+def test_no_new_factorization_and_one_change_of_basis_of_F(monkeypatch):
+    A, B, C, F, w = drawn()
+    factor_of_A, factor_of_B = Factor.of(A), Factor.of(B)
+    family = Iterative(A, factor_of_A, F)
+    expected = [solve(family.dense(scale=s, shift=0.1, weights=w), B, C) for s in (0.5, 2.0)]
+    monkeypatch.setattr(Factor, "of", None)
+    moved = []
+    to_basis = Factor.to_basis
+    monkeypatch.setattr(Factor, "to_basis", lambda self, M: moved.append(M) or to_basis(self, M))
+    for s, fresh in zip((0.5, 2.0), expected, strict=True):
+        got = family.solve(factor_of_B, C, scale=s, shift=0.1, weights=w)
+        assert relative_error(got.value, fresh.value) < 1e-12
+    assert sum(M is F for M in moved) == 1
+
+
+def test_solving_twice_gives_the_same_and_changes_nothing():
+    A, B, C, F, w = drawn()
+    for M in (A, B, C, F, w):
+        M.flags.writeable = False
+    family, factor = Iterative(A, Factor.of(A), F), Factor.of(B)
+    first = family.solve(factor, C, scale=0.5, shift=0.2, weights=w)
+    family.solve(factor, -2 * C, scale=3.0, shift=0.0, weights=0 * w)
+    again = family.solve(factor, C, scale=0.5, shift=0.2, weights=w)
+    np.testing.assert_array_equal(again.value, first.value)
+    assert again.stats == first.stats
+
+
+# Where conjugate gradients are not to be had
+
+
+def refuse(*args):
+    raise AssertionError("conjugate gradients were called")
+
+
+@pytest.mark.parametrize(
+    ("d", "r", "k", "iterative"),
+    [
+        (60, 40, 3, False),
+        (500, 20, 100, True),
+        (500, 150, 100, False),
+        (1280, 300, 150, True),
+        (1280, 750, 150, False),
+        (2048, 150, 85, True),
+    ],
+)
+def test_the_cheaper_way_is_chosen_by_measured_costs(d, r, k, iterative):
+    # A direct solve takes as long as 10, 42, 17, 29, 15 and 230 steps, on one core.
+    A = np.ones(d)
+    assert UpdatedFactor(A, Factor(A, None), np.ones((d, r))).is_iterative(k) is iterative
+
+
+@pytest.mark.parametrize(
+    ("d", "r", "k", "iterative"),
+    [(10, 24, 1, True), (10, 25, 1, False), (10, 1, 24, True), (10, 5, 5, False), (1, 0, 9, True)],
+)
+def test_other_arrays_count_the_operations_of_an_eigendecomposition(d, r, k, iterative):
+    # 20 steps of 4 r d k operations against 20 d^3
+    A, F = (array_api_strict.ones(shape) for shape in (d, (d, r)))
+    assert UpdatedFactor(A, Factor(A, None), F).is_iterative(k) is iterative
+
+
+def test_the_direct_solve_stands_in_where_it_is_cheaper(monkeypatch):
+    monkeypatch.setattr(lowrank, "conjugate_gradients", refuse)
+    got, expected = both(*drawn(6, 3, 12), scale=0.9, shift=0.1, kind=UpdatedFactor)
+    np.testing.assert_array_equal(got.value, expected.value)
+    assert got.stats == expected.stats
+
+
+@pytest.mark.parametrize("lowest", [-2.5, 0.0])
+def test_the_direct_solve_stands_in_where_the_sum_may_be_indefinite(monkeypatch, lowest):
+    monkeypatch.setattr(lowrank, "conjugate_gradients", refuse)
+    A, _, C, _, w = drawn(4, 2, 4)
+    A, B = np.diag([0.0, 1.0, 2.0, 3.0]), np.diag([lowest, 1.0])
+    # With F = 4 I the sum is definite, but A and B alone do not show it.
+    got, expected = both(A, B, C, 4 * np.eye(4), 1 + w)
+    assert got.status is Status.SOLVED
+    assert got.stats.smallest > 0
+    assert got.stats == expected.stats
+    np.testing.assert_array_equal(got.value, expected.value)
+
+
+def test_the_direct_solve_stands_in_where_the_iteration_does_not_converge(monkeypatch):
+    problem = drawn(30, 3, 8)
+    steps = both(*problem)[0].stats.iterations
+    assert steps > 3
+    monkeypatch.setattr(lowrank, "_MAX_STEPS", steps - 1)
+    got, expected = both(*problem)
+    assert got.status is Status.SOLVED
+    assert got.stats == expected.stats
+    assert got.stats.iterations == 0
+    np.testing.assert_array_equal(got.value, expected.value)
+    monkeypatch.setattr(lowrank, "_MAX_STEPS", steps)
+    assert both(*problem)[0].stats.iterations == steps
+
+
+def test_an_iteration_cut_short_says_so(monkeypatch):
+    A, B, C, F, w = drawn(30, 3, 8)
+    monkeypatch.setattr(lowrank, "_MAX_STEPS", 2)
+    family = UpdatedFactor(A, Factor.of(A), F)
+    cut = family._iterate(Factor.of(A), Factor.of(B), C, w, None)
+    assert cut.status is Status.NOT_CONVERGED
+    assert cut.stats.iterations == 2
+
+
+def test_a_good_start_saves_steps():
+    A, B, C, F, w = drawn(60, 3, 40)
+    family, B = Iterative(A, Factor.of(A), F), Factor.of(B)
+    terms = {"scale": 1.0, "shift": 0.1, "weights": w}
+    exact = family.solve(B, C, **terms)
+    near = exact.value * (1 + 1e-9 * np.random.default_rng(0).normal(size=C.shape))
+    warm = family.solve(B, C, **terms, start=near)
+    assert 0 < warm.stats.iterations < exact.stats.iterations
+    np.testing.assert_allclose(warm.value, exact.value, rtol=1e-11, atol=1e-13)
+    nothing = family.solve(B, C, **terms, start=np.zeros_like(C))
+    np.testing.assert_array_equal(nothing.value, exact.value)
+
+
+# Steps, zero columns, sizes of the right-hand side, dtype
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 5))
+@settings(deadline=None, max_examples=25)
+def test_a_rank_r_update_takes_about_r_steps(seed, r):
+    got, _ = both(*drawn(25, 2, r, seed=seed))
+    assert 1 <= got.stats.iterations <= r + 2
+
+
+def test_weights_of_zero_leave_the_plain_equation():
+    A, B, C, F, w = drawn()
+    got, _ = both(A, B, C, F, 0 * w, scale=0.5, shift=0.2)
+    plain = solve(Factor.of(A).transformed(scale=0.5, shift=0.2), B, C)
+    assert relative_error(got.value, plain.value) < 1e-13
+    assert got.stats.iterations == 1
+
+
+def test_columns_of_zero_stay_zero_and_disturb_no_other():
+    A, _, C, F, w = drawn(20, 4)
+    B = np.diag([0.1, 0.5, 1.0, 2.0])  # diagonal, so that columns stay apart
+    C[:, [0, 2]] = 0
+    got, expected = both(A, B, C, F, w)
+    np.testing.assert_array_equal(got.value[:, [0, 2]], 0)
+    assert relative_error(got.value, expected.value) < 1e-12
+    nothing, _ = both(A, B, 0 * C, F, w)
+    assert nothing.status is Status.SOLVED
+    assert nothing.stats.iterations == 0
+    np.testing.assert_array_equal(nothing.value, 0 * C)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponent"),
+    [(np.float64, -250), (np.float64, 250), (np.float32, -30), (np.float32, 30)],
+)
+def test_the_size_of_a_column_does_not_matter_even_where_its_square_overflows(dtype, exponent):
+    A, _, C, F, w = drawn(20, 3, dtype=dtype)
+    B = np.diag([0.1, 0.5, 1.0]).astype(dtype)
+    expected = both(A, B, C, F, w)[0]
+    sizes = dtype(10.0) ** np.array([exponent, 0, exponent], dtype=dtype)
+    got = both(A, B, C * sizes, F, w)[0]
+    assert got.stats.iterations == pytest.approx(expected.stats.iterations, abs=1)
+    for j in range(3):
+        column = got.value[:, j] / sizes[j]
+        assert relative_error(column, expected.value[:, j]) < 100 * np.finfo(dtype).eps
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(-4, 4), st.floats(-4, 4))
+@settings(deadline=None, max_examples=25)
+def test_the_solution_is_linear_in_the_right_hand_side(seed, a, b):
+    assume(abs(a) + abs(b) > 0.01)
+    A, B, C, F, w = drawn(seed=seed)
+    other = np.random.default_rng(seed).standard_normal(C.shape)
+    one, two, sum_of_both = (both(A, B, R, F, w)[0].value for R in (C, other, a * C + b * other))
+    np.testing.assert_allclose(sum_of_both, a * one + b * two, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [Iterative, UpdatedFactor])
+def test_numpy_scalars_do_not_widen_float32(kind):
+    A, B, C, F, w = drawn(6, 3, 12, dtype=np.float32)
+    got, expected = both(A, B, C, F, w, scale=np.float64(0.5), shift=np.float64(0.1), kind=kind)
+    assert got.value.dtype == expected.value.dtype == np.float32
+
+
+# A given by its diagonal
+
+
+@pytest.mark.parametrize(("r", "kind"), [(0, Iterative), (3, Iterative), (400, UpdatedFactor)])
+def test_a_diagonal_does_as_well_as_the_matrix(r, kind):
+    rng = np.random.default_rng(3)
+    values, B, C, F, w = np.sort(rng.uniform(0.1, 3, 40)), *drawn(40, 2, r)[1:]
+    terms = {"scale": 0.6, "shift": 0.2, "weights": w}
+    thin, full = (kind(A, Factor(values, None), F) for A in (values, np.diag(values)))
+    np.testing.assert_array_equal(thin.dense(**terms), full.dense(**terms))
+    got, expected = (family.solve(Factor.of(B), C, **terms) for family in (thin, full))
+    np.testing.assert_array_equal(got.value, expected.value)
+    fresh = solve(full.dense(**terms), B, C)
+    assert relative_error(got.value, fresh.value) < 1e-11
+    assert (got.stats.iterations > 0) == (kind is Iterative)
+
+
+# Whether all eigenvalues are at least x, by the inertia of a small matrix
+
+
+def levels(values, lam, rng):
+    """Return numbers around all the eigenvalues of a sum, and of what was added to."""
+    size = np.abs(values).max()
+    near = [v + sign * gap * size for v in values for gap in (1e-11, 1e-6) for sign in (1, -1)]
+    same = [v + gap * size for v in lam for gap in (0.0, 1e-16, -1e-16, 1e-15, -1e-14, 1e-10)]
+    ends = [-1e3, lam[0] - 1, values[-1] + 1, 1e6]
+    return [*near, *same, *ends, *rng.uniform(lam[0] - 1, values[-1] + 1, 10)]
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    d=st.integers(1, 8),
+    weights=st.lists(st.just(0.0) | st.floats(0.001, 10), max_size=10),
+    digits=st.integers(0, 3),
+    size=st.sampled_from([1e-3, 1.0, 30.0]),
+    kind=st.sampled_from(["diagonal", "dense"]),
+)
+@settings(deadline=None, max_examples=100)
+def test_the_smallest_eigenvalue_is_compared_exactly(seed, d, weights, digits, size, kind):
+    rng = np.random.default_rng(seed)
+    values = np.sort(np.round(rng.uniform(-1, 3, d), digits))  # the fewer digits the more alike
+    A = values if kind == "diagonal" else symmetric(rng, values)
+    factor = Factor(values, None) if kind == "diagonal" else Factor.of(A)
+    terms = {"scale": rng.uniform(0.1, 2), "shift": rng.uniform(0, 1), "weights": np.array(weights)}
+    family = UpdatedFactor(A, factor, size * rng.standard_normal((d, len(weights))))
+    expected = np.linalg.eigvalsh(family.dense(**terms))
+    for x in levels(expected, terms["scale"] * values + terms["shift"], rng):
+        if abs(x - expected[0]) > 1e-12 * np.abs(expected).max():
+            got = family.is_at_least(float(x), **terms)
+            assert got is bool(expected[0] >= x), (x, expected[0])
+
+
+def test_a_wide_update_needs_no_matrix_of_its_rank():
+    rng = np.random.default_rng(0)
+    values, r = np.array([-1.0, 2.0, 3.0]), 20_000
+    family = UpdatedFactor(values, Factor(values, None), rng.standard_normal((3, r)))
+    terms = {"scale": 0.5, "shift": 0.1, "weights": rng.uniform(0, 1e-4, r)}
+    least = np.linalg.eigvalsh(family.dense(**terms))[0]
+    assert least > -0.4  # the update counts
+    tracemalloc.start()
+    try:
+        assert family.is_at_least(least - 1e-9, **terms)
+        assert not family.is_at_least(least + 1e-9, **terms)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8e6
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_more_eigenvalues_are_lifted_than_there_are_directions(dtype):
+    values = np.array([0.0, 0.0, 0.0, 5.0], dtype)
+    family = UpdatedFactor(values, Factor(values, None), 100 * np.eye(4, 2, dtype=dtype))
+    terms = {"scale": 1.0, "shift": 0.5, "weights": np.ones(2, dtype)}
+    assert family.is_at_least(0.5, **terms)
+    assert not family.is_at_least(0.6, **terms)
+    wider = UpdatedFactor(values, Factor(values, None), 100 * np.eye(4, 3, dtype=dtype))
+    terms["weights"] = np.ones(3, dtype)
+    assert wider.is_at_least(5.4, **terms)
+    assert not wider.is_at_least(5.6, **terms)
+    # Weights of zero lift nothing, and a small one less than is asked for.
+    terms["weights"] = np.array([1.0, 0.0, 1.0], dtype)
+    assert not wider.is_at_least(0.6, **terms)
+    assert wider.is_at_least(0.5, **terms)
+    terms["weights"] = np.array([1.0, 1e-5, 1.0], dtype)
+    assert wider.is_at_least(0.59, **terms)
+    assert not wider.is_at_least(0.61, **terms)

@@ -1,0 +1,313 @@
+"""Sylvester solutions against a known W, SciPy, and the Kronecker system."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zonkey.bpl.sylvester import Status, solve
+from zonkey.bpl.symmetric import Factor
+
+D, K = 12, 5
+DTYPES = [np.float64, np.float32]
+each_path = pytest.mark.parametrize("path", ["eigen", "tridiagonal"])
+
+DEFINITE = ["random", "ill-conditioned", "rank-deficient A", "rank-deficient B", "indefinite B"]
+CASES = [*DEFINITE, "indefinite sum", "negative definite"]
+
+
+def spectra(case, ridge, rng):
+    """Return lam and omega; `ridge` makes an ill-conditioned problem solvable in its dtype."""
+    uniform = rng.uniform
+    return {
+        "random": (uniform(0.5, 3, D), uniform(0.5, 3, K)),
+        "ill-conditioned": (np.logspace(-10, 0, D) + ridge, np.logspace(-10, 0, K) + ridge),
+        "rank-deficient A": (np.r_[np.zeros(7), uniform(1, 3, D - 7)], uniform(0.5, 2, K)),
+        "rank-deficient B": (uniform(0.5, 2, D), np.r_[np.zeros(K - 1), 3.0]),
+        "indefinite B": (uniform(1, 3, D), np.linspace(-0.8, 2, K)),
+        "indefinite sum": (uniform(1, 3, D), np.r_[uniform(-9, -5, K - 2), 1.0, 2.0]),
+        "negative definite": (uniform(-3, -1, D), uniform(-3, 0, K)),
+    }[case]
+
+
+def orthogonal(rng, n):
+    return np.linalg.qr(rng.standard_normal((n, n)))[0]
+
+
+def symmetric(rng, values):
+    U = orthogonal(rng, len(values))
+    M = (U * values) @ U.T
+    return (M + M.T) / 2
+
+
+def known_problem(case, dtype, seed=0):
+    """Return A, B, C of the dtype and the W of float64 that they were made from."""
+    rng = np.random.default_rng(seed)
+    lam, omega = spectra(case, float(np.finfo(dtype).eps) ** 0.5, rng)
+    A = symmetric(rng, lam).astype(dtype)
+    B = symmetric(rng, omega).astype(dtype)
+    W = rng.standard_normal((len(lam), len(omega)))
+    C = A.astype(float) @ W + W @ B.astype(float)
+    return A, B, C.astype(dtype), W
+
+
+def kronecker(A, B):
+    """Return the matrix of W -> A W + W B on vectors of stacked columns."""
+    return np.kron(np.eye(len(B)), A) + np.kron(B, np.eye(len(A)))
+
+
+def naive_solve(A, B, C, rcond=None):
+    """Return the least-squares solution of least norm, and the rank, of the big system."""
+    w, _, rank, _ = np.linalg.lstsq(kronecker(A, B), C.T.reshape(-1), rcond=rcond)
+    return w.reshape(C.T.shape).T, rank
+
+
+def relative_error(got, expected):
+    return np.linalg.norm(got - expected) / np.linalg.norm(expected)
+
+
+sizes = st.integers(1, 7)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def drawn_problem(seed, d, k):
+    """Return a well-conditioned A, B, C, with B indefinite for about half of the seeds."""
+    rng = np.random.default_rng(seed)
+    A = symmetric(rng, rng.uniform(1, 4, d))
+    B = symmetric(rng, rng.uniform(-0.5, 2, k))
+    return A, B, rng.standard_normal((d, k)), rng
+
+
+@each_path
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES)
+def test_the_known_solution_is_found_to_the_precision_of_the_dtype(case, dtype, path):
+    A, B, C, W = known_problem(case, dtype)
+    got = solve(A, B, C, path=path)
+    assert got.status is Status.SOLVED
+    assert got.value.dtype == dtype
+    eps = np.finfo(dtype).eps
+    for expected in (W, scipy.linalg.solve_sylvester(A, B, C)):
+        assert relative_error(got.value, expected) < 20 * eps * got.stats.scale / got.stats.gap
+    # However bad the condition, the residual is that of a backward stable method.
+    A, B, C, W = (M.astype(float) for M in (A, B, C, got.value))
+    size = (np.linalg.norm(A, 2) + np.linalg.norm(B, 2)) * np.linalg.norm(W)
+    assert np.linalg.norm(A @ W + W @ B - C) < 20 * eps * size
+
+
+@each_path
+@given(seeds, sizes, sizes)
+@settings(deadline=None, max_examples=25)
+def test_the_kronecker_system_agrees(path, seed, d, k):
+    A, B, C, _ = drawn_problem(seed, d, k)
+    expected, rank = naive_solve(A, B, C)
+    assert rank == d * k
+    got = solve(A, B, C, path=path).value
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
+
+
+@given(seeds, sizes, sizes)
+@settings(deadline=None, max_examples=25)
+def test_an_orthogonal_change_of_basis_of_A_rotates_the_solution(seed, d, k):
+    A, B, C, rng = drawn_problem(seed, d, k)
+    Q = orthogonal(rng, d)
+    rotated = solve(Q @ A @ Q.T, B, Q @ C).value
+    np.testing.assert_allclose(rotated, Q @ solve(A, B, C).value, rtol=0, atol=1e-12)
+
+
+@given(seeds, sizes, sizes, st.floats(-5, 5), st.floats(-5, 5))
+@settings(deadline=None, max_examples=25)
+def test_the_solution_is_linear_in_the_right_hand_side(seed, d, k, a, b):
+    A, B, C, rng = drawn_problem(seed, d, k)
+    other = rng.standard_normal((d, k))
+    expected = a * solve(A, B, C).value + b * solve(A, B, other).value
+    np.testing.assert_allclose(solve(A, B, a * C + b * other).value, expected, rtol=0, atol=1e-11)
+
+
+@given(seeds, sizes, sizes)
+@settings(deadline=None, max_examples=25)
+def test_A_and_B_change_places_in_the_transposed_equation(seed, d, k):
+    A, B, C, _ = drawn_problem(seed, d, k)
+    solution, transposed = solve(A, B, C), solve(B, A, C.T)
+    np.testing.assert_allclose(transposed.value, solution.value.T, rtol=0, atol=1e-12)
+    assert transposed.stats == solution.stats
+
+
+def test_one_factor_serves_other_right_hand_sides_and_other_B(monkeypatch):
+    A, B, C, _ = known_problem("random", np.float64)
+    other = known_problem("indefinite B", np.float64, seed=3)[1]
+    factor, pairs = Factor.of(A), [(B, Factor.of(B)), (other, Factor.of(other))]
+    monkeypatch.setattr(Factor, "of", None)  # whatever factorizes from here on fails
+    for matrix, known in pairs:
+        for right in [C, C[:, ::-1], -3 * C]:
+            expected = scipy.linalg.solve_sylvester(A, matrix, right)
+            np.testing.assert_allclose(solve(factor, known, right).value, expected, atol=1e-12)
+
+
+@given(seeds, st.floats(0.1, 20), st.floats(0.5, 20))
+@settings(deadline=None, max_examples=25)
+def test_a_transformed_factor_is_the_factor_of_the_transformed_matrix(seed, scale, shift):
+    A, B, C, _ = drawn_problem(seed, 6, 3)
+    factor = Factor.of(A).transformed(scale=scale, shift=shift)
+    solution, fresh = solve(factor, B, C), solve(scale * A + shift * np.eye(6), B, C)
+    np.testing.assert_allclose(solution.value, fresh.value, rtol=0, atol=1e-12)
+    assert dataclasses.astuple(solution.stats) == pytest.approx(dataclasses.astuple(fresh.stats))
+
+
+def test_transformations_compose_and_leave_the_factor_alone():
+    A, B, C, _ = known_problem("random", np.float64)
+    factor, before = Factor.of(A), np.linalg.eigvalsh(A)
+    twice = factor.transformed(scale=2, shift=1).transformed(scale=0.5, shift=-0.25)
+    np.testing.assert_allclose(twice.values, before + 0.25, rtol=1e-13)
+    np.testing.assert_allclose(factor.values, before, rtol=1e-13)
+    constant = solve(factor.transformed(scale=0, shift=3.0), B, C).value
+    np.testing.assert_allclose(constant, solve(3 * np.eye(D), B, C).value, atol=1e-12)
+
+
+def test_a_factor_is_an_orthogonal_diagonalization_in_ascending_order():
+    A = known_problem("negative definite", np.float64)[0]
+    factor = Factor.of(A)
+    U = factor.from_basis(np.eye(D))
+    assert np.all(np.diff(factor.values) >= 0)
+    np.testing.assert_allclose(factor.to_basis(U), np.eye(D), atol=1e-13)
+    again = factor.from_basis(factor.values[:, None] * factor.to_basis(np.eye(D)))
+    np.testing.assert_allclose(again, A, atol=1e-13)
+
+
+def test_the_factor_of_zero_turns_the_equation_into_one_of_A_or_B_alone():
+    A, B, C, _ = known_problem("random", np.float64)
+    forward = solve(A, Factor.zeros(K, like=A), C)
+    np.testing.assert_allclose(forward.value, np.linalg.solve(A, C), atol=1e-12)
+    reverse = solve(Factor.zeros(D, like=B), B, C)
+    np.testing.assert_allclose(reverse.value, np.linalg.solve(B, C.T).T, atol=1e-12)
+    assert Factor.zeros(K, like=A.astype(np.float32)).values.dtype == np.float32
+
+
+@each_path
+def test_only_the_symmetric_part_of_a_matrix_counts(path):
+    A, B, C, _ = known_problem("random", np.float64)
+    skewed = solve(A + np.triu(A) - np.tril(A), B, C, path=path)
+    np.testing.assert_allclose(skewed.value, solve(A, B, C, path=path).value, atol=1e-13)
+
+
+@each_path
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("consistent", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_singular_equation_gets_the_least_squares_solution_of_least_norm(
+    seed, consistent, dtype, path
+):
+    rng = np.random.default_rng(seed)
+    A = symmetric(rng, np.array([-1.0, 0.5, 2.0, 2.0, 3.0])).astype(dtype)
+    B = symmetric(rng, np.array([-2.0, 0.7, 1.0])).astype(dtype)  # three vanishing sums
+    C = rng.standard_normal((5, 3)).astype(dtype)
+    if consistent:
+        C = A @ C + C @ B
+    solution = solve(A, B, C, path=path)
+    expected, rank = naive_solve(*(M.astype(float) for M in (A, B, C)), 1e3 * np.finfo(dtype).eps)
+    assert rank == 12
+    assert solution.status is Status.SINGULAR
+    assert relative_error(solution.value, expected) < 200 * np.finfo(dtype).eps
+
+
+@each_path
+@pytest.mark.parametrize("n", [1, 2, 5, 20, 60])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_canceling_spectra_are_found_singular_at_any_size(n, dtype, path):
+    rng = np.random.default_rng(n)
+    A = symmetric(rng, rng.uniform(0.5, 2, n)).astype(dtype)
+    solution = solve(A, -A, rng.standard_normal((n, n)).astype(dtype), path=path)
+    assert solution.status is Status.SINGULAR
+    assert np.all(np.isfinite(solution.value))
+    zero = solve(0 * A, 0 * A, A, path=path)
+    assert zero.status is Status.SINGULAR
+    np.testing.assert_array_equal(zero.value, 0 * A)
+
+
+@each_path
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_near_singular_lies_between_rounding_and_three_quarters_of_the_digits(dtype, sign, path):
+    eps = float(np.finfo(dtype).eps)
+    lam, omega, scale = np.array([1.0, 1.5, 3.0]), np.array([-1.0, 0.5]), 3.5
+    rounding, near = 4 * 3**0.5 * eps * (3.0 + 1.0), eps**0.75 * scale
+    C = np.ones((3, 2), dtype=dtype)
+
+    def at(gap):
+        shifted = (lam + np.array([sign * gap, 0, 0])).astype(dtype)
+        return solve(np.diag(shifted), np.diag(omega.astype(dtype)), C, path=path)
+
+    assert at(0.9 * rounding).status is Status.SINGULAR
+    assert at(0.9 * rounding).value[0, 0] == 0
+    between = at(1.1 * rounding)
+    assert between.status is Status.NEAR_SINGULAR
+    assert between.value[0, 0] == pytest.approx(1 / (sign * between.stats.gap))
+    assert at(0.9 * near).status is Status.NEAR_SINGULAR
+    assert at(1.1 * near).status is Status.SOLVED
+
+
+@each_path
+@pytest.mark.parametrize("case", CASES)
+def test_stats_are_the_extremes_of_the_sums_of_eigenvalues(case, path):
+    A, B, C, _ = known_problem(case, np.float64, seed=1)
+    stats = solve(A, B, C, path=path).stats
+    sums = [lam + omega for lam in np.linalg.eigvalsh(A) for omega in np.linalg.eigvalsh(B)]
+    assert stats.smallest == pytest.approx(min(sums), abs=1e-13)
+    assert stats.gap == pytest.approx(min(abs(s) for s in sums), abs=1e-13)
+    assert stats.scale == pytest.approx(max(abs(s) for s in sums), abs=1e-13)
+    assert stats.iterations == 0
+    is_minimum = np.linalg.eigvalsh(kronecker(A, B))[0] > 0
+    assert (stats.smallest > 0) == is_minimum == (case in DEFINITE)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_dtype_is_kept_whatever_the_type_of_scale_and_shift(dtype):
+    A, B, C, _ = known_problem("random", dtype)
+    for scale, shift in [(2, 1), (0.5, 0.1), (np.float64(0.5), np.float64(0.1))]:
+        factor = Factor.of(A).transformed(scale=scale, shift=shift)
+        assert factor.values.dtype == dtype
+        assert factor.vectors.dtype == dtype
+        assert solve(factor, Factor.of(B), C).value.dtype == dtype
+    assert solve(Factor.zeros(D, like=A), B, C).value.dtype == dtype
+
+
+@each_path
+def test_inputs_stay_as_they_are_and_may_be_read_only_and_of_any_layout(path):
+    A, B, C, _ = known_problem("random", np.float64)
+    expected = solve(A, B, C, path=path).value
+    strided = np.asfortranarray(np.repeat(C, 2, axis=0))[::2]
+    for M in (A, B, strided):
+        M.flags.writeable = False
+    np.testing.assert_allclose(solve(A, B, strided, path=path).value, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (2, 3), (2, 2, 3)])
+def test_a_factor_needs_a_square_matrix(shape):
+    with pytest.raises(ValueError, match=r"square matrix; got shape \(.*Pass A") as error:
+        Factor.of(np.ones(shape))
+    assert str(shape) in str(error.value)
+
+
+@each_path
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_factor_needs_finite_values(value, path):
+    A, B, C, _ = known_problem("random", np.float64)
+    A[1, 2] = A[2, 1] = value
+    with pytest.raises(ValueError, match=r"needs finite values; got NaN or infinity\. Remove"):
+        solve(A, B, C, path=path)
+
+
+@pytest.mark.parametrize("shape", [(K, D), (D, K + 1), (D + 1, K), (D,), (D, K, 1)])
+def test_the_right_hand_side_must_fit(shape):
+    A, B, _, _ = known_problem("random", np.float64)
+    with pytest.raises(ValueError, match=r"must have shape \(12, 5\).*got.*Transpose") as error:
+        solve(A, B, np.ones(shape))
+    assert str(shape) in str(error.value)
+
+
+def test_a_negative_scale_would_reverse_the_order_of_the_values():
+    with pytest.raises(ValueError, match=r"`scale` must be at least 0.*got -0\.5\. Factorize"):
+        Factor.of(np.eye(2)).transformed(scale=-0.5)

@@ -1,0 +1,408 @@
+"""ZeroShotSearchCV over pipelines and peers: the naive loop over the whole of them, only faster."""
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import refused
+from sklearn.base import clone
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from zonkey import ZeroShotClassifier
+from zonkey.bpl.calibration import calibrate
+from zonkey.bpl.symmetric import Factor
+from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
+from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
+from zonkey.testing import linear_problem
+from zonkey_lab.peers.zsl import ESZSL, SAE, ExemplarRegression
+
+# Noise that leaves room between the points of a grid, and classes of different sizes.
+P = linear_problem(n_classes=15, noise=2.0)
+KEPT = np.flatnonzero((np.arange(len(P.y)) % 4 > 0) | (P.y < "class 07"))
+X, Y = P.X[KEPT], P.y[KEPT]
+CV = ClassKFold(3, shuffle=True, random_state=2)
+SEED = np.random.RandomState(0).randint(2**31 - 1)
+AUTO = {"seen_penalty": "auto"}
+
+
+def classifier(**parameters):
+    return P.prepared(ZeroShotClassifier(), **({"synthesis": None} | parameters))
+
+
+def pipeline(last=None, whiten=None, **parameters):
+    return Pipeline(
+        [
+            ("power", FeatureNormalizer(power=0.5, center=True)),
+            ("whiten", WithinClassWhitener(1.0) if whiten is None else whiten),
+            ("classify", classifier(**parameters) if last is None else last),
+        ]
+    )
+
+
+def searched(model, grid, **options):
+    return ZeroShotSearchCV(model, grid, **({"cv": CV} | options)).fit(X, Y)
+
+
+def of_training_classes(prototypes=P.prototypes):
+    return {label: prototypes[label] for label in P.seen}
+
+
+def naive_scores(model, grid, *, known=None):
+    """Fit the whole on the samples of every fold, with the prototypes of training classes only."""
+    prefix = "classify__" if isinstance(model, Pipeline) else ""
+    fixed = {
+        f"{prefix}prototypes": of_training_classes() if known is None else known,
+        f"{prefix}candidates": "unseen",
+    }
+    if f"{prefix}random_state" in model.get_params():
+        fixed[f"{prefix}random_state"] = SEED
+    scores = []
+    for point in ParameterGrid(grid):
+        wanted = clone(model).set_params(**point, **fixed)
+        folds = CV.split(X, Y)
+        fits = [(clone(wanted).fit(X[train], Y[train]), test) for train, test in folds]
+        scores.append([fitted.score(X[test], Y[test]) for fitted, test in fits])
+    return np.array(scores)
+
+
+def split_scores(search):
+    return np.column_stack([search.cv_results_[f"split{i}_test_score"] for i in range(3)])
+
+
+def assert_naive(search, grid, **options):
+    expected = naive_scores(search.estimator, grid, **options)
+    assert np.ptp(expected) > 0
+    assert_allclose(split_scores(search), expected, atol=1e-12)
+    assert search.best_index_ == expected.mean(axis=1).argmax()
+    assert search.best_params_ == list(ParameterGrid(grid))[search.best_index_]
+
+
+GRIDS = {
+    "steps": {"whiten__shrinkage": [0.05, 1.0, 20.0], "power__power": [0.4, 1.0]},
+    "both": {"whiten__shrinkage": [0.05, 5.0], "classify__beta": [0.01, 1.0, 30.0]},
+    "synthesis": {
+        "classify__synthesis": [None, "perturb"],
+        "classify__n_synthetic": [3, 20],
+        "classify__alpha": [0.6],
+        "classify__mu": [0.02],
+        "whiten__shrinkage": [0.1, 10.0],
+    },
+    "other steps": {
+        "whiten": [WithinClassWhitener(0.1), "passthrough"],
+        "power": ["passthrough", FeatureNormalizer()],
+    },
+    "list": [
+        {"whiten__shrinkage": [0.1]},
+        {"classify__beta": [3.0, 0.1]},
+        {"power__center": [False], "classify__direction": ["forward", "reverse"]},
+    ],
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS.keys())
+def test_pipelines_equal_the_naive_loop(grid):
+    search = searched(pipeline(), grid, n_jobs=2)
+    assert_naive(search, grid)
+    best = clone(search.estimator).set_params(**search.best_params_).fit(X, Y)
+    assert_array_equal(search.classes_, P.unseen)
+    for method in ("predict", "decision_function"):
+        expected = getattr(best, method)(P.X_new)
+        assert_array_equal(getattr(search, method)(P.X_new), expected)
+    weight = np.linspace(1, 2, len(P.y_new))
+    assert search.score(P.X_new, P.y_new, weight) == best.score(
+        P.X_new, P.y_new, sample_weight=weight
+    )
+
+
+def test_a_pipeline_of_nothing_but_a_classifier_is_that_classifier():
+    grid = {"beta": [0.01, 1.0, 30.0], "direction": ["both", "reverse"]}
+    alone = searched(classifier(), grid)
+    prefixed = {f"classify__{name}": values for name, values in grid.items()}
+    search = searched(Pipeline([("classify", classifier())]), prefixed)
+    assert_array_equal(split_scores(search), split_scores(alone))
+    assert_array_equal(search.predict(P.X_new), alone.predict(P.X_new))
+
+
+# What is learned how often
+
+
+def recording():
+    """Return a whitener that keeps the labels it was fitted with, whoever clones it."""
+
+    class Recording(WithinClassWhitener):
+        fits: ClassVar = []
+
+        def fit(self, X, y):
+            self.fits.append(y)
+            return super().fit(X, y)
+
+    return Recording()
+
+
+@pytest.mark.parametrize(
+    ("of_steps", "n_settings"),
+    [({}, 1), ({"whiten__shrinkage": [1.0, 2.0, 1.0]}, 2), ({"power__power": [0.5, 1.0]}, 2)],
+    ids=str,
+)
+def test_steps_are_learned_once_a_fold_for_each_of_their_settings(of_steps, n_settings):
+    step = recording()
+    grid = of_steps | {"classify__beta": [0.1, 1.0, 10.0]}
+    search = searched(pipeline(whiten=step), grid, refit=False)
+    training = [Y[train].tolist() for train, _ in CV.split(X, Y)]
+    assert sorted(y.tolist() for y in step.fits) == sorted(n_settings * training)
+    assert not hasattr(step, "whitening_")
+    step.fits.clear()
+    search.set_params(refit=True).fit(X, Y)
+    assert len(step.fits) == 3 * n_settings + 1
+    assert_array_equal(step.fits[-1], Y)
+
+
+@pytest.mark.parametrize(
+    ("grid", "n_factors"),
+    [
+        ({}, 1),
+        ({"whiten__shrinkage": [0.1, 10.0]}, 2),
+        ({"classify__direction": ["reverse", "forward"]}, 1),
+        ({"classify__direction": ["reverse"]}, 0),
+    ],
+    ids=str,
+)
+def test_features_are_decomposed_once_a_fold_and_setting_of_the_steps(monkeypatch, grid, n_factors):
+    sizes, original = [], Factor.of
+    monkeypatch.setattr(Factor, "of", lambda M: sizes.append(len(M)) or original(M))
+    searched(pipeline(), grid | {"classify__beta": [0.1, 1.0, 3.0]}, refit=False)
+    assert sizes.count(X.shape[1]) == 3 * n_factors
+
+
+# What has no say
+
+
+def test_prototypes_of_test_classes_have_no_influence():
+    grid = {"classify__beta": [0.1, 1.0], "whiten__shrinkage": [0.1]}
+    expected = searched(pipeline(), grid)
+    absurd = {f"class {name}": 1e6 * np.ones(5) for name in ("00 a", "99")}
+    changed = {label: -1e3 * P.prototypes[label] for label in P.unseen}
+    for prototypes in [P.prototypes | absurd, P.prototypes | changed, of_training_classes()]:
+        search = searched(pipeline(prototypes=prototypes), grid, refit=False)
+        assert_array_equal(split_scores(search), split_scores(expected))
+        assert search.best_params_ == expected.best_params_
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"candidates": "all"}, {"seen_penalty": 9.0}, AUTO], ids=str
+)
+def test_what_is_asked_in_the_end_has_no_influence(parameters):
+    grid = {"classify__beta": [0.1, 1.0], "whiten__shrinkage": [0.1, 10.0]}
+    search = searched(pipeline(**parameters), grid)
+    assert_array_equal(split_scores(search), split_scores(searched(pipeline(), grid)))
+    last = search.best_estimator_[-1].get_params()
+    assert parameters is AUTO or parameters.items() <= last.items()
+
+
+# Peers
+
+
+PEERS = [
+    (SAE(), {"lam": [0.1, 10.0], "direction": ["feature-to-semantic", "semantic-to-feature"]}),
+    (ESZSL(), {"gamma": [0.1, 100.0], "lam": [0.1, 10.0]}),
+    (ExemplarRegression(), {"kernel": ["rbf", "linear"], "ridge": [0.1, 10.0]}),
+]
+each_peer = pytest.mark.parametrize(("peer", "grid"), PEERS, ids=lambda part: type(part).__name__)
+
+
+@each_peer
+def test_peers_equal_the_naive_loop(peer, grid):
+    search = searched(P.prepared(peer), grid)
+    assert_naive(search, grid)
+    best = P.prepared(peer, **search.best_params_).fit(X, Y)
+    assert_array_equal(search.predict_top(P.X_new, 2), best.predict_top(P.X_new, 2))
+    assert_array_equal(search.decision_function(P.X_new), best.decision_function(P.X_new))
+    assert not hasattr(search, "calibration_")
+
+
+@each_peer
+def test_peers_at_the_end_of_pipelines_equal_the_naive_loop(peer, grid):
+    step = recording()
+    grid = {f"classify__{name}": values for name, values in grid.items()}
+    grid |= {"whiten__shrinkage": [0.1, 10.0]}
+    search = searched(pipeline(P.prepared(peer, candidates="all"), whiten=step), grid)
+    assert len(step.fits) == 7
+    assert_naive(search, grid)
+    best = clone(search.estimator).set_params(**search.best_params_).fit(X, Y)
+    assert_array_equal(search.classes_, list(P.prototypes))
+    assert_array_equal(search.predict(P.X_new), best.predict(P.X_new))
+    moved = P.prototypes | {label: np.full(5, 9.0 + j) for j, label in enumerate(P.unseen)}
+    other = pipeline(P.prepared(peer, prototypes=moved))
+    assert_array_equal(split_scores(searched(other, grid)), split_scores(search))
+
+
+# The penalty
+
+
+@pytest.mark.parametrize("candidates", ["all", "unseen"])
+def test_the_whole_pipeline_is_calibrated_at_its_best_point(candidates):
+    step = recording()
+    model = pipeline(whiten=step, candidates=candidates, **AUTO)
+    search = searched(model, {"whiten__shrinkage": [0.1, 10.0], "classify__beta": [0.03, 0.3]})
+    n_fits = len(step.fits)
+    best = clone(model).set_params(**search.best_params_)
+    expected = calibrate(best, X, Y)
+    assert n_fits == 6 + (len(step.fits) - n_fits) + 1  # folds, calibration, and all the data
+    assert search.calibration_ == {"seen_penalty": expected}
+    by_hand = best.set_params(classify__seen_penalty=expected).fit(X, Y)
+    last = search.best_estimator_[-1]
+    assert last.seen_penalty == last.seen_penalty_ == expected
+    new = np.concatenate([X, P.X_new])
+    assert_array_equal(search.decision_function(new), by_hand.decision_function(new))
+    assert model[-1].seen_penalty == "auto"
+
+
+def test_a_classifier_alone_is_calibrated_as_its_own_fit_does():
+    search = searched(classifier(candidates="all", **AUTO), {"beta": [0.1, 1.0, 10.0]})
+    alone = classifier(candidates="all", **AUTO, **search.best_params_).fit(X, Y)
+    assert search.calibration_ == {"seen_penalty": alone.seen_penalty_}
+    assert_array_equal(search.decision_function(P.X_new), alone.decision_function(P.X_new))
+
+
+def test_numbers_and_scores_alone_need_no_calibration():
+    grid = {"classify__beta": [0.1, 1.0]}
+    assert not hasattr(searched(pipeline(), grid), "calibration_")
+    step = recording()
+    assert not hasattr(searched(pipeline(whiten=step, **AUTO), grid, refit=False), "calibration_")
+    assert len(step.fits) == 3
+
+
+def test_the_samples_may_come_as_a_table():
+    grid = {"classify__beta": [0.1, 1.0], "whiten__shrinkage": [0.1, 10.0]}
+    expected = searched(pipeline(**AUTO), grid)
+    frame, new = (pd.DataFrame(part).add_prefix("feature ") for part in (X, P.X_new))
+    search = ZeroShotSearchCV(pipeline(**AUTO), grid, cv=CV).fit(frame, Y.tolist())
+    assert_array_equal(split_scores(search), split_scores(expected))
+    assert search.calibration_ == pytest.approx(expected.calibration_, rel=1e-9)
+    assert_array_equal(search.best_estimator_.feature_names_in_, frame.columns)
+    assert_array_equal(search.predict(new), expected.predict(P.X_new))
+
+
+def test_steps_may_return_frames():
+    grid = {"classify__beta": [0.1, 1.0]}
+    frame = pd.DataFrame(X).add_prefix("feature ")
+    model = pipeline().set_output(transform="pandas")
+    search = ZeroShotSearchCV(model, grid, cv=CV).fit(frame, Y)
+    assert_array_equal(split_scores(search), split_scores(searched(pipeline(), grid)))
+
+
+# One grid after another
+
+
+STAGES = (
+    {"whiten__shrinkage": [0.05, 1.0, 20.0], "power__power": [0.4, 1.0]},
+    [{"classify__direction": ["reverse"]}, {"power__center": [False, True]}],
+    {"classify__beta": [1.0, 0.01, 100.0]},
+)
+
+
+def test_grids_of_a_tuple_are_searched_one_after_the_other():
+    model, points, scores = pipeline(), [], []
+    best = {}
+    for grid in STAGES:
+        alone = searched(clone(model).set_params(**best), grid, refit=False)
+        points += [best | point for point in ParameterGrid(grid)]
+        scores.append(split_scores(alone))
+        best |= alone.best_params_
+    search = searched(model, STAGES)
+    assert search.cv_results_["params"] == points
+    assert_array_equal(split_scores(search), np.concatenate(scores))
+    assert search.best_params_ == best
+    assert search.best_score_ == scores[-1].mean(axis=1).max()
+    assert search.cv_results_["params"][search.best_index_] == best
+    by_hand = clone(model).set_params(**best).fit(X, Y)
+    assert_array_equal(search.predict(P.X_new), by_hand.predict(P.X_new))
+
+
+def test_a_tuple_of_one_grid_is_that_grid():
+    expected, search = searched(pipeline(), STAGES[0]), searched(pipeline(), STAGES[:1])
+    assert_array_equal(split_scores(search), split_scores(expected))
+    assert search.best_index_ == expected.best_index_
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("name", ["prototypes", "candidates", "seen_penalty", "random_state"])
+@pytest.mark.parametrize("stages", [False, True])
+def test_what_the_folds_decide_is_refused_under_the_name_of_the_step(name, stages):
+    grid = [{"classify__beta": [0.1]}, {f"classify__{name}": [0.5]}]
+    said = f"`param_grid` must leave `{name}` alone: the folds decide it"
+    with refused(ValueError, said, "Set it on the estimator"):
+        searched(pipeline(), tuple(grid) if stages else grid)
+
+
+@pytest.mark.parametrize("name", ["beta", "whitten__shrinkage", "classify__betta"])
+def test_names_that_are_not_there(name):
+    with refused(ValueError, "Invalid parameter"):
+        searched(pipeline(), {name: [0.1]})
+
+
+def test_pipelines_that_end_in_something_else():
+    nested = Pipeline([("whiten", WithinClassWhitener()), ("inner", pipeline())])
+    with refused(TypeError, "or a Pipeline that ends in one; got Pipeline", "GridSearchCV"):
+        searched(nested, {"inner__classify__beta": [0.1]})
+
+
+# What does not yet hold
+
+
+def test_the_best_candidates_of_a_pipeline():
+    search = searched(pipeline(), {"classify__beta": [0.1]})
+    steps, last = search.best_estimator_[:-1], search.best_estimator_[-1]
+    expected = last.predict_top(steps.transform(P.X_new), 2)
+    assert_array_equal(search.predict_top(P.X_new, 2), expected)
+
+
+def test_another_classifier_in_the_grid_is_searched_or_refused():
+    grid = {"classify": [classifier(beta=1e-3), classifier(beta=1e3)]}
+    try:
+        search = searched(pipeline(), grid)
+    except ValueError:
+        return
+    assert_naive(search, grid)
+
+
+def test_a_later_fit_forgets_what_was_chosen():
+    search = searched(pipeline(**AUTO), {"classify__beta": [0.1]})
+    search.set_params(estimator=pipeline()).fit(X, Y)
+    assert not hasattr(search, "calibration_")
+
+
+def test_a_worse_last_grid_does_not_win():
+    search = searched(pipeline(), ({"whiten__shrinkage": [0.05, 20.0]}, {"classify__beta": [1e9]}))
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+
+
+def test_the_first_step_may_look_at_what_came():
+    holed = X.copy()
+    holed[3, 2] = np.nan
+    steps = [("impute", SimpleImputer()), *pipeline().steps]
+    search = ZeroShotSearchCV(Pipeline(steps), {"classify__beta": [0.1, 1.0]}, cv=CV)
+    assert np.isfinite(search.fit(holed, Y).decision_function(P.X_new)).all()
+
+
+def test_what_cannot_be_pickled_may_be_searched():
+    steps = [("identity", FunctionTransformer()), *pipeline().steps]
+    grid = {"identity__func": [None, lambda Z: Z[:, ::-1]]}
+    scores = ZeroShotSearchCV(Pipeline(steps), grid, cv=CV).fit(X, Y).cv_results_["mean_test_score"]
+    assert_allclose(scores[0], scores[1])  # the order of features does not matter
+
+
+@pytest.mark.parametrize("peer", [ESZSL(), SAE(), ExemplarRegression()], ids=str)
+def test_penalties_of_peers_are_chosen_for_the_whole_pipeline(peer):
+    last = peer.set_params(prototypes=P.prototypes, seen_penalty="auto", candidates="all")
+    whole = Pipeline([*pipeline().steps[:-1], ("classify", last)])
+    search = ZeroShotSearchCV(whole, {}, cv=CV).fit(X, Y)
+    assert search.calibration_ == {"seen_penalty": calibrate(whole, X, Y)}
+    assert search.best_estimator_[-1].seen_penalty == search.calibration_["seen_penalty"]

@@ -1,0 +1,123 @@
+"""Blocks cover all rows once, and threads change nothing but the time."""
+
+from threading import Barrier, current_thread, main_thread
+
+import numpy as np
+import pytest
+from libraries import TORCH
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from zonkey import blocks
+from zonkey.blocks import in_parts, row_blocks
+
+HOST = np.zeros(0)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "width", "sizes"),
+    [
+        (0, 10, 4, [3, 3, 3, 1]),
+        (2, 10, 4, [3, 3, 2]),
+        (0, 3, 12, [1, 1, 1]),
+        (0, 2, 1000, [1, 1]),  # a row never fits: one at a time
+        (0, 5, 0, [5]),
+        (4, 4, 3, []),
+    ],
+)
+def test_blocks_cover_every_row_once(monkeypatch, start, stop, width, sizes):
+    monkeypatch.setattr(blocks, "_ON_HOST", 12)
+    found = list(row_blocks(start, stop, width, HOST))
+    assert [block.stop - block.start for block in found] == sizes
+    rows = [i for block in found for i in range(block.start, block.stop)]
+    assert rows == list(range(start, stop))
+
+
+def test_a_device_has_blocks_of_its_own(monkeypatch):
+    monkeypatch.setattr(blocks, "_ON_HOST", 2)
+    monkeypatch.setattr(blocks, "_ON_DEVICE", 6)
+    assert len(list(row_blocks(0, 12, 1, TORCH(HOST)))) == 2
+    assert len(list(row_blocks(0, 12, 1, HOST))) == 6
+
+
+def parts_of(monkeypatch, n_parts, n_threads=2):
+    """Let every problem have a number of parts and of threads."""
+    monkeypatch.setattr(blocks, "_MANY", 0)
+    monkeypatch.setattr(blocks, "_PARTS", n_parts)
+    monkeypatch.setattr(blocks, "_blas_threads", lambda: n_threads)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 10])
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_parts_cover_every_row_once_in_order(monkeypatch, n, n_threads):
+    parts_of(monkeypatch, 3, n_threads)
+    parts = in_parts(lambda *part: list(range(*part)), n, 5, HOST)
+    assert len(parts) == 3
+    assert [row for part in parts for row in part] == list(range(n))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_small_problems_large_results_and_devices_are_one_part(monkeypatch):
+    parts_of(monkeypatch, 3)
+    monkeypatch.setattr(blocks, "_MANY", 50)
+    monkeypatch.setattr(blocks, "_KEPT", 20)
+    assert in_parts(lambda *part: part, 10, 4, HOST) == [(0, 10)]
+    assert len(in_parts(lambda *part: part, 10, 5, HOST)) == 3
+    assert len(in_parts(lambda *part: part, 10, 5, HOST, kept=10)) == 2
+    assert in_parts(lambda *part: part, 10, 5, HOST, kept=100) == [(0, 10)]
+    assert in_parts(lambda *part: part, 10, 5, TORCH(HOST)) == [(0, 10)]
+
+
+def test_the_work_is_divided_among_threads(monkeypatch):
+    parts_of(monkeypatch, 2)
+    both = Barrier(2, timeout=10)  # one thread alone would wait for ever
+    assert sorted(in_parts(lambda *_: both.wait(), 10, 5, HOST)) == [0, 1]
+
+
+def test_a_second_caller_works_alone(monkeypatch):
+    parts_of(monkeypatch, 2)
+
+    def work(*_):
+        names = in_parts(lambda *_: current_thread().name, 4, 5, HOST)
+        return set(names) == {current_thread().name}
+
+    assert in_parts(work, 10, 5, HOST) == [True, True]
+    assert not in_parts(lambda *_: current_thread() is main_thread(), 10, 5, HOST)[0]
+
+
+def blas_limits():
+    """Return the limits of libraries that have one for the process, such as those of NumPy.
+
+    A library on OpenMP, such as that of faiss, has one for each thread.
+    """
+    found = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
+    return [lib["num_threads"] for lib in found if lib.get("threading_layer") != "openmp"]
+
+
+def test_blas_has_one_thread_inside_parts_and_its_own_afterwards(monkeypatch):
+    parts_of(monkeypatch, 2)
+    blocks._libraries.cache_clear()  # other tests may have loaded libraries since
+    with threadpool_limits(2, "blas"):
+        before = blas_limits()
+        inside = in_parts(lambda *_: blas_limits(), 10, 5, HOST)
+        assert inside == [[1] * len(before)] * 2
+        assert blas_limits() == before
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_there_are_as_many_threads_as_blas_may_use(monkeypatch, limit):
+    monkeypatch.setattr(blocks, "_MANY", 0)
+    barrier = Barrier(limit, timeout=10)
+    with threadpool_limits(limit, "blas"):
+        assert blocks._blas_threads() == limit
+        in_parts(lambda *_: barrier.wait(), 16, 5, HOST)  # never reached by fewer threads
+
+
+def test_errors_inside_parts_are_raised(monkeypatch):
+    parts_of(monkeypatch, 2)
+
+    def work(start, stop):
+        raise ValueError(f"{start} to {stop}")
+
+    with pytest.raises(ValueError, match="0 to 5"):
+        in_parts(work, 10, 5, HOST)
+    assert in_parts(lambda *part: part, 10, 5, HOST) == [(0, 5), (5, 10)]

@@ -1,1 +1,0 @@
-"""The demonstrations on the embedded emoji: of features, and of pictures."""
