@@ -26,8 +26,9 @@ from zonkey.anyshot.evidence import Evidence, Regression
 from zonkey.anyshot.survey import Survey
 from zonkey.bpl.kernels import PrototypeKernel
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.chunks import as_chunks, checked, transformed
+from zonkey.streaming.chunks import as_chunks, transformed
 from zonkey.streaming.class_sums import ClassSums
+from zonkey.streaming.sources import checked
 
 D, K = 2_048, 300
 WORKERS = (1, 16, 256)

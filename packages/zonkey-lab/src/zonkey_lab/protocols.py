@@ -16,8 +16,8 @@ from sklearn.base import clone
 from zonkey.arrays import is_device_array, to_numpy
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
-from zonkey.constraints import check_count, check_interval
-from zonkey.labels import listed
+from zonkey.constraints import check_interval
+from zonkey.labels import check_count, listed
 from zonkey.metrics import (
     hit_at_k,
     per_class_accuracy,

@@ -21,8 +21,7 @@ from zonkey.anyshot.classifier import AnyShotClassifier
 from zonkey.arrays import Array, is_device_array, namespace, placed_like, to_numpy
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
-from zonkey.constraints import check_count
-from zonkey.labels import as_labels, listed
+from zonkey.labels import as_labels, check_count, listed
 from zonkey.prototypes import Prototypes
 from zonkey.streaming.dask import Shared
 

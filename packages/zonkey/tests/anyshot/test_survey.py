@@ -9,8 +9,8 @@ from numpy.testing import assert_array_equal
 
 from zonkey.anyshot import survey
 from zonkey.anyshot.survey import Kept, Survey
-from zonkey.streaming.chunks import Chunk
 from zonkey.streaming.reservoir import row_priorities
+from zonkey.streaming.sources import Chunk
 
 POWERS = (0.5, 1.0)
 

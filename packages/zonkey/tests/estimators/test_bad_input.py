@@ -8,7 +8,8 @@ from refusals import UNIT_INTERVALS, outside, refused
 from sklearn.exceptions import NotFittedError
 
 from zonkey import AnyShotClassifier, FewShotClassifier, Prototypes, ZeroShotClassifier
-from zonkey.constraints import check_count, check_interval, check_option
+from zonkey.constraints import check_interval, check_option
+from zonkey.labels import check_count
 from zonkey.testing import linear_problem
 
 P = linear_problem()

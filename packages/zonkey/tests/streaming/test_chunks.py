@@ -14,8 +14,8 @@ import zarr
 from scipy.sparse import csr_array
 
 from zonkey import Chunks, Moments
-from zonkey.streaming.chunks import Chunk, as_chunks, checked, required_labels
-from zonkey.streaming.sources import ahead
+from zonkey.streaming.chunks import as_chunks
+from zonkey.streaming.sources import Chunk, ahead, checked, required_labels
 
 N, D = 103, 4
 RNG = np.random.default_rng(0)

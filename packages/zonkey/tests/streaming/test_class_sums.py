@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from zonkey.streaming import class_sums as module
-from zonkey.streaming.chunks import Chunk
 from zonkey.streaming.class_sums import ClassSums
+from zonkey.streaming.sources import Chunk
 
 
 def drawn(n=60, d=4, seed=0):

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.constraints import check_count, check_interval, check_seed
+from zonkey.constraints import check_interval, check_seed
 from zonkey.encoders.weights import torch_device
-from zonkey.labels import shown
+from zonkey.labels import check_count, shown
 from zonkey.streaming.checkpoint import Checkpoint, fingerprint
 from zonkey.streaming.reservoir import row_priorities
 

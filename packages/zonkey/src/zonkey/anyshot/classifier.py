@@ -17,7 +17,6 @@ from ..arrays import Array, is_device_array, namespace, placed_like, to_numpy
 from ..bpl.kernels import KERNELS
 from ..constraints import (
     AnyLibraryMixin,
-    check_count,
     check_interval,
     check_labeled,
     check_option,
@@ -34,7 +33,16 @@ from ..inference.scorer import (
     labeled_or_rows,
     require_dimensions,
 )
-from ..labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown, warn_user
+from ..labels import (
+    as_labels,
+    check_count,
+    encoded,
+    listed,
+    placed_labels,
+    require_same_kind,
+    shown,
+    warn_user,
+)
 from ..prototypes import Prototypes
 from ..samples import require_scale
 from ..streaming.chunks import as_chunks, in_chunks

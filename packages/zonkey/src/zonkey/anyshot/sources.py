@@ -35,8 +35,9 @@ from ..labels import encoded, places_among
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.normalizer import PowerSums
 from ..streaming.checkpoint import fingerprint
-from ..streaming.chunks import Chunked, Chunks, required_labels, transformed, without_names
+from ..streaming.chunks import Chunked, Chunks, transformed, without_names
 from ..streaming.class_sums import ClassSums, blocks_of
+from ..streaming.sources import required_labels
 from .survey import Kept, Survey
 
 _WEIGHT = "sample_weight"

@@ -16,8 +16,8 @@ import numpy as np
 from ..arrays import Array, namespace, placed_like, to_numpy
 from ..labels import joined_labels, places_among
 from ..preprocessing.normalizer import PowerSums
-from ..streaming.chunks import Chunk, required_labels
 from ..streaming.reservoir import row_priorities
+from ..streaming.sources import Chunk, required_labels
 
 MOST_CLASSES = 2000
 _MOST_PER_CLASS, _FEWEST_PER_CLASS = 100, 16

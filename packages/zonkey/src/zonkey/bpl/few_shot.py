@@ -13,13 +13,20 @@ from sklearn.base import clone
 from ..arrays import Array, is_device_array, namespace, place_of, placed_like, same_place, to_numpy
 from ..constraints import (
     check_classes,
-    check_count,
     check_interval,
     check_option,
     check_semantics,
     validate_labeled,
 )
-from ..labels import as_labels, encoded, listed, placed_labels, require_same_kind, shown
+from ..labels import (
+    as_labels,
+    check_count,
+    encoded,
+    listed,
+    placed_labels,
+    require_same_kind,
+    shown,
+)
 from ..prototypes import Prototypes
 from .frame import BaseClasses
 from .learning import ProjectionLearner, check_shared_parameters, require_samples, warn_of_trouble

@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..constraints import AnyLibraryMixin, check_count, check_interval, check_option
+from ..constraints import AnyLibraryMixin, check_interval, check_option
 from ..inference.scorer import NearestPrototypeMixin
-from ..labels import listed, shown
+from ..labels import check_count, listed, shown
 from .frame import BaseClasses
 from .sylvester import Status
 

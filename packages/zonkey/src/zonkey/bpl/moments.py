@@ -25,8 +25,9 @@ from ..persistence.container import StorageError, read_arrays, write_arrays
 from ..persistence.packing import PROTOTYPES, Form, pack, require_shape, require_that, unpacked
 from ..prototypes import Prototypes
 from ..samples import as_samples, class_sums, require_same_place, require_scale
-from ..streaming.chunks import Chunk, Chunked, as_chunks, required_labels
+from ..streaming.chunks import Chunked, as_chunks
 from ..streaming.reservoir import Reservoir
+from ..streaming.sources import Chunk, required_labels
 
 _KIND = "moments"  # of the files
 # Rows converted to float64 at a time: large enough for a full-speed matrix product.

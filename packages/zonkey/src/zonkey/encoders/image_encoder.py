@@ -17,8 +17,8 @@ from joblib import cpu_count
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.pipeline import Pipeline
 
-from ..constraints import check_count, check_option
-from ..labels import shown, warn_user
+from ..constraints import check_option
+from ..labels import check_count, shown, warn_user
 from .cache import FeatureCache, content_key, file_place, user_folder
 from .registry import DEFAULT_IMAGE, ImageBackend
 from .weights import file_state

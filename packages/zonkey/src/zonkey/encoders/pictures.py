@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ..constraints import check_count
 from ..files.dataset import DataError
 from ..files.readers import one_line, required_package
-from ..labels import shown
+from ..labels import check_count, shown
 
 if TYPE_CHECKING:
     from PIL.Image import Image

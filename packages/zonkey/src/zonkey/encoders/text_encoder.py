@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..arrays import to_numpy
-from ..constraints import check_count
-from ..labels import shown
+from ..labels import check_count, shown
 from ..prototypes import Prototypes
 from .class_texts import class_texts
 from .weights import file_state

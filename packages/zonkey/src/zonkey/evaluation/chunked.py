@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..labels import require_same_kind
-from ..streaming.chunks import Chunk, Chunked, checked, required_labels
+from ..streaming.chunks import Chunked
+from ..streaming.sources import Chunk, checked, required_labels
 from .answers import Answers, Subject, answers_of
 
 _DIGEST = 16  # bytes

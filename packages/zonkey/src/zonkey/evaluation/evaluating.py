@@ -19,9 +19,9 @@ from sklearn.utils.validation import _num_samples
 from zonkey_lab.trials import content_hash
 
 from ..arrays import is_device_array, to_numpy
-from ..constraints import check_count, check_option
+from ..constraints import check_option
 from ..files.dataset import Dataset
-from ..labels import as_labels, listed, require_same_kind
+from ..labels import as_labels, check_count, listed, require_same_kind
 from ..prototypes import Prototypes
 from ..streaming.chunks import as_chunks
 from .answers import Subject, answers_of, best_of, taken

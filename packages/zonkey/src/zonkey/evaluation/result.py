@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..constraints import check_count, check_option
+from ..constraints import check_option
 from ..display.drawing import shortened
 from ..files.readers import required_package
+from ..labels import check_count
 from ..metrics import SeenUnseenCurve
 from ..metrics.calibration import confidence_bins
 from . import plots

@@ -14,7 +14,7 @@ from ..anyshot.classifier import AnyShotClassifier
 from ..anyshot.evidence import Evidence
 from ..anyshot.ridges import Ridge
 from ..arrays import Array, dtype_like, is_device_array, namespace, placed_like, softmax, to_numpy
-from ..constraints import check_count
+from ..labels import check_count
 from ..prototypes import Prototypes
 from .explanation import Explanation
 from .scorer import NearestPrototypeMixin, ProbabilityMixin, best_columns, unwrapped

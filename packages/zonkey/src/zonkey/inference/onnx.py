@@ -23,10 +23,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..anyshot.classifier import AnyShotClassifier
 from ..arrays import dtype_like, to_numpy
 from ..bpl.nearest_support import NearestSupport, central
-from ..constraints import check_count
 from ..encoders.image_encoder import split_encoder
 from ..encoders.onnx_pixels import from_pixels
 from ..files.readers import required_package
+from ..labels import check_count
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from .scorer import LinearScores, NearestPrototypeMixin, ProbabilityMixin, scores_as, unwrapped
 

@@ -31,7 +31,8 @@ from ..constraints import check_semantics, check_top, validate_samples
 from ..labels import distinct, listed, placed_labels, require_same_kind, shown, warn_user
 from ..metrics import per_class_accuracy
 from ..prototypes import Prototypes
-from ..streaming.chunks import Chunk, as_chunks, in_chunks, required_labels, without_names
+from ..streaming.chunks import as_chunks, in_chunks, without_names
+from ..streaming.sources import Chunk, required_labels
 
 if TYPE_CHECKING:
     from .explanation import Explanation

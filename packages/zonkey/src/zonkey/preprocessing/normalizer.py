@@ -17,8 +17,9 @@ from ..constraints import (
     set_features,
     validate_samples,
 )
-from ..streaming.chunks import Chunk, Chunked, Chunks, in_chunks
+from ..streaming.chunks import Chunked, Chunks, in_chunks
 from ..streaming.class_sums import blocks_of
+from ..streaming.sources import Chunk
 from .chunk_transformer import ChunkTransformerMixin
 
 

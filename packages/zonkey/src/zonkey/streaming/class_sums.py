@@ -11,7 +11,7 @@ from array_api_compat import device
 from ..arrays import Array, is_device_array, namespace, placed_like, to_numpy
 from ..labels import joined_labels, places_among
 from ..samples import class_sums
-from .chunks import Chunk, required_labels
+from .sources import Chunk, required_labels
 
 # Numbers in a block: enough rows for a full-speed product of them.
 _ON_HOST, _ON_DEVICE = 2**22, 2**25

@@ -25,8 +25,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ..labels import as_labels, shown, warn_user
-from .chunks import Chunked, checked, no_samples, transformed
-from .sources import Purpose, frame_names, telling
+from .chunks import Chunked, no_samples, transformed
+from .sources import Purpose, checked, frame_names, telling
 
 FAN_IN = 4  # merged by one task, whose worker holds all of them
 _TRIES = 4  # submissions of a reduction whose connection is lost

@@ -18,9 +18,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, check_X_y
 
 from zonkey.arrays import Array
-from zonkey.constraints import check_classes, check_count, validate_labeled
+from zonkey.constraints import check_classes, validate_labeled
 from zonkey.inference.scorer import ScoresMixin
-from zonkey.labels import as_labels, listed, shown
+from zonkey.labels import as_labels, check_count, listed, shown
 
 from ..base import CheckedMixin, in_order, unit_rows
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from zonkey.arrays import softmax, squared_distances
-from zonkey.constraints import check_count
+from zonkey.labels import check_count
 
 from .base import BaseSamples, Support, centered_units, negative_distances
 from .bd_cspn import rectified

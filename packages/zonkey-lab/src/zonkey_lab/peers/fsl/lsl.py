@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 
-from zonkey.constraints import check_count, check_interval
+from zonkey.constraints import check_interval
+from zonkey.labels import check_count
 
 from ..base import OnDeviceMixin, TrainedMixin, unit_rows
 from ..convex import linear_classifiers, softmax_loss

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zonkey.constraints import check_count
+from zonkey.labels import check_count
 
 from ..base import OnDeviceMixin, TrainedMixin
 from ..networks import NetworkLearner, fast_products, to_array

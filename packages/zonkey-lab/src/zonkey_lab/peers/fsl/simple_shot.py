@@ -8,16 +8,8 @@ import numpy as np
 
 from zonkey.constraints import check_option
 
-from ..base import class_means
-from .base import (
-    BaseSamples,
-    FewShotPeer,
-    Support,
-    center_of,
-    centered_units,
-    negative_distances,
-    unit_rows,
-)
+from ..base import class_means, unit_rows
+from .base import BaseSamples, FewShotPeer, Support, center_of, centered_units, negative_distances
 
 _NORMALIZATIONS = ("centered", "unit", None)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from zonkey.constraints import check_count, check_interval, check_option
-from zonkey.labels import shown
+from zonkey.constraints import check_interval, check_option
+from zonkey.labels import check_count, shown
 
 from ..base import unit_rows
 from .base import BaseSamples, Support, centered_units, negative_distances

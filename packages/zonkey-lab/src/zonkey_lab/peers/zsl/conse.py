@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from zonkey.arrays import Array, softmax
-from zonkey.constraints import check_count, check_interval
+from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores
+from zonkey.labels import check_count
 from zonkey.prototypes import Prototypes
 
 from ..base import unit_rows

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from zonkey.arrays import Array
 from zonkey.bpl.kernels import PrototypeKernel
-from zonkey.constraints import check_count, check_interval
+from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores, labeled_or_rows, require_dimensions
-from zonkey.labels import shown
+from zonkey.labels import check_count, shown
 from zonkey.prototypes import Prototypes
 
 from .base import SamplePeer, Task, not_offered

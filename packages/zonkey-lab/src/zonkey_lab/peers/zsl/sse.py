@@ -9,8 +9,9 @@ import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.blocks import row_blocks
-from zonkey.constraints import check_count, check_interval
+from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores
+from zonkey.labels import check_count
 from zonkey.prototypes import Prototypes
 
 from ..convex import descent
