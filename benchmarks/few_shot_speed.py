@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 import mini_imagenet
 from recording import save, show
 from zonkey.bpl.algorithm1 import DECAY
-from zonkey.bpl.assignment import best, losses, second_best
+from zonkey.bpl.assignment import find_best, find_second_best, losses
 from zonkey.bpl.few_shot import FewShotClassifier
 from zonkey.bpl.projection import NormalEquations, bidirectional_projection
 from zonkey.bpl.sylvester import solve
@@ -43,8 +43,8 @@ def naive_fit(data, equations, W0, X, y, seed) -> np.ndarray:
         X_g = synthesize_from_support(W0, Y_u, X, codes, epsilon, rho=PARAMETERS["rho"]).features
         W = W0
         for t in range(STEPS):
-            eta, taken = best(losses(W, X_g, Y_u), 1e-3)
-            xi = second_best(losses(W, X_g, Y_u), taken, 1e-3)
+            eta, taken = find_best(losses(W, X_g, Y_u), 1e-3)
+            xi = find_second_best(losses(W, X_g, Y_u), taken, 1e-3)
             delta = np.vstack([eta - PARAMETERS["mu"] * xi, np.eye(len(Y_u))[codes]])
             alpha = DECAY**t * PARAMETERS["alpha"]
             hats = printed_matrices(equations, np.vstack([X_g, X]), Y_u, delta, alpha)
@@ -63,7 +63,7 @@ def printed_matrices(equations, X, Y_u, delta, alpha) -> tuple[np.ndarray, ...]:
 
 def naive_seconds(data, model, n_threads: int) -> tuple[float, float]:
     """Return the time of a baseline trial, and its largest difference from `model`."""
-    equations = NormalEquations.of(data.base.moments)
+    equations = NormalEquations.from_moments(data.base.moments)
     W0 = bidirectional_projection(equations, PARAMETERS["beta"]).value
     seconds, errors = [], []
     for number in range(NAIVE_TRIALS):

@@ -50,7 +50,7 @@ def fit_with_scipy(X: np.ndarray, y: np.ndarray, prototypes: Prototypes) -> np.n
     for t in range(STEPS):
         alpha = DECAY**t * ALPHA
         eta, xi = game.weights(game.start(W))
-        delta = eta.less(xi, MU)
+        delta = eta.subtract(xi, MU)
         B = game.B_hat(delta.of_classes, alpha)
         W = solve_sylvester(game.A_hat(delta, alpha), B, game.C_hat(delta, alpha))
     return W

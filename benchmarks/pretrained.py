@@ -27,7 +27,7 @@ from PIL import Image
 
 from recording import save, show
 from zonkey import presets
-from zonkey.presets.pretraining import Base, _base, on_base
+from zonkey.presets.pretraining import Base, _base, fit_on_base
 
 NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 # Nodes of WordNet; vehicles are those that move themselves, and all that swim or fly.
@@ -138,7 +138,7 @@ def main() -> None:
     }
     base, rows = _base("efficientnet-lite0"), []
     for name, own in (("all of ImageNet", base), ("strict", strict(base))):
-        model = on_base(own, texts.prototypes(NAMES))
+        model = fit_on_base(own, texts.prototypes(NAMES))
         found = accuracies(model, parts, np.random.default_rng(0))
         rows.append({"base": f"{name} ({own.n_leaves} classes)", **found})
     keys = [key for key in rows[0] if key != "base"]
@@ -146,7 +146,7 @@ def main() -> None:
     show(f"Accuracy on {sizes['test'] - PILE} test pictures, {DRAWS} draws of shots", table)
     pictures, found_names = stamps(folder)
     every = sorted({*found_names})
-    model = on_base(base, texts.prototypes(dict(zip(every, every, strict=True))))
+    model = fit_on_base(base, texts.prototypes(dict(zip(every, every, strict=True))))
     X, y = images.transform(pictures), np.array(found_names)
     own = {f"top-{k}": round(top_k(model, X, y, k), 3) for k in (1, 5)}
     show("Tux Paint's stamps", [{"pictures": len(X), "names": len(every), **own}])

@@ -26,9 +26,9 @@ from zonkey.anyshot.evidence import Evidence, Regression
 from zonkey.anyshot.survey import Survey
 from zonkey.bpl.kernels import PrototypeKernel
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.chunks import as_chunks, transformed
+from zonkey.streaming.chunks import apply_transforms, as_chunks
 from zonkey.streaming.class_sums import ClassSums
-from zonkey.streaming.sources import checked
+from zonkey.streaming.sources import check_chunk
 
 D, K = 2_048, 300
 WORKERS = (1, 16, 256)
@@ -87,8 +87,8 @@ def measured(rows: int, n_classes: int, dtype: Any) -> dict[str, Any]:
 
             def take_up(number: int = 0, make: Any = make, transforms: Any = transforms) -> Any:
                 state = make()
-                chunk = checked(X, y, number)
-                state.update(replace(chunk, X=transformed(chunk.X, transforms)))
+                chunk = check_chunk(X, y, number)
+                state.update(replace(chunk, X=apply_transforms(chunk.X, transforms)))
                 return state
 
             one, other = take_up(), take_up(1)
@@ -124,10 +124,10 @@ def on_client(n_classes: int) -> dict[str, float]:
     A = rng.standard_normal((2 * D, D))
     found = {"eigendecomposition": best(lambda: np.linalg.eigh(A.T @ A), 1)}
     Y = Prototypes(np.arange(n_classes), rng.standard_normal((n_classes, K)))
-    evidence = Evidence.none(Y.labels, np.zeros((1, D)))
+    evidence = Evidence.make_empty(Y.labels, np.zeros((1, D)))
     sums = rng.standard_normal((n_classes, D))
-    evidence = evidence.plus(Y.labels, sums, np.full(n_classes, 10.0), np.full(n_classes, 1e4))
-    kernel = PrototypeKernel.of(Y.matrix, "rbf", 0.5)
+    evidence = evidence.add(Y.labels, sums, np.full(n_classes, 10.0), np.full(n_classes, 1e4))
+    kernel = PrototypeKernel.from_vectors(Y.matrix, "rbf", 0.5)
     few = 2_000 if n_classes > 2_000 else None
     regression = Regression(Y, Y.labels, None, kernel, 0.03, few)
     found[f"regression{f', {few} landmarks' if few else ''}"] = best(
@@ -223,8 +223,8 @@ def real(workers: int, n_chunks: int, rows: int, n_classes: int) -> dict[str, An
         chunks: Any = as_chunks(X, y)
         for transform in transforms:
             chunks = chunks.map(transform)
-        chunks.reduced(make(), "scatter")
-        seconds = best(lambda: chunks.reduced(make(), "scatter"), 2)
+        chunks.reduce(make(), "scatter")
+        seconds = best(lambda: chunks.reduce(make(), "scatter"), 2)
     found = measured(rows, n_classes, np.float32)["scatter"]
     task = Task("", n_chunks * rows, n_classes, rows, 4)
     read_s = rows * D * 4 / STORAGE

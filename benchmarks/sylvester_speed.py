@@ -63,11 +63,11 @@ def compared(d: int, k: int, rng: np.random.Generator) -> dict[str, Any]:
 def unit_costs(d: int, k: int, rng: np.random.Generator) -> dict[str, Any]:
     A, _, C = problem(d, k, rng)
     unit = best_of(3, lambda: A @ A)[0] / d**3
-    eigh, _ = best_of(3, lambda: Factor.of(A))
-    sytrd, factor = best_of(3, lambda: Tridiagonal.of(A))
+    eigh, _ = best_of(3, lambda: Factor.from_matrix(A))
+    sytrd, factor = best_of(3, lambda: Tridiagonal.from_matrix(A))
     there, Z = best_of(5, lambda: factor.to_basis(C))
     back, _ = best_of(5, lambda: factor.from_basis(Z))
-    systems, _ = best_of(5, lambda: factor.shifted_solve(Z, np.ones(k)))
+    systems, _ = best_of(5, lambda: factor.solve_shifted(Z, np.ones(k)))
     return {
         "d": d,
         "k": k,

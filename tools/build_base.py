@@ -150,15 +150,15 @@ def build(cache: Path) -> dict[str, np.ndarray]:
 def held_out_accuracy(path: Path) -> Iterator[tuple[float, float, float]]:
     """Yield gamma, ridge and how often the row of a held-out class is nearest to its prediction."""
     from zonkey import Prototypes
-    from zonkey.presets.pretraining import Base, on_base
+    from zonkey.presets.pretraining import Base, fit_on_base
 
-    base = Base.of(path)
+    base = Base.from_file(path)
     folds = np.array_split(np.random.default_rng(0).permutation(base.n_leaves), N_FOLDS)
     for gamma, ridge in ((1.0, 0.3), (2.0, 0.3), (4.0, 0.1), (4.0, 0.3), (4.0, 1.0), (8.0, 0.3)):
         hits = []
         for fold in folds:
             shown = Prototypes(base.names[fold], base.vectors[fold])
-            model = on_base(base.without(fold), shown, gamma=gamma, ridge=ridge)
+            model = fit_on_base(base.without(fold), shown, gamma=gamma, ridge=ridge)
             best = model.classes_[(base.rows[fold] @ model.centers_.T).argmax(axis=1)]
             hits.append(np.mean(best == base.names[fold]))
         yield gamma, ridge, float(np.mean(hits))

@@ -8,7 +8,7 @@ from libraries import TORCH
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from zonkey import blocks
-from zonkey.blocks import in_parts, row_blocks
+from zonkey.blocks import row_blocks, run_in_parts
 
 HOST = np.zeros(0)
 
@@ -50,7 +50,7 @@ def parts_of(monkeypatch, n_parts, n_threads=2):
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_parts_cover_every_row_once_in_order(monkeypatch, n, n_threads):
     parts_of(monkeypatch, 3, n_threads)
-    parts = in_parts(lambda *part: list(range(*part)), n, 5, HOST)
+    parts = run_in_parts(lambda *part: list(range(*part)), n, 5, HOST)
     assert len(parts) == 3
     assert [row for part in parts for row in part] == list(range(n))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -60,28 +60,28 @@ def test_small_problems_large_results_and_devices_are_one_part(monkeypatch):
     parts_of(monkeypatch, 3)
     monkeypatch.setattr(blocks, "_MANY", 50)
     monkeypatch.setattr(blocks, "_KEPT", 20)
-    assert in_parts(lambda *part: part, 10, 4, HOST) == [(0, 10)]
-    assert len(in_parts(lambda *part: part, 10, 5, HOST)) == 3
-    assert len(in_parts(lambda *part: part, 10, 5, HOST, kept=10)) == 2
-    assert in_parts(lambda *part: part, 10, 5, HOST, kept=100) == [(0, 10)]
-    assert in_parts(lambda *part: part, 10, 5, TORCH(HOST)) == [(0, 10)]
+    assert run_in_parts(lambda *part: part, 10, 4, HOST) == [(0, 10)]
+    assert len(run_in_parts(lambda *part: part, 10, 5, HOST)) == 3
+    assert len(run_in_parts(lambda *part: part, 10, 5, HOST, kept=10)) == 2
+    assert run_in_parts(lambda *part: part, 10, 5, HOST, kept=100) == [(0, 10)]
+    assert run_in_parts(lambda *part: part, 10, 5, TORCH(HOST)) == [(0, 10)]
 
 
 def test_the_work_is_divided_among_threads(monkeypatch):
     parts_of(monkeypatch, 2)
     both = Barrier(2, timeout=10)  # one thread alone would wait for ever
-    assert sorted(in_parts(lambda *_: both.wait(), 10, 5, HOST)) == [0, 1]
+    assert sorted(run_in_parts(lambda *_: both.wait(), 10, 5, HOST)) == [0, 1]
 
 
 def test_a_second_caller_works_alone(monkeypatch):
     parts_of(monkeypatch, 2)
 
     def work(*_):
-        names = in_parts(lambda *_: current_thread().name, 4, 5, HOST)
+        names = run_in_parts(lambda *_: current_thread().name, 4, 5, HOST)
         return set(names) == {current_thread().name}
 
-    assert in_parts(work, 10, 5, HOST) == [True, True]
-    assert not in_parts(lambda *_: current_thread() is main_thread(), 10, 5, HOST)[0]
+    assert run_in_parts(work, 10, 5, HOST) == [True, True]
+    assert not run_in_parts(lambda *_: current_thread() is main_thread(), 10, 5, HOST)[0]
 
 
 def blas_limits():
@@ -98,7 +98,7 @@ def test_blas_has_one_thread_inside_parts_and_its_own_afterwards(monkeypatch):
     blocks._libraries.cache_clear()  # other tests may have loaded libraries since
     with threadpool_limits(2, "blas"):
         before = blas_limits()
-        inside = in_parts(lambda *_: blas_limits(), 10, 5, HOST)
+        inside = run_in_parts(lambda *_: blas_limits(), 10, 5, HOST)
         assert inside == [[1] * len(before)] * 2
         assert blas_limits() == before
 
@@ -109,7 +109,7 @@ def test_there_are_as_many_threads_as_blas_may_use(monkeypatch, limit):
     barrier = Barrier(limit, timeout=10)
     with threadpool_limits(limit, "blas"):
         assert blocks._blas_threads() == limit
-        in_parts(lambda *_: barrier.wait(), 16, 5, HOST)  # never reached by fewer threads
+        run_in_parts(lambda *_: barrier.wait(), 16, 5, HOST)  # never reached by fewer threads
 
 
 def test_errors_inside_parts_are_raised(monkeypatch):
@@ -119,5 +119,5 @@ def test_errors_inside_parts_are_raised(monkeypatch):
         raise ValueError(f"{start} to {stop}")
 
     with pytest.raises(ValueError, match="0 to 5"):
-        in_parts(work, 10, 5, HOST)
-    assert in_parts(lambda *part: part, 10, 5, HOST) == [(0, 5), (5, 10)]
+        run_in_parts(work, 10, 5, HOST)
+    assert run_in_parts(lambda *part: part, 10, 5, HOST) == [(0, 5), (5, 10)]

@@ -9,8 +9,8 @@ import pytest
 import torch
 from refusals import refused
 
-from zonkey.arrays import placed_like, require_values
-from zonkey.labels import as_labels, listed, placed_labels, shown, warn_user
+from zonkey.arrays import place_like, require_values
+from zonkey.labels import as_labels, format_labels, format_value, place_labels, warn_user
 
 APART = unicodedata.normalize("NFD", "\N{LATIN SMALL LETTER E WITH ACUTE}t\N{DIGIT TWO}")
 WHOLE = unicodedata.normalize("NFC", APART)
@@ -68,9 +68,9 @@ def test_numbers_that_a_type_holds_are_kept(labels):
 
 def test_large_unsigned_labels_stay_on_the_host():
     large = np.array([2**63], dtype=np.uint64)
-    assert placed_labels(large, np.zeros(1)) is large
+    assert place_labels(large, np.zeros(1)) is large
     with refused(ValueError, "must be at most 9223372036854775807", "got 9223372036854775808"):
-        placed_labels(large, torch.zeros(1))
+        place_labels(large, torch.zeros(1))
 
 
 # One spelling of accents
@@ -106,12 +106,12 @@ def test_rows_of_labels_are_normalized_too():
 
 def test_long_names_are_cut_in_messages():
     name = "x" * 5_000_000
-    assert len(listed(np.array([name, "b"]))) < 100
-    assert listed(np.array(["a", "b"])) == "'a', 'b'"
-    assert len(shown([name] * 100)) < 1000
-    assert len(shown(np.zeros((1000, 1000)))) < 100
-    assert shown(np.float64(0.5)) == "0.5"
-    assert "\n" not in shown(np.zeros((3, 3)))
+    assert len(format_labels(np.array([name, "b"]))) < 100
+    assert format_labels(np.array(["a", "b"])) == "'a', 'b'"
+    assert len(format_value([name] * 100)) < 1000
+    assert len(format_value(np.zeros((1000, 1000)))) < 100
+    assert format_value(np.float64(0.5)) == "0.5"
+    assert "\n" not in format_value(np.zeros((3, 3)))
 
 
 def test_a_warning_points_at_the_caller():
@@ -138,5 +138,5 @@ def test_arrays_with_gaps_are_refused(array, got):
 
 
 def test_a_tensor_is_moved_without_its_gradient():
-    moved = placed_like(torch.ones(2, requires_grad=True), torch.zeros(1))
+    moved = place_like(torch.ones(2, requires_grad=True), torch.zeros(1))
     assert not moved.requires_grad

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zonkey.cli.errors import one_line_errors, require_plain, writing_to
+from zonkey.cli.errors import one_line_errors, require_plain, require_writable
 from zonkey.cli.options import JSON
 
 from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
@@ -113,10 +113,10 @@ def bench(
     runs = runs or Path("runs-quick" if quick else "runs")  # quick runs replace no figures
     with one_line_errors("finished runs are kept; run the same command again to resume"):
         from .paper.bench.runner import run_experiments
-        from .paper.bench.sources import available
+        from .paper.bench.sources import find_sources
 
-        experiments = [_of_models(each, model) for each in _experiments(name)]
-        names = data or list(available(place))
+        experiments = [_select_models(each, model) for each in _experiments(name)]
+        names = data or list(find_sources(place))
         changed = {
             "n_seeds": seeds,
             "n_trials": trials,
@@ -173,7 +173,7 @@ def _experiments(name: str) -> list[Experiment]:
     return [EXPERIMENTS[name]]
 
 
-def _of_models(experiment: Experiment, names: list[str] | None) -> Experiment:
+def _select_models(experiment: Experiment, names: list[str] | None) -> Experiment:
     """Return the experiment with some of its models only."""
     if not names:
         return experiment
@@ -319,14 +319,14 @@ def report(
 
         found = build_report(read_collection(runs, names))
     if markdown is None:
-        with writing_to("--out", out):
+        with require_writable("--out", out):
             page = write_report(found, out)
         written = {"page": page, "tables": out / "tables.md", "figures": out / "figures"}
     else:
         from zonkey.persistence.container import write_whole
 
         require_plain("--markdown", markdown)
-        with writing_to("--markdown", markdown, "a file"):
+        with require_writable("--markdown", markdown, "a file"):
             markdown.parent.mkdir(parents=True, exist_ok=True)
             write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))
         written = {"tables": markdown}

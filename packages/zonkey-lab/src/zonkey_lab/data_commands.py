@@ -83,11 +83,11 @@ def _record(name: str) -> dict[str, Any]:
     """Return the facts about a data set, ready for JSON."""
     entry = _names()[name]
     file = getattr(entry, "file", None)  # an embedded data set is no file to fetch
-    record = {**asdict(entry), "embedded": file is None, "where": _where(name, file is None)}
+    record = {**asdict(entry), "embedded": file is None, "where": _locate(name, file is None)}
     return record if file is None else {**record, "file": file}
 
 
-def _where(name: str, embedded: bool) -> str | None:
+def _locate(name: str, embedded: bool) -> str | None:
     if embedded:
         return "in the package"
     from .datasets.fetch import find_dataset

@@ -17,7 +17,7 @@ from zonkey.arrays import is_device_array, to_numpy
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
 from zonkey.constraints import check_interval
-from zonkey.labels import check_count, listed
+from zonkey.labels import check_count, format_labels
 from zonkey.metrics import (
     hit_at_k,
     per_class_accuracy,
@@ -117,7 +117,7 @@ def n_way_k_shot(
     if batch_size is None:
         batch_size = _ON_DEVICE if is_device_array(run.X) else 1
     batch_size = check_count("batch_size", batch_size, 1)
-    models = with_shared_bases(run.models)
+    models = share_bases(run.models)
 
     def run_batch(numbers: list[int]) -> list[dict[str, float]]:
         generators = [run.generator(number) for number in numbers]
@@ -125,7 +125,7 @@ def n_way_k_shot(
             draw_trial(run.y, run.classes, **sizes, queries=queries, rng=rng) for rng in generators
         ]
         seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-        fits = {name: all_fitted(model, run, trials, seeds) for name, model in models.items()}
+        fits = {name: fit_all(model, run, trials, seeds) for name, model in models.items()}
         results = []
         for i, trial in enumerate(trials):
             X_query, y_query = run.samples(trial.query), run.y[trial.query]
@@ -213,7 +213,7 @@ def large_scale(
     """
     run = Run(models, X, y, classes, random_state)
     require_adapt(run.models, adapt)
-    models = with_shared_bases(run.models)
+    models = share_bases(run.models)
     shots = [check_count("shots", K, 0) for K in shots]
     top = [check_count("top", k, 1) for k in top]
     trials = [(repeat, K) for repeat in range(n_repeats) for K in shots]
@@ -225,7 +225,7 @@ def large_scale(
         seed = int(rng.integers(2**31 - 1))
         results = {}
         for name, model in models.items():
-            model, X_query = fitted(model, run, trial, seed), run.samples(trial.query)
+            model, X_query = fit_trial(model, run, trial, seed), run.samples(trial.query)
             if watch is not None:
                 watch(name, model)
             model = model.adapt(X_query) if adapt else model
@@ -247,7 +247,7 @@ def large_scale(
     return {name: np.array([result[name] for result in results]).reshape(shape) for name in models}
 
 
-def with_shared_bases(models: Models) -> dict[str, Any]:
+def share_bases(models: Models) -> dict[str, Any]:
     """Return copies of the models whose base classes are diagonalized once for all trials."""
     copies = {}
     for name, model in models.items():
@@ -267,16 +267,16 @@ def with_shared_bases(models: Models) -> dict[str, Any]:
     return copies
 
 
-def all_fitted(model: Any, run: Run, trials: list[Trial], seeds: list[int]) -> list[Any]:
+def fit_all(model: Any, run: Run, trials: list[Trial], seeds: list[int]) -> list[Any]:
     """Return a fitted copy of the model per trial, learned together if the model supports it."""
     # `fit_tasks` seeds the model itself, not its parts (such as a transformer).
     if len(trials) > 1 and hasattr(model, "fit_tasks") and seeds_of(model) == ["random_state"]:
         tasks = [(run.samples(trial.support), run.y[trial.support]) for trial in trials]
         return model.fit_tasks(tasks, random_states=seeds)
-    return [fitted(model, run, *pair) for pair in zip(trials, seeds, strict=True)]
+    return [fit_trial(model, run, *pair) for pair in zip(trials, seeds, strict=True)]
 
 
-def fitted(model: Any, run: Run, trial: Trial, seed: int) -> Any:
+def fit_trial(model: Any, run: Run, trial: Trial, seed: int) -> Any:
     """Return a copy of the model fitted on the support set of a trial, or zero-shot if empty."""
     support = (run.samples(trial.support), run.y[trial.support])
     if is_fitted(model):
@@ -294,8 +294,8 @@ def require_adapt(models: Models, adapt: bool) -> None:
     unable = np.array([name for name, model in models.items() if not hasattr(model, "adapt")])
     if adapt and unable.size:
         raise TypeError(
-            f"adapt=True needs models with `adapt`, such as AnyShotClassifier; {listed(unable)} "
-            "has none. Leave it out, or use adapt=False."
+            "adapt=True needs models with `adapt`, such as AnyShotClassifier; "
+            f"{format_labels(unable)} has none. Leave it out, or use adapt=False."
         )
 
 

@@ -18,10 +18,10 @@ from sklearn.utils.parallel import Parallel, delayed  # workers get the filters 
 from threadpoolctl import threadpool_limits
 
 from zonkey.anyshot.classifier import AnyShotClassifier
-from zonkey.arrays import Array, is_device_array, namespace, placed_like, to_numpy
+from zonkey.arrays import Array, is_device_array, namespace, place_like, to_numpy
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
-from zonkey.labels import as_labels, check_count, listed
+from zonkey.labels import as_labels, check_count, format_labels
 from zonkey.prototypes import Prototypes
 from zonkey.streaming.dask import Shared
 
@@ -99,7 +99,8 @@ def draw_trial(
     unknown = classes[[not len(members) for members in of_classes]]
     if unknown.size:
         raise ValueError(
-            f"Novel classes need samples; {listed(unknown)} has none in y. Correct `classes`."
+            f"Novel classes need samples; {format_labels(unknown)} has none in y. Correct "
+            "`classes`."
         )
     numbers: list[int | None] = [n_query] * len(classes)
     n_needed = n_query or 1
@@ -153,28 +154,28 @@ class Run:
 
     def samples(self, positions: np.ndarray) -> Array:
         """Return the samples at these positions, on the device of X."""
-        return namespace(self.X).take(self.X, placed_like(positions, self.X), axis=0)
+        return namespace(self.X).take(self.X, place_like(positions, self.X), axis=0)
 
     def generator(self, number: int) -> np.random.Generator:
         """Return the generator of one trial."""
         return np.random.default_rng([self.seed, number])
 
-    def checkpoint(self, path: PathLike | None, queries: Any, **settings: Any) -> Checkpoint:
+    def checkpoint(self, path: PathLike | None, queries: Any, **settings: Any) -> TrialCheckpoint:
         """Return the checkpoint of a run with these settings."""
         if path is None:
-            return Checkpoint(None, {})
+            return TrialCheckpoint(None, {})
         if queries is not None:
             settings["queries"] = content_hash(np.asarray(queries))
         models = {name: content_hash(model) for name, model in self.models.items()}
         data = content_hash(to_numpy(self.X), self.y, self.classes)
         fixed = {"models": models, "data": data, "seed": self.seed, "zonkey": version("zonkey")}
-        return Checkpoint(path, {**fixed, **settings})
+        return TrialCheckpoint(path, {**fixed, **settings})
 
 
 def run_trials(
     run_batch: Callable[[list[int]], list[Any]],
     n_trials: int,
-    checkpoint: Checkpoint,
+    checkpoint: TrialCheckpoint,
     *,
     n_jobs: int | None,
     progress: bool,
@@ -187,13 +188,13 @@ def run_trials(
     missing = [number for number in range(n_trials) if number not in checkpoint.results]
     batches = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
 
-    def numbered(batch: list[int]) -> list[tuple[int, Any]]:
+    def number_results(batch: list[int]) -> list[tuple[int, Any]]:
         return list(zip(batch, run_batch(batch), strict=True))
 
     # The matrices of a trial are too small for a threaded BLAS, which would also compete with
     # the workers for cores.
     with threadpool_limits(1):
-        shared = Shared(numbered)
+        shared = Shared(number_results)
         jobs = (delayed(Shared.run)(shared, batch) for batch in batches)
         done: Any = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(jobs)
         for results in track(done, "Running trials", total=len(batches), disable=not progress):
@@ -202,7 +203,7 @@ def run_trials(
     return [checkpoint.results[number] for number in range(n_trials)]
 
 
-class Checkpoint:
+class TrialCheckpoint:
     """Results by trial number, in memory and (if `path` is given) as JSON lines in a file.
 
     The first line holds the settings that the results depend on. A file with other settings is

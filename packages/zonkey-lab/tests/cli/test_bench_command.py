@@ -23,7 +23,7 @@ SMALL = Scale(
 def bench(tmp_path, monkeypatch):
     """Call `zonkey bench` on a small data set."""
     monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
-    monkeypatch.setattr(sources, "available", lambda *_: {"small": small_source()})
+    monkeypatch.setattr(sources, "find_sources", lambda *_: {"small": small_source()})
     monkeypatch.setattr(paper_commands, "QUICK", SMALL)
     runner._load_data.cache_clear()
     runs = ["--runs", str(tmp_path / "runs"), "--quick"]

@@ -28,7 +28,7 @@ def test_what_is_said_of_the_emoji_is_what_their_loader_says():
     (emoji,) = EMBEDDED
     data = load_emoji()
     assert (emoji.license, emoji.citation) == (data.license, data.citation)
-    assert emoji.about.endswith("; load with zonkey.files.load_emoji()")
+    assert emoji.about.endswith("; load with zonkey.datasets.load_emoji()")
 
 
 @pytest.mark.parametrize("entry", [*REGISTRY.values(), *EMBEDDED], ids=lambda entry: entry.name)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from zonkey.files.dataset import Dataset, Split
-from zonkey_lab.paper.bench.sources import Source, validation_view
+from zonkey_lab.paper.bench.sources import DataSource, validation_view
 
 N_CLASSES, N_SAMPLES = 12, 9
 
@@ -34,4 +34,4 @@ def small_source(seed=0):
     def load():
         return small_dataset(seed)
 
-    return Source("small", load, load, lambda: validation_view(load()))
+    return DataSource("small", load, load, lambda: validation_view(load()))

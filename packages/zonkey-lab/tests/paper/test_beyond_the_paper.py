@@ -23,11 +23,11 @@ from zonkey_lab.paper.bench.models import (
     FEW_SHOT,
     ZERO_SHOT,
     ZeroShotModel,
-    prepared_prototypes,
-    sampled,
+    prepare_prototypes,
+    sample_grid,
 )
 from zonkey_lab.paper.bench.runner import run_experiments
-from zonkey_lab.paper.bench.selection import prepared_shots, select_few_shot, select_zero_shot
+from zonkey_lab.paper.bench.selection import prepare_shots, select_few_shot, select_zero_shot
 from zonkey_lab.paper.bench.sources import NoValidationClasses, validation_view
 from zonkey_lab.paper.experiments import EXPERIMENTS, Scale
 from zonkey_lab.paper.records import Records, unpack
@@ -102,7 +102,7 @@ def test_the_papers_models_measure_what_they_did_without_a_pipeline(data, name):
     """Exactly: the search over bare classifiers, and a fit on features scaled beforehand."""
     model, unit = ZERO_SHOT[name], FeatureNormalizer().fit(data.X_train)
     X, y = unit.transform(data.X_train), data.y_train
-    grid = sampled(model.grid, 4)
+    grid = sample_grid(model.grid, 4)
     chosen = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -121,7 +121,7 @@ def test_the_papers_models_measure_what_they_did_without_a_pipeline(data, name):
         bare = ZeroShotClassifier(
             data.prototypes.normalized(), random_state=1, **{**model.fixed, **chosen}
         ).fit(X, y)
-    results = protocols.zero_shot(data, name, chosen, 1)
+    results = protocols.measure_zero_shot(data, name, chosen, 1)
     expected = bare.predict(unit.transform(data.X_test_unseen))
     assert np.array(results["classes"])[unpack(results["predicted"])].tolist() == expected.tolist()
     assert results["n_iter"] == bare.n_iter_
@@ -160,13 +160,13 @@ def test_the_recommended_model_is_built_from_what_it_has_chosen(data):
     assert (pipeline[-1].prototypes, pipeline[-1].candidates) == (data.prototypes, "all")
     assert pipeline[-1].random_state == 3
     fitted = pipeline.fit(data.X_train, data.y_train)[-1]
-    chosen = json.loads(json.dumps(model.chosen_by(fitted)))
+    chosen = json.loads(json.dumps(model.read_choice(fitted)))
     assert set(chosen) == {
         "power", "shrinkage", "prototype_power", "prototype_norm", "kernel", "gamma", "ridge",
         "worth", "seen_penalty", "temperature",
     }  # fmt: skip
     again = model.build(data.prototypes, 3, **chosen).fit(data.X_train, data.y_train)[-1]
-    assert model.chosen_by(again) == chosen
+    assert model.read_choice(again) == chosen
     assert again.predict(data.X_test_unseen).tolist() == fitted.predict(data.X_test_unseen).tolist()
 
 
@@ -184,7 +184,7 @@ def test_prototypes_are_transformed_by_what_seen_classes_say(data, name):
             data.prototypes.matrix + 5,
         ),
     )
-    again = prepared_prototypes(others, "recommended", data.seen_classes)
+    again = prepare_prototypes(others, "recommended", data.seen_classes)
     seen = [given.subset(data.seen_classes), again.subset(data.seen_classes)]
     np.testing.assert_array_equal(seen[0].matrix, seen[1].matrix)
 
@@ -211,7 +211,7 @@ def test_the_record_of_a_peer_can_be_repeated_by_hand(data, name, chosen):
         expected = ESZSL(prototypes, **chosen).fit(X, data.y_train).predict(X_test)
     else:
         expected = nearest_exemplars(X, data.y_train, X_test, prototypes, **chosen)
-    results = protocols.zero_shot(data, name, chosen, 0)
+    results = protocols.measure_zero_shot(data, name, chosen, 0)
     predicted = np.array(results["classes"])[unpack(results["predicted"])]
     assert predicted.tolist() == expected.tolist()
     assert results["zsl"] == per_class_accuracy(data.y_test_unseen, expected)
@@ -249,7 +249,7 @@ def test_the_calibrated_harmonic_mean_is_that_of_a_model_with_the_penalty(data):
     options = {"grid": {"beta": [0.1]}, "n_folds": 4}
     found = select_zero_shot(ZERO_SHOT["RPL"], data, **options, calibrates=True)
     chosen, penalty = found["chosen"], found["seen_penalty"]
-    results = protocols.zero_shot(data, "RPL", chosen, 0, seen_penalty=penalty)
+    results = protocols.measure_zero_shot(data, "RPL", chosen, 0, seen_penalty=penalty)
     pipeline = ZERO_SHOT["RPL"].build(data.prototypes, 0, beta=0.1)
     pipeline.set_params(
         classify__seen_penalty=results["seen_penalty"], classify__candidates="all"
@@ -260,7 +260,7 @@ def test_the_calibrated_harmonic_mean_is_that_of_a_model_with_the_penalty(data):
 
 def test_figures_of_the_recommended_model_by_hand(data):
     """Accuracy among unseen classes, HM with and without the penalty, by one model."""
-    results = protocols.zero_shot(data, "recommended", {}, 0)
+    results = protocols.measure_zero_shot(data, "recommended", {}, 0)
     model = AnyShotClassifier(data.prototypes, candidates="all", random_state=0)
     model.fit(data.X_train, data.y_train)
     unseen = model.with_candidates("unseen")
@@ -278,7 +278,7 @@ def test_the_penalty_is_chosen_without_test_samples(data):
     X = np.array(data.X)
     X[np.concatenate([data.split.test_seen, data.split.test_unseen])] = 7.0
     other = type(data)("other", X, data.y, data.prototypes, data.split)
-    first, second = (protocols.zero_shot(d, "recommended", {}, 0) for d in (data, other))
+    first, second = (protocols.measure_zero_shot(d, "recommended", {}, 0) for d in (data, other))
     assert first["seen_penalty"] == second["seen_penalty"]
     options = {"grid": {}, "n_folds": 4, "calibrates": True}
     for model in ("RPL", "ESZSL", "BPL"):
@@ -353,7 +353,7 @@ class Peeking(ZeroShotClassifier):
 def test_a_transductive_model_is_refused(data, monkeypatch):
     monkeypatch.setitem(ZERO_SHOT, "peeking", ZeroShotModel({}, {}, classifier=Peeking))
     with pytest.raises(ValueError, match=r"'peeking' has seen unlabeled.*Measure it separately\.$"):
-        protocols.zero_shot(data, "peeking", {}, 0)
+        protocols.measure_zero_shot(data, "peeking", {}, 0)
 
 
 # What starts from another choice
@@ -425,7 +425,7 @@ def test_a_name_may_stand_for_a_zero_shot_and_a_few_shot_model(run):
 
 
 def test_recommended_shots_are_prepared_by_the_base_classes(data):
-    shots = prepared_shots(data, "recommended")
+    shots = prepare_shots(data, "recommended")
     X_base, X_novel = by_hand(data.X_train, data.y_train, data.X[data.split.novel])
     np.testing.assert_allclose(shots.X, X_novel)
     expected = transformed(data.prototypes, data.seen_classes)
@@ -441,7 +441,7 @@ def test_the_any_shot_model_chooses_on_validation_classes(data, name):
     fixed = {"worth": 1e6} if name == "prototype alone" else {}
     model = AnyShotClassifier(view.prototypes, n_shots=1, random_state=0, **fixed)
     model.fit(view.X_train, view.y_train, validation=(view.X[novel], view.y[novel]))
-    assert found == {"chosen": FEW_SHOT[name].chosen_by(model), "points": []}
+    assert found == {"chosen": FEW_SHOT[name].read_choice(model), "points": []}
     assert ("worth" in found["chosen"]) == (name == "recommended")
 
 
@@ -450,7 +450,7 @@ def test_without_validation_classes_the_any_shot_model_holds_out_base_classes(da
     found = select_few_shot(FEW_SHOT["recommended"], None, data, grid={}, **options)
     model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0)
     model.fit(data.X_train, data.y_train)
-    assert found["chosen"] == FEW_SHOT["recommended"].chosen_by(model)
+    assert found["chosen"] == FEW_SHOT["recommended"].read_choice(model)
     model = FEW_SHOT["BPL (SFSP1)"]
     with pytest.raises(NoValidationClasses, match="'small' names no validation classes"):
         select_few_shot(model, None, data, grid=model.grid, **options)
@@ -473,7 +473,7 @@ def test_a_source_that_is_damaged_is_not_one_without_validation_classes(run):
 
 
 def test_shots_alone_are_class_means_and_prototypes_alone_need_no_shots(data):
-    shots = prepared_shots(data, "recommended")
+    shots = prepare_shots(data, "recommended")
     asked = np.tile(np.arange(9) >= 2, 4)
     alone = FEW_SHOT["shots alone"].build(shots.prototypes, shots.base)
     alone.fit(shots.X[~asked], shots.y[~asked])
@@ -493,7 +493,7 @@ def test_shots_alone_are_class_means_and_prototypes_alone_need_no_shots(data):
 def test_one_fitted_model_serves_every_number_of_shots(data):
     """At K = 0 too: hit@1 of `with_candidates`, then of `with_shots`."""
     options = {"most_shots": 2, "n_repeats": 2}
-    results = protocols.all_classes(data, "recommended", {}, 0, **options)
+    results = protocols.measure_all_classes(data, "recommended", {}, 0, **options)
     assert results["shots"] == [0, 1, 2]
     model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0)
     model.fit(data.X_train, data.y_train)
@@ -512,7 +512,7 @@ def test_one_fitted_model_serves_every_number_of_shots(data):
 
 
 def test_unlabeled_samples_are_those_to_be_classified(data):
-    results = protocols.unlabeled(data, "recommended", {}, 0)
+    results = protocols.measure_unlabeled(data, "recommended", {}, 0)
     model = AnyShotClassifier(data.prototypes, candidates="all", random_state=0)
     model.fit(data.X_train, data.y_train)
     unseen, X = model.with_candidates("unseen"), data.X_test_unseen
@@ -527,7 +527,7 @@ def test_unlabeled_samples_are_those_to_be_classified(data):
 
 def test_unlabeled_queries_are_those_of_the_trial(data):
     options = {"n_shot": 1, "n_trials": 3}
-    results = protocols.unlabeled_trials(data, "recommended", {}, 5, **options)
+    results = protocols.measure_unlabeled_trials(data, "recommended", {}, 5, **options)
     sizes = {"n_way": 4, "n_shot": 1, "n_query": 8}
     assert {name: results[name] for name in sizes} == sizes
     model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0)
@@ -549,7 +549,7 @@ def test_trials_of_one_query_a_class_cannot_be_unbalanced(data):
     novel = data.split.novel
     split = replace(data.split, query=novel[8::9])  # one per class
     one = type(data)("one", data.X, data.y, data.prototypes, split)
-    results = protocols.unlabeled_trials(one, "recommended", {}, 0, n_shot=1, n_trials=2)
+    results = protocols.measure_unlabeled_trials(one, "recommended", {}, 0, n_shot=1, n_trials=2)
     assert results["n_query"] == 1
     assert "balanced" in results
     assert "unbalanced" not in results

@@ -11,7 +11,7 @@ from zonkey import BaseClasses, FewShotClassifier, NearestSupport
 from zonkey_lab.paper.bench import protocols
 from zonkey_lab.paper.bench.models import DEVICE, FEW_SHOT, FewShotModel
 from zonkey_lab.paper.bench.protocols import Steps, stored_mb
-from zonkey_lab.paper.bench.selection import _shared_samples, prepared_shots, select_few_shot
+from zonkey_lab.paper.bench.selection import _share_samples, prepare_shots, select_few_shot
 from zonkey_lab.paper.bench.sources import validation_view
 from zonkey_lab.paper.experiments import (
     AT_ZERO_SHOTS,
@@ -89,7 +89,7 @@ STOPPING = FewShotModel({}, {"shift": [0.0, 50.0]}, "raw", Stopping)
 @pytest.fixture(autouse=True)
 def nothing_trained():
     TRAININGS.clear()
-    _shared_samples.cache_clear()
+    _share_samples.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def data():
 def test_models_get_what_they_learn_of_base_classes_from(data, model, base, kind):
     assert model.base == base
     assert model.from_zero == (base == "moments")
-    shots = prepared_shots(data, model.preset, model.base)
+    shots = prepare_shots(data, model.preset, model.base)
     assert isinstance(shots.base, kind)
     built = model.build(shots.prototypes, shots.base)
     assert isinstance(built, model.classifier)
@@ -122,7 +122,7 @@ def test_models_get_what_they_learn_of_base_classes_from(data, model, base, kind
 
 
 def test_peers_get_features_and_prototypes_as_they_are(data):
-    shots = prepared_shots(data, "raw", "samples")
+    shots = prepare_shots(data, "raw", "samples")
     np.testing.assert_array_equal(shots.X, data.X[data.split.novel])
     assert shots.prototypes == data.prototypes
     order = np.lexsort(shots.base.X.T)
@@ -134,21 +134,21 @@ def test_a_device_is_for_peers_that_have_the_parameter_and_their_samples_stay(da
     pytest.importorskip("torch", reason="arrays on a device are those of torch")
     token = DEVICE.set("cpu")
     try:
-        raw = prepared_shots(data, "raw", "samples")
+        raw = prepare_shots(data, "raw", "samples")
         assert isinstance(raw.X, np.ndarray)
         assert STOPPING.build(raw.prototypes, raw.base).device == "cpu"
         assert not hasattr(FEW_SHOT["SimpleShot"].build(raw.prototypes, raw.base), "device")
-        assert not isinstance(prepared_shots(data, "paper").X, np.ndarray)
+        assert not isinstance(prepare_shots(data, "paper").X, np.ndarray)
     finally:
         DEVICE.reset(token)
     assert STOPPING.build(raw.prototypes, raw.base).device == "auto"
 
 
 def test_base_samples_are_shared_by_all_runs_of_a_process(data):
-    first = prepared_shots(data, "raw", "samples").base
-    assert prepared_shots(data, "raw", "samples").base is first
+    first = prepare_shots(data, "raw", "samples").base
+    assert prepare_shots(data, "raw", "samples").base is first
     view = validation_view(data)
-    stopping = prepared_shots(view, "raw", "samples", stops=True).base
+    stopping = prepare_shots(view, "raw", "samples", stops=True).base
     assert stopping.validation.classes.tolist() == view.unseen_classes.tolist()
     assert stopping.classes.tolist() == view.seen_classes.tolist()
 
@@ -160,10 +160,10 @@ def test_trained_peers_stop_on_validation_classes_and_keep_the_number_of_epochs(
     assert found["chosen"] == {"shift": 0.0, "max_iter": 4, "n_iter_no_change": None}
     assert [point["parameters"] for point in found["points"]] == [{"shift": 0.0}, {"shift": 50.0}]
     assert sorted(TRAININGS) == [(0.0, 9, True), (50.0, 9, True)]  # once per point
-    shots = prepared_shots(data, "raw", "samples")
+    shots = prepare_shots(data, "raw", "samples")
     model = STOPPING.build(shots.prototypes, shots.base, **found["chosen"])
     TRAININGS.clear()
-    shots.in_trials({"model": model}, shots.sizes(1), 3)
+    shots.score_trials({"model": model}, shots.sizes(1), 3)
     assert TRAININGS == [(0.0, 4, False)]
 
 
@@ -183,7 +183,9 @@ def test_transductive_peers_are_tuned_as_they_are_measured(data, monkeypatch):
     assert [len(point["scores"]) for point in found["points"]] == [6, 6]  # unbalanced ones too
     assert found["chosen"] == {"shift": 0.0}
     monkeypatch.setitem(FEW_SHOT, "adapting", model)
-    trials = protocols.unlabeled_trials(data, "adapting", {"shift": 9.0}, 0, n_shot=1, n_trials=3)
+    trials = protocols.measure_unlabeled_trials(
+        data, "adapting", {"shift": 9.0}, 0, n_shot=1, n_trials=3
+    )
     assert {"balanced", "balanced_unlabeled", "queries_fixed"} <= trials.keys()
 
 
@@ -191,7 +193,7 @@ def test_transductive_peers_are_tuned_as_they_are_measured(data, monkeypatch):
 
 
 def in_trials(data, model, **parameters):
-    return protocols.few_shot(data, model, parameters, 0, n_shot=1, n_trials=3)
+    return protocols.measure_trials(data, model, parameters, 0, n_shot=1, n_trials=3)
 
 
 def test_records_tell_what_the_guard_did(data):
@@ -216,7 +218,7 @@ def test_records_tell_what_the_guard_did(data):
 
 
 def test_steps_of_all_fits_are_summed(data):
-    shots = prepared_shots(data)
+    shots = prepare_shots(data)
     steps, fitted = Steps(), []
     model = FewShotClassifier(shots.prototypes, base=shots.base, mu=0.9, alpha=0.9, n_episodes=2)
     models = {"few": model, "nearest": NearestSupport()}
@@ -240,11 +242,11 @@ def test_all_classes_have_steps_for_every_number_of_shots(data):
     parameters = {"alpha": 0.9, "rho": 0.9, "mu": 0.9, "base_samples_per_class": 2}
     options = {"zero_parameters": {"alpha": 0.1}, "most_shots": 2, "n_repeats": 2}
     name = "BPL (SFSP1), sampled base"
-    found = protocols.all_classes(data, name, parameters, 0, **options)
+    found = protocols.measure_all_classes(data, name, parameters, 0, **options)
     assert found["shots"] == [0, 1, 2]
     assert [step["n"] > 0 for step in found["steps"]] == [True] * 3
     assert found["steps"][1]["mean_mu"] < 0.9
-    nothing = protocols.all_classes(data, "NN", {}, 0, most_shots=2, n_repeats=2)
+    nothing = protocols.measure_all_classes(data, "NN", {}, 0, most_shots=2, n_repeats=2)
     assert "steps" not in nothing
 
 
@@ -255,9 +257,9 @@ def test_records_tell_whether_queries_were_fixed(data, monkeypatch):
     fixed = type(data)("fixed", data.X, data.y, data.prototypes, split)
     assert in_trials(fixed, "NN")["queries_fixed"] is True
     options = {"most_shots": 1, "n_repeats": 1}
-    assert protocols.all_classes(fixed, "NN", {}, 0, **options)["queries_fixed"] is True
+    assert protocols.measure_all_classes(fixed, "NN", {}, 0, **options)["queries_fixed"] is True
     monkeypatch.setitem(FEW_SHOT, "adapting", FewShotModel({}, {}, "raw", Adapting))
-    unlabeled = protocols.unlabeled_trials(fixed, "adapting", {}, 0, n_shot=1, n_trials=2)
+    unlabeled = protocols.measure_unlabeled_trials(fixed, "adapting", {}, 0, n_shot=1, n_trials=2)
     assert unlabeled["queries_fixed"] is True
 
 
@@ -266,13 +268,15 @@ def test_records_tell_whether_queries_were_fixed(data, monkeypatch):
 
 def test_times_are_from_base_samples_to_the_fitted_model(data, monkeypatch):
     monkeypatch.setitem(FEW_SHOT, "stopping", STOPPING)
-    found = protocols.runtime(data, "stopping", {"max_iter": 4}, 0, most_shots=2, n_timings=3)
+    found = protocols.measure_runtime(
+        data, "stopping", {"max_iter": 4}, 0, most_shots=2, n_timings=3
+    )
     assert TRAININGS == [(0.0, 4, False)] * 6  # trained anew for every timing
     assert found["n_timings"] == [3, 3]
     assert found["shots"] == [1, 2]
     assert found["peak_mb"] is None  # torch would not be counted
     monkeypatch.setattr(protocols, "_LONG", 0.0)
-    found = protocols.runtime(data, "BPL (SFSP1)", {}, 0, most_shots=2, n_timings=3)
+    found = protocols.measure_runtime(data, "BPL (SFSP1)", {}, 0, most_shots=2, n_timings=3)
     assert found["n_timings"] == [1, 1]
     assert found["peak_mb"] is None
 
@@ -282,7 +286,7 @@ def test_memory_is_that_of_what_must_be_stored(data):
     parameters = {names[2]: {"base_samples_per_class": 2}}
     options = {"most_shots": 1, "n_timings": 2}
     found = {
-        name: protocols.runtime(data, name, parameters.get(name, {}), 0, **options)
+        name: protocols.measure_runtime(data, name, parameters.get(name, {}), 0, **options)
         for name in names
     }
     moments, samples = 8 * (10 * 10 + 5 * 5 + 10 * 5), 8 * len(data.y_train) * 10
@@ -299,7 +303,7 @@ def test_memory_is_that_of_what_must_be_stored(data):
 
 
 def test_what_the_recommended_model_stores_is_not_counted(data):
-    found = protocols.runtime(data, "recommended", {}, 0, most_shots=1, n_timings=1)
+    found = protocols.measure_runtime(data, "recommended", {}, 0, most_shots=1, n_timings=1)
     assert found["base_mb"] is None
     assert stored_mb(NearestSupport()) == 0.0
 

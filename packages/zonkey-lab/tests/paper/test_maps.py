@@ -9,7 +9,7 @@ from sklearn.manifold import TSNE
 from small_data import small_dataset, small_source
 
 from zonkey_lab.paper.bench import protocols, runner
-from zonkey_lab.paper.bench.protocols import projection_map, scatter_ratios
+from zonkey_lab.paper.bench.protocols import measure_map, scatter_ratios
 from zonkey_lab.paper.experiments import EXPERIMENTS, QUICK
 from zonkey_lab.paper.records import Records
 
@@ -79,12 +79,12 @@ def test_one_predicted_class_has_no_compactness():
 @pytest.mark.parametrize(("n_classes", "n_shown"), [(None, 4), (2, 2), (50, 4)])
 def test_all_unseen_classes_are_mapped_or_as_many_as_asked_for(mapped, n_classes, n_shown):
     data = small_dataset()
-    found = projection_map(data, "BPL", CHOSEN, 0, n_classes=n_classes)
+    found = measure_map(data, "BPL", CHOSEN, 0, n_classes=n_classes)
     assert found["n_classes"] == len(found["classes"]) == len(found["prototypes"]) == n_shown
     assert set(found["classes"]) <= set(UNSEEN)
     assert found["classes"] == sorted(found["classes"])
     assert len(found["samples"]) == len(found["truth"]) == len(found["predicted"]) == 9 * n_shown
-    again = projection_map(data, "BPL0", {}, 0, n_classes=n_classes)
+    again = measure_map(data, "BPL0", {}, 0, n_classes=n_classes)
     assert again["classes"] == found["classes"]
     assert again["truth"] == found["truth"]
     samples = [points[: 9 * n_shown] for points in mapped]
@@ -93,7 +93,7 @@ def test_all_unseen_classes_are_mapped_or_as_many_as_asked_for(mapped, n_classes
 
 def test_prototypes_are_mapped_as_they_are_compared_with_samples(mapped):
     data = small_dataset()
-    found = projection_map(data, "BPL", CHOSEN, 0)
+    found = measure_map(data, "BPL", CHOSEN, 0)
     (points,) = mapped
     X, centers = points[:36], points[36:]
     lengths = np.linalg.norm(centers, axis=1)
@@ -106,10 +106,10 @@ def test_prototypes_are_mapped_as_they_are_compared_with_samples(mapped):
 
 def test_many_samples_are_thinned(mapped, monkeypatch):
     monkeypatch.setattr(protocols, "_MOST_MAPPED", 20)
-    found = projection_map(small_dataset(), "BPL0", {}, 0)
+    found = measure_map(small_dataset(), "BPL0", {}, 0)
     assert np.bincount(found["truth"]).tolist() == [5] * 4
     monkeypatch.setattr(protocols, "_MAP_SAMPLES", 3)
-    found = projection_map(small_dataset(), "BPL0", {}, 0)
+    found = measure_map(small_dataset(), "BPL0", {}, 0)
     assert np.bincount(found["truth"]).tolist() == [3] * 4
 
 

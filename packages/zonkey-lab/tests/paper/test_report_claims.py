@@ -5,7 +5,7 @@ import pytest
 from made_up_records import SYSTEMS, UNSCALED, MadeUp
 
 from zonkey_lab.paper.report.blocks import Rounded
-from zonkey_lab.paper.report.claims import CLAIMS, RULES, changed_by_reading, judge
+from zonkey_lab.paper.report.claims import CLAIMS, RULES, find_changed, judge
 from zonkey_lab.paper.report.collection import Collection, read_collection
 from zonkey_lab.paper.report.comparisons import NO_DIFFERENCE, Comparison, compare_harmonic_means
 from zonkey_lab.paper.report.rules import FAILS, REPRODUCES, UNDECIDED, decide
@@ -393,7 +393,7 @@ def test_verdicts_that_depend_on_the_reading_are_listed_in_one_place(tmp_path):
     for model, skill in skills.items():
         made.zero_shot(model, skill, acc_s=None)
     collection = read_collection(tmp_path)
-    (found,) = changed_by_reading(judge(collection))
+    (found,) = find_changed(judge(collection))
     assert {reading: each.finding.verdict for reading, each in found.items()} == {
         "printed scaling": FAILS,
         "unscaled": REPRODUCES,

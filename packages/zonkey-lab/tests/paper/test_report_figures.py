@@ -8,7 +8,14 @@ from made_up_records import CHANGES, CLASSES, MadeUp
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from zonkey.display.drawing import COLORS, bar_style, file_bytes, line_style, new_figure, plain
+from zonkey.display.drawing import (
+    COLORS,
+    bar_style,
+    escape_dollars,
+    file_bytes,
+    line_style,
+    new_figure,
+)
 from zonkey_lab.paper.experiments import EXPERIMENTS
 from zonkey_lab.paper.report.collection import read_collection
 from zonkey_lab.paper.report.figures import experiment_drawing
@@ -209,9 +216,9 @@ def test_a_figure_gives_the_same_files_again(collection, name):
 
 
 def test_names_with_dollars_and_unknown_signs_can_be_drawn():
-    assert plain("a $x$") == r"a \$x\$"
+    assert escape_dollars("a $x$") == r"a \$x\$"
     figure = new_figure(2, 2)
-    figure.subplots().set_title(plain("$\\frac \N{ZEBRA FACE} $ 1"))
+    figure.subplots().set_title(escape_dollars("$\\frac \N{ZEBRA FACE} $ 1"))
     assert file_bytes(figure)["png"]
 
 

@@ -6,10 +6,10 @@ from made_up_records import CHOSEN, N_REPEATS, SHOTS, MadeUp
 from scipy import stats
 
 from zonkey_lab.paper.experiments import AT_ZERO_SHOTS, EXPERIMENTS, RANDOM
-from zonkey_lab.paper.printed import printed
+from zonkey_lab.paper.printed import find_printed
 from zonkey_lab.paper.records import RecordError
 from zonkey_lab.paper.report.collection import read_collection
-from zonkey_lab.paper.report.sections import chosen_parameters, how_to_repeat
+from zonkey_lab.paper.report.sections import chosen_parameters, describe_repetition
 from zonkey_lab.paper.report.tables import (
     convergence_table,
     experiment_table,
@@ -62,7 +62,7 @@ def test_zero_shot_figures_are_mean_and_deviation_over_seeds(made, collection, n
 )
 def test_the_paper_stands_beside_and_other_systems_below(collection, name, metric, label):
     _, rows = rows_of(collection, name)
-    expected = printed(EXPERIMENTS[name].source, "cub", metric)
+    expected = find_printed(EXPERIMENTS[name].source, "cub", metric)
     found = {row["model"]: row for row in rows}
     assert set(expected) <= set(found)
     for model, row in found.items():
@@ -305,7 +305,7 @@ def test_parameters_that_are_not_there_are_not_made_up(tmp_path):
 
 
 def test_what_is_needed_to_repeat_a_table(collection):
-    code, facts, cost = how_to_repeat(collection.study("ablation", "cub"))
+    code, facts, cost = describe_repetition(collection.study("ablation", "cub"))
     assert code.text == "zonkey bench all --data cub"
     assert facts.text.startswith("Seeds 0, 1; data sha256 0123456789abcdef; zonkey ")
     assert cost.is_page_only
@@ -319,7 +319,7 @@ def test_runs_of_different_data_are_told_not_to_compare(tmp_path):
     path = next(tmp_path.glob("zero-shot/*/*.json"))
     other = path.with_name("bpl0.0.json")
     other.write_text(path.read_text().replace("0123", "3210").replace('"BPL"', '"BPL0"'))
-    blocks = how_to_repeat(read_collection(tmp_path).study("ablation", "cub"))
+    blocks = describe_repetition(read_collection(tmp_path).study("ablation", "cub"))
     assert any("differ in data or version" in getattr(block, "text", "") for block in blocks)
 
 

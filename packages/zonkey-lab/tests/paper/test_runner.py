@@ -16,10 +16,10 @@ from zonkey.preprocessing import FeatureNormalizer
 from zonkey_lab.paper.bench import protocols, runner
 from zonkey_lab.paper.bench.models import DEVICE, FEW_SHOT, ZERO_SHOT, ZeroShotModel
 from zonkey_lab.paper.bench.runner import peak_memory_mb, reset_peak_memory, run_experiments
-from zonkey_lab.paper.bench.selection import prepared_shots
+from zonkey_lab.paper.bench.selection import prepare_shots
 from zonkey_lab.paper.bench.sources import validation_view
 from zonkey_lab.paper.experiments import EXPERIMENTS, RANDOM, TORCH_PEERS, Scale
-from zonkey_lab.paper.printed import PRINTED, printed
+from zonkey_lab.paper.printed import PRINTED, find_printed
 from zonkey_lab.paper.records import Records, unpack
 from zonkey_lab.peers.zsl import ESZSL
 from zonkey_lab.trials import draw_trial
@@ -212,7 +212,7 @@ def test_without_a_shot_parameters_are_those_chosen_for_zero_shot_learning(every
         record["settings"]["parameters"]
         == found["selection-all", "BPL (SFSP1)"]["results"]["chosen"]
     )
-    shots = prepared_shots(small_dataset())
+    shots = prepare_shots(small_dataset())
     model = FEW_SHOT["BPL (SFSP1)"].build(shots.prototypes, shots.base, **chosen)
     seed = int(_after_drawing(shots))
     expected = hit_at_k(
@@ -408,12 +408,12 @@ def test_convergence_and_maps_and_shots_have_what_figures_need(everything):
 def test_the_paper_is_transcribed_whole():
     sources = {figure.source for figure in PRINTED}
     assert sources == {"pzsl", "gsrl", "gradopt", "datagen", "fsltime", "metafsl"}
-    assert len(printed("pzsl", "cub", "zsl")) == 14
-    assert len(printed("gsrl", "sun", "hm")) == 13
-    assert printed("pzsl", "imnet", "hit@5")["BPL"].value == 28.2
-    assert printed("metafsl", "mini-imagenet", "5-shot")["BPL (SFSP1)"].spread == 0.61
+    assert len(find_printed("pzsl", "cub", "zsl")) == 14
+    assert len(find_printed("gsrl", "sun", "hm")) == 13
+    assert find_printed("pzsl", "imnet", "hit@5")["BPL"].value == 28.2
+    assert find_printed("metafsl", "mini-imagenet", "5-shot")["BPL (SFSP1)"].spread == 0.61
     for data in ("awa1", "cub", "sun"):  # the harmonic means follow from their parts
-        parts = [printed("gsrl", data, metric) for metric in ("acc_s", "acc_u", "hm")]
+        parts = [find_printed("gsrl", data, metric) for metric in ("acc_s", "acc_u", "hm")]
         for model in parts[0]:
             s, u, hm = (part[model].value for part in parts)
             assert hm == pytest.approx(2 * s * u / (s + u), abs=0.25), (data, model)

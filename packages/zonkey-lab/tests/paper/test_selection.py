@@ -9,9 +9,9 @@ from zonkey.files.dataset import DataError
 from zonkey.model_selection import ClassKFold
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey_lab.paper.bench import selection
-from zonkey_lab.paper.bench.models import FEW_SHOT, ZERO_SHOT, as_dicts, sampled
+from zonkey_lab.paper.bench.models import FEW_SHOT, ZERO_SHOT, as_dicts, sample_grid
 from zonkey_lab.paper.bench.selection import (
-    prepared_shots,
+    prepare_shots,
     refuse_test_samples,
     select_few_shot,
     select_zero_shot,
@@ -83,14 +83,14 @@ def test_test_samples_have_no_influence_on_the_choice(data):
     same_prototypes = type(data)("other", X, data.y, data.prototypes, data.split)
     for name in ("BPL", "recommended", "exemplars, recommended features"):
         model = ZERO_SHOT[name]
-        options = {"grid": sampled(model.grid, 4), "n_folds": 4}
+        options = {"grid": sample_grid(model.grid, 4), "n_folds": 4}
         # It centers the prototypes of all classes, which are known in advance.
         against = same_prototypes if name == "recommended" else other
         first, second = (select_zero_shot(model, d, **options) for d in (data, against))
         assert first == second
     for name in ("BPL (SFSP1)", "recommended"):
         model = FEW_SHOT[name]
-        few = {"grid": sampled(model.grid, 4), "n_shot": 2, "n_trials": 3}
+        few = {"grid": sample_grid(model.grid, 4), "n_shot": 2, "n_trials": 3}
         first, second = (
             select_few_shot(model, validation_view(d), data, **few) for d in (data, other)
         )
@@ -120,7 +120,7 @@ def test_all_classes_at_once_are_chosen_on_all_validation_classes_at_once():
     options = {"grid": grid, "n_shot": 9, "n_trials": None}
     model = FEW_SHOT["BPL (SFSP1)"]
     found = select_few_shot(model, source.load_validation(), source.load_shots(), **options)
-    shots = prepared_shots(source.load_validation())
+    shots = prepare_shots(source.load_validation())
     for point in found["points"]:
         estimator = model.build(shots.prototypes, shots.base, **point["parameters"])
         hits = large_scale(
@@ -151,24 +151,24 @@ def test_the_validation_view_holds_training_samples_only(data):
 def test_sampled_points_are_distinct_points_of_the_grid():
     for model in (*ZERO_SHOT.values(), *FEW_SHOT.values()):
         if not as_dicts(model.grid):
-            assert sampled(model.grid, 3) == model.grid
+            assert sample_grid(model.grid, 3) == model.grid
             continue
         whole = list(ParameterGrid(as_dicts(model.grid)))
         for n_points in (1, 5, 12, len(whole), len(whole) + 1):
-            points = list(ParameterGrid(as_dicts(sampled(model.grid, n_points))))
+            points = list(ParameterGrid(as_dicts(sample_grid(model.grid, n_points))))
             assert len(points) == min(n_points, len(whole))
             assert all(point in whole for point in points)
             assert all(points.count(point) == 1 for point in points)
 
 
 def test_models_with_the_same_grid_are_tuned_on_the_same_points():
-    drawn = [sampled(ZERO_SHOT[name].grid, 12) for name in ("BPL", "BPL, as printed")]
-    assert drawn[0] == drawn[1] == sampled(ZERO_SHOT["BPL"].grid, 12)
-    assert drawn[0] != sampled(ZERO_SHOT["BPL"].grid, 13)[:12]
+    drawn = [sample_grid(ZERO_SHOT[name].grid, 12) for name in ("BPL", "BPL, as printed")]
+    assert drawn[0] == drawn[1] == sample_grid(ZERO_SHOT["BPL"].grid, 12)
+    assert drawn[0] != sample_grid(ZERO_SHOT["BPL"].grid, 13)[:12]
 
 
 def test_sampled_points_cover_the_paper_s_ranges():
     for name in ("rho", "alpha", "mu"):
-        values = {point[name][0] for point in sampled(ZERO_SHOT["BPL"].grid, 12)}
+        values = {point[name][0] for point in sample_grid(ZERO_SHOT["BPL"].grid, 12)}
         assert min(values) == 0.1
         assert max(values) == 0.9

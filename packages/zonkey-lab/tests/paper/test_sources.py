@@ -7,13 +7,13 @@ from mat_files import save_mat
 
 from zonkey.files.dataset import DataError
 from zonkey.files.emoji import load_emoji
-from zonkey_lab.paper.bench.sources import available, find_source, validation_view
+from zonkey_lab.paper.bench.sources import find_source, find_sources, validation_view
 
 ROOT = Path(os.environ.get("ZONKEY_DATA", Path(__file__).parents[5] / "shared" / "data"))
 
 
 def test_the_embedded_data_are_always_there(tmp_path):
-    assert list(available(tmp_path)) == ["emoji", "emoji-cnn"]
+    assert list(find_sources(tmp_path)) == ["emoji", "emoji-cnn"]
     assert find_source("Emoji", tmp_path).load().sha256 == load_emoji().sha256
 
 
@@ -43,7 +43,7 @@ def test_features_are_those_of_the_paper_or_the_only_ones(tmp_path, files, chose
         "test_unseen_loc": np.arange(9.0, 13.0)[:, None],
     }
     save_mat(folder / "att_splits.mat", splits)
-    sources = available(tmp_path)
+    sources = find_sources(tmp_path)
     if chosen is None:
         assert "cub" not in sources
     else:
@@ -77,7 +77,7 @@ def test_data_without_validation_classes_cannot_be_chosen_on():
 
 @pytest.mark.skipif(not (ROOT / "mini_imagenet").exists(), reason=f"no research data in {ROOT}")
 def test_validation_of_mini_imagenet_comes_from_the_backbone_that_never_saw_it():
-    source = available(ROOT)["mini-imagenet"]
+    source = find_sources(ROOT)["mini-imagenet"]
     test, validation = source.load_shots(), source.load_validation()
     assert len(test.unseen_classes) == 20
     assert len(validation.unseen_classes) == 16

@@ -153,7 +153,7 @@ def test_an_inner_step_of_maml_follows_the_gradient_of_the_cross_entropy():
     expected = differences(lambda: loss_of_head(head, X, S_CODES), head)
     for name, slope in expected.items():
         assert_allclose(found[name], slope, rtol=1e-6, atol=1e-8)
-    after = maml_module.stepped(head, found, RATE)
+    after = maml_module.take_step(head, found, RATE)
     assert loss_of_head(after, X, S_CODES) < loss_of_head(head, X, S_CODES)
 
 
@@ -201,7 +201,7 @@ def test_the_first_order_gradient_of_maml_is_that_at_the_adapted_weights():
 
 def test_a_fitted_maml_has_taken_the_steps():
     peer = MAML(BASE, n_hidden=3, n_steps=3, inner_learning_rate=0.02, learning_rate=0.02, **FEW)
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     X, codes = centered(P.X_support), np.unique(P.y_support, return_inverse=True)[1]
     head = begun({name: w.astype(float) for name, w in model.weights_.items()}, 4)
     for _ in range(3):
@@ -291,8 +291,8 @@ def test_gradients_of_the_lstm_take_those_of_the_classifier_as_constants():
 def test_more_shots_of_a_class_do_not_weigh_more(kind):
     peer = kind(BASE, max_iter=0, device="cpu")
     again = np.repeat(np.arange(len(P.y_support)), np.where(P.y_support == P.y_support[0], 3, 1))
-    expected = P.prepared(peer).fit(P.X_support, P.y_support)
-    model = P.prepared(peer).fit(P.X_support[again], P.y_support[again])
+    expected = P.make_clone(peer).fit(P.X_support, P.y_support)
+    model = P.make_clone(peer).fit(P.X_support[again], P.y_support[again])
     found, alike = (m.decision_function(P.X_query) for m in (model, expected))
     assert_allclose(found, alike, rtol=1e-4, atol=1e-5)
 
@@ -300,7 +300,7 @@ def test_more_shots_of_a_class_do_not_weigh_more(kind):
 @pytest.mark.parametrize("library", [np.asarray, torch.as_tensor])
 def test_sizes_and_signs_of_small_and_large_numbers(library):
     values = np.array([0.0, 1e-6, -4e-5, -5e-5, 0.3, -200.0, math.exp(-9.9)])
-    found = np.asarray(meta_lstm.preprocessed(library(values)))
+    found = np.asarray(meta_lstm.preprocess(library(values)))
     assert_allclose(found, [seen_as(v) for v in values], rtol=1e-12)
 
 
@@ -351,7 +351,7 @@ def test_snail_reads_the_support_set_as_a_sequence_that_ends_with_the_query():
 
 
 def test_a_fitted_snail_scores_by_the_sorted_sequence():
-    model = P.fitted(SNAIL(BASE, n_hidden=4, n_filters=3, n_way=6, learning_rate=0.01, **FEW))
+    model = P.fit_clone(SNAIL(BASE, n_hidden=4, n_filters=3, n_way=6, learning_rate=0.01, **FEW))
     weights = {name: w.astype(float) for name, w in model.weights_.items()}
     order = np.argsort(P.y_support, kind="stable")
     codes = np.unique(P.y_support[order], return_inverse=True)[1]
@@ -406,11 +406,11 @@ def test_snail_learns_from_random_orders_and_labels():
 
 
 def test_untrained_models_are_close_to_nearest_class_means():
-    expected = P.fitted(SimpleShot(BASE)).predict(P.X_query)
+    expected = P.fit_clone(SimpleShot(BASE)).predict(P.X_query)
     settings = {**FEW, "max_iter": 1, "learning_rate": 1e-9}
     peers = (MAML, {"n_hidden": 5}), (MetaLearnerLSTM, {}), (SNAIL, {"n_hidden": 10})
     for kind, own in peers:
-        found = P.fitted(kind(BASE, **own, **settings)).predict(P.X_query)
+        found = P.fit_clone(kind(BASE, **own, **settings)).predict(P.X_query)
         assert np.mean(found == expected) > 0.9, kind
 
 
@@ -474,28 +474,28 @@ def test_the_hidden_layer_of_maml_finds_what_no_linear_model_can():
 
 @each_peer
 def test_the_loss_decreases(peer):
-    losses = P.fitted(peer, max_iter=12, n_episodes=12).loss_curve_
+    losses = P.fit_clone(peer, max_iter=12, n_episodes=12).loss_curve_
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
 
 
 @pytest.mark.parametrize("peer", small(BASE)[:3], ids=named)
 def test_support_sets_may_have_more_classes_than_episodes(peer):
-    model = P.fitted(peer, n_way=2)
+    model = P.fit_clone(peer, n_way=2)
     assert model.score(P.X_query, P.y_query) > 0.75
 
 
 def test_support_sets_of_snail_have_at_most_the_classes_of_an_episode():
     peer = small(BASE)[3]
     with refused(ValueError, "at most the 3 classes of an episode", "got 4", "Pass n_way=4"):
-        P.fitted(peer, n_way=3)
+        P.fit_clone(peer, n_way=3)
     few = np.isin(P.y_support, np.unique(P.y_support)[:3])
-    model = P.prepared(peer, n_way=4).fit(P.X_support[few], P.y_support[few])
+    model = P.make_clone(peer, n_way=4).fit(P.X_support[few], P.y_support[few])
     assert model.decision_function(P.X_query).shape == (len(P.X_query), 3)
 
 
 def test_base_classes_of_snail_may_be_fewer_than_novel_ones():
     peer = small(BASE.of_classes(np.arange(3)), n_episodes=12)[3]
-    model = P.fitted(peer, n_hidden=10)
+    model = P.fit_clone(peer, n_hidden=10)
     assert model.weights_["output"].shape[1] == 4
     assert model.score(P.X_query, P.y_query) > 0.75
 
@@ -503,16 +503,16 @@ def test_base_classes_of_snail_may_be_fewer_than_novel_ones():
 @each_peer
 def test_further_support_sets_need_no_torch(peer, monkeypatch):
     base = BaseSamples(P.X_base, P.y_base)
-    model = P.fitted(peer, base=base)
+    model = P.fit_clone(peer, base=base)
     expected = model.decision_function(P.X_query)
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     assert_array_equal(model.decision_function(P.X_query), expected)
-    assert_array_equal(P.fitted(model).decision_function(P.X_query), expected)
+    assert_array_equal(P.fit_clone(model).decision_function(P.X_query), expected)
 
 
 @each_peer
 def test_a_saved_model_predicts_the_same(peer, tmp_path):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     zonkey.save(model, tmp_path / "model.zonkey")
     loaded = zonkey.load(tmp_path / "model.zonkey")
     assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))
@@ -521,7 +521,7 @@ def test_a_saved_model_predicts_the_same(peer, tmp_path):
 def test_an_interrupted_training_goes_on_where_it_was(tmp_path, monkeypatch):
     peer = small(BASE)[0]
     settings = {"max_iter": 4, "n_iter_no_change": 3}
-    expected = P.fitted(peer, **settings)
+    expected = P.fit_clone(peer, **settings)
     monkeypatch.setattr(training, "_SECONDS", -1.0)
     passes, left = EpisodeLearner.epoch, iter(range(3))
 
@@ -537,10 +537,10 @@ def test_an_interrupted_training_goes_on_where_it_was(tmp_path, monkeypatch):
         **settings,
     }
     with pytest.raises(KeyboardInterrupt):
-        P.fitted(peer, **settings)
+        P.fit_clone(peer, **settings)
     assert any((tmp_path / "kept").iterdir())
     monkeypatch.setattr(EpisodeLearner, "epoch", passes)
-    model = P.fitted(peer, **settings)
+    model = P.fit_clone(peer, **settings)
     assert model.loss_curve_ == expected.loss_curve_
     for name, array in expected.weights_.items():
         assert_array_equal(model.weights_[name], array)
@@ -553,13 +553,13 @@ def test_an_interrupted_training_goes_on_where_it_was(tmp_path, monkeypatch):
 def test_inner_steps_without_a_size_are_refused(value):
     said = "`inner_learning_rate` must be a number in (0, inf)"
     with refused(ValueError, said, f"got {value!r}", "Choose"):
-        P.fitted(MAML(inner_learning_rate=value))
+        P.fit_clone(MAML(inner_learning_rate=value))
 
 
 @pytest.mark.parametrize("value", [None, 1, "yes"])
 def test_an_order_that_is_no_truth_value_is_refused(value):
     with refused(ValueError, "`first_order` must be True or False", f"got {value!r}", "Use False"):
-        P.fitted(MAML(first_order=value))
+        P.fit_clone(MAML(first_order=value))
 
 
 @pytest.mark.parametrize("value", [0, 2.5, "8", None, True])
@@ -577,4 +577,4 @@ def test_an_order_that_is_no_truth_value_is_refused(value):
 def test_sizes_below_one_are_refused(peer, name, value):
     said = f"`{name}` must be an integer of at least 1; got {value!r}. Pass 1"
     with refused(ValueError, said):
-        P.fitted(peer(**{name: value}))
+        P.fit_clone(peer(**{name: value}))

@@ -11,7 +11,7 @@ from sklearn_checks import parametrize_with_sklearn_checks
 import zonkey
 from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
 from zonkey_lab.peers import training
-from zonkey_lab.peers.base import in_order
+from zonkey_lab.peers.base import sort_samples
 from zonkey_lab.peers.fsl import (
     BaseSamples,
     MatchingNetwork,
@@ -60,7 +60,7 @@ def test_few_shot_contract(estimator, check):
 
 @each(FITTING)
 def test_saved_and_loaded(peer, tmp_path):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     zonkey.save(model, tmp_path / "model.zonkey")
     loaded = zonkey.load(tmp_path / "model.zonkey")
     assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))
@@ -69,7 +69,7 @@ def test_saved_and_loaded(peer, tmp_path):
 
 @each(FITTING)
 def test_torch_is_not_needed_to_predict(peer, monkeypatch):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     expected = model.predict(P.X_query)
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     assert_array_equal(model.predict(P.X_query), expected)
@@ -248,14 +248,14 @@ def test_scores_of_fitted_models_by_loops(peer, formula, monkeypatch):
     X, y = RNG.normal(size=(9, D)), np.array(["a", "c", "b", "c", "a", "b", "c", "b", "b"])
     center = RNG.normal(size=D)
     trained = {"weights_": learner.learned(), "_center": center}
-    monkeypatch.setattr(type(peer), "_meta_trained", lambda *_: trained)
+    monkeypatch.setattr(type(peer), "_meta_train", lambda *_: trained)
     model = clone(peer).set_params(n_shot=1).fit(X, y)
     weights = {name: array.astype(np.float64) for name, array in learner.learned().items()}
 
     def inputs(row):
         return (row - center) / np.sqrt(sum((row - center) ** 2))
 
-    ordered, codes, _ = in_order(X, y)  # LSTMs read samples in this order
+    ordered, codes, _ = sort_samples(X, y)  # LSTMs read samples in this order
     shots = [[inputs(x) for x in ordered[codes == j]] for j in range(3)]
     samples = RNG.normal(size=(6, D))
     expected = [formula(weights, shots, inputs(x)) for x in samples]
@@ -341,9 +341,9 @@ def test_the_best_state_on_validation_classes_is_kept():
 
 
 def test_no_epoch_keeps_the_state_before_training():
-    model = P.fitted(PrototypicalNetwork(BASE, **{**LEARNING, "max_iter": 0}))
+    model = P.fit_clone(PrototypicalNetwork(BASE, **{**LEARNING, "max_iter": 0}))
     assert model.n_iter_ == 0
-    assert_array_equal(model.predict(P.X_query), P.fitted(SimpleShot(BASE)).predict(P.X_query))
+    assert_array_equal(model.predict(P.X_query), P.fit_clone(SimpleShot(BASE)).predict(P.X_query))
 
 
 def test_the_state_before_training_is_kept_if_training_harms():
@@ -427,7 +427,7 @@ def test_an_interrupted_training_goes_on_where_it_was(peer, has_validation, tmp_
 @pytest.mark.parametrize("full_context", [True, False])
 def test_an_untrained_matching_network_compares_by_cosines(full_context):
     peer = MatchingNetwork(BASE, full_context=full_context, **LEARNING)
-    learner = P.prepared(peer)
+    learner = P.make_clone(peer)
     learner._sizes = EpisodeSizes(3, 1, 2)
     weights = learner._learner(BASE).learned()
     S, x = RNG.normal(size=(3, 10)), RNG.normal(size=10)
@@ -466,10 +466,10 @@ def test_sizes_that_are_too_small_are_refused(peer, name, least, value):
     value = least - 1 if value == "too small" else value
     said = f"`{name}` must be an integer of at least {least}; got {value!r}. Pass {least}"
     with refused(ValueError, said):
-        P.fitted(peer(BASE, **{name: value}))
+        P.fit_clone(peer(BASE, **{name: value}))
 
 
 @pytest.mark.parametrize("value", [1, "yes", None])
 def test_full_context_is_a_bool(value):
     with refused(ValueError, "`full_context` must be True or False", f"got {value!r}", "Pass"):
-        P.fitted(MatchingNetwork(BASE, full_context=value))
+        P.fit_clone(MatchingNetwork(BASE, full_context=value))

@@ -18,11 +18,11 @@ from zonkey_lab.peers.fsl.lsl import (
     _Head,
     analogies,
     cluster_centers,
-    drawn_pairs,
+    draw_pairs,
     logistic_regression,
 )
 from zonkey_lab.peers.fsl.map_ssvm import hinge
-from zonkey_lab.peers.fsl.ppa import _Learner as _Phi
+from zonkey_lab.peers.fsl.ppa import _PPALearner as _Phi
 from zonkey_lab.peers.fsl.ppa import halves
 from zonkey_lab.peers.networks import arrays_of
 
@@ -59,7 +59,7 @@ def test_few_shot_contract(estimator, check):
 
 @pytest.mark.parametrize("peer", [SimpleShot(BASE), *QUICK], ids=lambda peer: type(peer).__name__)
 def test_saved_and_loaded(peer, tmp_path):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     zonkey.save(model, tmp_path / "model.zonkey")
     loaded = zonkey.load(tmp_path / "model.zonkey")
     assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))
@@ -68,14 +68,14 @@ def test_saved_and_loaded(peer, tmp_path):
 @each_trained
 def test_one_shot_per_class_is_enough(peer):
     y, rows = np.unique(P.y_support, return_index=True)
-    model = P.prepared(peer).fit(P.X_support[rows], y)
+    model = P.make_clone(peer).fit(P.X_support[rows], y)
     assert model.score(P.X_query, P.y_query) > 0.7
 
 
 @pytest.mark.parametrize("peer", [LSL(max_iter=1, **TINY), PPA(max_iter=1, **CPU)])
 def test_one_shot_without_base_classes(peer):
     y, rows = np.unique(P.y_support, return_index=True)
-    model = P.prepared(peer).fit(P.X_support[rows], y)
+    model = P.make_clone(peer).fit(P.X_support[rows], y)
     assert_array_equal(model.predict(P.X_support[rows]), y)
 
 
@@ -89,7 +89,7 @@ RESUMED = {LSL(max_iter=4, random_state=0, **TINY): _Generator, PPA(max_iter=4, 
 @pytest.mark.parametrize(("peer", "kind"), RESUMED.items(), ids=["LSL", "PPA"])
 def test_interrupted_training_goes_on(peer, kind, tmp_path, monkeypatch):
     def fitted(**parameters):  # each with base samples that have taught nothing yet
-        return P.fitted(peer, base=BaseSamples(P.X_base, P.y_base), **parameters)
+        return P.fit_clone(peer, base=BaseSamples(P.X_base, P.y_base), **parameters)
 
     expected, epoch, n_epochs = fitted(), kind.epoch, []
 
@@ -110,8 +110,8 @@ def test_interrupted_training_goes_on(peer, kind, tmp_path, monkeypatch):
 
 
 def _learner_of(peer):
-    model = P.prepared(peer)
-    model._sizes = model._wanted_sizes(None, own=False)
+    model = P.make_clone(peer)
+    model._sizes = model._choose_sizes(None, own=False)
     return model._learner(BASE)
 
 
@@ -127,15 +127,15 @@ def test_parameters_out_of_range_are_refused(peer, name):
     values = [-0.1, *NOT_NUMBERS] if name != "sgm" else [-0.1, "0.5", True]  # None: no map
     for value in values:
         with refused((TypeError, ValueError), f"`{name}` must be"):
-            P.fitted(peer, **{name: value})
+            P.fit_clone(peer, **{name: value})
 
 
 @pytest.mark.parametrize("name", ["n_clusters", "n_hidden", "n_synthetic"])
 def test_counts_of_lsl_are_refused(name):
     with refused((TypeError, ValueError), f"`{name}` must be"):
-        P.fitted(QUICK[0], **{name: -1})
+        P.fit_clone(QUICK[0], **{name: -1})
     with refused((TypeError, ValueError), f"`{name}` must be"):
-        P.fitted(QUICK[0], **{name: 1.5})
+        P.fit_clone(QUICK[0], **{name: 1.5})
 
 
 def unit(x):
@@ -155,7 +155,7 @@ def test_scores_are_distances_from_means(normalization):
         steps = {"centered": centered, "unit": unit, None: lambda x: x}
         return steps[normalization](x)
 
-    model = P.fitted(SimpleShot(BASE, normalization=normalization))
+    model = P.fit_clone(SimpleShot(BASE, normalization=normalization))
     expected = np.empty((len(P.X_query), len(model.classes_)))
     for i, x in enumerate(P.X_query):
         for j, label in enumerate(model.classes_):
@@ -182,7 +182,7 @@ def phi(arrays, a):
 @pytest.mark.parametrize("mean_weight", [0.0, 0.3, 1.0])
 def test_ppa_mixes_weights_of_means_and_of_single_samples(mean_weight):
     options = {"learning_rate": 0.01, **ALL_EPOCHS}
-    model = P.fitted(PPA(BASE, mean_weight=mean_weight, max_iter=3, **options))
+    model = P.fit_clone(PPA(BASE, mean_weight=mean_weight, max_iter=3, **options))
     assert np.abs(model.weights_["W1"]).max() > 1e-3  # phi has left the identity
     expected = np.empty((len(P.X_query), len(model.classes_)))
     for j, label in enumerate(model.classes_):
@@ -318,7 +318,7 @@ def _learner_of_sizes(peer):
     class Sizes:
         n_classes, counts = 4, np.array([3])
 
-    peer._sizes = peer._wanted_sizes(Sizes, own=False)
+    peer._sizes = peer._choose_sizes(Sizes, own=False)
     return peer._learner(BASE)
 
 
@@ -369,9 +369,9 @@ def test_sgm_is_the_squared_gradient_of_the_classifier():
 def test_larger_sgm_shrinks_features():
     lengths = []
     for sgm in (0.0, 30.0):
-        taught = LSL(BASE, sgm=sgm, max_iter=20, learning_rate=0.01, **TINY)._taught(BASE)
+        taught = LSL(BASE, sgm=sgm, max_iter=20, learning_rate=0.01, **TINY)._teach(BASE)
         Z = np.stack([centered(x) for x in BASE.X])
-        lengths.append(np.linalg.norm(taught.shrunk(Z), axis=1).mean())
+        lengths.append(np.linalg.norm(taught.shrink(Z), axis=1).mean())
     assert lengths[1] < 0.5 * lengths[0]
 
 
@@ -418,7 +418,7 @@ def test_centers_are_means_of_clusters():
 
 def test_pairs_are_drawn_from_one_class_and_differ():
     codes = np.repeat(np.arange(4), [3, 1, 2, 4])
-    first, second = drawn_pairs(codes, 4000, np.random.default_rng(8))
+    first, second = draw_pairs(codes, 4000, np.random.default_rng(8))
     assert_array_equal(codes[first], codes[second])
     assert np.all(first != second)
     seen, counts = np.unique(np.column_stack([first, second]), axis=0, return_counts=True)
@@ -459,10 +459,10 @@ def test_logistic_regression_has_no_slope(d):
 
 
 def test_hallucinated_samples_fill_up_classes():
-    taught = LSL(BASE, max_iter=1, **TINY)._taught(BASE)
+    taught = LSL(BASE, max_iter=1, **TINY)._teach(BASE)
     H = np.random.default_rng(11).normal(size=(6, 10))
     codes = np.array([0, 1, 1, 1, 2, 2])
-    found, of = taught.hallucinated(H, codes, 3, np.random.default_rng(0))
+    found, of = taught.hallucinate(H, codes, 3, np.random.default_rng(0))
     assert_array_equal(of, [0, 0, 2])
     # f is small after one epoch: what is added to a shot of the class is a displacement.
     gaps = {
@@ -477,7 +477,7 @@ def test_hallucinated_samples_fill_up_classes():
             for gap in gaps.values()
         )
         assert nearest < 0.6
-    assert len(taught.hallucinated(H, codes, 0, np.random.default_rng(0))[0]) == 0
+    assert len(taught.hallucinate(H, codes, 0, np.random.default_rng(0))[0]) == 0
 
 
 def test_hallucination_transfers_the_variation_of_base_classes():

@@ -21,7 +21,7 @@ SMALL = {"n_hidden": 8, "max_iter": 2, "n_episodes": 4, "prototypes": P.prototyp
 def fitted(name, X, y, **parameters):
     model = getattr(fsl, name)()
     own = {key: value for key, value in SMALL.items() if key in model.get_params()}
-    return P.prepared(model, base=BASE, **own, **parameters).fit(X, y)
+    return P.make_clone(model, base=BASE, **own, **parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("n_shots", [1, 3])
@@ -74,16 +74,16 @@ def test_classes_with_too_few_samples_are_not_held_out():
 
 def test_episodes_have_at_most_sixty_classes_unless_asked():
     many = Support(np.zeros((90, 2)), np.arange(90), np.arange(90), 0, BASE)
-    assert PrototypicalNetwork()._wanted_sizes(many, own=False).n_way == 60
-    assert PrototypicalNetwork(n_way=70)._wanted_sizes(many, own=False).n_way == 70
-    assert SNAIL()._wanted_sizes(many, own=False).n_way == 90  # one output per class
+    assert PrototypicalNetwork()._choose_sizes(many, own=False).n_way == 60
+    assert PrototypicalNetwork(n_way=70)._choose_sizes(many, own=False).n_way == 70
+    assert SNAIL()._choose_sizes(many, own=False).n_way == 90  # one output per class
 
 
 def test_scores_of_map_ssvm_with_one_class_are_mean_cosines():
     rows = P.y_support == P.y_support[0]
     model = fitted("MAPSSVM", P.X_support[rows], P.y_support[rows])
     assert isinstance(model, MAPSSVM)
-    expected = model._embedded(P.X_support[rows]).mean(axis=0)
+    expected = model._embed(P.X_support[rows]).mean(axis=0)
     np.testing.assert_allclose(model.coef_[0], expected, rtol=1e-6)
 
 

@@ -10,7 +10,7 @@ from sklearn_checks import parametrize_with_sklearn_checks
 
 import zonkey
 from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
-from zonkey_lab.peers.base import in_order
+from zonkey_lab.peers.base import sort_samples
 from zonkey_lab.peers.fsl import (
     BaseSamples,
     DistributionCalibration,
@@ -51,7 +51,7 @@ def unit(x, base: BaseSamples | None = BASE):
 
 
 def support_of(p, base):
-    return Support(*in_order(p.X_support, p.y_support), 0, base)
+    return Support(*sort_samples(p.X_support, p.y_support), 0, base)
 
 
 def mapped_texts(ridge):
@@ -96,9 +96,9 @@ def test_texts_that_cannot_be_mapped_are_refused():
     novel = {label: v for label, v in P.prototypes.items() if label.startswith("novel")}
     for base in (None, BASE):
         with pytest.raises(ValueError, match=r"10 dimensions of the features .* got 5\. Pass"):
-            P.fitted(TipAdapter(novel, base))
+            P.fit_clone(TipAdapter(novel, base))
     with pytest.raises(ValueError, match="No prototype for the class 'novel 00'"):
-        P.fitted(TipAdapter({"novel 01": [1.0] * 10}))
+        P.fit_clone(TipAdapter({"novel 01": [1.0] * 10}))
 
 
 @pytest.mark.parametrize("estimator", TEXTS, ids=lambda model: type(model).__name__)
@@ -106,9 +106,9 @@ def test_texts_decide_between_samples_that_say_nothing(estimator):
     # All shots are equal: texts alone can tell the classes apart.
     label = np.unique(P.y_support)
     X = np.tile(P.X_support[:1], (len(label), 1))
-    model = P.prepared(estimator).fit(X, label)
+    model = P.make_clone(estimator).fit(X, label)
     assert model.score(P.X_query, P.y_query) > 0.6
-    model = P.prepared(estimator, prototypes=None).fit(X, label)
+    model = P.make_clone(estimator, prototypes=None).fit(X, label)
     assert model.score(P.X_query, P.y_query) <= 0.26
 
 
@@ -138,7 +138,7 @@ def test_tip_adapter_finds_classes_of_two_modes():
 @pytest.mark.parametrize("shrinkage", [0.3, None])
 def test_gaussian_discriminant_by_loops(base, shrinkage):
     texts = P.prototypes if base is not None else None
-    model = P.fitted(GaussianDiscriminant(texts, base, alpha=0.4, shrinkage=shrinkage))
+    model = P.fit_clone(GaussianDiscriminant(texts, base, alpha=0.4, shrinkage=shrinkage))
     d, labels = P.X_support.shape[1], model.classes_
     groups = [[unit(x, base) for x in P.X_support[P.y_support == label]] for label in labels]
     means = [sum(group) / len(group) for group in groups]
@@ -215,7 +215,7 @@ def test_linear_probe_by_finite_differences_and_full_matrices():
             alpha = alpha - step_alpha * gradient(
                 alpha, lambda a, V=W: probe_loss(V, a, F, T, s.codes)
             )
-    model = P.fitted(LPPlusPlus(P.prototypes, BASE, text_scale=7.0, n_steps=11))
+    model = P.fit_clone(LPPlusPlus(P.prototypes, BASE, text_scale=7.0, n_steps=11))
     assert_allclose(model.alpha_, alpha, rtol=1e-6)
     assert_allclose(model.coef_, W + alpha[:, None] * T, rtol=1e-5, atol=1e-6)
     assert model.loss_ == pytest.approx(probe_loss(W, alpha, F, T, s.codes), rel=1e-6)
@@ -223,7 +223,7 @@ def test_linear_probe_by_finite_differences_and_full_matrices():
 
 def test_linear_probe_never_raises_the_loss():
     losses = [
-        P.fitted(LPPlusPlus(P.prototypes, BASE, text_scale=40.0, n_steps=n)).loss_
+        P.fit_clone(LPPlusPlus(P.prototypes, BASE, text_scale=40.0, n_steps=n)).loss_
         for n in (*range(1, 25), 200)
     ]
     assert (np.diff(losses) < 0).all()
@@ -232,7 +232,7 @@ def test_linear_probe_never_raises_the_loss():
 def test_linear_probe_lowers_the_multiplier_of_a_wrong_text():
     wrong = dict(P.prototypes)
     wrong["novel 00"], wrong["novel 01"] = wrong["novel 01"], wrong["novel 00"]
-    model = P.fitted(LPPlusPlus(wrong, BASE, text_scale=20.0, n_steps=400))
+    model = P.fit_clone(LPPlusPlus(wrong, BASE, text_scale=20.0, n_steps=400))
     assert model.alpha_[:2].max() < model.alpha_[2:].min()
     assert model.score(P.X_query, P.y_query) > 0.75
 
@@ -287,9 +287,9 @@ def test_many_classes():
     p = shots_problem(n_base=20, n_novel=200, n_shots=2, noise=0.1, n_attributes=10, n_features=30)
     base = BaseSamples(p.X_base, p.y_base)
     for kind in (GaussianDiscriminant, LPPlusPlus, TipAdapter):
-        assert p.fitted(kind(p.prototypes, base)).score(p.X_query, p.y_query) > 0.6
+        assert p.fit_clone(kind(p.prototypes, base)).score(p.X_query, p.y_query) > 0.6
     model = DistributionCalibration(base, n_samples=10)
-    assert p.fitted(model).score(p.X_query, p.y_query) > 0.6
+    assert p.fit_clone(model).score(p.X_query, p.y_query) > 0.6
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_bad_parameters_are_refused(model, error):
 
 @pytest.mark.parametrize("estimator", ALL, ids=lambda model: type(model).__name__)
 def test_saved_and_loaded(estimator, tmp_path):
-    model = P.fitted(estimator)
+    model = P.fit_clone(estimator)
     zonkey.save(model, tmp_path / "model.zonkey")
     loaded = zonkey.load(tmp_path / "model.zonkey")
     assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))

@@ -10,9 +10,9 @@ from sklearn_checks import parametrize_with_sklearn_checks
 import zonkey
 from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
 from zonkey_lab.peers.fsl import BDCSPN, PTMAP, TIM, BaseSamples, LaplacianShot
-from zonkey_lab.peers.fsl.laplacian_shot import smoothed
-from zonkey_lab.peers.fsl.pt_map import transported
-from zonkey_lab.peers.fsl.tim import Information, descended
+from zonkey_lab.peers.fsl.laplacian_shot import smooth
+from zonkey_lab.peers.fsl.pt_map import transport
+from zonkey_lab.peers.fsl.tim import Information, descend
 from zonkey_lab.protocols import n_way_k_shot
 
 P = shots_problem()
@@ -44,7 +44,7 @@ def test_few_shot_contract(estimator, check):
 
 @each_peer
 def test_adapted_copies(peer, tmp_path):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     before = model.decision_function(P.X_query)
     adapted = model.adapt(P.X_query)
     scores = adapted.decision_function(P.X_query)
@@ -73,17 +73,17 @@ def test_adapted_copies(peer, tmp_path):
 def test_adapted_to_float32_and_to_few_samples(peer):
     X = P.X_support.astype(np.float32)
     queries = P.X_query.astype(np.float32)
-    narrow = P.prepared(peer).fit(X, P.y_support).adapt(queries).decision_function(queries)
+    narrow = P.make_clone(peer).fit(X, P.y_support).adapt(queries).decision_function(queries)
     assert narrow.dtype == np.float32
-    wide = P.fitted(peer).adapt(P.X_query).decision_function(P.X_query)
+    wide = P.fit_clone(peer).adapt(P.X_query).decision_function(P.X_query)
     assert_allclose(narrow, wide, rtol=2e-3, atol=2e-3 * np.abs(wide).max())
     for n in (1, 2):
-        assert np.isfinite(P.fitted(peer).adapt(P.X_query[:n]).decision_function(X)).all()
+        assert np.isfinite(P.fit_clone(peer).adapt(P.X_query[:n]).decision_function(X)).all()
 
 
 @each_peer
 def test_unlabeled_samples_refused(peer):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     with pytest.raises(ValueError, match="features"):
         model.adapt(P.X_query[:, :-1])
     with pytest.raises(ValueError, match="NaN"):
@@ -134,7 +134,7 @@ def test_bd_cspn_by_loops(temperature):
     groups, queries = support_by_class(lambda X: units(X, center)), units(P.X_query, center)
     centers = rectified_by_loops(groups, queries, temperature)
     expected = [[cosine(z, c) for c in centers] for z in queries]
-    adapted = P.fitted(BDCSPN(BASE, temperature=temperature)).adapt(P.X_query)
+    adapted = P.fit_clone(BDCSPN(BASE, temperature=temperature)).adapt(P.X_query)
     assert_allclose(adapted.decision_function(P.X_query), expected, rtol=1e-9)
 
 
@@ -159,16 +159,16 @@ def test_laplacian_shot_by_loops(k, smoothness, n_updates):
         ]
         y = [softmax(row) for row in logits]
     model = LaplacianShot(n_neighbors=k, smoothness=smoothness, n_steps=n_updates)
-    adapted = P.fitted(model).adapt(P.X_query)
+    adapted = P.fit_clone(model).adapt(P.X_query)
     assert_allclose(adapted.decision_function(P.X_query), logits, rtol=1e-8, atol=1e-10)
 
 
 def test_bound_updates_end_when_nothing_changes():
     rng = np.random.default_rng(0)
     scores, neighbors = rng.normal(size=(30, 4)), rng.integers(30, size=(30, 3))
-    settled, longer = (smoothed(scores, neighbors, 0.2, n) for n in (100, 1000))
+    settled, longer = (smooth(scores, neighbors, 0.2, n) for n in (100, 1000))
     assert_array_equal(settled, longer)
-    assert not np.allclose(settled, smoothed(scores, neighbors, 0.2, 1))
+    assert not np.allclose(settled, smooth(scores, neighbors, 0.2, 1))
 
 
 def sinkhorn(scores, counts, n_steps=5000):
@@ -184,7 +184,7 @@ def test_transport_is_that_of_sinkhorn(scale):
     rng = np.random.default_rng(1)
     counts = np.array([3.0, 10.0, 7.0, 20.0])
     scores = scale * rng.normal(size=(40, 4))
-    plan, offsets = transported(scores, counts, np.zeros(4))
+    plan, offsets = transport(scores, counts, np.zeros(4))
     assert_allclose(plan.sum(axis=1), 1, rtol=1e-12)
     assert_allclose(plan.sum(axis=0), counts, atol=1e-5)
     assert_allclose(plan, sinkhorn(scores, counts), atol=1e-4)
@@ -196,8 +196,8 @@ def test_transport_is_that_of_sinkhorn(scale):
 def test_transport_from_a_poor_start():
     scores = np.random.default_rng(2).normal(size=(40, 4))
     counts = np.array([10.0, 10.0, 10.0, 10.0])
-    expected, _ = transported(scores, counts, np.zeros(4))
-    found, _ = transported(scores, counts, np.array([900.0, 0.0, -900.0, 0.0]))
+    expected, _ = transport(scores, counts, np.zeros(4))
+    found, _ = transport(scores, counts, np.array([900.0, 0.0, -900.0, 0.0]))
     assert_allclose(found, expected, atol=1e-5)
 
 
@@ -240,7 +240,7 @@ def test_pt_map_by_loops(normalization, priors):
         n_steps=3,
         priors=priors,
     )
-    adapted = P.fitted(model).adapt(P.X_query)
+    adapted = P.fit_clone(model).adapt(P.X_query)
     assert_allclose(adapted.centers_, centers, atol=1e-5)
     scores = adapted.decision_function(P.X_query)
     plan = np.exp(scores - np.logaddexp.reduce(scores, axis=1)[:, None])
@@ -302,16 +302,16 @@ def test_descent_is_adam():
         first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g
         bias, spread = 1 - 0.9**step, 1 - 0.999**step
         expected = expected - 0.05 * (first / bias) / (np.sqrt(second / spread) + 1e-8)
-    assert_allclose(descended(gradient, W, 30, 0.05), expected, rtol=1e-10)
+    assert_allclose(descend(gradient, W, 30, 0.05), expected, rtol=1e-10)
     assert_array_equal(W, [[1.0, -3.0]])
 
 
 def test_both_solvers_of_tim_decrease_the_objective():
     task, W = information(support_weight=0.1, conditional_weight=0.1)
-    descent = descended(task.gradient, W, 300, 1e-2)
+    descent = descend(task.gradient, W, 300, 1e-2)
     alternated = W
     for _ in range(50):
-        alternated = task.alternated(alternated)
+        alternated = task.alternate(alternated)
     start, by_descent, by_steps = map(task.value, (W, descent, alternated))
     assert by_descent < start - 0.1
     assert by_steps < start - 0.1
@@ -334,7 +334,7 @@ def test_alternated_weights_are_stationary_points_for_fixed_assignments():
             top += weight * (wanted * z + P_all[i, j] * (W[j] - z))
             bottom += weight * wanted
         expected[j] = top / bottom
-    assert_allclose(task.alternated(W), expected, rtol=1e-9)
+    assert_allclose(task.alternate(W), expected, rtol=1e-9)
 
 
 # Planted solutions: one misleading shot per class, which clusters of unlabeled samples correct
@@ -424,4 +424,4 @@ def test_alpha_tim_allows_unequal_classes():
 )
 def test_parameters_refused(model, message):
     with pytest.raises(ValueError, match=message):
-        P.fitted(model)
+        P.fit_clone(model)

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from refusals import refused
 
-from zonkey.streaming.checkpoint import Checkpoint
+from zonkey.streaming.checkpoint import PassCheckpoint
 from zonkey_lab.peers import training
-from zonkey_lab.peers.training import Kept, Learner, batches, train
+from zonkey_lab.peers.training import Learner, TrainingProgress, batches, train
 
 
 class Walk(Learner):
@@ -61,7 +61,7 @@ def test_an_interrupted_training_goes_on_where_it_was(tmp_path, monkeypatch, sto
     scores = [0.1, 0.5, 0.4, 0.3, 0.6, 0.2, 0.2, 0.2]
     whole = Walk(scores)
     expected = train(whole, max_iter=8, seed=5, score=whole.score, patience=3)
-    kept = Kept(Checkpoint(tmp_path), "final", "this one")
+    kept = TrainingProgress(PassCheckpoint(tmp_path), "final", "this one")
     broken = Walk(scores, stop_at)
     with pytest.raises(KeyboardInterrupt):
         train(broken, max_iter=8, seed=5, score=broken.score, patience=3, kept=kept)

@@ -11,7 +11,7 @@ import zonkey
 from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
 from zonkey_lab.peers import training, zsl
 from zonkey_lab.peers.networks import BatchLearner, arrays_of
-from zonkey_lab.peers.zsl.base import Task
+from zonkey_lab.peers.zsl.base import PeerTask
 
 # The networks are small: threads would wait for each other for longer than they work.
 torch.set_num_threads(1)
@@ -64,7 +64,7 @@ each_fitting = pytest.mark.parametrize("peer", FITTING, ids=lambda peer: type(pe
 
 RNG = np.random.default_rng(5)
 N, D, K, M = 14, 6, 4, 3
-TASK = Task(
+TASK = PeerTask(
     X=RNG.normal(size=(N, D)).astype(np.float32),
     codes=np.sort(np.arange(N) % M),
     Y=RNG.normal(size=(M, K)),
@@ -155,7 +155,7 @@ def test_cmt_minimizes_the_squared_error_to_the_prototype():
 @pytest.mark.parametrize("sign", ["both", "positive"])
 def test_dem_minimizes_the_squared_error_of_the_projected_prototype(sign):
     X = TASK.X if sign == "both" else np.abs(TASK.X)
-    task = Task(X, TASK.codes, TASK.Y, TASK.seed)
+    task = PeerTask(X, TASK.codes, TASK.Y, TASK.seed)
     learner, losses, before = stepped(zsl.DEM(**SMALL), task)
     last = same if sign == "both" else relu
 
@@ -264,7 +264,7 @@ def test_sp_aen_minimizes_ranking_reconstruction_and_adversarial_losses():
 
 
 def scores_of(peer, score, **parameters):
-    model = P.fitted(peer, candidates="all", **parameters)
+    model = P.fit_clone(peer, candidates="all", **parameters)
     expected = [[score(model, x, y) for y in P.prototypes.values()] for x in P.X_new]
     return model.decision_function(P.X_new), np.array(expected)
 
@@ -308,13 +308,13 @@ def test_sp_aen_compares_cosines():
 
 
 def test_projections_and_embeddings_are_what_scores_compare():
-    model = P.fitted(QUICK[1])
+    model = P.fit_clone(QUICK[1])
     expected = [forward(model.weights_, (relu, same), y) for y in P.prototypes.values()]
     assert_allclose(model.project(P.prototypes), expected, rtol=1e-9, atol=1e-12)
-    model = P.fitted(QUICK[0])
+    model = P.fit_clone(QUICK[0])
     expected = [forward(model.weights_, (np.tanh, same), x) for x in P.X_new]
     assert_allclose(model.embed(P.X_new), expected, rtol=1e-9, atol=1e-12)
-    assert_allclose(np.linalg.norm(P.fitted(QUICK[3]).embed(P.X_new), axis=1), 1)
+    assert_allclose(np.linalg.norm(P.fit_clone(QUICK[3]).embed(P.X_new), axis=1), 1)
 
 
 @each_peer
@@ -329,7 +329,7 @@ def test_methods_without_a_meaning_are_not_offered(peer):
 @each_fitting
 def test_a_planted_linear_model_is_recovered(peer):
     p = linear_problem(n_classes=30, n_features=12, n_attributes=4, seed=3)
-    accuracy = p.fitted(peer, n_hidden=24, random_state=4).score(p.X_new, p.y_new)
+    accuracy = p.fit_clone(peer, n_hidden=24, random_state=4).score(p.X_new, p.y_new)
     assert accuracy > 0.85  # chance: 0.1
 
 
@@ -362,7 +362,7 @@ def test_the_divergence_of_vzsl_uses_the_variance_of_the_class():
 def test_the_reconstructing_branch_of_sp_aen_changes_what_is_learned():
     peer = FITTING[3]
     weights = [
-        P.fitted(peer, max_iter=2, **changed).weights_["W0"]
+        P.fit_clone(peer, max_iter=2, **changed).weights_["W0"]
         for changed in ({}, {"adversarial": 0.0}, {"reconstruction": 5.0}, {"margin": 0.1})
     ]
     for other in weights[1:]:
@@ -371,25 +371,25 @@ def test_the_reconstructing_branch_of_sp_aen_changes_what_is_learned():
 
 @each_fitting
 def test_the_number_of_epochs_is_that_of_the_best_accuracy(peer):
-    model = P.fitted(peer, max_iter=6, n_iter_no_change=2)
+    model = P.fit_clone(peer, max_iter=6, n_iter_no_change=2)
     scores = model.validation_scores_
     assert model.n_iter_ == np.argmax(scores) + 1 == len(model.loss_curve_)
     assert len(scores) == min(6, model.n_iter_ + 2)
-    whole = P.fitted(peer, max_iter=model.n_iter_)
+    whole = P.fit_clone(peer, max_iter=model.n_iter_)
     for name, array in model.weights_.items():
         assert_array_equal(whole.weights_[name], array)
 
 
 @each_fitting
 def test_the_loss_decreases(peer):
-    losses = P.fitted(peer, max_iter=10).loss_curve_
+    losses = P.fit_clone(peer, max_iter=10).loss_curve_
     assert losses[-1] < 0.9 * losses[0]
 
 
 @each_fitting
 def test_an_interrupted_training_goes_on_where_it_was(peer, tmp_path, monkeypatch):
     settings = {"max_iter": 4, "n_iter_no_change": 3}
-    expected = P.fitted(peer, **settings)
+    expected = P.fit_clone(peer, **settings)
     monkeypatch.setattr(training, "_SECONDS", -1.0)
     passes, left = BatchLearner.epoch, iter(range(3))
 
@@ -400,9 +400,9 @@ def test_an_interrupted_training_goes_on_where_it_was(peer, tmp_path, monkeypatc
 
     monkeypatch.setattr(BatchLearner, "epoch", broken)
     with pytest.raises(KeyboardInterrupt):
-        P.fitted(peer, checkpoint=tmp_path / "kept", **settings)
+        P.fit_clone(peer, checkpoint=tmp_path / "kept", **settings)
     monkeypatch.setattr(BatchLearner, "epoch", passes)
-    model = P.fitted(peer, checkpoint=tmp_path / "kept", **settings)
+    model = P.fit_clone(peer, checkpoint=tmp_path / "kept", **settings)
     assert model.loss_curve_ == expected.loss_curve_
     for name, array in expected.weights_.items():
         assert_array_equal(model.weights_[name], array)
@@ -411,7 +411,7 @@ def test_an_interrupted_training_goes_on_where_it_was(peer, tmp_path, monkeypatc
 
 @each_peer
 def test_a_saved_model_predicts_the_same(peer, tmp_path):
-    model = P.fitted(peer, candidates="all", seen_penalty=0.3)
+    model = P.fit_clone(peer, candidates="all", seen_penalty=0.3)
     model.save(tmp_path / "model.zonkey")
     loaded = zonkey.load(tmp_path / "model.zonkey")
     assert_array_equal(loaded.decision_function(P.X_new), model.decision_function(P.X_new))
@@ -421,7 +421,7 @@ def test_a_saved_model_predicts_the_same(peer, tmp_path):
 
 @each_peer
 def test_torch_is_not_needed_to_predict(peer, monkeypatch):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     expected = model.predict(P.X_new)
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     assert_array_equal(model.with_candidates("unseen").predict(P.X_new), expected)
@@ -431,8 +431,8 @@ def test_torch_is_not_needed_to_predict(peer, monkeypatch):
 
 @each_fitting
 def test_a_penalty_can_be_chosen(peer):
-    model = P.fitted(peer, candidates="all", seen_penalty="auto", max_iter=3)
-    free = P.fitted(peer, candidates="all", max_iter=3)
+    model = P.fit_clone(peer, candidates="all", seen_penalty="auto", max_iter=3)
+    free = P.fit_clone(peer, candidates="all", max_iter=3)
     is_seen = np.isin(model.classes_, P.seen)
     shift = free.decision_function(P.X_new) - model.decision_function(P.X_new)
     expected = np.broadcast_to(model.seen_penalty_ * is_seen, shift.shape)
@@ -454,13 +454,13 @@ NUMBERS = [
 @pytest.mark.parametrize(("peer", "name"), NUMBERS)
 def test_numbers_below_zero_are_refused(peer, name, value):
     with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}", "Choose"):
-        P.fitted(peer(**{name: value}))
+        P.fit_clone(peer(**{name: value}))
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, "1"])
 def test_a_weight_of_the_margin_above_one_is_refused(value):
     with refused(ValueError, "`lam` must be a number in [0, 1]", f"got {value!r}", "Choose"):
-        P.fitted(zsl.VZSL(lam=value))
+        P.fit_clone(zsl.VZSL(lam=value))
 
 
 COUNTS = [(peer, "n_hidden") for peer in (zsl.CMT, zsl.DEM, zsl.VZSL, zsl.SPAEN)]
@@ -471,4 +471,4 @@ COUNTS = [(peer, "n_hidden") for peer in (zsl.CMT, zsl.DEM, zsl.VZSL, zsl.SPAEN)
 def test_sizes_below_one_are_refused(peer, name, value):
     said = f"`{name}` must be an integer of at least 1; got {value!r}. Pass 1"
     with refused(ValueError, said):
-        P.fitted(peer(**{name: value}))
+        P.fit_clone(peer(**{name: value}))

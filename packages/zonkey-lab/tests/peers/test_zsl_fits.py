@@ -11,7 +11,7 @@ from refusals import refused
 import zonkey
 from zonkey.inference.scorer import LinearScores
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
-from zonkey.streaming.checkpoint import Checkpoint
+from zonkey.streaming.checkpoint import PassCheckpoint
 from zonkey.testing import linear_problem
 from zonkey_lab.peers import training, zsl
 from zonkey_lab.peers.zsl import base
@@ -37,14 +37,14 @@ def name_of(peer):
 @pytest.mark.parametrize("peer", PEERS, ids=name_of)
 @pytest.mark.parametrize("late", [True, False], ids=["last step", "penalty"])
 def test_a_failed_fit_leaves_the_model_as_it_was(monkeypatch, peer, late):
-    model = P.fitted(peer, candidates="all")
+    model = P.fit_clone(peer, candidates="all")
     before, scores = pickle.dumps(model.__getstate__()), model.decision_function(P.X_new)
 
     def stopped(*_):
         raise KeyboardInterrupt
 
     if late:
-        monkeypatch.setattr(LinearScores, "checked", stopped)
+        monkeypatch.setattr(LinearScores, "check", stopped)
     else:
         model.set_params(seen_penalty="auto")
         monkeypatch.setattr(base, "calibrate", stopped)
@@ -59,7 +59,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was(monkeypatch, peer, late):
 def test_fits_that_choose_a_penalty_share_a_folder_of_progress(monkeypatch, tmp_path, peer):
     settings = {"candidates": "all", "seen_penalty": "auto"}
     monkeypatch.setattr(training, "_SECONDS", -1.0)
-    folder, whole, losses, stop_at = tmp_path / "kept", training._finite, [], None
+    folder, whole, losses, stop_at = tmp_path / "kept", training._require_finite, [], None
 
     def counted(loss):
         if len(losses) == stop_at:
@@ -68,15 +68,15 @@ def test_fits_that_choose_a_penalty_share_a_folder_of_progress(monkeypatch, tmp_
         return whole(loss)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "_finite", counted)
-        expected = P.fitted(peer, **settings)
+        patch.setattr(training, "_require_finite", counted)
+        expected = P.fit_clone(peer, **settings)
         n_last = len(expected.validation_scores_) + expected.n_iter_
         stop_at = len(losses) - n_last - 1  # the last epoch of the last fold
         losses.clear()
         with pytest.raises(KeyboardInterrupt):
-            P.fitted(peer, checkpoint=folder, **settings)
+            P.fit_clone(peer, checkpoint=folder, **settings)
     assert folder.exists()
-    model = P.fitted(peer, checkpoint=folder, **settings)
+    model = P.fit_clone(peer, checkpoint=folder, **settings)
     assert model.seen_penalty_ == expected.seen_penalty_
     assert_array_equal(model.decision_function(P.X_new), expected.decision_function(P.X_new))
     assert not folder.exists()
@@ -91,12 +91,12 @@ def test_a_penalty_that_cannot_be_chosen_is_refused_before_training(monkeypatch)
 def test_fits_of_a_search_share_a_folder_of_progress(monkeypatch, tmp_path):
     monkeypatch.setattr(training, "_SECONDS", -1.0)
     grid, folder = {"learning_rate": [0.1, 10.0]}, tmp_path / "kept"
-    peer = P.prepared(zsl.ALE(max_iter=2))
+    peer = P.make_clone(zsl.ALE(max_iter=2))
     expected = ZeroShotSearchCV(peer, grid, cv=ClassKFold(2)).fit(P.X, P.y)
     # Left by another computation.
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "remove", lambda *_: None)
-        P.fitted(zsl.ALE(max_iter=3, checkpoint=folder))
+        patch.setattr(PassCheckpoint, "remove", lambda *_: None)
+        P.fit_clone(zsl.ALE(max_iter=3, checkpoint=folder))
     peer.set_params(checkpoint=folder)
     search = ZeroShotSearchCV(peer, grid, cv=ClassKFold(2)).fit(P.X, P.y)
     assert_array_equal(search.decision_function(P.X_new), expected.decision_function(P.X_new))
@@ -105,11 +105,11 @@ def test_fits_of_a_search_share_a_folder_of_progress(monkeypatch, tmp_path):
 @pytest.mark.parametrize("seed", [None, np.random.RandomState(0)], ids=["None", "RandomState"])
 def test_a_folder_of_progress_needs_a_seed(tmp_path, seed):
     with refused(ValueError, "`random_state` must be an integer with a checkpoint"):
-        P.fitted(zsl.ALE(), random_state=seed, checkpoint=tmp_path)
+        P.fit_clone(zsl.ALE(), random_state=seed, checkpoint=tmp_path)
 
 
 def test_a_generator_of_a_missing_device_chooses_from_other_candidates(tmp_path):
-    model = P.fitted(PEERS[-1])
+    model = P.fit_clone(PEERS[-1])
     expected = model.with_candidates("all").decision_function(P.X_new)
     model._synthesis["device"] = f"cuda:{torch.cuda.device_count()}"
     zonkey.save(model, tmp_path / "model.zonkey")
@@ -121,7 +121,7 @@ def test_a_generator_of_a_missing_device_chooses_from_other_candidates(tmp_path)
 
 
 def test_a_stored_dipl_keeps_what_it_learned(tmp_path):
-    model = P.prepared(zsl.DIPL()).fit_transductive(P.X, P.y, P.X_new)
+    model = P.make_clone(zsl.DIPL()).fit_transductive(P.X, P.y, P.X_new)
     model.save(tmp_path / "model.zonkey")
     loaded = zonkey.load(tmp_path / "model.zonkey")
     assert {*vars(loaded)} >= {*vars(model)}

@@ -15,7 +15,7 @@ from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
 from zonkey_lab.peers import training, zsl
 from zonkey_lab.peers.networks import apply_layers, arrays_of, layers, network_of
 from zonkey_lab.peers.zsl import generative
-from zonkey_lab.peers.zsl.base import Task
+from zonkey_lab.peers.zsl.base import PeerTask
 
 # The networks are small: threads would wait for each other for longer than they work.
 torch.set_num_threads(1)
@@ -61,7 +61,7 @@ each_fitting = pytest.mark.parametrize("peer", FITTING, ids=lambda peer: type(pe
 RNG = np.random.default_rng(5)
 N, D, K, M = 11, 6, 4, 3
 X = RNG.normal(size=(N, D)).astype(np.float32)
-TASK = Task(X=X, codes=np.sort(np.arange(N) % M), Y=RNG.normal(size=(M, K)), seed=11)
+TASK = PeerTask(X=X, codes=np.sort(np.arange(N) % M), Y=RNG.normal(size=(M, K)), seed=11)
 SMALL = {"n_hidden": 5, "device": "cpu"}
 SCALED = (X - X.min(axis=0)) / math.sqrt(np.mean((X - X.min(axis=0)) ** 2.0))
 Y = (TASK.Y / math.sqrt(np.mean(TASK.Y**2)))[TASK.codes]
@@ -236,7 +236,7 @@ def test_no_latent_distribution_of_tf_vaegan_is_wider_than_the_prior():
     with torch.no_grad():
         learner.networks["encoder"][2].bias[K:] = 500.0  # as after a step that was far too long
     x, y = batch(learner)
-    fake, moments = learner.reconstructed(x, y, torch.ones(N, K), feedback=True)
+    fake, moments = learner.reconstruct(x, y, torch.ones(N, K), feedback=True)
     assert moments[:, K:].max() <= 0
     assert torch.isfinite(fake).all()
     loss = learner.vaegan_loss(x, y, torch.ones(N, K), feedback=True).item()
@@ -335,24 +335,24 @@ def training_set(model, known):
 
 @each_peer
 def test_unseen_classes_have_synthesized_samples_and_seen_ones_real_ones(peer):
-    model = P.fitted(peer, n_synthetic=4, candidates="all")
+    model = P.fit_clone(peer, n_synthetic=4, candidates="all")
     Z, codes = training_set(model, model._decision.known)
     n_seen = 2 if isinstance(peer, zsl.CADAVAE) else 4
     expected = [n_seen if label in P.seen else 4 for label in model.classes_]
     assert_array_equal(np.bincount(codes), expected)
     if n_seen == 4:  # the same samples as prediction sees
         label = P.seen[2]
-        rows = model._compared(P.X[P.y == label])
+        rows = model._map_samples(P.X[P.y == label])
         own = Z[codes == list(model.classes_).index(label)]
         nearest = [np.abs(rows - z).max(axis=1).min() for z in own]
         assert max(nearest) < 1e-4
 
 
 def test_fewer_real_samples_than_synthesized_ones_are_all_taken():
-    model = P.fitted(QUICK[0], n_synthetic=20, candidates="all")
+    model = P.fit_clone(QUICK[0], n_synthetic=20, candidates="all")
     _, codes = training_set(model, model._decision.known)
     assert_array_equal(np.bincount(codes), [9 if c in P.seen else 20 for c in model.classes_])
-    model = P.fitted(QUICK[2], n_synthetic=40, candidates="all")  # with repetition, as published
+    model = P.fit_clone(QUICK[2], n_synthetic=40, candidates="all")  # with repetition, as published
     _, codes = training_set(model, model._decision.known)
     assert_array_equal(np.bincount(codes), [20 if c in P.seen else 40 for c in model.classes_])
 
@@ -360,17 +360,17 @@ def test_fewer_real_samples_than_synthesized_ones_are_all_taken():
 @each_peer
 def test_scores_are_the_logits_of_the_classifier(peer):
     parameters = {"classifier": "softmax"} if isinstance(peer, zsl.FCLSWGAN) else {}
-    model = P.fitted(peer, candidates="all", seen_penalty=0.5, **parameters)
+    model = P.fit_clone(peer, candidates="all", seen_penalty=0.5, **parameters)
     Z, codes = model._training_set(torch, model._decision.known)
     balanced = not isinstance(peer, zsl.CADAVAE)
     W, b = generative.softmax_regression(torch, Z, codes, len(model.classes_), balanced=balanced)
     penalty = 0.5 * np.isin(model.classes_, P.seen)
-    expected = [W @ z + b - penalty for z in model._compared(P.X_new)]
+    expected = [W @ z + b - penalty for z in model._map_samples(P.X_new)]
     assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_the_ranking_of_gan_and_ale_is_that_of_ale_on_synthesized_features():
-    model = P.fitted(FITTING[1])
+    model = P.fit_clone(FITTING[1])
     Z, codes = training_set(model, model._decision.known)
     features = Z * model.weights_["size"] + model.weights_["low"]
     labels = model.classes_[codes]
@@ -384,15 +384,15 @@ def test_the_ranking_of_gan_and_ale_is_that_of_ale_on_synthesized_features():
 
 @each_peer
 def test_prediction_maps_samples_as_training_does(peer):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     networks = {
         name: network_of(torch, "cpu", generative.part_of(model.weights_, name), activations)
         for name, activations in model._kind.kept.items()
     }
-    scaled = generative.scaled(P.X_new.astype(np.float32), model.weights_)
+    scaled = generative.scale_features(P.X_new.astype(np.float32), model.weights_)
     with torch.no_grad():
         expected = model._kind.encode(torch, networks, torch.as_tensor(scaled))
-    assert_allclose(model._compared(P.X_new), expected, rtol=1e-4, atol=1e-5)
+    assert_allclose(model._map_samples(P.X_new), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_network_is_rebuilt_from_its_arrays():
@@ -407,7 +407,7 @@ def test_a_network_is_rebuilt_from_its_arrays():
 
 @each_peer
 def test_prediction_trains_no_classifier(peer, monkeypatch):
-    model = P.fitted(peer, candidates="all")
+    model = P.fit_clone(peer, candidates="all")
     expected = model.decision_function(P.X_new)
 
     def refuse(*_):
@@ -420,7 +420,7 @@ def test_prediction_trains_no_classifier(peer, monkeypatch):
 
 
 def test_many_samples_are_mapped_in_blocks(monkeypatch):
-    model = P.fitted(QUICK[3])
+    model = P.fit_clone(QUICK[3])
     expected = model.decision_function(P.X_new)
     monkeypatch.setattr(generative, "_ROWS", 5)
     assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-9, atol=1e-12)
@@ -440,33 +440,33 @@ def test_methods_without_a_meaning_are_not_offered(peer):
 @each_fitting
 def test_a_planted_linear_model_is_recovered(peer):
     p = linear_problem(n_classes=30, n_features=12, n_attributes=4, seed=3)
-    accuracy = p.fitted(peer, n_hidden=48, random_state=4).score(p.X_new, p.y_new)
+    accuracy = p.fit_clone(peer, n_hidden=48, random_state=4).score(p.X_new, p.y_new)
     assert accuracy > 0.7  # chance: 0.1
 
 
 @each_fitting
 def test_units_and_origin_of_the_features_do_not_matter(peer):
     # Predictions may differ: the order of the samples, and so their batches, depends on the values.
-    assert P.prepared(peer).fit(8 * P.X + 3, P.y).score(8 * P.X_new + 3, P.y_new) > 0.7
+    assert P.make_clone(peer).fit(8 * P.X + 3, P.y).score(8 * P.X_new + 3, P.y_new) > 0.7
 
 
 def test_synthesized_features_vary_around_the_class():
-    model = P.fitted(FITTING[0])
+    model = P.fit_clone(FITTING[0])
     known = Prototypes.coerce(P.prototypes).subset(P.unseen[:1])
     Z, _ = training_set(model, known)
-    truth = model._compared(P.X_new[P.y_new == P.unseen[0]]).mean(axis=0)
-    others = model._compared(P.X).mean(axis=0)
+    truth = model._map_samples(P.X_new[P.y_new == P.unseen[0]]).mean(axis=0)
+    others = model._map_samples(P.X).mean(axis=0)
     assert np.linalg.norm(Z.mean(axis=0) - truth) < np.linalg.norm(others - truth)
     assert Z.std(axis=0).max() > 0
 
 
 @each_peer
 def test_the_number_of_epochs_is_chosen_on_held_out_classes(peer):
-    model = P.fitted(peer, max_iter=7, n_iter_no_change=2)
+    model = P.fit_clone(peer, max_iter=7, n_iter_no_change=2)
     scores = model.validation_scores_
     assert model.n_iter_ == np.argmax(scores) + 1 == len(model.loss_curve_)
     assert len(scores) == min(7, model.n_iter_ + 2)
-    model = P.fitted(peer, max_iter=2, n_iter_no_change=None)
+    model = P.fit_clone(peer, max_iter=2, n_iter_no_change=None)
     assert model.n_iter_ == 2
     assert model.validation_scores_ == []
 
@@ -475,7 +475,7 @@ def test_the_number_of_epochs_is_chosen_on_held_out_classes(peer):
 def test_an_interrupted_fit_goes_on_where_it_was(peer, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "_SECONDS", -1.0)
     settings = {"max_iter": 6, "n_iter_no_change": None, "learning_rate": 0.01}
-    whole = P.fitted(peer, **settings)
+    whole = P.fit_clone(peer, **settings)
     kind, done = type(peer)._kind, []
     epoch = kind.epoch
 
@@ -485,7 +485,7 @@ def test_an_interrupted_fit_goes_on_where_it_was(peer, tmp_path, monkeypatch):
         done.append(learner)
         return epoch(learner, rng)
 
-    model = P.prepared(peer, checkpoint=tmp_path, **settings)
+    model = P.make_clone(peer, checkpoint=tmp_path, **settings)
     with monkeypatch.context() as patch:
         patch.setattr(kind, "epoch", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -499,7 +499,7 @@ def test_an_interrupted_fit_goes_on_where_it_was(peer, tmp_path, monkeypatch):
 
 @each_peer
 def test_a_stored_model_predicts_and_chooses_the_same(peer, tmp_path):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     model.save(tmp_path / "model.zonkey")
     loaded = zonkey.load(tmp_path / "model.zonkey")
     assert_array_equal(loaded.decision_function(P.X_new), model.decision_function(P.X_new))
@@ -515,7 +515,7 @@ def test_counts_below_one_are_refused(peer):
     for name in peer._counts:
         for value in (0, 2.5):
             with refused(ValueError, f"`{name}` must be an integer of at least 1", f"got {value}"):
-                P.fitted(peer, **{name: value})
+                P.fit_clone(peer, **{name: value})
 
 
 NUMBERS = [(peer, name) for peer in QUICK for name in peer._non_negative]
@@ -525,11 +525,11 @@ NUMBERS = [(peer, name) for peer in QUICK for name in peer._non_negative]
 @pytest.mark.parametrize(("peer", "name"), NUMBERS, ids=lambda part: str(part)[:12])
 def test_weights_below_zero_are_refused(peer, name, value):
     with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}"):
-        P.fitted(peer, **{name: value})
+        P.fit_clone(peer, **{name: value})
 
 
 def test_unknown_options_are_refused():
     with refused(ValueError, "`classifier` must be one of 'ale', 'softmax'"):
-        P.fitted(QUICK[1], classifier="svm")
+        P.fit_clone(QUICK[1], classifier="svm")
     with refused(ValueError, "`device` must be 'auto', 'cpu'"):
-        P.fitted(QUICK[0], device="gpu")
+        P.fit_clone(QUICK[0], device="gpu")

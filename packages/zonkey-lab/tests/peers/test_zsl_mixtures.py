@@ -64,7 +64,7 @@ def test_zero_shot_contract(estimator, check, monkeypatch):
 
 @each_peer
 def test_a_saved_model_has_the_same_scores(peer, tmp_path):
-    model = make_pipeline(FeatureNormalizer(norm="l2"), P.prepared(peer, candidates="all"))
+    model = make_pipeline(FeatureNormalizer(norm="l2"), P.make_clone(peer, candidates="all"))
     model.fit(P.X, P.y)
     zonkey.save(model, tmp_path / "model.zonkey")
     loaded = zonkey.load(tmp_path / "model.zonkey")
@@ -87,15 +87,15 @@ def test_a_saved_model_has_the_same_scores(peer, tmp_path):
     ids=lambda value: type(value).__name__,
 )
 def test_a_search_chooses_parameters(peer, grid):
-    search = ZeroShotSearchCV(P.prepared(peer), grid, cv=2).fit(P.X, P.y)
+    search = ZeroShotSearchCV(P.make_clone(peer), grid, cv=2).fit(P.X, P.y)
     assert search.best_params_.keys() == grid.keys()
     assert 0 < search.score(P.X_new, P.y_new) <= 1
 
 
 @each_peer
 def test_a_penalty_is_chosen_on_held_out_classes(peer):
-    model = P.fitted(peer, candidates="all", seen_penalty="auto")
-    free = P.fitted(peer, candidates="all").decision_function(P.X_new)
+    model = P.fit_clone(peer, candidates="all", seen_penalty="auto")
+    free = P.fit_clone(peer, candidates="all").decision_function(P.X_new)
     shift = model.seen_penalty_ * np.isin(model.classes_, P.seen)
     assert_allclose(model.decision_function(P.X_new), free - shift, atol=1e-9 * np.abs(free).max())
 
@@ -105,7 +105,7 @@ OFFERED = {"ConSE": (False, True), "EXEM": (True, False), "DIPL": (True, True)}
 
 @each_peer
 def test_methods_without_a_meaning_are_not_offered(peer):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     offered = hasattr(model, "project"), hasattr(model, "embed")
     assert offered == OFFERED.get(type(peer).__name__, (False, False))
 
@@ -128,7 +128,7 @@ NUMBERS = [
 @pytest.mark.parametrize("value", [-0.1, *NOT_NUMBERS], ids=str)
 @pytest.mark.parametrize(("peer", "name", "interval"), NUMBERS)
 def test_numbers_outside_are_refused(peer, name, interval, value):
-    model = P.prepared(peer(**{name: value}))
+    model = P.make_clone(peer(**{name: value}))
     with refused(ValueError, f"`{name}` must be a number in {interval}", f"got {value!r}"):
         model.fit(P.X, P.y)
 
@@ -147,7 +147,7 @@ def test_numbers_outside_are_refused(peer, name, interval, value):
 )
 def test_other_values_are_refused(peer, expected):
     with refused(ValueError, expected):
-        P.prepared(peer).fit(P.X, P.y)
+        P.make_clone(peer).fit(P.X, P.y)
 
 
 # Linear classifiers
@@ -244,7 +244,7 @@ PENALTY = 0.3
 
 def assert_scores(peer, score):
     """Compare `decision_function` with score(model, x, y), up to a number for each sample."""
-    model = P.fitted(peer, candidates="all", seen_penalty=PENALTY)
+    model = P.fit_clone(peer, candidates="all", seen_penalty=PENALTY)
     expected = np.array(
         [
             [score(model, x, y) - PENALTY * (label in P.seen) for label, y in P.prototypes.items()]
@@ -310,7 +310,7 @@ def test_conse_combines_the_likeliest_prototypes(n_top):
         return f @ y / math.sqrt(f @ f) / math.sqrt(y @ y)
 
     assert_scores(zsl.ConSE(n_top=n_top, ridge=50.0), cosine)
-    model = P.fitted(zsl.ConSE(n_top=n_top, ridge=50.0))
+    model = P.fit_clone(zsl.ConSE(n_top=n_top, ridge=50.0))
     assert_allclose(model.embed(P.X_new), [combined(model, x) for x in P.X_new], rtol=1e-9)
 
 
@@ -335,7 +335,7 @@ def test_sync_mixes_classifiers_of_phantom_classes(sigma):
 
 
 def test_sync_keeps_the_classifiers_of_seen_classes():
-    model = P.fitted(zsl.SynC(sigma=1.3, lam=20.0), candidates=P.seen)
+    model = P.fit_clone(zsl.SynC(sigma=1.3, lam=20.0), candidates=P.seen)
     expected = P.X_new @ model.classifiers_ + model.intercepts_
     assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-7, atol=1e-8)
 
@@ -347,7 +347,7 @@ def test_exem_is_regression_to_the_means_of_components(gamma, C, nu, standardize
     apart = [np.sum((a - b) ** 2) for i, a in enumerate(seen) for b in seen[:i]]
     width = gamma / np.median(apart)
     peer = zsl.EXEM(n_components=4, gamma=gamma, C=C, nu=nu, standardize=standardize)
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     centered = P.X - P.X.mean(axis=0)
     axes = np.linalg.svd(centered)[2][:4].T
     signs = np.sign(np.sum(axes * model.components_, axis=0))
@@ -365,7 +365,7 @@ def test_exem_is_regression_to_the_means_of_components(gamma, C, nu, standardize
         predicted = machine.predict(np.stack([*P.prototypes.values()]))
         exemplars[:, r] = means[:, r].mean() + means[:, r].std() * predicted
     of = dict(zip(P.prototypes, exemplars, strict=True))
-    found = P.fitted(peer, candidates="all").project(P.prototypes)
+    found = P.fit_clone(peer, candidates="all").project(P.prototypes)
     expected = exemplars @ model.components_.T + P.X.mean(axis=0)
     assert_allclose(found, expected, atol=0.01 * np.abs(expected).max())
     distances = [
@@ -455,9 +455,9 @@ def test_sse_compares_mixtures_with_similarities(n_samples):
 def test_sse_learns_from_the_scaled_samples():
     # Rounding differs with the order of the samples, and grows with the number of steps.
     peer = zsl.SSE(gamma=0.3, n_samples=None, max_iter=2)
-    model, few = P.fitted(peer), P.fitted(peer, n_samples=4)
+    model, few = P.fit_clone(peer), P.fit_clone(peer, n_samples=4)
     assert np.abs(few.weights_ - model.weights_).max() > 1e-3
-    longer = P.prepared(peer).fit(64 * P.X, P.y)
+    longer = P.make_clone(peer).fit(64 * P.X, P.y)
     assert_allclose(64 * longer.weights_, model.weights_, rtol=1e-3)
     assert model.n_iter_ == 2
 
@@ -489,8 +489,8 @@ def test_planted_mixtures_are_recovered(peer):
 
 def test_dipl_is_competition_without_a_push_for_unlabeled_samples():
     parameters = {"alpha": 0.35, "beta": 0.2, "max_iter": 3}
-    model = P.prepared(zsl.DIPL(**parameters)).fit_transductive(P.X, P.y, P.X_new)
-    twin = P.prepared(ZeroShotClassifier(competition=None, **parameters))
+    model = P.make_clone(zsl.DIPL(**parameters)).fit_transductive(P.X, P.y, P.X_new)
+    twin = P.make_clone(ZeroShotClassifier(competition=None, **parameters))
     twin.fit_transductive(P.X, P.y, P.X_new)
     assert model.is_transductive_
     assert model.n_iter_ == twin.n_iter_ > 0
@@ -500,7 +500,7 @@ def test_dipl_is_competition_without_a_push_for_unlabeled_samples():
 
 def test_dipl_lowers_the_printed_objective():
     alpha, beta = 0.3, 0.1
-    model = P.prepared(zsl.DIPL(alpha=alpha, beta=beta, max_iter=1))
+    model = P.make_clone(zsl.DIPL(alpha=alpha, beta=beta, max_iter=1))
     W0 = model.fit(P.X, P.y).projection_
     assert not model.is_transductive_
     assert model.n_iter_ == 0
@@ -519,14 +519,14 @@ def test_dipl_lowers_the_printed_objective():
 
 
 def test_dipl_starts_from_bidirectional_projection():
-    model = P.fitted(zsl.DIPL(beta=0.7))
-    start = P.fitted(ZeroShotClassifier(synthesis=None, beta=0.7))
+    model = P.fit_clone(zsl.DIPL(beta=0.7))
+    start = P.fit_clone(ZeroShotClassifier(synthesis=None, beta=0.7))
     assert_allclose(model.projection_, start.projection_, rtol=1e-9)
 
 
 def test_unlabeled_samples_mend_a_shift():
     rng = np.random.default_rng(1)
     shifted = P.X_new + 1.2 * rng.normal(size=P.X_new.shape[1])
-    alone = P.fitted(zsl.DIPL()).score(shifted, P.y_new)
-    model = P.prepared(zsl.DIPL(alpha=0.6)).fit_transductive(P.X, P.y, shifted)
+    alone = P.fit_clone(zsl.DIPL()).score(shifted, P.y_new)
+    model = P.make_clone(zsl.DIPL(alpha=0.6)).fit_transductive(P.X, P.y, shifted)
     assert model.score(shifted, P.y_new) >= alone

@@ -44,7 +44,7 @@ each_peer = pytest.mark.parametrize("peer", DEFAULTS, ids=lambda peer: type(peer
 
 @each_peer
 def test_methods_without_a_meaning_are_not_offered(peer):
-    model = P.fitted(peer)
+    model = P.fit_clone(peer)
     offered = {method: hasattr(model, method) for method in ("project", "embed")}
     assert offered == OFFERED[type(peer).__name__]
 
@@ -68,7 +68,7 @@ NUMBERS = [
 @pytest.mark.parametrize("value", [-0.1, *NOT_NUMBERS], ids=str)
 @pytest.mark.parametrize(("peer", "name"), NUMBERS)
 def test_numbers_below_zero_are_refused(peer, name, value):
-    model = P.prepared(peer(**{name: value}))
+    model = P.make_clone(peer(**{name: value}))
     with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}", "Choose"):
         model.fit(P.X, P.y)
 
@@ -78,12 +78,12 @@ def test_numbers_below_zero_are_refused(peer, name, value):
 def test_a_penalty_that_is_neither_a_number_nor_auto_is_refused(peer, value):
     said = f'`seen_penalty` must be "auto" or a number in (-inf, inf); got {value!r}. Use "auto"'
     with refused(ValueError, said):
-        P.prepared(peer, seen_penalty=value).fit(P.X, P.y)
+        P.make_clone(peer, seen_penalty=value).fit(P.X, P.y)
 
 
 @each_peer
 def test_too_few_classes_to_choose_a_penalty_leave_the_old_model_whole(peer):
-    model = P.fitted(peer, candidates="all", seen_penalty="auto")
+    model = P.fit_clone(peer, candidates="all", seen_penalty="auto")
     chosen, expected = model.seen_penalty_, model.decision_function(P.X_new)
     few = np.isin(P.y, P.seen[:3])
     with refused(ValueError, "at least four classes in y", "got 3", "Pass a number instead"):
@@ -94,12 +94,12 @@ def test_too_few_classes_to_choose_a_penalty_leave_the_old_model_whole(peer):
 
 @each_peer
 def test_a_number_is_the_penalty_in_use(peer):
-    model = P.fitted(peer, candidates="all", seen_penalty=1)
+    model = P.fit_clone(peer, candidates="all", seen_penalty=1)
     assert model.seen_penalty_ == 1.0
     expected = model.decision_function(P.X_new)
     model.set_params(seen_penalty=2.5)  # takes effect in the next fit
     assert_array_equal(model.decision_function(P.X_new), expected)
-    free = P.fitted(peer, candidates="all").decision_function(P.X_new)
+    free = P.fit_clone(peer, candidates="all").decision_function(P.X_new)
     shift = 2.5 * np.isin(model.classes_, P.seen)
     assert_allclose(model.fit(P.X, P.y).decision_function(P.X_new), free - shift, rtol=1e-12)
 
@@ -116,19 +116,19 @@ def test_a_number_is_the_penalty_in_use(peer):
 )
 def test_unknown_options_are_refused(peer, expected):
     with refused(ValueError, expected):
-        P.prepared(peer).fit(P.X, P.y)
+        P.make_clone(peer).fit(P.X, P.y)
 
 
 @each_peer
 @pytest.mark.filterwarnings("ignore:Classes should have different centers")  # a kernel of width 0
 def test_zeros_are_accepted(peer):
     zeros = dict.fromkeys(peer._non_negative, 0)
-    assert np.isfinite(P.fitted(peer, **zeros).decision_function(P.X_new)).all()
+    assert np.isfinite(P.fit_clone(peer, **zeros).decision_function(P.X_new)).all()
 
 
 @each_peer
 def test_a_failed_fit_leaves_the_old_model_whole(peer):
-    model = P.fitted(peer, candidates="all")
+    model = P.fit_clone(peer, candidates="all")
     expected = model.decision_function(P.X_new)
     model.set_params(prototypes=dict.fromkeys(P.prototypes, np.ones(5)), candidates=["okapi"])
     with pytest.raises(ValueError, match="okapi"):
@@ -140,11 +140,11 @@ def test_a_failed_fit_leaves_the_old_model_whole(peer):
 def test_all_classes_seen_leaves_no_candidate(peer):
     seen_only = {label: P.prototypes[label] for label in P.seen}
     with refused(ValueError, 'candidates="unseen" needs a class', 'candidates="all"'):
-        P.prepared(peer, prototypes=seen_only).fit(P.X, P.y)
+        P.make_clone(peer, prototypes=seen_only).fit(P.X, P.y)
 
 
 def test_the_direction_of_comparison_does_not_change_what_is_learned():
-    models = [P.fitted(zsl.SAE(direction=direction)) for direction in DIRECTIONS]
+    models = [P.fit_clone(zsl.SAE(direction=direction)) for direction in DIRECTIONS]
     assert_array_equal(models[0].projection_, models[1].projection_)
 
 
@@ -152,7 +152,7 @@ def test_the_direction_of_comparison_does_not_change_what_is_learned():
 def test_a_zero_vector_has_the_cosine_zero(direction):
     prototypes = {**P.prototypes, P.unseen[0]: np.zeros(5)}
     with pytest.warns(UserWarning, match=f"all zeros; those of '{P.unseen[0]}' are"):
-        model = P.fitted(zsl.SAE(direction=direction), prototypes=prototypes)
+        model = P.fit_clone(zsl.SAE(direction=direction), prototypes=prototypes)
     X = np.concatenate([np.zeros((1, P.X.shape[1])), P.X_new])
     scores = model.decision_function(X)
     assert_array_equal(scores[0], 0)
@@ -161,7 +161,7 @@ def test_a_zero_vector_has_the_cosine_zero(direction):
 
 
 def test_cosines_do_not_depend_on_lengths():
-    model = P.fitted(zsl.SAE(), candidates="all", seen_penalty=0.2)
+    model = P.fit_clone(zsl.SAE(), candidates="all", seen_penalty=0.2)
     lengths = np.linspace(0.1, 30, len(P.X_new))[:, None]
     expected = model.decision_function(P.X_new)
     assert_allclose(model.decision_function(lengths * P.X_new), expected, rtol=1e-10)
@@ -174,7 +174,7 @@ DEGENERATE = {label: np.append(vector, vector[0]) for label, vector in P.prototy
     ("peer", "ridge"), [(zsl.ESZSL(), "lam"), (zsl.ExemplarRegression(kernel="linear"), "ridge")]
 )
 def test_a_ridge_that_is_lost_in_rounding_is_told(peer, ridge):
-    model = P.prepared(peer, prototypes=DEGENERATE, **{ridge: 1e-11})
+    model = P.make_clone(peer, prototypes=DEGENERATE, **{ridge: 1e-11})
     with pytest.warns(LinAlgWarning, match=f"not well determined.*Increase `{ridge}`") as caught:
         model.fit(P.X, P.y)
     assert caught[0].filename == __file__
@@ -182,6 +182,6 @@ def test_a_ridge_that_is_lost_in_rounding_is_told(peer, ridge):
 
 def test_features_that_hardly_vary_are_told():
     X = np.column_stack([P.X, 1e-5 * P.X[:, 0] ** 2])
-    model = P.prepared(zsl.SAE(lam=1.0), prototypes=DEGENERATE)
+    model = P.make_clone(zsl.SAE(lam=1.0), prototypes=DEGENERATE)
     with pytest.warns(LinAlgWarning, match=r"not well determined.*Remove features"):
         model.fit(X, P.y)

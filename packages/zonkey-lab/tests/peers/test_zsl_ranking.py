@@ -11,7 +11,7 @@ from sklearn_checks import parametrize_with_sklearn_checks
 import zonkey
 from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
 from zonkey_lab.peers import training, zsl
-from zonkey_lab.peers.zsl.base import Task
+from zonkey_lab.peers.zsl.base import PeerTask
 from zonkey_lab.peers.zsl.bilinear import RankingLearner
 
 P = linear_problem()
@@ -75,7 +75,7 @@ def mean_loss(loss, matrices, task):
 def small_task(n_dimensions, m=5, d=3, n=11):
     rng = np.random.default_rng(2)
     X, Y = rng.normal(size=(n, d)), rng.normal(size=(m, n_dimensions))
-    return Task.of(X.astype(np.float32), np.arange(n) % m, Y, seed=1)
+    return PeerTask.from_samples(X.astype(np.float32), np.arange(n) % m, Y, seed=1)
 
 
 @pytest.mark.parametrize("n_dimensions", [2, 8], ids=["few dimensions", "many dimensions"])
@@ -169,7 +169,7 @@ def test_several_matrices_learn_what_one_cannot():
 
 
 def test_the_compatibility_of_latem_is_the_largest_of_its_matrices():
-    model = P.fitted(zsl.LATEM(n_matrices=3, max_iter=5), candidates="all", seen_penalty=0.3)
+    model = P.fit_clone(zsl.LATEM(n_matrices=3, max_iter=5), candidates="all", seen_penalty=0.3)
     Y = np.stack([P.prototypes[label] for label in model.classes_])
     expected = [
         [max(x @ W @ y for W in model.projections_) - 0.3 * (label in P.seen) for label, y in pairs]
@@ -195,10 +195,10 @@ def test_lengths_of_features_and_prototypes_are_only_units(peer, n_dimensions):
 
 
 def test_only_the_ratio_of_rate_and_margin_matters():
-    expected = P.fitted(zsl.DeViSE(margin=0.1, learning_rate=0.3, max_iter=6))
-    model = P.fitted(zsl.DeViSE(margin=0.4, learning_rate=1.2, max_iter=6))
+    expected = P.fit_clone(zsl.DeViSE(margin=0.1, learning_rate=0.3, max_iter=6))
+    model = P.fit_clone(zsl.DeViSE(margin=0.4, learning_rate=1.2, max_iter=6))
     assert_allclose(model.projection_, 4 * expected.projection_, rtol=1e-4, atol=1e-5)
-    other = P.fitted(zsl.DeViSE(margin=0.4, learning_rate=0.3, max_iter=6))
+    other = P.fit_clone(zsl.DeViSE(margin=0.4, learning_rate=0.3, max_iter=6))
     assert np.abs(other.projection_ - model.projection_).max() > 0.01
 
 
@@ -206,22 +206,22 @@ def test_only_the_ratio_of_rate_and_margin_matters():
 def test_the_model_depends_on_neither_order_nor_precision(peer):
     order = np.random.default_rng(5).permutation(len(P.y))
     X = P.X.astype(np.float32)
-    expected = P.prepared(peer).fit(X, P.y).decision_function(P.X_new)
+    expected = P.make_clone(peer).fit(X, P.y).decision_function(P.X_new)
     for X_other in (X[order], X[order].astype(np.float64)):
-        found = P.prepared(peer).fit(X_other, P.y[order]).decision_function(P.X_new)
+        found = P.make_clone(peer).fit(X_other, P.y[order]).decision_function(P.X_new)
         assert_array_equal(found, expected)
 
 
 @each_peer
 def test_early_stopping_chooses_the_number_of_epochs(peer):
-    model = P.fitted(peer, max_iter=30, n_iter_no_change=2)
+    model = P.fit_clone(peer, max_iter=30, n_iter_no_change=2)
     scores = model.validation_scores_
     assert model.n_iter_ == np.argmax(scores) + 1 == len(model.loss_curve_)
     assert len(scores) == min(30, model.n_iter_ + 2)
-    fixed = P.fitted(peer, max_iter=3, n_iter_no_change=None)
+    fixed = P.fit_clone(peer, max_iter=3, n_iter_no_change=None)
     assert (fixed.n_iter_, fixed.validation_scores_) == (3, [])
     few = np.isin(P.y, P.seen[:3])
-    model = P.prepared(peer, max_iter=3).fit(P.X[few], P.y[few])
+    model = P.make_clone(peer, max_iter=3).fit(P.X[few], P.y[few])
     assert (model.n_iter_, model.validation_scores_) == (3, [])
 
 
@@ -233,7 +233,7 @@ def test_early_stopping_chooses_the_number_of_epochs(peer):
 )
 def test_a_resumed_fit_equals_one_without_interruption(tmp_path, monkeypatch, peer, stop_at):
     peer = peer.set_params(n_iter_no_change=9)
-    expected = P.fitted(peer)
+    expected = P.fit_clone(peer)
     n_epochs = len(expected.validation_scores_) + expected.n_iter_
     stop_at = min(stop_at, n_epochs - 1)
     monkeypatch.setattr(training, "_SECONDS", -1.0)
@@ -248,8 +248,8 @@ def test_a_resumed_fit_equals_one_without_interruption(tmp_path, monkeypatch, pe
     with monkeypatch.context() as patch:
         patch.setattr(RankingLearner, "epoch", broken)
         with pytest.raises(KeyboardInterrupt):
-            P.fitted(peer, checkpoint=tmp_path)
-    model = P.fitted(peer, checkpoint=tmp_path)
+            P.fit_clone(peer, checkpoint=tmp_path)
+    model = P.fit_clone(peer, checkpoint=tmp_path)
     assert_array_equal(model.decision_function(P.X_new), expected.decision_function(P.X_new))
     assert model.loss_curve_ == expected.loss_curve_
     assert model.validation_scores_ == expected.validation_scores_
@@ -257,7 +257,7 @@ def test_a_resumed_fit_equals_one_without_interruption(tmp_path, monkeypatch, pe
 
 @each_peer
 def test_a_stored_model_is_the_same(tmp_path, peer):
-    model = P.fitted(peer, candidates="all", seen_penalty=0.1)
+    model = P.fit_clone(peer, candidates="all", seen_penalty=0.1)
     model.save(tmp_path / "model.zonkey")
     found = zonkey.load(tmp_path / "model.zonkey")
     assert_array_equal(found.decision_function(P.X_new), model.decision_function(P.X_new))
@@ -267,8 +267,8 @@ def test_a_stored_model_is_the_same(tmp_path, peer):
 
 @each_peer
 def test_a_penalty_is_chosen_on_held_out_classes(peer):
-    model = P.fitted(peer, candidates="all", seen_penalty="auto", max_iter=4)
-    free = P.fitted(peer, candidates="all", max_iter=4)
+    model = P.fit_clone(peer, candidates="all", seen_penalty="auto", max_iter=4)
+    free = P.fit_clone(peer, candidates="all", max_iter=4)
     shift = free.decision_function(P.X_new) - model.decision_function(P.X_new)
     expected = model.seen_penalty_ * np.isin(model.classes_, P.seen)
     assert_allclose(shift, np.broadcast_to(expected, shift.shape), atol=1e-9)
@@ -276,7 +276,7 @@ def test_a_penalty_is_chosen_on_held_out_classes(peer):
 
 @each_peer
 def test_methods_without_a_meaning_are_not_offered(peer):
-    model = P.fitted(peer, max_iter=3)
+    model = P.fit_clone(peer, max_iter=3)
     assert not hasattr(model, "project")
     assert hasattr(model, "embed") == (type(peer) is not zsl.LATEM)
     explanation = model.explain(P.X_new[0])
@@ -286,17 +286,17 @@ def test_methods_without_a_meaning_are_not_offered(peer):
 @pytest.mark.parametrize("value", [0, -0.1, *NOT_NUMBERS], ids=str)
 def test_a_margin_must_be_positive(value):
     with refused(ValueError, "`margin` must be a number in (0, inf)", f"got {value!r}"):
-        P.fitted(zsl.DeViSE(margin=value))
+        P.fit_clone(zsl.DeViSE(margin=value))
 
 
 @pytest.mark.parametrize("value", [0, 1.5, "2", None], ids=str)
 def test_a_number_of_matrices_must_be_a_count(value):
     with refused(ValueError, "`n_matrices` must be an integer", f"got {value!r}"):
-        P.fitted(zsl.LATEM(n_matrices=value))
+        P.fit_clone(zsl.LATEM(n_matrices=value))
 
 
 @each_peer
 @pytest.mark.parametrize("name", ["max_iter", "batch_size", "learning_rate", "n_iter_no_change"])
 def test_numbers_of_the_training_must_be_positive(peer, name):
     with refused(ValueError, f"`{name}` must be", "got 0"):
-        P.fitted(peer, **{name: 0})
+        P.fit_clone(peer, **{name: 0})

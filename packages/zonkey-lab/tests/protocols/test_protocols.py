@@ -67,7 +67,7 @@ def test_an_interrupted_run_goes_on_without_losing_trials(world, tmp_path, monke
     X, y, novel, _ = world
     path = tmp_path / "run.jsonl"
     expected = n_way_k_shot(models(world), X, y, novel, **OPTIONS)
-    fit, calls = protocols.fitted, []
+    fit, calls = protocols.fit_cloneial, []
 
     def stop_in_the_third_trial(*arguments):
         if len(calls) == 5:
@@ -75,14 +75,14 @@ def test_an_interrupted_run_goes_on_without_losing_trials(world, tmp_path, monke
         calls.append(arguments)
         return fit(*arguments)
 
-    monkeypatch.setattr(protocols, "fitted", stop_in_the_third_trial)
+    monkeypatch.setattr(protocols, "fit_trial", stop_in_the_third_trial)
     with pytest.raises(Interrupted):
         n_way_k_shot(models(world), X, y, novel, checkpoint=path, **OPTIONS)
     finished = len(path.read_text().splitlines()) - 1
     assert finished == 2
 
     calls.clear()
-    monkeypatch.setattr(protocols, "fitted", lambda *a: calls.append(a) or fit(*a))
+    monkeypatch.setattr(protocols, "fit_trial", lambda *a: calls.append(a) or fit(*a))
     results = n_way_k_shot(models(world), X, y, novel, checkpoint=path, **OPTIONS)
     assert len(calls) == 2 * (6 - finished)
     for name, figures in results.items():

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from zonkey_lab.trials import Checkpoint, draw_trial
+from zonkey_lab.trials import TrialCheckpoint, draw_trial
 
 Y = np.repeat([f"c{j}" for j in range(8)], 12)
 
@@ -93,28 +93,28 @@ SETTINGS = {"n_way": 5, "models": {"a": "A()"}}
 
 
 def test_without_a_file_results_stay_in_memory():
-    checkpoint = Checkpoint(None, SETTINGS)
+    checkpoint = TrialCheckpoint(None, SETTINGS)
     checkpoint.add(3, {"a": 0.5})
     assert checkpoint.results == {3: {"a": 0.5}}
 
 
 def test_finished_trials_are_read_back(tmp_path):
     path = tmp_path / "folder" / "run.jsonl"
-    first = Checkpoint(path, SETTINGS)
+    first = TrialCheckpoint(path, SETTINGS)
     first.add(0, {"a": 0.1})
     first.add(7, {"a": 1 / 3})
-    assert Checkpoint(path, SETTINGS).results == {0: {"a": 0.1}, 7: {"a": 1 / 3}}
+    assert TrialCheckpoint(path, SETTINGS).results == {0: {"a": 0.1}, 7: {"a": 1 / 3}}
 
 
 def test_an_interrupted_line_is_dropped_and_the_file_goes_on(tmp_path):
     path = tmp_path / "run.jsonl"
-    Checkpoint(path, SETTINGS).add(0, 0.25)
+    TrialCheckpoint(path, SETTINGS).add(0, 0.25)
     with path.open("a") as file:
         file.write('{"trial": 1, "res')
-    again = Checkpoint(path, SETTINGS)
+    again = TrialCheckpoint(path, SETTINGS)
     assert again.results == {0: 0.25}
     again.add(1, 0.75)
-    assert Checkpoint(path, SETTINGS).results == {0: 0.25, 1: 0.75}
+    assert TrialCheckpoint(path, SETTINGS).results == {0: 0.25, 1: 0.75}
     assert all(json.loads(line) for line in path.read_text().splitlines())
 
 
@@ -122,14 +122,14 @@ def test_an_interrupted_line_is_dropped_and_the_file_goes_on(tmp_path):
 def test_a_file_interrupted_at_its_very_start(tmp_path, left):
     path = tmp_path / "run.jsonl"
     path.write_text(left)
-    Checkpoint(path, SETTINGS).add(2, 0.5)
-    assert Checkpoint(path, SETTINGS).results == {2: 0.5}
+    TrialCheckpoint(path, SETTINGS).add(2, 0.5)
+    assert TrialCheckpoint(path, SETTINGS).results == {2: 0.5}
 
 
 def test_other_settings_are_refused_by_name(tmp_path):
     path = tmp_path / "run.jsonl"
-    Checkpoint(path, SETTINGS)
+    TrialCheckpoint(path, SETTINGS)
     before = path.read_bytes()
     with pytest.raises(ValueError, match=r"another run: models, n_shot differ.*delete it"):
-        Checkpoint(path, {"n_way": 5, "n_shot": 1, "models": {"a": "A(k=2)"}})
+        TrialCheckpoint(path, {"n_way": 5, "n_shot": 1, "models": {"a": "A(k=2)"}})
     assert path.read_bytes() == before

@@ -112,7 +112,7 @@ def full_single_precision(like: Array) -> Iterator[None]:
         settings.allow_tf32 = allowed
 
 
-def without_gradient(M: Array) -> Array:
+def detach_gradient(M: Array) -> Array:
     """Return M detached from the computation graph of torch."""
     return M.detach() if is_torch_array(M) else M
 
@@ -136,7 +136,7 @@ def require_values(M: Any, name: str = "X") -> None:
         raise TypeError(f"{name} must have a value in every place; got {got}. {remedy}.")
 
 
-def all_finite(M: Array) -> bool:
+def has_only_finite(M: Array) -> bool:
     """Whether no value is NaN or infinite."""
     xp = namespace(M)
     # One pass without a mask. A finite sum proves it; an overflow needs the second check.
@@ -157,18 +157,18 @@ def to_numpy(M: Any) -> np.ndarray:
     return np.asarray(to_device(M, home))
 
 
-def same_place(M: Array, other: Array) -> bool:
+def is_same_place(M: Array, other: Array) -> bool:
     """Whether two arrays share library and device."""
     return namespace(M) is namespace(other) and device(M) == device(other)
 
 
-def placed_like(M: Any, like: Array) -> Array:
+def place_like(M: Any, like: Array) -> Array:
     """Return M in the library and on the device of `like`."""
     if not is_device_array(like):
         return to_numpy(M)
     xp = namespace(like)
     if is_device_array(M) and namespace(M) is xp:
-        return xp.asarray(without_gradient(M), device=device(like))
+        return xp.asarray(detach_gradient(M), device=device(like))
     # Copy: a CPU tensor would otherwise share memory with its source.
     return xp.asarray(to_numpy(M), device=device(like), copy=True)
 
@@ -241,7 +241,7 @@ def squared_distances(X: Array, Z: Array) -> Array:
     return xp.where(D < 0, xp.zeros_like(D), D)  # keeps NaN
 
 
-def nearest(X: Array, Z: Array, k: int) -> Array:
+def find_nearest(X: Array, Z: Array, k: int) -> Array:
     """Return the positions of the k nearest rows of Z for each row of X, nearest first.
 
     Ties keep the order of Z. If Z has fewer than k rows, all are returned.

@@ -39,7 +39,7 @@ def row_blocks(start: int, stop: int, width: int, like: Array) -> Iterator[slice
         yield slice(first, min(first + size, stop))
 
 
-def in_parts(
+def run_in_parts(
     work: Callable[[int, int], T], n: int, width: int, like: Array, *, kept: int = 0
 ) -> list[T]:
     """Return `work(start, stop)` for consecutive ranges that cover n rows of `width` numbers.

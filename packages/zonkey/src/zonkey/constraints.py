@@ -12,8 +12,15 @@ from sklearn.utils import check_X_y, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from .arrays import Array, is_device_array, namespace, placed_like, require_values, to_numpy
-from .labels import as_labels, check_count, listed, require_label_array, shown, warn_user
+from .arrays import Array, is_device_array, namespace, place_like, require_values, to_numpy
+from .labels import (
+    as_labels,
+    check_count,
+    format_labels,
+    format_value,
+    require_label_array,
+    warn_user,
+)
 from .prototypes import Prototypes
 from .samples import as_samples, require_scale
 from .streaming.chunks import Chunked, as_chunks
@@ -51,7 +58,7 @@ def check_interval(
         if or_auto
         else "Choose it inside, for example by ZeroShotSearchCV over training classes."
     )
-    raise ValueError(f"`{name}` {rule}; got {shown(value)}. {remedy}")
+    raise ValueError(f"`{name}` {rule}; got {format_value(value)}. {remedy}")
 
 
 def is_auto(value: Any) -> bool:
@@ -64,7 +71,7 @@ def check_option(name: str, value: Any, options: Collection[str | None]) -> None
     if not (value is None or isinstance(value, str)) or value not in options:
         choices = ", ".join(repr(option) for option in options)
         raise ValueError(
-            f"`{name}` must be one of {choices}; got {shown(value)}. "
+            f"`{name}` must be one of {choices}; got {format_value(value)}. "
             "Correct the spelling, or leave the parameter at its default."
         )
 
@@ -105,14 +112,14 @@ def check_semantics(known: Prototypes, seen: np.ndarray, candidates: np.ndarray)
     zero = known.labels[~vectors.any(axis=1)]
     if zero.size:
         warn_user(
-            f"Prototypes should not be all zeros; those of {listed(zero)} are. Check that they "
-            "are not missing."
+            f"Prototypes should not be all zeros; those of {format_labels(zero)} are. Check that "
+            "they are not missing."
         )
     first_of: dict[int, int] = {}  # by hash: the vectors themselves would fill memory again
     for j, vector in enumerate(vectors):
         i = first_of.setdefault(hash(vector.tobytes()), j)
         if i != j and vector.any() and np.array_equal(vectors[i], vector):
-            pair = " and ".join(map(shown, known.labels[[i, j]]))
+            pair = " and ".join(map(format_value, known.labels[[i, j]]))
             warn_user(
                 f"Prototypes of different classes should differ; those of {pair} are equal, so "
                 "that only samples can tell them apart. Describe one in more detail, or merge them."
@@ -121,7 +128,7 @@ def check_semantics(known: Prototypes, seen: np.ndarray, candidates: np.ndarray)
     if len(seen) == 1 < len(candidates) and np.setdiff1d(candidates, seen).size:
         warn_user(
             "At least two classes with samples are needed to learn what prototypes mean; got "
-            f"samples of {listed(seen)} only. Add samples of other classes."
+            f"samples of {format_labels(seen)} only. Add samples of other classes."
         )
 
 
@@ -144,7 +151,7 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
         X = plain_samples(X)
         data: Any = validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
         return data
-    X = _checked_samples(X, copy)
+    X = _check_samples(X, copy)
     if reset:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
@@ -182,7 +189,7 @@ def check_seed(random_state: Any, keeper: Any) -> None:
     if getattr(keeper, "checkpoint", None) is not None and not is_seed:
         raise ValueError(
             "`random_state` must be an integer with a checkpoint, to go on after an interruption; "
-            f"got {shown(random_state)}. Pass random_state=0."
+            f"got {format_value(random_state)}. Pass random_state=0."
         )
 
 
@@ -200,7 +207,7 @@ def validate_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     """Return samples to fit on and their labels, and set `n_features_in_`."""
     if _keeps_library(estimator, X):
         X = validate_samples(estimator, X)
-        y = _checked_labels(y, X)
+        y = _check_labels(y, X)
     else:
         X, y = validate_data(estimator, plain_samples(X), plain_labels(y), dtype=_DTYPES)
     require_scale(X)
@@ -210,15 +217,15 @@ def validate_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
 def check_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     """Return the same as `validate_labeled` without changing the estimator."""
     if _keeps_library(estimator, X):
-        X = _checked_samples(X)
-        y = _checked_labels(y, X)
+        X = _check_samples(X)
+        y = _check_labels(y, X)
     else:
         X, y = check_X_y(plain_samples(X), plain_labels(y), dtype=_DTYPES)
     require_scale(X)
     return X, y
 
 
-def checked_weights(sample_weight: Any, X: Array) -> Array | None:
+def check_weights(sample_weight: Any, X: Array) -> Array | None:
     """Return one nonnegative weight per row of X, in its dtype and on its device, or None."""
     if sample_weight is None:
         return None
@@ -240,7 +247,7 @@ def checked_weights(sample_weight: Any, X: Array) -> Array | None:
             "`sample_weight` must be of a usual size, from 1e-15 to 1e15; the largest is "
             f"{weights.max():.3g}. Scale the weights: 1 counts as one sample."
         )
-    return namespace(X).astype(placed_like(weights, X), X.dtype)
+    return namespace(X).astype(place_like(weights, X), X.dtype)
 
 
 def weight_vector(sample_weight: Any) -> Array:
@@ -256,8 +263,8 @@ def weight_vector(sample_weight: Any) -> Array:
         weights = None
     if weights is None:
         raise TypeError(
-            f"`sample_weight` must be real numbers; got {shown(sample_weight)}. Pass one number "
-            "per sample."
+            f"`sample_weight` must be real numbers; got {format_value(sample_weight)}. Pass one "
+            "number per sample."
         )
     return weights
 
@@ -288,14 +295,14 @@ def plain_samples(X: Any) -> Any:
     if names is not None and len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in list(names[:i]))
         raise ValueError(
-            f"Columns of X must have different names; {shown(twice)} came more than once. Rename "
-            "one, or pass X.to_numpy()."
+            f"Columns of X must have different names; {format_value(twice)} came more than once. "
+            "Rename one, or pass X.to_numpy()."
         )
     if hasattr(X, "sparse"):  # a DataFrame of sparse columns only
         return X.sparse.to_dense()
     if not hasattr(X, "columns"):
         if isinstance(X, list | tuple):
-            X = _stacked(X)
+            X = _stack_rows(X)
         if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
             raise TypeError(
                 f"X must be numbers; got {X.dtype}. Convert it, for example to days since a date."
@@ -311,7 +318,7 @@ def require_memory(X: Any) -> None:
         )
 
 
-def _stacked(rows: Any) -> np.ndarray:
+def _stack_rows(rows: Any) -> np.ndarray:
     try:
         return np.asarray(rows)
     except ValueError:
@@ -321,7 +328,7 @@ def _stacked(rows: Any) -> np.ndarray:
         ) from None
 
 
-def _checked_samples(X: Array, copy: bool = False) -> Array:
+def _check_samples(X: Array, copy: bool = False) -> Array:
     given, X = X, as_samples(X)
     if not X.shape[0]:
         raise ValueError("X must have at least one sample; got none. Pass at least one row.")
@@ -331,11 +338,11 @@ def _checked_samples(X: Array, copy: bool = False) -> Array:
     return xp.asarray(X, copy=True) if copy and X.dtype == given.dtype else X
 
 
-def _checked_labels(y: Any, X: Array) -> Array:
+def _check_labels(y: Any, X: Array) -> Array:
     if y is None:
         raise ValueError("y must hold a label for each sample; got None. Pass fit(X, y).")
     if is_device_array(y):
-        y = placed_like(y, X)
+        y = place_like(y, X)
         require_label_array(y, "y")
     else:
         y = as_labels(y, "y")

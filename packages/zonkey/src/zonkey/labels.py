@@ -12,7 +12,7 @@ from unicodedata import is_normalized, normalize
 
 import numpy as np
 
-from .arrays import Array, is_device_array, namespace, placed_like, require_values, to_numpy
+from .arrays import Array, is_device_array, namespace, place_like, require_values, to_numpy
 
 _PLAIN = 0x300  # below this code point, no text changes under NFC
 _LARGEST = int(np.iinfo(np.int64).max)
@@ -41,7 +41,7 @@ def as_labels(labels: Any, name: str = "Labels", *, ndim: int = 1) -> np.ndarray
         entry = "label for each sample, or a list" if ndim == 1 else "row for each sample"
         raise ValueError(f"{name} must be {shape}; got shape {array.shape}. Pass one {entry}.")
     if array.dtype.kind in "OT":
-        array = _without_objects(array, name)
+        array = _convert_objects(array, name)
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(
             f"{name} must not be missing; {int(np.isnan(array).sum())} of {array.size} are NaN. "
@@ -50,7 +50,7 @@ def as_labels(labels: Any, name: str = "Labels", *, ndim: int = 1) -> np.ndarray
     if array.dtype.kind in "iufb":
         return array
     if array.dtype.kind == "U":
-        return _normalized(array, name)
+        return _normalize_text(array, name)
     kinds = sorted({type(label).__name__ for label in array.ravel().tolist()})
     remedy = "convert the others to one type, for example with [str(label) for label in labels]"
     if "bytes" in kinds:
@@ -61,7 +61,7 @@ def as_labels(labels: Any, name: str = "Labels", *, ndim: int = 1) -> np.ndarray
     )
 
 
-def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
+def _convert_objects(array: np.ndarray, name: str) -> np.ndarray:
     """Convert an object array whose entries are all text or all numbers."""
     entries = array.ravel().tolist()
     if all(isinstance(label, str) for label in entries):
@@ -78,12 +78,12 @@ def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
         if np.iinfo(dtype).min <= min(whole) and max(whole) <= np.iinfo(dtype).max:
             return np.asarray(whole, dtype=dtype).reshape(array.shape)
     raise ValueError(
-        f"{name} must be numbers that one 64-bit type holds exactly; got {shown(largest)}. "
+        f"{name} must be numbers that one 64-bit type holds exactly; got {format_value(largest)}. "
         "Convert them to text, for example with [str(label) for label in labels]."
     )
 
 
-def _normalized(array: np.ndarray, name: str) -> np.ndarray:
+def _normalize_text(array: np.ndarray, name: str) -> np.ndarray:
     """Return text in the Unicode form NFC, with a warning if that changes something."""
     codes = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).view(np.uint32)
     if not codes.size or codes.max() < _PLAIN:
@@ -101,7 +101,7 @@ def _normalized(array: np.ndarray, name: str) -> np.ndarray:
     return np.asarray([changed.get(t, t) for t in texts], dtype=str).reshape(array.shape)
 
 
-def normalized_label(label: Any) -> Any:
+def normalize_label(label: Any) -> Any:
     """Return a label as `as_labels` spells it."""
     return normalize("NFC", label) if isinstance(label, str) else label
 
@@ -120,7 +120,7 @@ def require_same_kind(**arrays: np.ndarray) -> None:
     kinds = {labels.dtype.kind == "U" for labels in given.values()}
     if len(kinds) > 1:
         examples = ", ".join(
-            f"{name} like {shown(labels.flat[0])}" for name, labels in given.items()
+            f"{name} like {format_value(labels.flat[0])}" for name, labels in given.items()
         )
         raise ValueError(
             f"Labels must be of one kind to be compared; got {examples}. Convert them to one type."
@@ -141,7 +141,7 @@ def require_label_array(y: Array, name: str = "Labels", *, ndim: int = 1) -> Non
         raise ValueError(f"{name} must not be missing; some are NaN. Drop those rows.")
 
 
-def distinct(y: Any, name: str = "Labels") -> np.ndarray:
+def list_distinct(y: Any, name: str = "Labels") -> np.ndarray:
     """Return the distinct labels, sorted, as a NumPy array."""
     if not is_device_array(y):
         return np.unique(as_labels(y, name))
@@ -149,7 +149,7 @@ def distinct(y: Any, name: str = "Labels") -> np.ndarray:
     return to_numpy(namespace(y).unique_values(y))
 
 
-def comparable(*arrays: Array) -> tuple[Array, ...]:
+def make_comparable(*arrays: Array) -> tuple[Array, ...]:
     """Return arrays of numbers in one dtype, as the array API requires for comparison."""
     xp = namespace(*arrays)
     exact = all(xp.isdtype(array.dtype, ("bool", "integral")) for array in arrays)
@@ -158,7 +158,7 @@ def comparable(*arrays: Array) -> tuple[Array, ...]:
     return tuple(xp.astype(array, dtype, copy=True) for array in arrays)
 
 
-def joined_labels(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+def join_labels(own: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Return the labels of both, sorted, each once."""
     if not own.size or not other.size:
         return np.unique(other if other.size else own)
@@ -174,7 +174,7 @@ def places_among(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.searchsorted(known, labels.astype(known.dtype, copy=False))
 
 
-def placed_labels(labels: np.ndarray, like: Array) -> Array:
+def place_labels(labels: np.ndarray, like: Array) -> Array:
     """Return numeric labels on the device of `like`, and text unchanged."""
     if labels.dtype.kind == "U" or not is_device_array(like):
         return labels
@@ -184,7 +184,7 @@ def placed_labels(labels: np.ndarray, like: Array) -> Array:
             "classes from 0, or use NumPy arrays."
         )
     # Not every library supports unsigned integers.
-    return placed_like(labels.astype(np.int64) if labels.dtype.kind == "u" else labels, like)
+    return place_like(labels.astype(np.int64) if labels.dtype.kind == "u" else labels, like)
 
 
 def positions_among(known: np.ndarray, y: Array) -> Array:
@@ -193,36 +193,36 @@ def positions_among(known: np.ndarray, y: Array) -> Array:
     if y.shape[0]:
         require_same_kind(labels=to_numpy(y[:1]), prototypes=known)
     xp = namespace(y)
-    on_device, y = comparable(placed_labels(known, y), y)
+    on_device, y = make_comparable(place_labels(known, y), y)
     found = xp.searchsorted(on_device, y)
     found = xp.where(found < len(known), found, xp.zeros_like(found))
     missing = xp.take(on_device, found, axis=0) != y
     if bool(xp.any(missing)):
         raise ValueError(
-            f"No prototype for the class {listed(distinct(y[missing]))}; every label needs one of "
-            f"the {len(known)} known: {listed(known)}. Add the missing rows to the prototypes or "
-            "drop those samples."
+            f"No prototype for the class {format_labels(list_distinct(y[missing]))}; every label "
+            f"needs one of the {len(known)} known: {format_labels(known)}. Add the missing rows to "
+            "the prototypes or drop those samples."
         )
     return found
 
 
-def encoded(y: Any, like: Array) -> tuple[np.ndarray, Array]:
+def encode_labels(y: Any, like: Array) -> tuple[np.ndarray, Array]:
     """Return the distinct labels, and the position of each label on the device of `like`."""
     if is_device_array(y) and is_device_array(like):
-        labels = distinct(y)
-        return labels, positions_among(labels, placed_like(y, like))
+        labels = list_distinct(y)
+        return labels, positions_among(labels, place_like(y, like))
     y = to_numpy(y) if is_device_array(y) else y
     labels, codes = np.unique(as_labels(y), return_inverse=True)
-    return labels, placed_like(codes, like)
+    return labels, place_like(codes, like)
 
 
-def listed(labels: np.ndarray, most: int = 5) -> str:
+def format_labels(labels: np.ndarray, most: int = 5) -> str:
     """Format the first few labels for an error message, long ones cut in the middle."""
-    names = ", ".join(shown(label) for label in labels[:most].tolist())
+    names = ", ".join(format_value(label) for label in labels[:most].tolist())
     return names if len(labels) <= most else f"{names}, ... ({len(labels)} in all)"
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format any value for an error message, in one line of bounded length."""
     plain = value.item() if isinstance(value, np.generic) else value
     return " ".join(_short.repr(plain).split())
@@ -233,6 +233,6 @@ def check_count(name: str, value: Any, minimum: int) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
         return int(value)
     raise ValueError(
-        f"`{name}` must be an integer of at least {minimum}; got {shown(value)}. "
+        f"`{name}` must be an integer of at least {minimum}; got {format_value(value)}. "
         f"Pass {minimum} or a larger whole number."
     )

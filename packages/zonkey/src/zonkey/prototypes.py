@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .arrays import is_device_array, library_of, require_values, to_numpy
-from .labels import as_labels, listed, require_same_kind, shown
+from .labels import as_labels, format_labels, format_value, require_same_kind
 from .persistence.container import checksum
 
 Label: TypeAlias = Any
@@ -59,8 +59,8 @@ class Prototypes:
         repeated = self._labels[1:][self._labels[1:] == self._labels[:-1]]
         if repeated.size:
             raise ValueError(
-                f"Prototype labels must be unique; {listed(np.unique(repeated))} came more than "
-                "once. Keep one row per class, for example the mean of the repeated rows."
+                f"Prototype labels must be unique; {format_labels(np.unique(repeated))} came more "
+                "than once. Keep one row per class, for example the mean of the repeated rows."
             )
         self._labels.flags.writeable = False
         self._matrix.flags.writeable = False
@@ -175,9 +175,9 @@ class Prototypes:
         missing = self._labels[found] != labels
         if missing.any():
             raise ValueError(
-                f"No prototype for the class {listed(np.unique(labels[missing]))}; every label "
-                f"needs one of the {len(self)} known: {listed(self._labels)}. Add the missing "
-                "rows to the prototypes or drop those samples."
+                f"No prototype for the class {format_labels(np.unique(labels[missing]))}; every "
+                f"label needs one of the {len(self)} known: {format_labels(self._labels)}. Add the "
+                "missing rows to the prototypes or drop those samples."
             )
         return found
 
@@ -220,7 +220,7 @@ class Prototypes:
         known = np.intersect1d(self._labels, other.labels)
         if known.size:
             raise ValueError(
-                f"The class {listed(known)} has a prototype already. "
+                f"The class {format_labels(known)} has a prototype already. "
                 "Give new classes new labels, or fit again with the changed prototype."
             )
         return Prototypes(
@@ -321,7 +321,7 @@ def _stack_vectors(mapping: Mapping[Any, Any]) -> np.ndarray:
         first = next(iter(vectors.values())).shape
         odd = next(label for label, vector in vectors.items() if vector.shape != first)
         raise ValueError(
-            f"Prototypes must all have the same dimension; {shown(odd)} has shape "
+            f"Prototypes must all have the same dimension; {format_value(odd)} has shape "
             f"{vectors[odd].shape} and the first has {first}. Rebuild that vector in the same "
             "semantic space."
         )
@@ -356,8 +356,8 @@ def _polars_parts(frame: Any) -> tuple[np.ndarray, np.ndarray, list[str]]:
     if texts:
         raise TypeError(
             "Prototypes must be numbers, with the labels in the first column of a polars "
-            f"DataFrame; the column {listed(np.array(texts))} is not numeric. Move the labels to "
-            "the front, and convert or drop the others."
+            f"DataFrame; the column {format_labels(np.array(texts))} is not numeric. Move the "
+            "labels to the front, and convert or drop the others."
         )
     # Missing entries become NaN, which is refused with the number of the row.
     vectors = [column.to_numpy().astype(np.float64) for column in columns]

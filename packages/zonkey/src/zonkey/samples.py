@@ -9,14 +9,14 @@ from scipy import sparse
 
 from .arrays import (
     Array,
-    all_finite,
+    detach_gradient,
+    has_only_finite,
     is_device_array,
+    is_same_place,
     namespace,
     place_of,
     require_values,
-    same_place,
     sums_by_code,
-    without_gradient,
 )
 
 
@@ -26,7 +26,7 @@ def as_samples(X: Any, known: Array | None = None) -> Array:
     It must match the number of features, library and device of `known`, if given.
     """
     require_values(X)
-    X = without_gradient(X) if is_device_array(X) else _as_matrix(X)
+    X = detach_gradient(X) if is_device_array(X) else _as_matrix(X)
     xp = namespace(X)
     if X.ndim != 2 or not X.shape[1]:
         raise ValueError(
@@ -43,7 +43,7 @@ def as_samples(X: Any, known: Array | None = None) -> Array:
         raise ValueError(
             f"X must be finite numbers; got dtype {X.dtype}. Convert it to float32 or float64."
         )
-    if not all_finite(X):
+    if not has_only_finite(X):
         raise ValueError(
             "X must be finite numbers; got NaN or infinity. Impute or drop those samples first."
         )
@@ -89,7 +89,7 @@ def class_sums(X: Array, codes: Array, n_classes: int, weights: Array | None = N
 
 def require_same_place(own: Array, other: Array) -> None:
     """Refuse to combine arrays of two libraries or devices: none is moved implicitly."""
-    if not same_place(own, other):
+    if not is_same_place(own, other):
         raise ValueError(
             f"Samples must stay in one array library and on one device; got {place_of(own)} and "
             f"{place_of(other)}. Move the samples, or take `to_numpy()` of the moments."

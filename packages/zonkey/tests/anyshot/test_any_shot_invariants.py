@@ -6,8 +6,8 @@ from any_shot_cases import world
 from numpy.testing import assert_allclose, assert_array_equal
 
 from zonkey import AnyShotClassifier
-from zonkey.anyshot.held_out import TrainingData, drawn_shots
-from zonkey.anyshot.survey import Kept
+from zonkey.anyshot.held_out import TrainingData, draw_shots
+from zonkey.anyshot.survey import KeptSamples
 
 GIVEN = {
     "preprocessing": None,
@@ -44,8 +44,10 @@ def test_a_class_added_to_a_precomputed_kernel_changes_no_other(drawn):
 def test_every_draw_has_the_shots_it_is_said_to_have(drawn, n_shots):
     X, y = drawn.draw(np.arange(12), 10)
     vectors = np.array([drawn.prototypes[j] for j in range(20)])
-    data = TrainingData.of(Kept.of(X, y, np.arange(12), 0), np.arange(12), vectors)
-    for is_shot in drawn_shots(data, n_shots, 3):
+    data = TrainingData.from_kept(
+        KeptSamples.choose(X, y, np.arange(12), 0), np.arange(12), vectors
+    )
+    for is_shot in draw_shots(data, n_shots, 3):
         assert_array_equal(np.bincount(data.codes[is_shot]), np.full(12, min(n_shots, 5)))
 
 

@@ -32,7 +32,7 @@ def kernel(Y, Z, kind="poly"):
 def landmark_ridge(Y, counts, rows=LANDMARKS, kind="poly", ridge=RIDGE, place=np.asarray):
     K = kernel(Y, Y, kind)
     unit = float(np.trace(K)) / len(K) or 1.0
-    return LandmarkRidge.of(place(K[:, rows]), rows, counts, ridge, unit)
+    return LandmarkRidge.from_kernel(place(K[:, rows]), rows, counts, ridge, unit)
 
 
 def naive(Y, counts, kind="poly"):
@@ -78,7 +78,7 @@ def test_a_class_is_left_out_as_if_it_had_never_been_seen(seed):
     ridge = landmark_ridge(Y, counts)
     expected = np.stack([left_out(j, K, Lambda, M) for j in range(P)])
     assert_allclose(ridge.left_out(M), expected, rtol=1e-7, atol=1e-9)
-    rows = np.stack([ridge.left_out_row(j) for j in range(P)])
+    rows = np.stack([ridge.weigh_left_out(j) for j in range(P)])
     assert_allclose(rows @ M, expected, rtol=1e-7, atol=1e-9)
     assert not rows.diagonal().any()
 
@@ -88,7 +88,7 @@ def test_held_out_classes_are_predicted_from_the_rest():
     K, Lambda = naive(Y, counts)
     rest = np.setdiff1d(np.arange(P), HELD)
     at_rest = np.ix_(rest, rest)
-    of_held, of_others = landmark_ridge(Y, counts).held_out(HELD, OTHERS, M)
+    of_held, of_others = landmark_ridge(Y, counts).predict_held_out(HELD, OTHERS, M)
     expected = predicted(K[np.ix_(HELD, rest)], K[at_rest], Lambda[at_rest], M[rest])
     assert_allclose(of_held, expected, rtol=1e-7, atol=1e-9)
     for j, found in zip(OTHERS, of_others, strict=True):
@@ -106,9 +106,9 @@ def test_with_all_classes_as_landmarks_everything_is_exact(kind):
     assert_allclose(k @ ridge.coefficients(M), k @ whole.coefficients(M), rtol=1e-8, atol=1e-8)
     assert_allclose(ridge.weights(k), whole.weights(k), rtol=1e-8, atol=1e-8)
     assert_allclose(ridge.left_out(M), whole.left_out(M), rtol=1e-8, atol=1e-8)
-    assert_allclose(ridge.left_out_row(3), whole.left_out_row(3), rtol=1e-8, atol=1e-8)
+    assert_allclose(ridge.weigh_left_out(3), whole.weigh_left_out(3), rtol=1e-8, atol=1e-8)
     for ours, theirs in zip(
-        *(each.held_out(HELD, OTHERS, M) for each in (ridge, whole)), strict=True
+        *(each.predict_held_out(HELD, OTHERS, M) for each in (ridge, whole)), strict=True
     ):
         assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
     fewer, fewer_whole = ridge.without(HELD), whole.without(HELD)
@@ -122,14 +122,14 @@ def test_equal_and_zero_prototypes_and_no_ridge_leave_finite_numbers():
         for kind in ("linear", "rbf"):
             ridge = landmark_ridge(each, counts, kind=kind, ridge=0.0)
             assert np.isfinite(ridge.left_out(M)).all()
-            assert np.isfinite(ridge.held_out(HELD, OTHERS, M)[1]).all()
+            assert np.isfinite(ridge.predict_held_out(HELD, OTHERS, M)[1]).all()
 
 
 @in_every_library
 def test_landmarks_keep_library_and_device(library):
     Y, counts, M = drawn(8)
-    expected = landmark_ridge(Y, counts).held_out(HELD, OTHERS, M)
-    found = landmark_ridge(Y, counts, place=library).held_out(HELD, OTHERS, library(M))
+    expected = landmark_ridge(Y, counts).predict_held_out(HELD, OTHERS, M)
+    found = landmark_ridge(Y, counts, place=library).predict_held_out(HELD, OTHERS, library(M))
     for ours, theirs in zip(found, expected, strict=True):
         assert type(ours) is type(library(M))
         assert_allclose(library.numpy(ours), theirs, rtol=1e-8, atol=1e-10)
@@ -142,5 +142,5 @@ def test_the_mean_of_the_diagonal_needs_no_kernel_of_all_classes(kind, monkeypat
     if kind == "precomputed":
         Y = kernel(Y, Y)
     whole = PrototypeKernel(kind, GAMMA)
-    expected = np.trace(whole.between(Y, Y, np.arange(P))) / P
+    expected = np.trace(whole.compare(Y, Y, np.arange(P))) / P
     assert_allclose(whole.mean_of_own(Y, np.arange(P)), expected)

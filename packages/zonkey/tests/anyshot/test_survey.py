@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from zonkey.anyshot import survey
-from zonkey.anyshot.survey import Kept, Survey
+from zonkey.anyshot.survey import KeptSamples, Survey
 from zonkey.streaming.reservoir import row_priorities
 from zonkey.streaming.sources import Chunk
 
@@ -60,7 +60,7 @@ def rows_by_label(kept, labels):
 def test_each_class_keeps_the_samples_of_lowest_hash(n_classes, size):
     X, y = drawn(n_classes)
     labels, codes = np.unique(y, return_inverse=True)
-    kept = Kept.of(X, codes, labels, 7)
+    kept = KeptSamples.choose(X, codes, labels, 7)
     assert rows_by_label(kept, labels) == naive(X, y, 7, lambda _: size)
     assert kept.is_main.all()
     assert_array_equal(kept.X, X[kept.rows])
@@ -70,11 +70,11 @@ def test_each_class_keeps_the_samples_of_lowest_hash(n_classes, size):
 def test_beyond_the_most_classes_others_keep_few():
     X, y = drawn(30, n=500)
     labels, codes = np.unique(y, return_inverse=True)
-    kept = Kept.of(X, codes, labels, 7)
+    kept = KeptSamples.choose(X, codes, labels, 7)
     assert kept.is_main.sum() == 12
     main = dict(zip(labels.tolist(), kept.is_main.tolist(), strict=True))
     assert rows_by_label(kept, labels) == naive(X, y, 7, lambda name: 3 if main[name] else 2)
-    other = Kept.of(X, codes, labels, 8)
+    other = KeptSamples.choose(X, codes, labels, 8)
     assert (other.is_main != kept.is_main).any()
 
 
@@ -93,7 +93,7 @@ def test_chunks_keep_what_memory_keeps(n_classes, dtype, order, cuts):
     elif order == "copies":
         X[150:] = X[:150]
     labels, codes = np.unique(y, return_inverse=True)
-    expected = Kept.of(X, codes, labels, 7)
+    expected = KeptSamples.choose(X, codes, labels, 7)
     chunks = chunks_of(X, y, cuts)
     sequential, halves = Survey(7, POWERS), [Survey(7, POWERS) for _ in range(3)]
     for i, chunk in enumerate(chunks):
@@ -120,7 +120,7 @@ def test_samples_without_weight_are_not_kept():
     X, y = drawn(3)
     labels, codes = np.unique(y, return_inverse=True)
     weights = np.where(np.arange(300) % 2, 2.0, 0.0)
-    kept = Kept.of(X, codes, labels, 7, weights)
+    kept = KeptSamples.choose(X, codes, labels, 7, weights)
     assert (kept.rows % 2 == 1).all()
     assert (kept.weights == 2).all()
     assert len(kept.rows) == 150

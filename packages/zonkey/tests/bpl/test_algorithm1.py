@@ -145,7 +145,7 @@ def test_objective_equals_the_printed_one(alpha, mu, beta, tie_tol):
     competition = compete(problem, beta=beta, tie_tol=tie_tol)
     f, eta, xi = weights_at(competition, W)
     shares = competition.weights(competition.start(W))
-    value = competition.objective(W, shares[0].less(shares[1], mu), alpha)
+    value = competition.objective(W, shares[0].subtract(shares[1], mu), alpha)
     assert isinstance(value, float)
     relaxed = linearized(problem, W, eta - mu * xi, alpha, beta)
     assert value == pytest.approx(relaxed, rel=1e-11)

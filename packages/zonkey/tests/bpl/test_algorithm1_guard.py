@@ -143,7 +143,7 @@ def test_the_guard_first_looks_at_the_features_of_the_seen_classes(monkeypatch):
     competition = compete(problem)
     _, eta, xi = weights_at(competition, initial_projection(problem, 0.01))
     asked = []
-    monkeypatch.setattr(algorithm1, "lowered_mu", lambda *given: asked.append(given[-1]))
+    monkeypatch.setattr(algorithm1, "lower_mu", lambda *given: asked.append(given[-1]))
     competition.safe_mu(*summed(competition, eta, xi), 0.9, 0.95)
     least = smallest(competition.A_hat(summed(competition, 0 * eta), 0.9))
     assert [sides.least_of_A for sides in asked] == [pytest.approx(least, rel=1e-9)]

@@ -188,7 +188,7 @@ def test_frames_agree_with_numpy(library, rotate):
     assert frame.equations.A0.ndim == (1 if rotate else 2)
     X_u = library.numpy(frame.features(library(problem.X_u)))
     assert_close(X_u @ X_u.T, problem.X_u @ problem.X_u.T)
-    assert_close(library.numpy(frame.placed(frame.semantics(problem.Y_u))) @ frame.V.T, problem.Y_u)
+    assert_close(library.numpy(frame.place(frame.semantics(problem.Y_u))) @ frame.V.T, problem.Y_u)
 
 
 def test_frames_without_base_agree_with_numpy(library):

@@ -21,8 +21,8 @@ TOLERANCES = st.sampled_from([0.0, 1e-3, 0.0011, 0.1, 3.0])
 
 
 def shares(f, tie_tol):
-    eta, taken = assignment.best(f, tie_tol)
-    return eta, taken, assignment.second_best(f, taken, tie_tol)
+    eta, taken = assignment.find_best(f, tie_tol)
+    return eta, taken, assignment.find_second_best(f, taken, tie_tol)
 
 
 @settings(deadline=None, max_examples=25)
@@ -191,7 +191,7 @@ def test_inputs_are_left_untouched():
     kept = f.copy()
     _, taken, _ = shares(f, 1e-3)
     kept_mask = taken.copy()
-    assignment.second_best(f, taken, 1e-3)
+    assignment.find_second_best(f, taken, 1e-3)
     np.testing.assert_array_equal(f, kept)
     np.testing.assert_array_equal(taken, kept_mask)
 

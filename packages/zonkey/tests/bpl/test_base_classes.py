@@ -209,21 +209,21 @@ class TestRemembered:
     def test_a_value_is_made_once_and_stays_the_same_object(self, base, value):
         calls = []
         for _ in range(3):
-            assert base.remembered("a", lambda: calls.append(1) or value) is value
+            assert base.remember("a", lambda: calls.append(1) or value) is value
         assert calls == [1]
 
     def test_keys_are_told_apart_by_value(self, base):
         number = count()
         keys = [("raw", 0.1, "class"), ("raw", 0.1, "sample"), ("raw", 0.2, "class"), "raw"]
-        assert [base.remembered(key, lambda: next(number)) for key in keys] == [0, 1, 2, 3]
+        assert [base.remember(key, lambda: next(number)) for key in keys] == [0, 1, 2, 3]
         equal = [("raw", 0.1, "class"), "raw"]
-        assert [base.remembered(key, lambda: next(number)) for key in equal] == [0, 3]
+        assert [base.remember(key, lambda: next(number)) for key in equal] == [0, 3]
 
     def test_the_last_eight_are_kept(self, base):
         made = []
 
         def ask(key):
-            return base.remembered(key, lambda: made.append(key) or object())
+            return base.remember(key, lambda: made.append(key) or object())
 
         first = [ask(key) for key in range(8)]
         assert [ask(key) for key in range(8)] == first
@@ -236,7 +236,7 @@ class TestRemembered:
 
     def test_never_more_than_eight_are_held(self, base):
         for key in range(30):
-            base.remembered(key, lambda key=key: np.full(2, key))
+            base.remember(key, lambda key=key: np.full(2, key))
             assert len(base._kept) == min(key + 1, 8)
 
     def test_what_failed_is_tried_again(self, base):
@@ -244,14 +244,14 @@ class TestRemembered:
             raise ValueError("no")
 
         with pytest.raises(ValueError, match="no"):
-            base.remembered("a", fail)
-        assert base.remembered("a", lambda: 3) == 3
+            base.remember("a", fail)
+        assert base.remember("a", lambda: 3) == 3
 
     def test_each_has_its_own(self, base):
         other = BaseClasses(base.moments)
-        base.remembered("a", lambda: 1)
-        assert other.remembered("a", lambda: 2) == 2
-        assert base.remembered("a", lambda: 3) == 1
+        base.remember("a", lambda: 1)
+        assert other.remember("a", lambda: 2) == 2
+        assert base.remember("a", lambda: 3) == 1
 
 
 def test_base_classes_are_given_by_moments():
@@ -273,17 +273,17 @@ def test_base_classes_do_not_follow_later_updates():
 
 def test_what_was_remembered_is_not_pickled():
     base = BaseClasses(random_few_shot(1).moments())
-    base.remembered("large", lambda: np.zeros(10**6))
+    base.remember("large", lambda: np.zeros(10**6))
     again = pickle.loads(pickle.dumps(base))
     assert len(pickle.dumps(base)) < 10**6
-    assert again.remembered("large", lambda: "made again") == "made again"
+    assert again.remember("large", lambda: "made again") == "made again"
 
 
 def test_of_two_that_were_made_at_the_same_time_one_is_kept():
     base = BaseClasses(random_few_shot(1).moments())
 
     def slow():
-        base.remembered("key", lambda: "first")
+        base.remember("key", lambda: "first")
         return "second"
 
-    assert base.remembered("key", slow) == "first"
+    assert base.remember("key", slow) == "first"

@@ -24,7 +24,7 @@ CONFIGURATIONS = [
 
 
 def prepared(**parameters):
-    return P.prepared(ZeroShotClassifier(), **parameters)
+    return P.make_clone(ZeroShotClassifier(), **parameters)
 
 
 def assert_same_model(model, expected):

@@ -221,7 +221,7 @@ def test_features_stay_as_they_are_where_asked_for(problem, forward):
 
 def test_loss_of_the_base_classes_is_the_same(problem):
     frame = frame_of(problem)
-    seen = NormalEquations.of(problem.moments())
+    seen = NormalEquations.from_moments(problem.moments())
     rng = np.random.default_rng(5)
     shape = frame.equations.C0.shape
     for W in (rng.normal(size=shape), 1e-3 * rng.normal(size=shape), np.zeros(shape)):
@@ -234,7 +234,7 @@ def test_loss_of_the_base_classes_is_the_same(problem):
 
 def test_initial_projection_is_the_same(problem):
     frame = frame_of(problem)
-    here = bidirectional_projection(NormalEquations.of(problem.moments()), BETA).value
+    here = bidirectional_projection(NormalEquations.from_moments(problem.moments()), BETA).value
     assert_close(frame.lift(bidirectional_projection(frame.equations, BETA).value), here)
 
 

@@ -154,7 +154,7 @@ def test_a_reservoir_does_whatever_that_of_numpy_does(library, seed):
         for reservoir, other in ((here, part), (there, placed)):
             reservoir.subtract(other, emptied) if remove else reservoir.merge(other)
         old, new = np.array([2, 0]), np.array([1, 3])
-        pairs = [(here, there), (here.relabeled(4, old, new), there.relabeled(4, old, new))]
+        pairs = [(here, there), (here.relabel(4, old, new), there.relabel(4, old, new))]
         for wanted, got in pairs if not inside[codes == 1].any() else pairs[:1]:
             for name, values in wanted.to_arrays().items():
                 assert_array_equal(got.to_numpy().to_arrays()[name], values)
@@ -208,7 +208,10 @@ def test_moments_come_to_the_host_on_request_and_in_a_file(library, tmp_path):
 def test_equations_are_those_of_numpy(library):
     y = NUMBERS[CODES]
     moments, expected = gathered(library(X), library(y)), gathered(X, y)
-    equations, wanted = NormalEquations.of(moments), NormalEquations.of(expected)
+    equations, wanted = (
+        NormalEquations.from_moments(moments),
+        NormalEquations.from_moments(expected),
+    )
     for name in ("A0", "B0", "C0"):
         plain = getattr(wanted, name)
         got = library.numpy(getattr(equations, name))
@@ -221,7 +224,7 @@ def test_only_as_many_numbers_as_there_are_classes_come_to_the_host(library):
     with counted_transfers() as transfers:
         moments = gathered(rows, y).update(rows, y)
         moments = (moments - gathered(rows, y)).with_prototypes(prototypes())
-        NormalEquations.of(moments)
+        NormalEquations.from_moments(moments)
         moments.samples_of(NUMBERS[0])
     assert_few(transfers, M + 1)
 

@@ -137,7 +137,9 @@ def test_moments_with_and_without_are_not_combined(method, own, filled):
 
 class TestEquations:
     def test_need_it_in_the_forward_direction_only(self):
-        without, whole = (NormalEquations.of(gathered(scatter)) for scatter in (False, True))
+        without, whole = (
+            NormalEquations.from_moments(gathered(scatter)) for scatter in (False, True)
+        )
         np.testing.assert_array_equal(without.B0, whole.B0)
         np.testing.assert_array_equal(without.C0, whole.C0)
         expected = reverse_projection(whole, 0.3).value

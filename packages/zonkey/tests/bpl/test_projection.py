@@ -266,14 +266,14 @@ OTHERS = {"ape": [3.0, -1.0], "emu": [0.2, 1.0]}
 
 def test_moments_without_samples_are_refused():
     with pytest.raises(ValueError, match="have no samples yet"):
-        NormalEquations.of(Moments(VECTORS))
+        NormalEquations.from_moments(Moments(VECTORS))
 
 
 class TestTwins:
     def test_share_one_decomposition(self, monkeypatch):
-        first = NormalEquations.of(moments_of(VECTORS))
-        second = NormalEquations.of(moments_of(OTHERS), twin=first)
-        third = NormalEquations.of(moments_of(VECTORS), twin=second)
+        first = NormalEquations.from_moments(moments_of(VECTORS))
+        second = NormalEquations.from_moments(moments_of(OTHERS), twin=first)
+        third = NormalEquations.from_moments(moments_of(VECTORS), twin=second)
         shapes = decomposed(monkeypatch)
         assert not third.is_factorized
         assert third.factor is second.factor is first.factor
@@ -283,14 +283,16 @@ class TestTwins:
 
     @pytest.mark.parametrize("name", MODELS)
     def test_learn_what_they_would_learn_alone(self, name):
-        alone = NormalEquations.of(moments_of(OTHERS))
-        twin = NormalEquations.of(moments_of(OTHERS), twin=NormalEquations.of(moments_of(VECTORS)))
+        alone = NormalEquations.from_moments(moments_of(OTHERS))
+        twin = NormalEquations.from_moments(
+            moments_of(OTHERS), twin=NormalEquations.from_moments(moments_of(VECTORS))
+        )
         W = MODELS[name](twin, 0.2).value
         np.testing.assert_allclose(W, MODELS[name](alone, 0.2).value, rtol=1e-10)
         assert twin.loss(W) == pytest.approx(alone.loss(W), rel=1e-12)
 
     def test_without_one_each_decomposes_its_own(self, monkeypatch):
         shapes = decomposed(monkeypatch)
-        one, other = (NormalEquations.of(moments_of(VECTORS)) for _ in range(2))
+        one, other = (NormalEquations.from_moments(moments_of(VECTORS)) for _ in range(2))
         assert one.factor is not other.factor
         assert shapes == [(5, 5), (5, 5)]

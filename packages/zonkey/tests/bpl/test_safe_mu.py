@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import halved, smallest
 
-from zonkey.bpl.algorithm1 import Sides, keeps_its_share, lowered_mu
+from zonkey.bpl.algorithm1 import Sides, keeps_its_share, lower_mu
 
 
 def drawn(seed, *, q=4, k=3, d=5, n=12, ridge=0.1):
@@ -52,7 +52,7 @@ def test_equals_the_brute_force_over_halves(seed, mu, q, ridge, bound):
 
     least = bound * smallest(A)  # any lower bound does
     sides = Sides(B_hat, least, asking(A))
-    assert lowered_mu(pulled, pushed, mu, sides) == halved(mu, is_safe)
+    assert lower_mu(pulled, pushed, mu, sides) == halved(mu, is_safe)
     if not keeps_its_share(pulled, pushed, mu):
         of_classes = pulled - mu * pushed
         expected = smallest(A) + smallest(B_hat(of_classes)) > 0
@@ -64,11 +64,11 @@ def test_mu_is_lowered_in_some_cases_and_given_up_in_others():
     for seed in range(60):
         pulled, pushed, A, B_hat = drawn(seed, ridge=1e-3)
         sides = Sides(lambda w, B=B_hat: 30 * B(w), smallest(A), asking(A))
-        found.append(lowered_mu(pulled, pushed, 0.9, sides))
+        found.append(lower_mu(pulled, pushed, 0.9, sides))
     assert {0.9, 0.45, 0.225} <= set(found)
     hopeless = Sides(lambda w: np.diag(np.where(w > 0, 1e-9, 1e9 * w)), 1e-12, lambda x: x <= 1e-12)
     pulled, pushed = np.array([5.0, 0.0]), np.array([0.0, 5.0])
-    assert lowered_mu(pulled, pushed, 0.9, hopeless) == 0.0
+    assert lower_mu(pulled, pushed, 0.9, hopeless) == 0.0
 
 
 @given(seed=st.integers(0, 10**6), mu=st.floats(0, 1), q=st.integers(1, 4), E=st.integers(1, 3))
@@ -83,8 +83,8 @@ def test_classes_that_keep_a_twentieth_keep_their_share(seed, mu, q, E):
 
 
 def test_nothing_is_looked_at_where_every_class_keeps_its_share():
-    assert lowered_mu(np.array([4.0, 8.0]), np.array([3.0, 7.6]), 1.0, None) == 1.0
-    assert lowered_mu(np.array([4.0, 0.0]), np.array([9.0, 9.0]), 0.0, None) == 0.0
+    assert lower_mu(np.array([4.0, 8.0]), np.array([3.0, 7.6]), 1.0, None) == 1.0
+    assert lower_mu(np.array([4.0, 0.0]), np.array([9.0, 9.0]), 0.0, None) == 0.0
 
 
 def test_A_is_asked_where_its_bound_is_not_enough_only():
@@ -92,10 +92,10 @@ def test_A_is_asked_where_its_bound_is_not_enough_only():
         pulled, pushed, A, B_hat = drawn(seed)
         asked = []
         at_least = asking(A, asked)
-        bounded = lowered_mu(pulled, pushed, 0.9, Sides(B_hat, smallest(A), at_least))
+        bounded = lower_mu(pulled, pushed, 0.9, Sides(B_hat, smallest(A), at_least))
         assert all(x > smallest(A) for x in asked)
         asked.clear()
-        assert lowered_mu(pulled, pushed, 0.9, Sides(B_hat, -1e9, at_least)) == bounded
+        assert lower_mu(pulled, pushed, 0.9, Sides(B_hat, -1e9, at_least)) == bounded
         if not keeps_its_share(pulled, pushed, 0.9):
             assert asked[-1] <= smallest(A)
 

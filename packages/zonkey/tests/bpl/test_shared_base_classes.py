@@ -48,7 +48,7 @@ OFF_DEFAULT = {
 
 
 def prepared(**parameters):
-    return P.prepared(ZeroShotClassifier(), **({"alpha": 0.02, "mu": 0.05} | parameters))
+    return P.make_clone(ZeroShotClassifier(), **({"alpha": 0.02, "mu": 0.05} | parameters))
 
 
 def gathered(**parameters):
@@ -106,7 +106,7 @@ SHARED = [
 def test_one_decomposition_serves_many_fits_on_large_features(parameters):
     # So many features that each step is solved by iteration, never by another decomposition.
     p = linear_problem(n_features=150, noise=1.5)
-    model = p.prepared(ZeroShotClassifier(), n_synthetic=3, alpha=0.02)
+    model = p.make_clone(ZeroShotClassifier(), n_synthetic=3, alpha=0.02)
     model.set_params(**parameters)
     base = BaseClasses(model.gather(p.X, p.y))
     with watched_decompositions() as seen:

@@ -158,11 +158,11 @@ def test_delta_is_eta_less_mu_xi_of_one_problem_or_of_each():
     rng = np.random.default_rng(7)
     X, (f, eta, xi) = rng.normal(size=(2, 3, 6, 4)), rng.random((3, 2, 3, 6, 5))
     mu = rng.random((2, 3))
-    sums = Shares.of(eta, X, f), Shares.of(xi, X, f)
-    together = sums[0].less(sums[1], mu)
+    sums = Shares.from_weights(eta, X, f), Shares.from_weights(xi, X, f)
+    together = sums[0].subtract(sums[1], mu)
     for t, h in np.ndindex(2, 3):
-        own = [Shares.of(M[t, h], X[t, h], f[t, h]) for M in (eta, xi)]
-        delta = own[0].less(own[1], float(mu[t, h]))
+        own = [Shares.from_weights(M[t, h], X[t, h], f[t, h]) for M in (eta, xi)]
+        delta = own[0].subtract(own[1], float(mu[t, h]))
         weights = eta[t, h] - mu[t, h] * xi[t, h]
         assert_sums(delta, weights, X[t, h])
         assert delta.loss == pytest.approx(np.sum(weights * f[t, h]))

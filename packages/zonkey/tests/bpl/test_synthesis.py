@@ -11,8 +11,8 @@ from reference import generate
 from zonkey import blocks
 from zonkey.bpl.synthesis import (
     draw,
+    perturb,
     perturbation,
-    perturbed,
     raw_material,
     samples_per_neighbor,
     synthesize,
@@ -69,7 +69,7 @@ def test_raw_material_serves_any_projection(per, scaling):
         assert source in neighbors[j]
         assert (samples[source] == x).all(axis=1).sum() == 1
     for other, rho in ((W, 0.3), (-2 * W, 5.0)):
-        made = perturbed(raw, other, Y_u, Y_s, rho=rho, scaling=scaling)
+        made = perturb(raw, other, Y_u, Y_s, rho=rho, scaling=scaling)
         for x_g, x, j, source in zip(
             made.features, raw.features, made.targets, made.sources, strict=True
         ):
@@ -77,7 +77,7 @@ def test_raw_material_serves_any_projection(per, scaling):
             expected = generate(x, other, Y_u[j], Y_s[source], rho, divided=divided)
             np.testing.assert_allclose(x_g, expected, rtol=0, atol=1e-12)
     # Both steps at once draw the same.
-    made = perturbed(raw, W, Y_u, Y_s, rho=0.5, scaling=scaling)
+    made = perturb(raw, W, Y_u, Y_s, rho=0.5, scaling=scaling)
     at_once = run(parts, seed=4, scaling=scaling, **counts)
     for name in ("features", "targets", "sources"):
         np.testing.assert_array_equal(getattr(made, name), getattr(at_once, name))
@@ -96,7 +96,7 @@ def test_raw_material_is_no_view_of_the_samples_and_stays_as_it_is():
     rng = np.random.default_rng(0)
     raw = raw_material(Y_u, Y_s, samples, n_neighbors=1, n_synthetic=3, per="class", rng=rng)
     before = raw.features.copy()
-    perturbed(raw, W, Y_u, Y_s, rho=0.5, scaling=None)
+    perturb(raw, W, Y_u, Y_s, rho=0.5, scaling=None)
     np.testing.assert_array_equal(raw.features, before)
     assert not np.shares_memory(raw.features, samples[0])
 

@@ -37,7 +37,7 @@ ODD = {
 
 
 def fitted(p=NOISY, **parameters):
-    return p.fitted(ZeroShotClassifier(), **parameters)
+    return p.fit_clone(ZeroShotClassifier(), **parameters)
 
 
 def prototype_rows(p, labels):
@@ -287,7 +287,7 @@ def test_verbose_prints_a_line_a_step(capsys, competition):
 
 
 def test_lowered_mu_is_reported_where_fit_was_called():
-    model = NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9))
+    model = NOISY.make_clone(ZeroShotClassifier(alpha=0.9, mu=0.9))
     with pytest.warns(
         ConvergenceWarning, match=r"`mu` was lowered from 0.9 to .* Decrease"
     ) as seen:
@@ -296,7 +296,7 @@ def test_lowered_mu_is_reported_where_fit_was_called():
 
 
 def test_without_the_guard_mu_stays_and_indefinite_steps_are_reported_once():
-    model = NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9, guard=False))
+    model = NOISY.make_clone(ZeroShotClassifier(alpha=0.9, mu=0.9, guard=False))
     with pytest.warns(
         ConvergenceWarning, match=r"indefinite in \d of 5 steps with mu=0.9: .* guard=True"
     ) as seen:
@@ -342,7 +342,7 @@ def test_attributes_that_say_nothing_new_change_nothing(n_idle):
     turned = np.linalg.qr(np.random.default_rng(0).normal(size=(k, k)))[0][:5]
     wider = {label: vector @ turned for label, vector in NOISY.prototypes.items()}
     models = [
-        NOISY.prepared(ZeroShotClassifier(alpha=0.9, mu=0.9), prototypes=prototypes)
+        NOISY.make_clone(ZeroShotClassifier(alpha=0.9, mu=0.9), prototypes=prototypes)
         for prototypes in (NOISY.prototypes, wider)
     ]
     for model in models:
@@ -359,17 +359,17 @@ def test_attributes_that_say_nothing_new_change_nothing(n_idle):
 def test_undetermined_projection_is_reported(parameters):
     # Neither the features nor the attributes of so few samples and classes span their space.
     p = linear_problem(n_features=90, n_attributes=9)
-    model = p.prepared(ZeroShotClassifier(beta=0.0, **parameters))
+    model = p.make_clone(ZeroShotClassifier(beta=0.0, **parameters))
     with pytest.warns(LinAlgWarning, match=r"beta=0.0.*Increase `beta`") as seen:
         model.fit(p.X, p.y)
     assert [warning.filename for warning in seen] == [__file__]
     assert np.isfinite(model.projection_).all()
-    p.fitted(ZeroShotClassifier(beta=0.01, **parameters))  # nothing to warn of
+    p.fit_clone(ZeroShotClassifier(beta=0.01, **parameters))  # nothing to warn of
 
 
 def test_few_samples_a_class_are_used_more_than_once():
     kept = [int(np.flatnonzero(NOISY.y == label)[0]) for label in NOISY.seen]
-    model = NOISY.prepared(ZeroShotClassifier(n_synthetic=15)).fit(NOISY.X[kept], NOISY.y[kept])
+    model = NOISY.make_clone(ZeroShotClassifier(n_synthetic=15)).fit(NOISY.X[kept], NOISY.y[kept])
     assert model.n_iter_ > 0
     assert set(model.predict(NOISY.X_new)) <= set(NOISY.unseen)
 

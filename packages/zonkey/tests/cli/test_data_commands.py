@@ -94,7 +94,7 @@ def test_info_of_the_emoji_needs_no_other_document(data):
     told = dict(line.split(maxsplit=1) for line in data("info", "emoji").stdout.splitlines())
     assert "Unicode-3.0" in told["license:"]
     assert "Noto Emoji (Google)" in told["citation:"]
-    assert told["about:"].endswith("load with zonkey.files.load_emoji()")
+    assert told["about:"].endswith("load with zonkey.datasets.load_emoji()")
     assert "required:" not in told
 
 

@@ -253,7 +253,7 @@ def arrays_of(path):
 
 def interrupted(n_writes, *arguments):
     """Interrupt a fit in this process when it has written a state so many times."""
-    write, states = checkpoints.Checkpoint.write, []
+    write, states = checkpoints.PassCheckpoint.write, []
 
     def stopping(*state):
         write(*state)
@@ -262,7 +262,7 @@ def interrupted(n_writes, *arguments):
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints.Checkpoint, "write", stopping)
+        patch.setattr(checkpoints.PassCheckpoint, "write", stopping)
         assert zonkey_does(*arguments).exit_code == 130
 
 
@@ -388,12 +388,12 @@ def test_the_progress_of_another_fit_is_refused(tmp_path, classes, change):
 def test_two_fits_at_a_time(tmp_path, classes):
     progress = tmp_path / "m.zonkey.progress"
     arguments = "fit", *save_npz(tmp_path), classes, "--chunks", "-o", tmp_path / "m.zonkey"
-    with checkpoints.Checkpoint(progress).locked():
+    with checkpoints.PassCheckpoint(progress).lock():
         line = refused(*arguments)
     assert line.endswith(
         f"{progress} is in use by another one. Wait for it, or choose another --output."
     )
-    checkpoints.Checkpoint(progress).remove(())
+    checkpoints.PassCheckpoint(progress).remove(())
     progress.write_text("mine")
     assert refused(*arguments).endswith(f"{progress} is a file. Choose another --output.")
     assert progress.read_text() == "mine"

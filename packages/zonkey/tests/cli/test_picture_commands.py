@@ -14,7 +14,7 @@ import pytest
 from model_files import done, refused, zonkey_does
 from zonkey import load, presets
 from zonkey.cli import picture_commands
-from zonkey.cli.answers import writing_answers
+from zonkey.cli.answers import open_answers
 from zonkey.encoders import ImageEncoder, Pictures, TextEncoder
 from zonkey.files.emoji import load_emoji
 from zonkey.files.own import load_features
@@ -210,7 +210,7 @@ def test_the_second_run_reads_no_picture(photos, tmp_path, monkeypatch):
 def test_memory_does_not_depend_on_the_number_of_rows(tmp_path, ending):
     block, n_blocks = np.arange(64_000, dtype=np.float32).reshape(64, 1000), 200  # 51 MB in all
     tracemalloc.start()
-    with writing_answers(str(tmp_path / f"x.{ending}"), "") as write:
+    with open_answers(str(tmp_path / f"x.{ending}"), "") as write:
         for _ in range(n_blocks):
             write({"features": block})
     peak = tracemalloc.get_traced_memory()[1]

@@ -289,13 +289,13 @@ def test_the_text_side_of_a_joint_encoder_is_the_default(made, tmp_path, monkeyp
     monkeypatch.setattr(image_module, "_backends", {})
     monkeypatch.setattr(registry, "image_backend", lambda *_: Joint())
     monkeypatch.setattr(registry, "text_backend", lambda *_: Joint())
-    text_module._loaded.cache_clear()
+    text_module._load_backend.cache_clear()
     arguments = "fit", made / "photos", made / "names.txt", "--encoder", "clip-vit-b32"
     done(*arguments, "-o", tmp_path / "m.zonkey")
     facts = zonkey.model_info(tmp_path / "m.zonkey")["training"]
     assert facts["text_encoder"]["name"] == facts["encoder"]["name"] == "transformers:clip"
     assert zonkey.load(tmp_path / "m.zonkey").prototypes_.n_dimensions == 3
-    text_module._loaded.cache_clear()
+    text_module._load_backend.cache_clear()
 
 
 # predict, evaluate, explain

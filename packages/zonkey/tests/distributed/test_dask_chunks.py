@@ -180,7 +180,7 @@ def test_the_reduction_is_in_the_graph_once(monkeypatch):
     n = 10
     chunks = as_chunks(da.ones((2 * n, 3), chunks=(2, 3)) + 1, da.ones(2 * n, chunks=2))
     with dask.config.set(scheduler="sync"):
-        assert chunks.reduced(Counting(), "count").total == 2 * n
+        assert chunks.reduce(Counting(), "count").total == 2 * n
     Counting.n_pickled = 0
     (graph,) = graphs
     cloudpickle.dumps(graph)
@@ -255,7 +255,7 @@ MODELS = [ZeroShotClassifier()]
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_top"])
 def test_predictions_are_lazy_and_those_in_memory(model, method, client):
-    model = PROBLEM.fitted(model)
+    model = PROBLEM.fit_clone(model)
     arguments = (3,) if method == "predict_top" else ()
     expected = getattr(model, method)(PROBLEM.X_new, *arguments)
     rows = da.from_array(PROBLEM.X_new, chunks=(7, 2))
@@ -277,22 +277,22 @@ def test_frames_keep_the_names_of_features():
     model.fit(pd.DataFrame(PROBLEM.X, columns=names), PROBLEM.y)
     frame = pd.DataFrame(PROBLEM.X_new, columns=names)
     rows = dd.from_pandas(frame, npartitions=3)
-    assert DaskChunks.of(rows).feature_names == tuple(names)
+    assert DaskChunks.from_dask(rows).feature_names == tuple(names)
     np.testing.assert_array_equal(model.predict(rows).compute(), model.predict(frame))
     with pytest.raises(ValueError, match="Chunks must have the features that ZeroShotClassifier"):
         model.predict(rows[names[::-1]])
 
 
 def test_results_of_empty_chunks_are_empty():
-    model = PROBLEM.fitted(ZeroShotClassifier())
+    model = PROBLEM.fit_clone(ZeroShotClassifier())
     rows = da.from_array(PROBLEM.X_new, chunks=((0, len(PROBLEM.X_new), 0), -1))
     np.testing.assert_array_equal(model.predict(rows).compute(), model.predict(PROBLEM.X_new))
 
 
 def test_mapped_chunks_are_transformed_where_they_are(client):
     chunks = as_chunks(ROWS).map(np.square).map(np.negative)
-    np.testing.assert_allclose(chunks.applied(lambda X: X.sum(axis=1)), -(X**2).sum(axis=1))
-    assert chunks.reduced(Counting(), "count").total == len(X)
+    np.testing.assert_allclose(chunks.apply(lambda X: X.sum(axis=1)), -(X**2).sum(axis=1))
+    assert chunks.reduce(Counting(), "count").total == len(X)
 
 
 class Summing:
@@ -332,7 +332,7 @@ def test_states_leave_out_what_never_changes(n_chunks, monkeypatch):
         _Plus(np.zeros(100_000))
     )
     with dask.config.set(scheduler="sync"):
-        found = chunks.reduced(Summing(constant), "sum")
+        found = chunks.reduce(Summing(constant), "sum")
     assert found.total[0] == pytest.approx(np.sum(X**2))
     assert found.constant is constant
     assert len(sizes) >= n_chunks
@@ -388,7 +388,7 @@ def test_models_leave_out_empty_chunks(model):
 
 
 def test_no_sample_is_one_clear_error():
-    rows, model = da.from_array(X[:0], chunks=(4, -1)), PROBLEM.fitted(ZeroShotClassifier())
+    rows, model = da.from_array(X[:0], chunks=(4, -1)), PROBLEM.fit_clone(ZeroShotClassifier())
     error = pytest.raises(ValueError, match="X must have at least one sample; got no chunk")
     with error:
         AnyShotClassifier(PROTOTYPES).fit(rows, Y[:0])
@@ -403,21 +403,24 @@ def test_no_sample_is_one_clear_error():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int32"])
 def test_lazy_results_have_the_type_they_tell(dtype):
-    model = PROBLEM.fitted(ZeroShotClassifier())
+    model = PROBLEM.fit_clone(ZeroShotClassifier())
     rows = da.from_array((4 * PROBLEM.X_new).astype(dtype), chunks=(7, -1))
-    for found in (model.decision_function(rows), as_chunks(rows).applied(np.square)):
+    for found in (model.decision_function(rows), as_chunks(rows).apply(np.square)):
         assert found.dtype == found.compute().dtype
-    assert as_chunks(rows.astype("float32")).applied(np.square).dtype == np.float32
+    assert as_chunks(rows.astype("float32")).apply(np.square).dtype == np.float32
 
 
 def test_errors_name_their_chunk_once():
     chunks = as_chunks(ROWS, Y).map(lambda rows: np.where(rows == X[70, 1], np.nan, rows))
     with pytest.raises(ValueError, match=r"^Chunk 7: X must be finite"):
-        chunks.reduced(ClassSums(), "sums")
+        chunks.reduce(ClassSums(), "sums")
 
 
 def test_labels_that_are_missing():
-    for action in (ZeroShotClassifier(PROTOTYPES).fit, PROBLEM.fitted(ZeroShotClassifier()).score):
+    for action in (
+        ZeroShotClassifier(PROTOTYPES).fit,
+        PROBLEM.fit_clone(ZeroShotClassifier()).score,
+    ):
         rows = da.from_array(PROBLEM.X if "score" in action.__name__ else X, chunks=(9, -1))
         with pytest.raises(ValueError, match=r"must (have labels|hold the true label).* Pass "):
             action(rows)
@@ -429,7 +432,7 @@ def test_nullable_columns(dtype):
     expected = FRAME[list("abcde")].astype({"b": dtype, "d": dtype}).to_numpy(float)
     labels = dd.from_pandas(FRAME, npartitions=3).y
     check_against_memory(moments(frame, labels), expected)
-    assert DaskChunks.of(frame).feature_names == tuple("abcde")
+    assert DaskChunks.from_dask(frame).feature_names == tuple("abcde")
     missing = FRAME[list("abcde")].astype(dtype)
     missing.iloc[40, 1] = pd.NA
     with pytest.raises(ValueError, match="Chunk 1: X must be finite"):

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from zonkey import Chunks, evaluate
 from zonkey.streaming import dask as engine
-from zonkey.streaming.checkpoint import Checkpoint
+from zonkey.streaming.checkpoint import PassCheckpoint
 from zonkey.streaming.class_sums import ClassSums
 
 NAMES = [f"f{j}" for j in range(X.shape[1])]
@@ -60,9 +60,9 @@ def test_memory_maps(tmp_path):
 
 def test_nothing_is_taken_from_a_checkpoint(tmp_path):
     whole = Chunks(X, Y, rows=9, checkpoint=tmp_path / "kept")
-    whole.reduced(ClassSums(), "sums")
+    whole.reduce(ClassSums(), "sums")
     evaluate(fitted(), whole)
-    assert Checkpoint(tmp_path / "kept").names() == ["sums"]
+    assert PassCheckpoint(tmp_path / "kept").names() == ["sums"]
 
 
 def test_whole_numbers_have_the_same_hash():

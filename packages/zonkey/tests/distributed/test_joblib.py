@@ -13,7 +13,7 @@ from zonkey_lab.paper.bench.runner import run_experiments
 from zonkey_lab.paper.experiments import EXPERIMENTS, Scale
 from zonkey_lab.paper.records import Records
 from zonkey_lab.protocols import large_scale, n_way_k_shot
-from zonkey_lab.trials import Checkpoint, run_trials
+from zonkey_lab.trials import TrialCheckpoint, run_trials
 
 RNG = np.random.default_rng(2)
 MEANS = RNG.normal(size=(8, 5))
@@ -82,7 +82,7 @@ def test_trials_run_on_workers_and_their_data_are_sent_once(client):
         lambda: run_trials(
             lambda batch: [(int(data), pid()) for _ in batch],
             8,
-            Checkpoint(None, {}),
+            TrialCheckpoint(None, {}),
             n_jobs=2,
             progress=False,
         )

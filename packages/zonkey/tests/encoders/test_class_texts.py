@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from zonkey.encoders.class_texts import ClassTexts, class_texts, has_texts, names_in, spoken
+from zonkey.encoders.class_texts import ClassTexts, class_texts, has_texts, speak_label, split_names
 from zonkey.files.dataset import DataError
 from zonkey.files.tables import read_prototypes
 
@@ -29,8 +29,8 @@ def write(tmp_path, name, content):
 
 
 def test_names_as_typed():
-    assert names_in("cat, dog ,, truck,") == ["cat", "dog", "truck"]
-    assert names_in('cat, "salt, pepper"\ndog') == ["cat", "salt, pepper", "dog"]
+    assert split_names("cat, dog ,, truck,") == ["cat", "dog", "truck"]
+    assert split_names('cat, "salt, pepper"\ndog') == ["cat", "salt, pepper", "dog"]
     assert found_in("zebra, cat") == {"cat": ["cat"], "zebra": ["zebra"]}
     with pytest.raises(DataError, match="names with commas between them; got ' ,'"):
         class_texts(" ,")
@@ -50,7 +50,7 @@ def test_names_as_typed():
     ],
 )
 def test_labels_become_names(label, name):
-    assert spoken(label) == name
+    assert speak_label(label) == name
     assert found_in([label]) == {label: [name]}
 
 

@@ -446,7 +446,7 @@ def test_pictures_beyond_the_limit_of_pillow_are_read_without_a_warning(monkeypa
 def test_large_pictures_are_decoded_one_after_the_other(monkeypatch):
     monkeypatch.setattr(pictures, "_MANY_PIXELS", 10)
     most, now, lock = [], [], threading.Lock()
-    plain = pictures._upright_rgb
+    plain = pictures._convert_upright
 
     def counted(*args):
         with lock:
@@ -457,7 +457,7 @@ def test_large_pictures_are_decoded_one_after_the_other(monkeypatch):
             now.pop()
         return result
 
-    monkeypatch.setattr(pictures, "_upright_rgb", counted)
+    monkeypatch.setattr(pictures, "_convert_upright", counted)
     stored = content(Image.fromarray(colors(200, 200)))
     threads = [threading.Thread(target=open_picture, args=(stored,)) for _ in range(8)]
     for thread in threads:

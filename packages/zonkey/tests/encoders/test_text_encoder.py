@@ -156,7 +156,7 @@ def test_weights_load_once_and_are_never_pickled(monkeypatch):
         return Letters()
 
     monkeypatch.setattr("zonkey.encoders.registry.text_backend", load, raising=False)
-    text_encoder._loaded.cache_clear()
+    text_encoder._load_backend.cache_clear()
     encoder = TextEncoder(device="cpu")
     assert not loaded
     first = encoder.transform(TEXTS)
@@ -165,7 +165,7 @@ def test_weights_load_once_and_are_never_pickled(monkeypatch):
     clone(encoder).transform(TEXTS)
     assert loaded == [("minilm-l6", "cpu")]
     assert len(pickle.dumps(encoder)) < 1000
-    text_encoder._loaded.cache_clear()
+    text_encoder._load_backend.cache_clear()
 
 
 def test_scikit_learn_composes_it():

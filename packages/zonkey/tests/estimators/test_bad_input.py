@@ -17,7 +17,7 @@ SHORT = P.prototypes[P.unseen[0]][1:]  # 4 of 5 dimensions
 
 
 def prepared(**parameters):
-    return P.prepared(ZeroShotClassifier(), **parameters)
+    return P.make_clone(ZeroShotClassifier(), **parameters)
 
 
 @pytest.fixture(scope="module")

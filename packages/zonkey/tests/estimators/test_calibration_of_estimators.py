@@ -32,7 +32,7 @@ CONFIGURATIONS = [
 
 
 def prepared(p=P, classifier=ZeroShotClassifier, **parameters):
-    return p.prepared(classifier(), **({"candidates": "all"} | parameters))
+    return p.make_clone(classifier(), **({"candidates": "all"} | parameters))
 
 
 def fitted(p=P, **parameters):
@@ -129,7 +129,7 @@ def recording():
             return super().fit(X, y)
 
         def transform(self, X):
-            self.transformed.append(X)
+            self.rescale.append(X)
             return super().transform(X)
 
     return Recording()
@@ -144,10 +144,10 @@ def test_every_step_of_a_pipeline_is_learned_anew_in_every_fold():
     step = recording()
     calibrate(make_pipeline(step, prepared(**AUTO)), P.X, P.y)
     assert len(step.fits) == 3
-    assert len(step.transformed) == 6  # to learn from, and to score
+    assert len(step.rescale) == 6  # to learn from, and to score
     assert not hasattr(step, "whitening_")
     held_out = []
-    for (X, y), of_test in zip(step.fits, step.transformed[1::2], strict=True):
+    for (X, y), of_test in zip(step.fits, step.rescale[1::2], strict=True):
         train, test = rows_of(X), rows_of(of_test)
         assert sorted([*train, *test]) == list(range(len(P.y)))  # each once, and no others
         assert_array_equal(y, P.y[train])

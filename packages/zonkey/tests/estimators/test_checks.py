@@ -17,7 +17,7 @@ class Fast(ZeroShotClassifier):
         return False
 
     def predict_proba(self, X):
-        return softmax(np.concatenate(list(self._score_blocks(self._validated(X)))), axis=1)
+        return softmax(np.concatenate(list(self._score_blocks(self._validate(X)))), axis=1)
 
     def moved(self, by):
         """Move the projection after a fit, and what is predicted with it."""

@@ -22,7 +22,7 @@ NAMES = [f"feature {i}" for i in range(P.X.shape[1])]
 
 
 def prepared(**parameters):
-    return P.prepared(ZeroShotClassifier(), **parameters)
+    return P.make_clone(ZeroShotClassifier(), **parameters)
 
 
 def test_pipeline_is_the_steps_one_after_another():

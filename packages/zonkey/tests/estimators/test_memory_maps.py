@@ -83,13 +83,13 @@ def test_peers_without_prototypes(mapped):
 
 
 def test_whatever_needs_no_memory_is_read_in_chunks(mapped, monkeypatch):
-    names, reduced = [], Chunked.reduced
+    names, reduced = [], Chunked.reduce
 
     def told(self, reduction, name, *args, **options):
         names.append(name)
         return reduced(self, reduction, name, *args, **options)
 
-    monkeypatch.setattr(Chunked, "reduced", told)
+    monkeypatch.setattr(Chunked, "reduce", told)
     model(preprocessing="auto").fit(mapped, Y)
     zsl.SAE(WORLD.prototypes).fit(mapped, Y)
     assert names == ["survey", "scatter1", "sums", "moments"]

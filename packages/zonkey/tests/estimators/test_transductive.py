@@ -27,11 +27,11 @@ ODD = {"alpha": 0.3, "mu": 0.2, "beta": 0.7, "tie_tol": 0.05, "max_iter": 4, "to
 
 def fitted(p=P, unlabeled=None, **parameters):
     unlabeled = p.X_new if unlabeled is None else unlabeled
-    return p.prepared(ZeroShotClassifier(), **parameters).fit_transductive(p.X, p.y, unlabeled)
+    return p.make_clone(ZeroShotClassifier(), **parameters).fit_transductive(p.X, p.y, unlabeled)
 
 
 def equations(p):
-    return NormalEquations.of(Moments.from_arrays(p.X, p.y, p.prototypes))
+    return NormalEquations.from_moments(Moments.from_arrays(p.X, p.y, p.prototypes))
 
 
 def unseen_rows(p):
@@ -111,14 +111,14 @@ def test_unlabeled_samples_stay_as_they_are_and_a_single_one_will_do():
 
 
 def test_the_model_says_that_it_is_transductive_until_fitted_anew():
-    model = P.prepared(ZeroShotClassifier())
+    model = P.make_clone(ZeroShotClassifier())
     assert not model.fit(P.X, P.y).is_transductive_
     assert model.fit_transductive(P.X, P.y, P.X_new) is model
     assert model.is_transductive_
     assert model.with_candidates("all").is_transductive_
     assert model.with_classes({"class new": np.ones(5)}).is_transductive_
     assert not model.fit(P.X, P.y).is_transductive_
-    assert_array_equal(model.projection_, P.fitted(ZeroShotClassifier()).projection_)
+    assert_array_equal(model.projection_, P.fit_clone(ZeroShotClassifier()).projection_)
     model.fit_transductive(P.X, P.y, P.X_new)
     assert not model.fit_moments(model.gather(P.X, P.y)).is_transductive_
 
@@ -138,8 +138,8 @@ def test_a_displacement_of_the_unseen_classes_is_learned():
         p = displaced(seed)
         half = np.arange(len(p.y_new)) % 2 == 0  # other samples than those to be scored
         models = {
-            "none": p.fitted(ZeroShotClassifier(), synthesis=None),
-            "synthesized": p.fitted(ZeroShotClassifier()),
+            "none": p.fit_clone(ZeroShotClassifier(), synthesis=None),
+            "synthesized": p.fit_clone(ZeroShotClassifier()),
             "unlabeled": fitted(p, p.X_new[half], alpha=0.5, max_iter=20, competition=None),
         }
         for name, model in models.items():

@@ -25,7 +25,7 @@ P = linear_problem()
 
 
 def prepared(**parameters):
-    return P.prepared(ZeroShotClassifier(), **parameters)
+    return P.make_clone(ZeroShotClassifier(), **parameters)
 
 
 @pytest.fixture(scope="module")

@@ -76,8 +76,8 @@ def test_batches_change_no_figure(sizes, batch_size, expected, n_jobs):
 def test_an_interrupted_run_goes_on_with_batches_of_another_size(tmp_path, monkeypatch):
     path = tmp_path / "run.jsonl"
     accuracies(batch_size=2, n_trials=3, checkpoint=path)
-    calls, original = [], protocols.all_fitted
-    monkeypatch.setattr(protocols, "all_fitted", lambda *a: calls.append(a[2]) or original(*a))
+    calls, original = [], protocols.fit_all
+    monkeypatch.setattr(protocols, "fit_all", lambda *a: calls.append(a[2]) or original(*a))
     found = accuracies(batch_size=3, checkpoint=path)
     assert [len(trials) for trials in calls] == [3, 3, 1, 1]  # of two models
     assert_same_figures(found, accuracies())

@@ -427,7 +427,7 @@ def test_intervals():
 def test_figures_of_resampled_classes_and_samples():
     """Counts other than 1 are repeated samples; a class drawn twice counts twice."""
     model = fitted()
-    subject = Subject.of(model)
+    subject = Subject.from_model(model)
     answers, margins = answers_of(subject, X, Y, subject.seen)
     figures = Figures("x", answers, margins, Y, IS_SEEN, mixed=True, k=K)
     rng = np.random.default_rng(3)

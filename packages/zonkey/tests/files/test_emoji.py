@@ -301,16 +301,17 @@ def test_the_text_of_every_license_comes_with_the_data(file, texts):
 
 
 def test_the_texts_of_licenses_are_declared_for_the_wheel(data):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {path for pattern in project["license-files"] for path in ROOT.glob(pattern)}
-    folder = ROOT / "src" / "zonkey" / "datasets" / "data" / "licenses"
-    wordnet = ROOT / "src/zonkey/presets/data/WordNet-3.0.txt"
-    assert declared == {ROOT / "LICENSE", wordnet, *folder.iterdir()}
+    home = ROOT / "packages" / "zonkey"
+    project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {path for pattern in project["license-files"] for path in home.glob(pattern)}
+    folder = home / "src" / "zonkey" / "files" / "data" / "licenses"
+    wordnet = home / "src/zonkey/presets/data/WordNet-3.0.txt"
+    assert declared == {home / "LICENSE", wordnet, *folder.iterdir()}
     assert "zonkey/datasets/data/licenses" in data.license
 
 
 def test_the_file_says_what_it_was_built_with(arrays, sources):
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = tomllib.loads((ROOT / "packages/zonkey/pyproject.toml").read_text(encoding="utf-8"))
     pinned = groups["dependency-groups"]["emoji"]
     # What follows a plus says which build of a version it was.
     built_with = [entry.split("+")[0] for entry in arrays["built_with"].tolist()]

@@ -207,9 +207,9 @@ def test_rows_of_each_purpose(tmp_path, kind):
     chunks = open_chunks(*SAVERS[kind](tmp_path), rows=8)
     learned = (MARKS != "test") if kind in MARKED else np.full(N, True)
     for purpose, rows in {"learn": learned, "score": np.full(N, True)}.items():
-        sums = chunks.reduced(ClassSums(), "sums", purpose=purpose)
+        sums = chunks.reduce(ClassSums(), "sums", purpose=purpose)
         assert sums.counts.sum() == rows.sum()
-    assert sum(len(chunk.X) for chunk in chunks.labeled()) == learned.sum()
+    assert sum(len(chunk.X) for chunk in chunks.read_labeled()) == learned.sum()
     assert sum(len(chunk.X) for chunk in chunks) == N
 
 
@@ -217,7 +217,7 @@ def test_rows_to_score_need_a_label_and_no_mark(tmp_path):
     labels = [None if i % 4 == 0 else label for i, label in enumerate(Y)]
     frame().assign(label=labels, split="?").to_csv(tmp_path / "x.csv", index=False)
     chunks = open_chunks(tmp_path / "x.csv", rows=2)
-    found = chunks.reduced(ClassSums(), "sums", purpose="score")
+    found = chunks.reduce(ClassSums(), "sums", purpose="score")
     assert found.counts.sum() == sum(label is not None for label in labels)
 
 
@@ -241,7 +241,7 @@ def test_rows_without_a_label_are_predicted_and_not_learned(tmp_path):
     frame().assign(label=labels).drop(columns="split").to_csv(tmp_path / "x.csv", index=False)
     chunks = open_chunks(tmp_path / "x.csv", rows=2)
     assert moments(chunks).n_samples == np.count_nonzero(np.arange(N) % 4)
-    np.testing.assert_array_equal(chunks.applied(lambda X: X[:, 0]), X[:, 0])
+    np.testing.assert_array_equal(chunks.apply(lambda X: X[:, 0]), X[:, 0])
 
 
 def test_chunks_that_are_left_out_as_a_whole(tmp_path):

@@ -222,7 +222,7 @@ def weights_at(competition, W):
 
 def summed(competition, *weights):
     """Matrices of weights as a competition takes them."""
-    sums = [Shares.of(M, competition.X) for M in weights]
+    sums = [Shares.from_weights(M, competition.X) for M in weights]
     return sums if len(sums) > 1 else sums[0]
 
 
@@ -240,7 +240,7 @@ def solved(competition, eta, xi, alpha, mu, start=None):
     """The solution of Eq. 15 (erpllinear1), and the mu that the guard left."""
     eta, xi = summed(competition, eta, xi)
     used = competition.safe_mu(eta, xi, alpha, mu)
-    return competition.solution(eta.less(xi, used), alpha, start), used
+    return competition.solution(eta.subtract(xi, used), alpha, start), used
 
 
 def alphas_of(competition):
@@ -274,6 +274,6 @@ def halved(mu, is_safe):
 
 def decomposed(monkeypatch):
     """Return a list that, from now on, gets the shape of every matrix that is decomposed."""
-    shapes, decompose = [], Factor.of
-    monkeypatch.setattr(Factor, "of", lambda M: shapes.append(M.shape) or decompose(M))
+    shapes, decompose = [], Factor.from_matrix
+    monkeypatch.setattr(Factor, "from_matrix", lambda M: shapes.append(M.shape) or decompose(M))
     return shapes

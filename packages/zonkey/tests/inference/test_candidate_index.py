@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from zonkey import AnyShotClassifier, CandidateIndex, Chunks, NearestSupport, ZeroShotClassifier
 from zonkey.inference import scorer as scoring
-from zonkey.inference.scorer import unwrapped
+from zonkey.inference.scorer import unwrap
 from zonkey_lab.peers.zsl import ESZSL, SAE
 
 Q, K, D, SEEN = 400, 5, 8, 60
@@ -52,7 +52,7 @@ def test_with_full_effort_the_index_is_exact(name):
     index = CandidateIndex(model, effort=1.0)
     assert index.n_cells_ > 5
     assert_array_equal(index.predict(X_NEW), model.predict(X_NEW))
-    steps, last = unwrapped(model)
+    steps, last = unwrap(model)
     rows = X_NEW if steps is None else steps.transform(X_NEW)
     assert_array_equal(index.predict_top(X_NEW, 7), last.predict_top(rows, 7))
     assert index.recall(X_NEW, 7) == 1.0

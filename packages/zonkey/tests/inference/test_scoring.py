@@ -22,7 +22,7 @@ Y = np.concatenate([P.y_new, P.y])
 
 
 def fitted(**parameters):
-    return P.fitted(ZeroShotClassifier(), **parameters)
+    return P.fit_clone(ZeroShotClassifier(), **parameters)
 
 
 def scores_by_loops(model, labels, penalty=0.0):

@@ -7,9 +7,9 @@ import pytest
 
 from zonkey.arrays import (
     epsilon,
+    find_nearest,
     identity_like,
     namespace,
-    nearest,
     squared_distances,
     squared_norm,
 )
@@ -72,12 +72,12 @@ def test_solve(dtype, device):
 @everywhere
 def test_solve_with_kept_factors(dtype, device):
     A, B, C, _, _ = problem(dtype)
-    factor = Factor.of(strict(A, device)).transformed(scale=0.5, shift=0.25)
+    factor = Factor.from_matrix(strict(A, device)).rescale(scale=0.5, shift=0.25)
     assert_same(factor.values, 0.5 * np.linalg.eigvalsh(A) + np.asarray(0.25, dtype), device)
     got = solve(factor, Factor.zeros(3, like=factor.values), strict(C, device))
     assert_same(got.value, np.linalg.solve(0.5 * A + 0.25 * np.eye(20, dtype=dtype), C), device)
-    got = solve(factor, Factor.of(strict(B, device)), strict(C, device))
-    expected = solve(Factor.of(A).transformed(scale=0.5, shift=0.25), B, C)
+    got = solve(factor, Factor.from_matrix(strict(B, device)), strict(C, device))
+    expected = solve(Factor.from_matrix(A).rescale(scale=0.5, shift=0.25), B, C)
     assert_same(got.value, expected.value, device)
 
 
@@ -95,10 +95,14 @@ def test_solve_when_singular(dtype, device):
 def test_updated_factor(dtype, device, r):
     A, B, C, F, w = problem(dtype, r=r)
     terms = {"scale": 0.9, "shift": 0.5}
-    family = UpdatedFactor(strict(A, device), Factor.of(strict(A, device)), strict(F, device))
-    factor = Factor.of(strict(B, device))
+    family = UpdatedFactor(
+        strict(A, device), Factor.from_matrix(strict(A, device)), strict(F, device)
+    )
+    factor = Factor.from_matrix(strict(B, device))
     got = family.solve(factor, strict(C, device), weights=strict(w, device), **terms)
-    expected = UpdatedFactor(A, Factor.of(A), F).solve(Factor.of(B), C, weights=w, **terms)
+    expected = UpdatedFactor(A, Factor.from_matrix(A), F).solve(
+        Factor.from_matrix(B), C, weights=w, **terms
+    )
     assert (got.stats.iterations > 0) == (r < 200)
     assert got.status is Status.SOLVED
     assert_same(got.value, expected.value, device)
@@ -107,7 +111,7 @@ def test_updated_factor(dtype, device, r):
 @everywhere
 def test_updated_factor_with_columns_of_zero(dtype, device):
     A, _, C, F, w = (strict(M, device) for M in problem(dtype))
-    family = UpdatedFactor(A, Factor.of(A), F)
+    family = UpdatedFactor(A, Factor.from_matrix(A), F)
     B = Factor.zeros(3, like=A)
     got = family.solve(B, 0 * C, scale=1.0, shift=0.0, weights=w)
     assert_same(got.value, np.zeros((20, 3), dtype=dtype), device)
@@ -121,7 +125,9 @@ def test_updated_factor_is_at_least(dtype, device, diagonal):
     terms = {"scale": 0.9, "shift": 0.5}
     least = np.linalg.eigvalsh(0.9 * A + (F * w) @ F.T + 0.5 * np.eye(20))[0]
     values = np.sort(np.diag(A)) if diagonal else A
-    known = Factor(strict(values, device), None) if diagonal else Factor.of(strict(A, device))
+    known = (
+        Factor(strict(values, device), None) if diagonal else Factor.from_matrix(strict(A, device))
+    )
     order = np.argsort(np.diag(A)) if diagonal else slice(None)
     family = UpdatedFactor(strict(values, device), known, strict(F[order], device))
     lowest = 0.9 * np.linalg.eigvalsh(A)[0] + 0.5  # without the update
@@ -199,10 +205,10 @@ def test_nearest(dtype, device):
     X = rng.integers(-1, 2, (6, 2)).astype(dtype)
     Z = rng.integers(-1, 2, (15, 2)).astype(dtype)
     for k in (1, 4, 40):
-        got = nearest(strict(X, device), strict(Z, device), k)
+        got = find_nearest(strict(X, device), strict(Z, device), k)
         assert array_api_compat.is_array_api_strict_namespace(namespace(got))
         assert got.device == xp.Device(device)
-        assert to_numpy(got).tolist() == nearest(X, Z, k).tolist()
+        assert to_numpy(got).tolist() == find_nearest(X, Z, k).tolist()
 
 
 @everywhere
@@ -222,8 +228,8 @@ def test_libraries_do_not_mix():
 
 def test_errors_are_the_same_as_with_numpy():
     with pytest.raises(ValueError, match=r"square matrix; got shape \(2, 3\)"):
-        Factor.of(xp.ones((2, 3)))
+        Factor.from_matrix(xp.ones((2, 3)))
     with pytest.raises(ValueError, match="needs finite values"):
-        Factor.of(xp.ones((2, 2)) * xp.nan)
+        Factor.from_matrix(xp.ones((2, 2)) * xp.nan)
     with pytest.raises(ValueError, match=r"must have shape \(2, 3\).*got \(3, 2\)"):
         solve(xp.eye(2), xp.eye(3), xp.ones((3, 2)))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.arrays import nearest, squared_distances
+from zonkey.arrays import find_nearest, squared_distances
 
 
 def naive_squared_distances(X, Z):
@@ -80,14 +80,14 @@ def test_a_missing_value_is_not_a_distance_of_zero():
     Z = np.array([[np.nan, 5.0], [3.0, 4.0]])
     got = squared_distances(X, Z)
     np.testing.assert_array_equal(got, [[np.nan, 25.0], [np.nan, np.nan]])
-    assert nearest(X, Z, 1)[0, 0] == 1
+    assert find_nearest(X, Z, 1)[0, 0] == 1
 
 
 def test_inputs_stay_as_they_are():
     X, Z = drawn(1, 4, 5, 3)
     X.flags.writeable = Z.flags.writeable = False
     np.testing.assert_array_equal(squared_distances(X, Z), squared_distances(X.copy(), Z.copy()))
-    np.testing.assert_array_equal(nearest(X, Z, 2), nearest(X.copy(), Z.copy(), 2))
+    np.testing.assert_array_equal(find_nearest(X, Z, 2), find_nearest(X.copy(), Z.copy(), 2))
 
 
 def test_rows_of_different_length_have_no_distance():
@@ -102,7 +102,7 @@ def test_nearest_rows_come_in_order_and_ties_in_their_own(seed, n, m, d, k):
     # A few small integers: distances are exact and most of them tied.
     X = rng.integers(-1, 2, (n, d)).astype(float)
     Z = rng.integers(-1, 2, (m, d)).astype(float)
-    got = nearest(X, Z, k)
+    got = find_nearest(X, Z, k)
     assert got.shape == (n, min(k, m))
     assert got.tolist() == naive_nearest(X, Z, k)
 
@@ -110,27 +110,29 @@ def test_nearest_rows_come_in_order_and_ties_in_their_own(seed, n, m, d, k):
 def test_rows_all_alike_keep_their_order():
     # Long enough for an unstable sort to leave insertion sort.
     Z = np.tile([[2.0, -1.0]], (300, 1))
-    assert nearest(np.array([[0.0, 0.0]]), Z, 300).tolist() == [list(range(300))]
+    assert find_nearest(np.array([[0.0, 0.0]]), Z, 300).tolist() == [list(range(300))]
 
 
 def test_without_ties_nearest_agrees_with_the_loops():
     X, Z = drawn(3, 20, 30, 6)
-    assert nearest(X, Z, 5).tolist() == naive_nearest(X, Z, 5)
+    assert find_nearest(X, Z, 5).tolist() == naive_nearest(X, Z, 5)
 
 
 def test_a_row_is_nearest_to_itself():
     X, _ = drawn(4, 25, 1, 6)
-    assert nearest(X, X, 1)[:, 0].tolist() == list(range(25))
+    assert find_nearest(X, X, 1)[:, 0].tolist() == list(range(25))
 
 
 def test_more_neighbors_than_rows_gives_all_rows():
     X, Z = drawn(5, 3, 4, 2)
-    assert nearest(X, Z, 9).tolist() == nearest(X, Z, 4).tolist() == naive_nearest(X, Z, 4)
+    assert (
+        find_nearest(X, Z, 9).tolist() == find_nearest(X, Z, 4).tolist() == naive_nearest(X, Z, 4)
+    )
 
 
 def test_no_rows_and_no_neighbors():
     X, Z = drawn(6, 3, 4, 2)
-    assert nearest(X, Z, 0).shape == (3, 0)
+    assert find_nearest(X, Z, 0).shape == (3, 0)
     assert squared_distances(X[:0], Z).shape == (0, 4)
-    assert nearest(X[:0], Z, 2).shape == (0, 2)
-    assert nearest(X, Z[:0], 2).shape == (3, 0)
+    assert find_nearest(X[:0], Z, 2).shape == (0, 2)
+    assert find_nearest(X, Z[:0], 2).shape == (3, 0)

@@ -46,8 +46,8 @@ def drawn(d=9, k=3, r=4, *, lam=(1.0, 3.0), omega=(0.0, 2.0), seed=0, dtype=np.f
 def both(A, B, C, F, w, *, scale=1.0, shift=0.0, kind=Iterative):
     """Return the solution by the update and the one by the dense matrix."""
     terms = {"scale": scale, "shift": shift, "weights": w}
-    family = kind(A, Factor.of(A), F)
-    return family.solve(Factor.of(B), C, **terms), solve(family.dense(**terms), B, C)
+    family = kind(A, Factor.from_matrix(A), F)
+    return family.solve(Factor.from_matrix(B), C, **terms), solve(family.to_dense(**terms), B, C)
 
 
 def relative_error(got, expected):
@@ -61,7 +61,7 @@ def test_the_dense_matrix_is_the_sum_of_its_terms():
         expected[i, i] += 0.3
         for j in range(9):
             expected[i, j] += sum(w[s] * F[i, s] * F[j, s] for s in range(4))
-    got = UpdatedFactor(A, Factor.of(A), F).dense(scale=0.7, shift=0.3, weights=w)
+    got = UpdatedFactor(A, Factor.from_matrix(A), F).to_dense(scale=0.7, shift=0.3, weights=w)
     np.testing.assert_allclose(got, expected, rtol=1e-13)
 
 
@@ -127,10 +127,10 @@ def test_a_singular_sum_is_reported_although_rounding_made_it_positive(ridge):
 
 def test_no_new_factorization_and_one_change_of_basis_of_F(monkeypatch):
     A, B, C, F, w = drawn()
-    factor_of_A, factor_of_B = Factor.of(A), Factor.of(B)
+    factor_of_A, factor_of_B = Factor.from_matrix(A), Factor.from_matrix(B)
     family = Iterative(A, factor_of_A, F)
-    expected = [solve(family.dense(scale=s, shift=0.1, weights=w), B, C) for s in (0.5, 2.0)]
-    monkeypatch.setattr(Factor, "of", None)
+    expected = [solve(family.to_dense(scale=s, shift=0.1, weights=w), B, C) for s in (0.5, 2.0)]
+    monkeypatch.setattr(Factor, "from_matrix", None)
     moved = []
     to_basis = Factor.to_basis
     monkeypatch.setattr(Factor, "to_basis", lambda self, M: moved.append(M) or to_basis(self, M))
@@ -144,7 +144,7 @@ def test_solving_twice_gives_the_same_and_changes_nothing():
     A, B, C, F, w = drawn()
     for M in (A, B, C, F, w):
         M.flags.writeable = False
-    family, factor = Iterative(A, Factor.of(A), F), Factor.of(B)
+    family, factor = Iterative(A, Factor.from_matrix(A), F), Factor.from_matrix(B)
     first = family.solve(factor, C, scale=0.5, shift=0.2, weights=w)
     family.solve(factor, -2 * C, scale=3.0, shift=0.0, weights=0 * w)
     again = family.solve(factor, C, scale=0.5, shift=0.2, weights=w)
@@ -223,15 +223,15 @@ def test_the_direct_solve_stands_in_where_the_iteration_does_not_converge(monkey
 def test_an_iteration_cut_short_says_so(monkeypatch):
     A, B, C, F, w = drawn(30, 3, 8)
     monkeypatch.setattr(lowrank, "_MAX_STEPS", 2)
-    family = UpdatedFactor(A, Factor.of(A), F)
-    cut = family._iterate(Factor.of(A), Factor.of(B), C, w, None)
+    family = UpdatedFactor(A, Factor.from_matrix(A), F)
+    cut = family._iterate(Factor.from_matrix(A), Factor.from_matrix(B), C, w, None)
     assert cut.status is Status.NOT_CONVERGED
     assert cut.stats.iterations == 2
 
 
 def test_a_good_start_saves_steps():
     A, B, C, F, w = drawn(60, 3, 40)
-    family, B = Iterative(A, Factor.of(A), F), Factor.of(B)
+    family, B = Iterative(A, Factor.from_matrix(A), F), Factor.from_matrix(B)
     terms = {"scale": 1.0, "shift": 0.1, "weights": w}
     exact = family.solve(B, C, **terms)
     near = exact.value * (1 + 1e-9 * np.random.default_rng(0).normal(size=C.shape))
@@ -255,7 +255,7 @@ def test_a_rank_r_update_takes_about_r_steps(seed, r):
 def test_weights_of_zero_leave_the_plain_equation():
     A, B, C, F, w = drawn()
     got, _ = both(A, B, C, F, 0 * w, scale=0.5, shift=0.2)
-    plain = solve(Factor.of(A).transformed(scale=0.5, shift=0.2), B, C)
+    plain = solve(Factor.from_matrix(A).rescale(scale=0.5, shift=0.2), B, C)
     assert relative_error(got.value, plain.value) < 1e-13
     assert got.stats.iterations == 1
 
@@ -315,10 +315,10 @@ def test_a_diagonal_does_as_well_as_the_matrix(r, kind):
     values, B, C, F, w = np.sort(rng.uniform(0.1, 3, 40)), *drawn(40, 2, r)[1:]
     terms = {"scale": 0.6, "shift": 0.2, "weights": w}
     thin, full = (kind(A, Factor(values, None), F) for A in (values, np.diag(values)))
-    np.testing.assert_array_equal(thin.dense(**terms), full.dense(**terms))
-    got, expected = (family.solve(Factor.of(B), C, **terms) for family in (thin, full))
+    np.testing.assert_array_equal(thin.to_dense(**terms), full.to_dense(**terms))
+    got, expected = (family.solve(Factor.from_matrix(B), C, **terms) for family in (thin, full))
     np.testing.assert_array_equal(got.value, expected.value)
-    fresh = solve(full.dense(**terms), B, C)
+    fresh = solve(full.to_dense(**terms), B, C)
     assert relative_error(got.value, fresh.value) < 1e-11
     assert (got.stats.iterations > 0) == (kind is Iterative)
 
@@ -348,10 +348,10 @@ def test_the_smallest_eigenvalue_is_compared_exactly(seed, d, weights, digits, s
     rng = np.random.default_rng(seed)
     values = np.sort(np.round(rng.uniform(-1, 3, d), digits))  # the fewer digits the more alike
     A = values if kind == "diagonal" else symmetric(rng, values)
-    factor = Factor(values, None) if kind == "diagonal" else Factor.of(A)
+    factor = Factor(values, None) if kind == "diagonal" else Factor.from_matrix(A)
     terms = {"scale": rng.uniform(0.1, 2), "shift": rng.uniform(0, 1), "weights": np.array(weights)}
     family = UpdatedFactor(A, factor, size * rng.standard_normal((d, len(weights))))
-    expected = np.linalg.eigvalsh(family.dense(**terms))
+    expected = np.linalg.eigvalsh(family.to_dense(**terms))
     for x in levels(expected, terms["scale"] * values + terms["shift"], rng):
         if abs(x - expected[0]) > 1e-12 * np.abs(expected).max():
             got = family.is_at_least(float(x), **terms)
@@ -363,7 +363,7 @@ def test_a_wide_update_needs_no_matrix_of_its_rank():
     values, r = np.array([-1.0, 2.0, 3.0]), 20_000
     family = UpdatedFactor(values, Factor(values, None), rng.standard_normal((3, r)))
     terms = {"scale": 0.5, "shift": 0.1, "weights": rng.uniform(0, 1e-4, r)}
-    least = np.linalg.eigvalsh(family.dense(**terms))[0]
+    least = np.linalg.eigvalsh(family.to_dense(**terms))[0]
     assert least > -0.4  # the update counts
     tracemalloc.start()
     try:

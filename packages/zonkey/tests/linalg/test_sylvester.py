@@ -139,8 +139,11 @@ def test_A_and_B_change_places_in_the_transposed_equation(seed, d, k):
 def test_one_factor_serves_other_right_hand_sides_and_other_B(monkeypatch):
     A, B, C, _ = known_problem("random", np.float64)
     other = known_problem("indefinite B", np.float64, seed=3)[1]
-    factor, pairs = Factor.of(A), [(B, Factor.of(B)), (other, Factor.of(other))]
-    monkeypatch.setattr(Factor, "of", None)  # whatever factorizes from here on fails
+    factor, pairs = (
+        Factor.from_matrix(A),
+        [(B, Factor.from_matrix(B)), (other, Factor.from_matrix(other))],
+    )
+    monkeypatch.setattr(Factor, "from_matrix", None)  # whatever factorizes from here on fails
     for matrix, known in pairs:
         for right in [C, C[:, ::-1], -3 * C]:
             expected = scipy.linalg.solve_sylvester(A, matrix, right)
@@ -151,7 +154,7 @@ def test_one_factor_serves_other_right_hand_sides_and_other_B(monkeypatch):
 @settings(deadline=None, max_examples=25)
 def test_a_transformed_factor_is_the_factor_of_the_transformed_matrix(seed, scale, shift):
     A, B, C, _ = drawn_problem(seed, 6, 3)
-    factor = Factor.of(A).transformed(scale=scale, shift=shift)
+    factor = Factor.from_matrix(A).rescale(scale=scale, shift=shift)
     solution, fresh = solve(factor, B, C), solve(scale * A + shift * np.eye(6), B, C)
     np.testing.assert_allclose(solution.value, fresh.value, rtol=0, atol=1e-12)
     assert dataclasses.astuple(solution.stats) == pytest.approx(dataclasses.astuple(fresh.stats))
@@ -159,17 +162,17 @@ def test_a_transformed_factor_is_the_factor_of_the_transformed_matrix(seed, scal
 
 def test_transformations_compose_and_leave_the_factor_alone():
     A, B, C, _ = known_problem("random", np.float64)
-    factor, before = Factor.of(A), np.linalg.eigvalsh(A)
-    twice = factor.transformed(scale=2, shift=1).transformed(scale=0.5, shift=-0.25)
+    factor, before = Factor.from_matrix(A), np.linalg.eigvalsh(A)
+    twice = factor.rescale(scale=2, shift=1).rescale(scale=0.5, shift=-0.25)
     np.testing.assert_allclose(twice.values, before + 0.25, rtol=1e-13)
     np.testing.assert_allclose(factor.values, before, rtol=1e-13)
-    constant = solve(factor.transformed(scale=0, shift=3.0), B, C).value
+    constant = solve(factor.rescale(scale=0, shift=3.0), B, C).value
     np.testing.assert_allclose(constant, solve(3 * np.eye(D), B, C).value, atol=1e-12)
 
 
 def test_a_factor_is_an_orthogonal_diagonalization_in_ascending_order():
     A = known_problem("negative definite", np.float64)[0]
-    factor = Factor.of(A)
+    factor = Factor.from_matrix(A)
     U = factor.from_basis(np.eye(D))
     assert np.all(np.diff(factor.values) >= 0)
     np.testing.assert_allclose(factor.to_basis(U), np.eye(D), atol=1e-13)
@@ -267,10 +270,10 @@ def test_stats_are_the_extremes_of_the_sums_of_eigenvalues(case, path):
 def test_the_dtype_is_kept_whatever_the_type_of_scale_and_shift(dtype):
     A, B, C, _ = known_problem("random", dtype)
     for scale, shift in [(2, 1), (0.5, 0.1), (np.float64(0.5), np.float64(0.1))]:
-        factor = Factor.of(A).transformed(scale=scale, shift=shift)
+        factor = Factor.from_matrix(A).rescale(scale=scale, shift=shift)
         assert factor.values.dtype == dtype
         assert factor.vectors.dtype == dtype
-        assert solve(factor, Factor.of(B), C).value.dtype == dtype
+        assert solve(factor, Factor.from_matrix(B), C).value.dtype == dtype
     assert solve(Factor.zeros(D, like=A), B, C).value.dtype == dtype
 
 
@@ -287,7 +290,7 @@ def test_inputs_stay_as_they_are_and_may_be_read_only_and_of_any_layout(path):
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (2, 3), (2, 2, 3)])
 def test_a_factor_needs_a_square_matrix(shape):
     with pytest.raises(ValueError, match=r"square matrix; got shape \(.*Pass A") as error:
-        Factor.of(np.ones(shape))
+        Factor.from_matrix(np.ones(shape))
     assert str(shape) in str(error.value)
 
 
@@ -310,4 +313,4 @@ def test_the_right_hand_side_must_fit(shape):
 
 def test_a_negative_scale_would_reverse_the_order_of_the_values():
     with pytest.raises(ValueError, match=r"`scale` must be at least 0.*got -0\.5\. Factorize"):
-        Factor.of(np.eye(2)).transformed(scale=-0.5)
+        Factor.from_matrix(np.eye(2)).rescale(scale=-0.5)

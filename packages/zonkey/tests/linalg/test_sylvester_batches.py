@@ -59,7 +59,7 @@ def test_a_batch_is_as_many_equations(equation, leading):
     A, B, C = batch(equation, *leading)
     expected = expected_items(A, B, C)
     check(solve(A, B, C), *expected)
-    check(solve(Factor.of(A), Factor.of(B), C), *expected)
+    check(solve(Factor.from_matrix(A), Factor.from_matrix(B), C), *expected)
 
 
 @pytest.mark.parametrize("leading", SHARED)
@@ -67,14 +67,14 @@ def test_one_tridiagonal_factor_serves_a_batch(equation, leading):
     A, B, C = batch(equation, *leading)
     expected = expected_items(A, B, C)
     check(solve(A, B, C, path="tridiagonal"), *expected)
-    check(solve(Tridiagonal.of(A), Factor.of(B), C), *expected)
+    check(solve(Tridiagonal.from_matrix(A), Factor.from_matrix(B), C), *expected)
 
 
 def test_a_batch_of_diagonal_B_needs_no_eigenvectors(equation):
     A, _, C = batch(equation, (), (), ())
     omega = np.array([[0.5, 1.0, 1.5, 2.0], [-0.5, 0.0, 3.0, 4.0]])
     value, stats = expected_items(A, np.stack([np.diag(row) for row in omega]), C)
-    for factor in (Factor.of(A), Tridiagonal.of(A)):
+    for factor in (Factor.from_matrix(A), Tridiagonal.from_matrix(A)):
         check(solve(factor, Factor(omega, None), C), value, stats)
 
 

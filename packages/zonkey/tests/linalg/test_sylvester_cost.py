@@ -40,7 +40,7 @@ def taken(monkeypatch):
                 seen.append(name)
             return of(M)
 
-        monkeypatch.setattr(cls, "of", recorded)
+        monkeypatch.setattr(cls, "from_matrix", recorded)
     return seen
 
 

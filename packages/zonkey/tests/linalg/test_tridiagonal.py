@@ -31,7 +31,7 @@ def unsymmetric(d, dtype):
 def test_the_factor_multiplies_out_to_the_symmetric_part(d, dtype):
     M = unsymmetric(d, dtype)
     tol = 20 * np.finfo(dtype).eps * d**0.5
-    factor = Tridiagonal.of(M)
+    factor = Tridiagonal.from_matrix(M)
     Q, T = dense(factor)
     assert factor.shape == (d, d)
     assert Q.dtype == T.dtype == dtype
@@ -47,7 +47,7 @@ def test_the_factor_multiplies_out_to_the_symmetric_part(d, dtype):
 def test_eigenvalues_and_eigenvectors_are_those_of_the_matrix(d, dtype):
     M = unsymmetric(d, dtype)
     S = ((M + M.T) / 2).astype(float)
-    factor = Tridiagonal.of(M)
+    factor = Tridiagonal.from_matrix(M)
     expected = np.linalg.eigvalsh(S)
     tol = 20 * np.finfo(dtype).eps * np.abs(expected).max()
     values, vectors = factor.eigh()
@@ -60,11 +60,11 @@ def test_eigenvalues_and_eigenvectors_are_those_of_the_matrix(d, dtype):
 
 @pytest.mark.parametrize("d", SIZES)
 def test_each_column_has_a_system_of_its_own_shift(d):
-    factor = Tridiagonal.of(unsymmetric(d, np.float64))
+    factor = Tridiagonal.from_matrix(unsymmetric(d, np.float64))
     _, T = dense(factor)
     rng = np.random.default_rng(1)
     R, shifts = rng.standard_normal((2, 1, d, 3)), rng.uniform(-1, 1, (4, 3)) + 0.1
-    Z = factor.shifted_solve(R, shifts)
+    Z = factor.solve_shifted(R, shifts)
     assert Z.shape == (2, 4, d, 3)
     for i, j, column in np.ndindex(2, 4, 3):
         system = T + shifts[j, column] * np.eye(d)
@@ -84,11 +84,11 @@ OMEGA = {
 @pytest.mark.parametrize("omega", OMEGA.values(), ids=OMEGA)
 def test_one_factor_serves_scaled_and_shifted_matrices(equation, omega, dtype, monkeypatch):
     A, B, C = equation(np.linspace(0.5, 4, 30), omega, dtype)
-    factor = Tridiagonal.of(A)
-    monkeypatch.setattr(Tridiagonal, "of", None)  # whatever factorizes from here on fails
+    factor = Tridiagonal.from_matrix(A)
+    monkeypatch.setattr(Tridiagonal, "from_matrix", None)  # whatever factorizes from here on fails
     for scale, shift in [(1.0, 0.0), (0.3, 0.07), (np.float64(2.0), np.float64(0.4)), (0, 7.3)]:
         matrix = scale * A.astype(float) + shift * np.eye(30)
-        got = solve(factor.transformed(scale=scale, shift=shift), B, C)
+        got = solve(factor.rescale(scale=scale, shift=shift), B, C)
         expected = scipy.linalg.solve_sylvester(matrix, B.astype(float), C.astype(float))
         sums = np.add.outer(np.linalg.eigvalsh(matrix), omega)
         gap, largest = np.abs(sums).min(), np.abs(sums).max()
@@ -105,17 +105,17 @@ def test_one_factor_serves_scaled_and_shifted_matrices(equation, omega, dtype, m
 
 def test_transformations_compose_and_leave_the_factor_alone(equation):
     A, _, _ = equation(np.linspace(0.5, 4, 30), [1.0])
-    factor = Tridiagonal.of(A)
+    factor = Tridiagonal.from_matrix(A)
     before = factor.values.copy()
-    twice = factor.transformed(scale=2, shift=1).transformed(scale=0.5, shift=-0.25)
+    twice = factor.rescale(scale=2, shift=1).rescale(scale=0.5, shift=-0.25)
     np.testing.assert_allclose(twice.values, before + 0.25, rtol=1e-13)
     np.testing.assert_allclose(twice.extremes, before[[0, -1]] + 0.25, rtol=1e-13)
-    np.testing.assert_array_equal(Tridiagonal.of(A).values, before)
+    np.testing.assert_array_equal(Tridiagonal.from_matrix(A).values, before)
 
 
 def test_a_definite_equation_needs_the_extreme_eigenvalues_only(equation):
     A, B, C = equation(np.linspace(0.5, 4, 30), [0.0, 1.0])
-    factor = Tridiagonal.of(A)
+    factor = Tridiagonal.from_matrix(A)
     assert solve(factor, B, C).stats.gap == pytest.approx(0.5)
     assert "values" not in vars(factor)
 
@@ -139,7 +139,7 @@ def test_the_matrix_may_have_any_layout_and_stays_as_it_is(equation, layout):
 
 def test_a_negative_scale_is_refused():
     with pytest.raises(ValueError, match=r"`scale` must be at least 0.*got -2\. Factorize"):
-        Tridiagonal.of(np.eye(3)).transformed(scale=-2)
+        Tridiagonal.from_matrix(np.eye(3)).rescale(scale=-2)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,6 @@ def test_a_negative_scale_is_refused():
 )
 def test_what_LAPACK_cannot_reduce_is_refused_in_one_line(M):
     with pytest.raises(ValueError, match=r'one NumPy matrix.*got .*Use path="eigen"') as error:
-        Tridiagonal.of(M)
+        Tridiagonal.from_matrix(M)
     assert str(M.dtype) in str(error.value)
     assert "\n" not in str(error.value)

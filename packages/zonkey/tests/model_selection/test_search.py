@@ -28,7 +28,7 @@ P = linear_problem(n_classes=15, noise=2.0)
 
 
 def estimator(**parameters):
-    return P.prepared(ZeroShotClassifier(), **parameters)
+    return P.make_clone(ZeroShotClassifier(), **parameters)
 
 
 def searched(grid, *, cv=3, refit=True, n_jobs=None, **parameters):
@@ -107,7 +107,7 @@ def test_a_point_without_n_synthetic_uses_that_of_the_estimator():
     p = linear_problem(n_classes=6, noise=2.0)
     X, y = np.repeat(p.X, 12, axis=0), np.repeat(p.y, 12)  # 108 samples a class
     X = X + np.random.default_rng(0).normal(size=X.shape)
-    model = p.prepared(ZeroShotClassifier(n_synthetic=100, n_neighbors=1, alpha=0.5))
+    model = p.make_clone(ZeroShotClassifier(n_synthetic=100, n_neighbors=1, alpha=0.5))
     mixed = [{"n_synthetic": [5]}, {"rho": [0.5]}]
     alone = ZeroShotSearchCV(model, {"rho": [0.5]}, cv=2, refit=False).fit(X, y)
     search = ZeroShotSearchCV(model, mixed, cv=2, refit=False).fit(X, y)
@@ -177,7 +177,7 @@ WEIGHTS = {"beta": [0.1, 1.0], "alpha": [0.02, 0.2], "mu": [0.0, 0.05], "rho": [
 )
 def test_each_fold_is_decomposed_once(grid, per_fold):
     # So many features that each step is solved by iteration, never by another decomposition.
-    model = WIDE.prepared(ZeroShotClassifier(), n_synthetic=3, alpha=0.02)
+    model = WIDE.make_clone(ZeroShotClassifier(), n_synthetic=3, alpha=0.02)
     search = ZeroShotSearchCV(model, grid, cv=3, refit=False)
     with watched_decompositions() as seen:
         search.fit(WIDE.X, WIDE.y)

@@ -31,7 +31,7 @@ AUTO = {"seen_penalty": "auto"}
 
 
 def classifier(**parameters):
-    return P.prepared(ZeroShotClassifier(), **({"synthesis": None} | parameters))
+    return P.make_clone(ZeroShotClassifier(), **({"synthesis": None} | parameters))
 
 
 def pipeline(last=None, whiten=None, **parameters):
@@ -173,8 +173,8 @@ def test_steps_are_learned_once_a_fold_for_each_of_their_settings(of_steps, n_se
     ids=str,
 )
 def test_features_are_decomposed_once_a_fold_and_setting_of_the_steps(monkeypatch, grid, n_factors):
-    sizes, original = [], Factor.of
-    monkeypatch.setattr(Factor, "of", lambda M: sizes.append(len(M)) or original(M))
+    sizes, original = [], Factor.from_matrix
+    monkeypatch.setattr(Factor, "from_matrix", lambda M: sizes.append(len(M)) or original(M))
     searched(pipeline(), grid | {"classify__beta": [0.1, 1.0, 3.0]}, refit=False)
     assert sizes.count(X.shape[1]) == 3 * n_factors
 
@@ -217,9 +217,9 @@ each_peer = pytest.mark.parametrize(("peer", "grid"), PEERS, ids=lambda part: ty
 
 @each_peer
 def test_peers_equal_the_naive_loop(peer, grid):
-    search = searched(P.prepared(peer), grid)
+    search = searched(P.make_clone(peer), grid)
     assert_naive(search, grid)
-    best = P.prepared(peer, **search.best_params_).fit(X, Y)
+    best = P.make_clone(peer, **search.best_params_).fit(X, Y)
     assert_array_equal(search.predict_top(P.X_new, 2), best.predict_top(P.X_new, 2))
     assert_array_equal(search.decision_function(P.X_new), best.decision_function(P.X_new))
     assert not hasattr(search, "calibration_")
@@ -230,14 +230,14 @@ def test_peers_at_the_end_of_pipelines_equal_the_naive_loop(peer, grid):
     step = recording()
     grid = {f"classify__{name}": values for name, values in grid.items()}
     grid |= {"whiten__shrinkage": [0.1, 10.0]}
-    search = searched(pipeline(P.prepared(peer, candidates="all"), whiten=step), grid)
+    search = searched(pipeline(P.make_clone(peer, candidates="all"), whiten=step), grid)
     assert len(step.fits) == 7
     assert_naive(search, grid)
     best = clone(search.estimator).set_params(**search.best_params_).fit(X, Y)
     assert_array_equal(search.classes_, list(P.prototypes))
     assert_array_equal(search.predict(P.X_new), best.predict(P.X_new))
     moved = P.prototypes | {label: np.full(5, 9.0 + j) for j, label in enumerate(P.unseen)}
-    other = pipeline(P.prepared(peer, prototypes=moved))
+    other = pipeline(P.make_clone(peer, prototypes=moved))
     assert_array_equal(split_scores(searched(other, grid)), split_scores(search))
 
 

@@ -37,7 +37,7 @@ def few_shot_peer(name):
     model = getattr(fsl, name)()
     own = {"base": BASE, "prototypes": SHOTS.prototypes}
     own = {key: value for key, value in own.items() if key in model.get_params()}
-    return SHOTS.fitted(model, **own, **small(type(model)))
+    return SHOTS.fit_clone(model, **own, **small(type(model)))
 
 
 def small(kind):

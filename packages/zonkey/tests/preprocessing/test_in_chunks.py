@@ -38,7 +38,7 @@ def test_fit_and_transform(transformer, rows):
         assert_allclose(found, learned, rtol=1e-12, atol=1e-13)
     later = transformer.transform(chunks)
     assert isinstance(later, Chunks)
-    read = later.applied(np.asarray)
+    read = later.apply(np.asarray)
     assert_allclose(read, expected, rtol=1e-10, atol=1e-12)
     plain = transformer.fit(X, Y).transform(zarr.array(X))
     assert_allclose(plain, expected, rtol=1e-10, atol=1e-12)
@@ -144,7 +144,7 @@ def test_data_frames_are_made_of_arrays_only(transformer):
     framed = clone(transformer).set_output(transform="pandas")
     for later in (framed.fit(chunks).transform(chunks), framed.fit_transform(chunks)):
         assert isinstance(later, Chunks)
-        assert_allclose(later.applied(np.asarray), expected, rtol=1e-10, atol=1e-12)
+        assert_allclose(later.apply(np.asarray), expected, rtol=1e-10, atol=1e-12)
     assert isinstance(framed.transform(X), pd.DataFrame)
     assert isinstance(framed.fit_transform(X, Y), pd.DataFrame)
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 import zonkey
 from zonkey import Prototypes, presets
 from zonkey.encoders import ImageEncoder, TextEncoder, class_texts
-from zonkey.presets.pretraining import _base, on_base
+from zonkey.presets.pretraining import _base, fit_on_base
 
 NAMES = ["bicycle", "cat", "strawberry"]
 
@@ -26,13 +26,13 @@ def base():
 
 @pytest.fixture(scope="module")
 def model(base):
-    return on_base(base, presets.pretrained_encoders()[1].prototypes(NAMES))
+    return fit_on_base(base, presets.pretrained_encoders()[1].prototypes(NAMES))
 
 
 @pytest.fixture(scope="module")
 def pictures():
     """Draw emoji of the classes in two styles, on two backgrounds."""
-    emoji, found = zonkey.files.load_emoji(), []
+    emoji, found = zonkey.datasets.load_emoji(), []
     for label in NAMES:
         for style in ("noto", "twemoji"):
             picture = Image.fromarray(emoji.thumbnail(label, style)).resize((224, 224))
@@ -142,7 +142,7 @@ def test_parameters_can_be_replaced(base):
     shown = Prototypes(["a", "b"], base.vectors[:2])
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # equal texts of base and user are no fault
-        model = on_base(base, shown, worth=3.0, temperature=0.5)
+        model = fit_on_base(base, shown, worth=3.0, temperature=0.5)
     assert (model.worth_, model.temperature_) == (3.0, 0.5)
 
 

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from zonkey import Chunks, Moments
 from zonkey.persistence.container import StorageError
 from zonkey.streaming import checkpoint as module
-from zonkey.streaming.checkpoint import Checkpoint, State, fingerprint
+from zonkey.streaming.checkpoint import PassCheckpoint, State, fingerprint
 from zonkey.streaming.class_sums import ClassSums
 
 N, D = 230, 5
@@ -112,18 +112,18 @@ def test_a_pass_that_was_done_is_not_done_again(tmp_path):
             self.total = parts["total"]
 
     chunks = Chunks(X, Y, rows=100, checkpoint=tmp_path / "kept")
-    assert chunks.reduced(Count(), "first", "key").total == N
-    assert chunks.reduced(Count(), "second", "key").total == N
+    assert chunks.reduce(Count(), "first", "key").total == N
+    assert chunks.reduce(Count(), "second", "key").total == N
     assert calls == [0, 1, 2, 0, 1, 2]
     again = Chunks(X, Y, rows=100, checkpoint=tmp_path / "kept")
-    assert again.reduced(Count(), "first", "key").total == N
+    assert again.reduce(Count(), "first", "key").total == N
     assert len(calls) == 6
     with pytest.raises(StorageError, match="written for other data, chunks or parameters"):
-        again.reduced(Count(), "first", "another key")
+        again.reduce(Count(), "first", "another key")
     with pytest.raises(StorageError, match="written for other data, chunks or parameters"):
-        again.map(np.sign).reduced(Count(), "first", "key")
+        again.map(np.sign).reduce(Count(), "first", "key")
     again.close()
-    assert Checkpoint(tmp_path / "kept").names() == ["second"]  # which `again` did not run
+    assert PassCheckpoint(tmp_path / "kept").names() == ["second"]  # which `again` did not run
     chunks.map(np.sign).close()  # copies know it, too
     assert not (tmp_path / "kept").exists()
 
@@ -194,7 +194,7 @@ def test_a_damaged_checkpoint(tmp_path, damage):
 
 def test_two_at_a_time(tmp_path):
     folder = tmp_path / "kept"
-    with Checkpoint(folder).locked(), pytest.raises(StorageError, match="in use by another one"):
+    with PassCheckpoint(folder).lock(), pytest.raises(StorageError, match="in use by another one"):
         moments_of(Chunks(X, Y, checkpoint=folder))
     interrupted(folder)  # an error frees it
     moments_of(Chunks(X, Y, rows=20, checkpoint=folder))
@@ -227,16 +227,16 @@ def test_a_full_disk_costs_the_checkpoint_only(tmp_path, monkeypatch, error):
 
 
 def test_only_own_files_are_removed(tmp_path):
-    kept, own = Checkpoint(tmp_path), tmp_path / "passes"
+    kept, own = PassCheckpoint(tmp_path), tmp_path / "passes"
     own.mkdir()
     for path in (tmp_path / "notes.txt", own / "notes.csv", own / "x.part"):
         path.write_text("x")
-    with kept.locked():
+    with kept.lock():
         kept.write("a", "b", State({"x": np.eye(2)}, 1, 2, "", whole=False))
     left = [own / ".tmpA1b2C3", own / "a.pass.0123456789ab.part"]  # by processes that were killed
     for path in left:
         path.write_text("half")
-    with kept.locked():
+    with kept.lock():
         assert not any(path.exists() for path in left)
         assert kept.read("a", "b").n_rows == 2
     kept.remove(["a"])
@@ -249,10 +249,10 @@ def test_other_computations_keep_their_states(tmp_path):
     folder = tmp_path / "kept"
     interrupted(folder)
     other = Chunks(X, Y, rows=50, checkpoint=folder)
-    other.reduced(ClassSums(), "sums")
-    assert Checkpoint(folder).names() == ["moments", "sums"]
+    other.reduce(ClassSums(), "sums")
+    assert PassCheckpoint(folder).names() == ["moments", "sums"]
     other.close()
-    assert Checkpoint(folder).names() == ["moments"]
+    assert PassCheckpoint(folder).names() == ["moments"]
     progress, after = stopping_after(None)
     moments_of(Chunks(X, Y, rows=20, checkpoint=folder, progress=progress))
     assert after[0] == 60  # went on
@@ -261,10 +261,10 @@ def test_other_computations_keep_their_states(tmp_path):
 
 def test_states_stay_while_another_computation_uses_the_folder(tmp_path):
     chunks = Chunks(X, Y, rows=50, checkpoint=tmp_path / "kept")
-    chunks.reduced(ClassSums(), "sums")
-    with Checkpoint(tmp_path / "kept").locked():
+    chunks.reduce(ClassSums(), "sums")
+    with PassCheckpoint(tmp_path / "kept").lock():
         chunks.map(np.sign).close()
-        assert Checkpoint(tmp_path / "kept").names() == ["sums"]
+        assert PassCheckpoint(tmp_path / "kept").names() == ["sums"]
 
 
 def test_a_folder_that_vanishes(tmp_path):
@@ -276,7 +276,7 @@ def test_a_folder_that_vanishes(tmp_path):
 
     with pytest.raises(Stop):
         moments_of(Chunks(X, Y, rows=20, checkpoint=tmp_path / "kept", every=1, progress=progress))
-    assert Checkpoint(tmp_path / "kept").names() == ["moments"]
+    assert PassCheckpoint(tmp_path / "kept").names() == ["moments"]
 
 
 def changed_in(chunk):
@@ -304,11 +304,11 @@ def test_pairs_that_changed_after_the_first(tmp_path, kind):
 
 
 def test_pairs_that_are_more_than_those_of_a_whole_pass(tmp_path):
-    Chunks(pairs(50)[:2], checkpoint=tmp_path / "kept").reduced(ClassSums(), "sums")
+    Chunks(pairs(50)[:2], checkpoint=tmp_path / "kept").reduce(ClassSums(), "sums")
     again = Chunks(pairs(50)[:2], checkpoint=tmp_path / "kept")
-    assert again.reduced(ClassSums(), "sums").labels.tolist() == ["ass", "horse", "mule"]
+    assert again.reduce(ClassSums(), "sums").labels.tolist() == ["ass", "horse", "mule"]
     with pytest.raises(StorageError, match="written for other data"):
-        Chunks(pairs(50), checkpoint=tmp_path / "kept").reduced(ClassSums(), "sums")
+        Chunks(pairs(50), checkpoint=tmp_path / "kept").reduce(ClassSums(), "sums")
 
 
 @pytest.mark.parametrize("kind", ["later labels", "file"])
@@ -328,7 +328,7 @@ def test_arrays_that_changed_where_nothing_was_read(tmp_path, kind):
 
 def test_a_score_takes_nothing_from_a_checkpoint(tmp_path):
     chunks = Chunks(X, Y, rows=50, checkpoint=tmp_path / "kept")
-    chunks.reduced(ClassSums(), "score", purpose="score")
+    chunks.reduce(ClassSums(), "score", purpose="score")
     assert not (tmp_path / "kept").exists()
 
 
@@ -370,12 +370,12 @@ def test_functions_that_cannot_be_compared(tmp_path):
     held = threading.Lock()
     chunks = Chunks(X, Y, rows=50, checkpoint=tmp_path / "kept")
     with pytest.raises(TypeError, match=r"must hold values that can be compared.*Pass a `key`"):
-        chunks.map(lambda X: held and X).reduced(ClassSums(), "sums")
-    chunks.map(lambda X: held and X, "as it is").reduced(ClassSums(), "sums")
+        chunks.map(lambda X: held and X).reduce(ClassSums(), "sums")
+    chunks.map(lambda X: held and X, "as it is").reduce(ClassSums(), "sums")
     again = Chunks(X, Y, rows=50, checkpoint=tmp_path / "kept")
-    again.map(lambda X: X * 1, "as it is").reduced(ClassSums(), "sums")  # stands for the other
+    again.map(lambda X: X * 1, "as it is").reduce(ClassSums(), "sums")  # stands for the other
     with pytest.raises(StorageError, match="written for other data"):
-        again.map(lambda X: X * 1, "another").reduced(ClassSums(), "sums")
+        again.map(lambda X: X * 1, "another").reduce(ClassSums(), "sums")
 
 
 CHILD = """

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from zonkey import Chunks, Moments
 from zonkey.streaming.chunks import as_chunks
-from zonkey.streaming.sources import Chunk, ahead, checked, required_labels
+from zonkey.streaming.sources import Chunk, check_chunk, get_labels, read_ahead
 
 N, D = 103, 4
 RNG = np.random.default_rng(0)
@@ -31,7 +31,7 @@ class Sums:
         self.sums, self.numbers, self.lengths = {}, [], []
 
     def update(self, chunk):
-        for x, label in zip(chunk.X.tolist(), required_labels(chunk).tolist(), strict=True):
+        for x, label in zip(chunk.X.tolist(), get_labels(chunk).tolist(), strict=True):
             total = self.sums.setdefault(str(label), [0.0] * len(x))
             self.sums[str(label)] = [a + b for a, b in zip(total, x, strict=True)]
         self.numbers.append(chunk.number)
@@ -100,11 +100,11 @@ ARRAYS = {
 @pytest.mark.parametrize("rows", [1, 10, 1000])
 def test_arrays_in_chunks(tmp_path, source, rows):
     chunks = Chunks(*ARRAYS[source](tmp_path), rows=rows)
-    found = chunks.reduced(Sums(), "sums")
+    found = chunks.reduce(Sums(), "sums")
     assert found.sums == naive_sums()
     assert found.numbers == list(range(-(-N // rows)))
     assert sum(found.lengths) == chunks.n_rows == N
-    np.testing.assert_array_equal(chunks.applied(lambda X: X[:, 0] * 2), X[:, 0] * 2)
+    np.testing.assert_array_equal(chunks.apply(lambda X: X[:, 0] * 2), X[:, 0] * 2)
 
 
 @pytest.mark.parametrize("kind", ["list", "function", "iterator"])
@@ -112,12 +112,12 @@ def test_pairs(kind):
     given = {"list": pairs(10), "function": lambda: iter(pairs(10)), "iterator": iter(pairs(10))}
     chunks = Chunks(given[kind])
     assert chunks.n_rows is None
-    assert chunks.reduced(Sums(), "sums").sums == naive_sums()
+    assert chunks.reduce(Sums(), "sums").sums == naive_sums()
     if kind == "iterator":
         with pytest.raises(ValueError, match="must read the chunks more than once; got an iter"):
-            chunks.reduced(Sums(), "more")
+            chunks.reduce(Sums(), "more")
     else:
-        assert chunks.reduced(Sums(), "more").sums == naive_sums()
+        assert chunks.reduce(Sums(), "more").sums == naive_sums()
 
 
 @pytest.mark.parametrize("source", ["memory map", "h5, bytes", "zarr"])
@@ -196,40 +196,40 @@ def test_a_file_that_is_cut_short_while_it_is_read(tmp_path):
 def test_empty_chunks_are_left_out():
     parts = pairs(40)
     parts.insert(1, (np.empty((0, D)), np.array([], str)))
-    found = Chunks(parts).reduced(Sums(), "sums")
+    found = Chunks(parts).reduce(Sums(), "sums")
     assert (found.sums, found.numbers) == (naive_sums(), [0, 2, 3])
     for source in ([], [(np.empty((0, D)), np.array([], str))], np.empty((0, 3))):
         with pytest.raises(ValueError, match="at least one sample; got no chunk"):
-            Chunks(source).reduced(Sums(), "sums")
+            Chunks(source).reduce(Sums(), "sums")
         with pytest.raises(ValueError, match="at least one sample; got no chunk"):
-            Chunks(source).applied(len)
+            Chunks(source).apply(len)
 
 
 def test_transformed_chunks():
     chunks = Chunks(X, Y, rows=20)
     twice = chunks.map(lambda X: X * 2).map(lambda X: X + 1)
-    assert twice.reduced(Sums(), "sums").sums == naive_sums(X * 2 + 1)
-    np.testing.assert_array_equal(twice.applied(lambda X: X.sum(axis=1)), (X * 2 + 1).sum(axis=1))
-    assert chunks.reduced(Sums(), "sums").sums == naive_sums()
+    assert twice.reduce(Sums(), "sums").sums == naive_sums(X * 2 + 1)
+    np.testing.assert_array_equal(twice.apply(lambda X: X.sum(axis=1)), (X * 2 + 1).sum(axis=1))
+    assert chunks.reduce(Sums(), "sums").sums == naive_sums()
     np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in twice]), X * 2 + 1)
-    found = list(twice.labeled())
+    found = list(twice.read_labeled())
     np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in found]), X * 2 + 1)
     np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in found]), Y)
     with pytest.raises(ValueError, match="must have labels"):
-        list(Chunks(X).labeled())
+        list(Chunks(X).read_labeled())
     with pytest.raises(ValueError, match=r"\AChunk 0: X must be finite numbers; got NaN"):
-        chunks.map(lambda X: X * np.nan).reduced(Sums(), "sums")
+        chunks.map(lambda X: X * np.nan).reduce(Sums(), "sums")
 
 
 def test_progress():
     seen = []
-    Chunks(X, Y, rows=40, progress=lambda *args: seen.append(args)).reduced(Sums(), "a pass")
+    Chunks(X, Y, rows=40, progress=lambda *args: seen.append(args)).reduce(Sums(), "a pass")
     assert seen == [("a pass", 40, N), ("a pass", 80, N), ("a pass", N, N)]
     seen.clear()
-    Chunks(pairs(60), progress=lambda *args: seen.append(args)).reduced(Sums(), "p")
+    Chunks(pairs(60), progress=lambda *args: seen.append(args)).reduce(Sums(), "p")
     assert seen == [("p", 60, None), ("p", N, None)]
     seen.clear()
-    Chunks(X, rows=60, progress=lambda *args: seen.append(args)).applied(len_of)
+    Chunks(X, rows=60, progress=lambda *args: seen.append(args)).apply(len_of)
     assert seen == [("apply", 60, N), ("apply", N, N)]
 
 
@@ -245,7 +245,7 @@ def test_a_generator_that_reuses_its_memory(kind):
             own[:], labels[:] = x, label
             yield own, labels
 
-    found = Chunks(source if kind == "function" else source()).reduced(Sums(), "sums")
+    found = Chunks(source if kind == "function" else source()).reduce(Sums(), "sums")
     assert found.sums == naive_sums()
 
 
@@ -261,18 +261,18 @@ def test_names_of_data_frames():
     for given in (parts, lambda: iter(parts), iter(parts)):
         chunks = Chunks(given)
         assert chunks.feature_names == names
-        assert chunks.reduced(Sums(), "sums").sums == naive_sums()
+        assert chunks.reduce(Sums(), "sums").sums == naive_sums()
         assert chunks.feature_names == names
         assert chunks.map(np.sign).feature_names is None
     once = Chunks(iter(parts))
-    once.reduced(Sums(), "sums")
+    once.reduce(Sums(), "sums")
     assert once.feature_names == names  # found on the way
     with pytest.raises(ValueError, match=r"same order; chunk 1 has 'b', 'a', .*before have 'a',"):
-        Chunks(frames("abcd", "bacd", "abcd")).reduced(Sums(), "sums")
+        Chunks(frames("abcd", "bacd", "abcd")).reduce(Sums(), "sums")
     assert Chunks(pairs(40)).feature_names is None
     whole = Chunks(pd.DataFrame(X, columns=list("abcd"), index=np.arange(N)[::-1]), Y, rows=40)
     assert whole.feature_names == names
-    assert whole.reduced(Sums(), "sums").sums == naive_sums()
+    assert whole.reduce(Sums(), "sums").sums == naive_sums()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps files that are mapped")
@@ -289,13 +289,13 @@ def test_a_map_whose_file_is_gone(tmp_path, how):
 def test_chunks_of_arrays_can_be_pickled(tmp_path):
     for array in (memory_map(tmp_path)[0], memory_map(tmp_path)[0][:], X):
         chunks = pickle.loads(pickle.dumps(Chunks(array, Y, rows=40)))
-        assert chunks.reduced(Sums(), "sums").sums == naive_sums()
+        assert chunks.reduce(Sums(), "sums").sums == naive_sums()
 
 
 def test_results_are_held_once():
     wide = np.ones((4000, 50))
     tracemalloc.start()
-    found = Chunks(wide, rows=100).applied(lambda X: X + 1)
+    found = Chunks(wide, rows=100).apply(lambda X: X + 1)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (found == 2).all()
@@ -303,7 +303,7 @@ def test_results_are_held_once():
 
 
 def test_results_of_different_types():
-    found = Chunks(X, rows=50).applied(lambda X: ["ass"] * 50 if len(X) == 50 else ["zebra"] * 3)
+    found = Chunks(X, rows=50).apply(lambda X: ["ass"] * 50 if len(X) == 50 else ["zebra"] * 3)
     assert found.tolist() == ["ass"] * 100 + ["zebra"] * 3
 
 
@@ -361,7 +361,7 @@ def test_an_error_of_the_source_is_the_users():
         raise OwnError("the disk is gone")
 
     with pytest.raises(OwnError, match="the disk is gone"):
-        Chunks(source).reduced(Sums(), "sums")
+        Chunks(source).reduce(Sums(), "sums")
 
 
 def test_at_most_a_few_chunks_are_in_memory():
@@ -383,8 +383,8 @@ def test_at_most_a_few_chunks_are_in_memory():
         return found
 
     # One is used, one is ready, one is read and copied.
-    assert 2 <= most(lambda: Chunks(source).reduced(Slow(), "sums")) < 5
-    assert most(lambda: Chunks(source).applied(lambda X: X[:1, 0].copy())) < 5
+    assert 2 <= most(lambda: Chunks(source).reduce(Slow(), "sums")) < 5
+    assert most(lambda: Chunks(source).apply(lambda X: X[:1, 0].copy())) < 5
 
 
 def test_the_next_item_is_read_while_one_is_used():
@@ -395,7 +395,7 @@ def test_the_next_item_is_read_while_one_is_used():
             event.set()
             yield i
 
-    for i in ahead(source()):
+    for i in read_ahead(source()):
         if i < 3:
             assert started[i + 1].wait(5)
         time.sleep(0.01)
@@ -419,7 +419,7 @@ def test_a_consumer_that_stops_ends_the_reader_and_closes_the_source(error):
                 raise error
 
     with pytest.raises(error):
-        Chunks(source).reduced(Stopping(), "sums")
+        Chunks(source).reduce(Stopping(), "sums")
     assert closed.wait(5)
     wait_for_readers()
 
@@ -437,7 +437,7 @@ def test_a_source_that_never_answers_does_not_hide_an_error():
 
     start = time.monotonic()
     with pytest.raises(RuntimeError, match="in the consumer"):
-        Chunks(source).reduced(Failing(), "sums")
+        Chunks(source).reduce(Failing(), "sums")
     assert time.monotonic() - start < 10
     release.set()
 
@@ -448,10 +448,10 @@ def test_a_slow_source():
             time.sleep(0.02)
             yield part
 
-    assert Chunks(source).reduced(Sums(), "sums").sums == naive_sums()
+    assert Chunks(source).reduce(Sums(), "sums").sums == naive_sums()
 
 
 def test_a_checked_chunk():
-    chunk = checked([[1, 2]], [7], 3)
+    chunk = check_chunk([[1, 2]], [7], 3)
     assert isinstance(chunk, Chunk)
     assert (chunk.X.dtype, chunk.y.tolist(), chunk.number) == (np.float64, [7], 3)

@@ -321,7 +321,7 @@ def test_pages_do_not_show(monkeypatch, page, written):
     for start in range(0, 300, 11):
         part = slice(start, start + 11)
         (half if start % 2 else whole).update(X[part], codes[part])
-    copy = whole.relabeled(3, np.arange(3), np.arange(3))
+    copy = whole.relabel(3, np.arange(3), np.arange(3))
     whole.merge(half)
     copy.merge(half)
     if written == 10**6:

@@ -13,7 +13,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from zonkey.files.dataset import DataError
-from zonkey.files.readers import one_line, required_package
+from zonkey.files.readers import join_lines, require_package
 
 from .registry import REGISTRY, Remote, find_remote
 
@@ -99,7 +99,7 @@ def _fetch_archive(remote: Remote, folder: Path, progress: bool, timeout: float)
     level = logger.level
     logger.setLevel("ERROR")  # its log repeats our messages
     try:
-        with _one_line_failures(remote.url, file), _locked(folder):
+        with _one_line_failures(remote.url, file), _lock_folder(folder):
             options = {"fname": file.name, "path": folder, "downloader": download}
             pooch.retrieve(remote.url, remote.sha256, **options)
     finally:
@@ -116,12 +116,12 @@ def _download(pooch: Any, url: str, part: Path, progress: bool, timeout: float) 
     if start:
         headers["Range"] = f"bytes={start}-"
 
-    def answered(reply: Any, **_: Any) -> None:
+    def handle_reply(reply: Any, **_: Any) -> None:
         opened.callback(reply.close)  # pooch leaves it open if the download fails
         if start and reply.status_code == 200:  # the server sends the whole file
             handle.truncate(0)
 
-    options = {"timeout": timeout, "headers": headers, "hooks": {"response": answered}}
+    options = {"timeout": timeout, "headers": headers, "hooks": {"response": handle_reply}}
     loader = pooch.HTTPDownloader(progressbar=progress, chunk_size=_CHUNK, **options)
     with part.open("ab") as handle, ExitStack() as opened:
         try:
@@ -132,7 +132,7 @@ def _download(pooch: Any, url: str, part: Path, progress: bool, timeout: float) 
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Let one process at a time write partial files to a folder."""
     try:
         import fcntl
@@ -182,7 +182,7 @@ def _one_line_failures(url: str, file: Path) -> Iterator[None]:
             f"({error.strerror or error}). {remedy}"
         ) from None
     except ValueError as error:  # ours, or of pooch: the hash differs, or tqdm is missing
-        raise DataError(one_line(error)) from None
+        raise DataError(join_lines(error)) from None
 
 
 def find_damage(archive: Path) -> str | None:
@@ -191,7 +191,7 @@ def find_damage(archive: Path) -> str | None:
         with zipfile.ZipFile(archive) as opened:
             damaged = opened.testzip()
     except Exception as error:  # damaged headers raise errors of many types
-        return one_line(error)
+        return join_lines(error)
     return None if damaged is None else f"the entry {damaged!r} is damaged"
 
 
@@ -226,7 +226,7 @@ def extract(archive: Path, folder: Path, members: str, required: Sequence[str] =
     except Exception as error:  # damaged headers raise errors of many types
         raise DataError(
             f"The archive {archive} is damaged or incomplete, or not a plain zip file "
-            f"({one_line(error)}). Delete it and fetch it again."
+            f"({join_lines(error)}). Delete it and fetch it again."
         ) from None
 
 
@@ -274,4 +274,4 @@ def _members_under(
 
 
 def _pooch() -> Any:
-    return required_package("pooch", "Fetching data")
+    return require_package("pooch", "Fetching data")

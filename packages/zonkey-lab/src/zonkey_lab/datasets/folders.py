@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from zonkey.files.dataset import DataError, Dataset
-from zonkey.labels import listed
+from zonkey.labels import format_labels
 
 from .imnet import holds_imnet, load_imnet
 from .xlsa17 import load_xlsa17
@@ -32,7 +32,7 @@ def load_folder(folder: Path) -> Dataset:
     below = sorted({path.parent.name for path in folder.glob("*/*.mat")})
     remedy = "Pass the folder of one data set, such as xlsa17/data/CUB."
     if below:
-        remedy = f"Pass one of the folders in it: {listed(np.array(below))}."
+        remedy = f"Pass one of the folders in it: {format_labels(np.array(below))}."
     elif stems:
         remedy = "Add the files of splits."
     raise DataError(

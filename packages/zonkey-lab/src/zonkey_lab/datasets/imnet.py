@@ -49,9 +49,9 @@ def load_imnet(folder: str | Path) -> Dataset:
             f"`Y` of {file.path} must have one column per class and a single 1 in each row; it "
             "does not. Save one-hot rows."
         )
-    y_train = _numbered("seen", columns.argmax(axis=1) + 1)
-    y_test = _numbered("unseen", read_whole_numbers(file, "Y_te"))
-    unseen = _numbered("unseen", read_whole_numbers(file, "X_te_cl_id"))
+    y_train = _number_labels("seen", columns.argmax(axis=1) + 1)
+    y_test = _number_labels("unseen", read_whole_numbers(file, "Y_te"))
+    unseen = _number_labels("unseen", read_whole_numbers(file, "X_te_cl_id"))
     with as_data_error(f"Word vectors of {file.path} cannot be used. "):
         new = Prototypes(unseen, read_numbers(file, "S_te_pro"))
         prototypes = _seen_prototypes(file, y_train).extended(new)
@@ -86,7 +86,7 @@ def _find(folder: Path) -> MatFile:
     return next((file for file in files if "X_tr" in file.variables), files[0])
 
 
-def _numbered(side: str, labels: np.ndarray) -> np.ndarray:
+def _number_labels(side: str, labels: np.ndarray) -> np.ndarray:
     return np.array([f"{side} {label:04d}" for label in labels.tolist()], dtype=str)
 
 

@@ -17,7 +17,7 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadWarning
 
 from zonkey.files.dataset import DataError
-from zonkey.files.readers import largest_exact, reading, require_room
+from zonkey.files.readers import find_exact_limit, require_room, translate_errors
 
 _HEADER = 128  # bytes
 _INTEGERS = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
@@ -65,7 +65,7 @@ def describe_mat(path: str | Path) -> MatFile:
         others = sorted(other.name for other in path.parent.glob("*.mat"))
         holds = f"its folder holds {', '.join(others)}" if others else "its folder has no .mat file"
         raise DataError(f"The file {path} does not exist; {holds}. Check the path.")
-    with _strict(path):
+    with _read_strictly(path):
         with path.open("rb") as file:
             header = file.read(_HEADER)
         if len(header) < _HEADER or not header.startswith(b"MATLAB 5.0"):
@@ -91,9 +91,9 @@ def read_mat(path: str | Path, keys: Sequence[str] | None = None) -> dict[str, n
     asked = [file.variables[key] for key in keys]
     n_bytes = sum(math.prod(v.shape) * (v.dtype or np.dtype(bool)).itemsize for v in asked)
     require_room(str(file.path), n_bytes, file.path.stat().st_size)
-    with _strict(file.path):
+    with _read_strictly(file.path):
         values = loadmat(str(file.path), variable_names=keys)
-        return {key: _converted(values[key], key, file) for key in keys}
+        return {key: _convert_values(values[key], key, file) for key in keys}
 
 
 def require_variable(file: MatFile, key: str, *, numeric: bool = False) -> MatVariable:
@@ -159,7 +159,7 @@ def whole_numbers(values: np.ndarray, subject: str) -> np.ndarray:
                 f"{subject} must hold whole numbers; got {broken[0]:g}. Save positions or class "
                 "numbers, not measurements."
             )
-    limit = largest_exact(flat.dtype) if flat.dtype.kind == "f" else int(np.iinfo(np.int64).max)
+    limit = find_exact_limit(flat.dtype) if flat.dtype.kind == "f" else int(np.iinfo(np.int64).max)
     beyond = flat[(flat > limit) | (flat < -limit)]
     if beyond.size:
         raise DataError(
@@ -170,9 +170,9 @@ def whole_numbers(values: np.ndarray, subject: str) -> np.ndarray:
 
 
 @contextmanager
-def _strict(path: Path) -> Iterator[None]:
+def _read_strictly(path: Path) -> Iterator[None]:
     """Turn errors and warnings of SciPy's reader into a one-line DataError."""
-    with reading(path), warnings.catch_warnings():
+    with translate_errors(path), warnings.catch_warnings():
         warnings.simplefilter("error", MatReadWarning)
         yield
 
@@ -223,7 +223,7 @@ def _require_parts(data: mmap.mmap, order: str, start: int, end: int) -> None:
         raise ValueError(f"no proper values before byte {end}")
 
 
-def _converted(values: Any, key: str, file: MatFile) -> np.ndarray:
+def _convert_values(values: Any, key: str, file: MatFile) -> np.ndarray:
     """Give numbers the class that the file states; turn cells into strings."""
     subject, dtype = f"`{key}` of {file.path}", file.variables[key].dtype
     if file.variables[key].kind == "cell":

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from zonkey.files.dataset import DataError, Dataset, Split, require_one_label_per_row
-from zonkey.files.readers import StoredArray, contents, existing_file, pick_named, stored_arrays
+from zonkey.files.readers import StoredArray, contents, pick_named, require_existing, stored_arrays
 from zonkey.files.tables import as_features, label_vector
-from zonkey.labels import listed
+from zonkey.labels import format_labels
 from zonkey.prototypes import Prototypes
 
 _N_CLASSES = 100
@@ -48,19 +48,19 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
     """
     if novel not in _NOVEL:
         raise DataError(f'`novel` must be "test" or "val"; got {novel!r}. Choose one of them.')
-    path = existing_file(path, (".npz",))
+    path = require_existing(path, (".npz",))
     arrays = stored_arrays(path)
-    features = as_features(_required(arrays, "features"))
-    names = label_vector(_required(arrays, "class_names")).astype(str)
-    numbers = _positions(label_vector(_required(arrays, "labels")), names, path)
+    features = as_features(_require_array(arrays, "features"))
+    names = label_vector(_require_array(arrays, "class_names")).astype(str)
+    numbers = _positions(label_vector(_require_array(arrays, "labels")), names, path)
     require_one_label_per_row(features, numbers, path.name)
-    prototypes = as_features(_required(arrays, "prototypes"), "Prototypes")
+    prototypes = as_features(_require_array(arrays, "prototypes"), "Prototypes")
     if len(prototypes) != _N_CLASSES:
         raise DataError(
             f"Prototypes must be one per class; {prototypes.source} has {len(prototypes)} rows and "
             f"there are {_N_CLASSES} class names. Check that both come from the same run."
         )
-    n_base = _n_base(_required(arrays, "n_backbone_classes"), novel)
+    n_base = _n_base(_require_array(arrays, "n_backbone_classes"), novel)
     counts = Counter(names.tolist())
     unique = [
         name if counts[name] == 1 else f"{name} ({number})"
@@ -89,7 +89,7 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
     )
 
 
-def _required(arrays: list[StoredArray], name: str) -> StoredArray:
+def _require_array(arrays: list[StoredArray], name: str) -> StoredArray:
     found = pick_named(arrays, None, (name,), name)
     if found is None:
         raise DataError(
@@ -110,7 +110,7 @@ def _positions(numbers: np.ndarray, names: np.ndarray, path: Path) -> np.ndarray
     if numbers.dtype.kind not in "iuf" or outside.size:
         raise DataError(
             f"Labels must be positions in `class_names`, 0 to {_N_CLASSES - 1}; {path.name} has "
-            f"{listed(outside)}. Subtract 1 if they count from 1."
+            f"{format_labels(outside)}. Subtract 1 if they count from 1."
         )
     return numbers.astype(np.int64)
 
@@ -121,8 +121,8 @@ def _n_base(array: StoredArray, novel: str) -> int:
     if len(values) != 1 or values[0] not in range(1, _N_CLASSES + 1):
         raise DataError(
             f"`n_backbone_classes` must be one whole number from 1 to {_N_CLASSES}; "
-            f"{array.path.name} has {listed(values) or array.dtype}. Save the number of classes "
-            "that the backbone was trained on."
+            f"{array.path.name} has {format_labels(values) or array.dtype}. Save the number of "
+            "classes that the backbone was trained on."
         )
     n = int(values[0])
     if n > _NOVEL[novel].start:

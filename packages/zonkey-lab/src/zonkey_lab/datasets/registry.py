@@ -107,7 +107,7 @@ EMBEDDED = (
         license=EMOJI_LICENSE,
         citation=EMOJI_CITATION,
         about="Emoji in five drawing styles, described by their Unicode names; load with "
-        "zonkey.files.load_emoji()",
+        "zonkey.datasets.load_emoji()",
     ),
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from zonkey.files.dataset import DataError, Dataset, LazyMatrix, Split, as_data_error, did_you_mean
-from zonkey.labels import listed
+from zonkey.labels import format_labels
 from zonkey.prototypes import Prototypes
 
 from .matlab import (
@@ -97,7 +97,7 @@ def load_xlsa17(
                 f"`{key}` must count the {len(labels)} samples of {file.path} from 1; got "
                 f"{parts[part][-1] + 1}. Use features and splits of one data set."
             )
-    seen, unseen = _checked_classes(folder, parts, names, labels)
+    seen, unseen = _check_classes(folder, parts, names, labels)
     val_classes, val_from = _validation_classes(folder, fold, files, parts["train"], names, labels)
     name = folder.resolve().name
     version, told_by = split_version(name, parts)
@@ -154,7 +154,7 @@ def _features(file: MatFile, n: int) -> LazyMatrix:
     return LazyMatrix((n, variable.shape[0]), variable.dtype, read, str(file.path))
 
 
-def _checked_classes(
+def _check_classes(
     folder: Path, parts: dict[str, np.ndarray], names: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return seen and unseen classes; labels, split and class lists must agree."""
@@ -162,17 +162,17 @@ def _checked_classes(
     both = np.intersect1d(seen, unseen)
     if both.size:
         raise DataError(
-            f"Classes of `test_unseen_loc` must have no samples in `trainval_loc`; {listed(both)} "
-            "have. Check that labels count along `allclasses_names`, and that the split belongs to "
-            "these features."
+            "Classes of `test_unseen_loc` must have no samples in `trainval_loc`; "
+            f"{format_labels(both)} have. Check that labels count along `allclasses_names`, and "
+            "that the split belongs to these features."
         )
     for found, name in ((seen, "trainvalclasses.txt"), (unseen, "testclasses.txt")):
         told = class_list(folder / name, names)
         odd = np.setxor1d(told, found)
         if told.size and odd.size:
             raise DataError(
-                f"{name} must list the classes of the split; {listed(odd)} are in only one of "
-                "them. Check that labels count along `allclasses_names`, not along folders, or "
+                f"{name} must list the classes of the split; {format_labels(odd)} are in only one "
+                "of them. Check that labels count along `allclasses_names`, not along folders, or "
                 "remove a list of another split."
             )
     return seen, unseen
@@ -200,7 +200,7 @@ def _validation_classes(
     foreign = np.setdiff1d(classes, y[train])
     if foreign.size:
         raise DataError(
-            f"{path.name} must list seen classes; {listed(foreign)} have no samples in "
+            f"{path.name} must list seen classes; {format_labels(foreign)} have no samples in "
             "`trainval_loc`. Use the lists of the same release as the split."
         )
     if classes.size:
@@ -300,8 +300,8 @@ def _spaces(files: list[MatFile], names: np.ndarray, first: str | None) -> dict[
         return spaces
     if first not in spaces:
         raise DataError(
-            f"`space` must be one of {listed(np.array(list(spaces)))}; got {first!r}. Pass one of "
-            "them, or name its file in `semantics`."
+            f"`space` must be one of {format_labels(np.array(list(spaces)))}; got {first!r}. Pass "
+            "one of them, or name its file in `semantics`."
         )
     return {first: spaces[first], **spaces}
 

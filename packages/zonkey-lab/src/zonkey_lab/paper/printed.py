@@ -117,7 +117,7 @@ PRINTED: tuple[Printed, ...] = (
 )
 
 
-def printed(source: str, data: str, metric: str) -> dict[str, Printed]:
+def find_printed(source: str, data: str, metric: str) -> dict[str, Printed]:
     """Return the figures of one table, data set and metric, by model."""
     return {
         figure.model: figure
@@ -132,7 +132,7 @@ def contradiction(data: str, model: str) -> str:
     Rounding explains a difference if two accuracies that round to the printed ones have a harmonic
     mean that rounds to the printed one.
     """
-    found = [printed("gsrl", data, metric).get(model) for metric in ("acc_s", "acc_u", "hm")]
+    found = [find_printed("gsrl", data, metric).get(model) for metric in ("acc_s", "acc_u", "hm")]
     if None in found:
         return ""
     seen, unseen, mean = (figure.value for figure in found if figure is not None)

@@ -306,7 +306,7 @@ def problem_of(record: Any) -> str:
         return problem
     protocol = re.sub(r"-(\d+|all)$", "", record["protocol"])
     known = _RESULTS.get(protocol, {})
-    return _fault(record["results"], known, "results.") or _inconsistent(record, protocol)
+    return _fault(record["results"], known, "results.") or _find_inconsistency(record, protocol)
 
 
 def _fault(value: Any, expected: Any, path: str) -> str:
@@ -314,7 +314,7 @@ def _fault(value: Any, expected: Any, path: str) -> str:
     name = path.rstrip(".")
     if isinstance(expected, dict):
         if not isinstance(value, dict):
-            rule = f"`{name}` must be an object; it is {_shown(value)}"
+            rule = f"`{name}` must be an object; it is {_format_value(value)}"
             return rule if name else "it is not a JSON object"
         for key, part in expected.items():
             plain = key.removesuffix("?")
@@ -326,17 +326,17 @@ def _fault(value: Any, expected: Any, path: str) -> str:
         return ""
     if isinstance(expected, list):
         if not isinstance(value, list):
-            return f"`{name}` must be a list; it is {_shown(value)}"
+            return f"`{name}` must be a list; it is {_format_value(value)}"
         found = (_fault(v, expected[0], f"{name}[{i}].") for i, v in enumerate(value))
         return next((problem for problem in found if problem), "")
     kinds = expected if isinstance(expected, tuple) else (expected,)
     if any(kind.accepts(value) for kind in kinds):
         return ""
     rule = " or ".join(kind.name for kind in kinds)
-    return f"`{name}` must be {rule}; it is {_shown(value)}"
+    return f"`{name}` must be {rule}; it is {_format_value(value)}"
 
 
-def _inconsistent(record: Record, protocol: str) -> str:
+def _find_inconsistency(record: Record, protocol: str) -> str:
     """Name fields that do not fit together."""
     results = record["results"]
     settings = record["settings"]
@@ -364,7 +364,7 @@ def _inconsistent(record: Record, protocol: str) -> str:
     return ""
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= 40 else f"{text[:37]}..."
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from zonkey.constraints import check_interval, check_seed
 from zonkey.encoders.weights import torch_device
-from zonkey.labels import check_count, shown
-from zonkey.streaming.checkpoint import Checkpoint, fingerprint
+from zonkey.labels import check_count, format_value
+from zonkey.streaming.checkpoint import PassCheckpoint, fingerprint
 from zonkey.streaming.reservoir import row_priorities
 
 from .networks import torch_for
-from .training import History, Kept, Learner, train
+from .training import History, Learner, TrainingProgress, train
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 # Parameters without effect on a training; what it depends on besides is given to `_identity`.
@@ -46,7 +46,7 @@ class CheckedMixin:
             check_count(name, getattr(self, name), 1)
 
     @contextmanager
-    def _unchanged_on_failure(self) -> Iterator[None]:
+    def _restore_on_failure(self) -> Iterator[None]:
         """Keep the attributes of an earlier fit if this one fails or is interrupted."""
         before = dict(vars(self))
         try:
@@ -80,8 +80,13 @@ class TrainedMixin(CheckedMixin):
             check_count("n_iter_no_change", self.n_iter_no_change, 1)
         check_seed(self.random_state, self)
 
-    def _trained(
-        self, learner: Learner, seed: int, n_epochs: int, kept: Kept | None, **options: Any
+    def _train(
+        self,
+        learner: Learner,
+        seed: int,
+        n_epochs: int,
+        kept: TrainingProgress | None,
+        **options: Any,
     ) -> History:
         """Train a learner by the parameters of the peer."""
         return train(
@@ -97,7 +102,7 @@ class TrainedMixin(CheckedMixin):
     @contextmanager
     def _progress(
         self, names: tuple[str, ...], *content: Any
-    ) -> Iterator[Callable[[str], Kept | None]]:
+    ) -> Iterator[Callable[[str], TrainingProgress | None]]:
         """Yield a function that tells where a training keeps its progress: None if nowhere.
 
         `content` is what the trainings learn from. What was kept is removed once all have ended.
@@ -105,8 +110,8 @@ class TrainedMixin(CheckedMixin):
         if self.checkpoint is None:
             yield lambda name: None  # noqa: ARG005
             return
-        folder, identity = Checkpoint(self.checkpoint), self._identity(*content)
-        yield lambda name: Kept(folder, f"{name}-{identity}", identity)
+        folder, identity = PassCheckpoint(self.checkpoint), self._identity(*content)
+        yield lambda name: TrainingProgress(folder, f"{name}-{identity}", identity)
         folder.remove([f"{name}-{identity}" for name in names])
 
     def _identity(self, *content: Any) -> str:
@@ -126,8 +131,8 @@ class OnDeviceMixin(CheckedMixin):
         super()._check_parameters()
         if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
             raise ValueError(
-                f"`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0' etc.; got {shown(self.device)}"
-                ". Use 'auto'."
+                "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0' etc.; got "
+                f"{format_value(self.device)}. Use 'auto'."
             )
 
     def _torch(self) -> tuple[Any, str]:
@@ -136,15 +141,15 @@ class OnDeviceMixin(CheckedMixin):
         return torch, torch_device(self.device)
 
 
-def in_dtype(value: Any, dtype: np.dtype) -> Any:
+def convert_dtype(value: Any, dtype: np.dtype) -> Any:
     """Return arrays of numbers in the dtype of the samples, also those in a dict."""
     if isinstance(value, dict):
-        return {name: in_dtype(part, dtype) for name, part in value.items()}
+        return {name: convert_dtype(part, dtype) for name, part in value.items()}
     is_real = isinstance(value, np.ndarray) and value.dtype.kind == "f"
     return value.astype(dtype, copy=False) if is_real else value
 
 
-def in_order(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sort_samples(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return samples class by class, in an order of their values; codes; and sorted classes."""
     classes, codes = np.unique(labels, return_inverse=True)
     order = np.lexsort((np.asarray(row_priorities(X, 0)), codes))

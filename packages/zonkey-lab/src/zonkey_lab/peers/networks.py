@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zonkey.files.readers import required_package
+from zonkey.files.readers import require_package
 
 from .training import Learner, batches
 
@@ -30,7 +30,7 @@ _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 def torch_for(purpose: str) -> Any:
     """Return the package torch, or say which extra has it."""
-    return required_package("torch", purpose)
+    return require_package("torch", purpose)
 
 
 def layers(torch: Any, sizes: Sequence[int], activations: Sequence[str]) -> Any:
@@ -75,7 +75,7 @@ def to_array(tensor: Any) -> np.ndarray:
 
 
 @contextmanager
-def seeded(torch: Any, seed: int) -> Iterator[None]:
+def seed_networks(torch: Any, seed: int) -> Iterator[None]:
     """Initialize networks by this seed; torch's own state is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -143,17 +143,19 @@ class NetworkLearner(Learner):
         """Go back to a state."""
         torch = self.torch
         for name, network in self.networks.items():
-            own = {key: torch.as_tensor(value) for key, value in _under(state["weights"], name)}
+            own = {
+                key: torch.as_tensor(value) for key, value in _select_under(state["weights"], name)
+            }
             network.load_state_dict(own)
         for name, optimizer in self.optimizers.items():
             values: dict[int, dict[str, Any]] = {}
-            for path, value in _under(state["moments"], name):
+            for path, value in _select_under(state["moments"], name):
                 i, _, key = path.partition("/")
                 values.setdefault(int(i), {})[key] = torch.as_tensor(value)
             optimizer.load_state_dict({**optimizer.state_dict(), "state": values})
 
 
-def _under(state: Arrays, name: str) -> Iterator[tuple[str, np.ndarray]]:
+def _select_under(state: Arrays, name: str) -> Iterator[tuple[str, np.ndarray]]:
     start = f"{name}/"
     return ((path.removeprefix(start), state[path]) for path in state if path.startswith(start))
 
@@ -195,13 +197,13 @@ class BatchLearner(NetworkLearner):
 
 def part_of(arrays: Arrays, name: str) -> Arrays:
     """Return the arrays of one network of several."""
-    return dict(_under(arrays, name))
+    return dict(_select_under(arrays, name))
 
 
 def network_of(torch: Any, device: str, arrays: Arrays, activations: Sequence[str]) -> Any:
     """Return the network that `arrays_of` took the arrays from."""
     matrices = [arrays[f"W{i}"] for i in range(len(activations))]
-    with seeded(torch, 0):  # the first weights are replaced
+    with seed_networks(torch, 0):  # the first weights are replaced
         network = layers(torch, [len(matrices[0]), *(W.shape[1] for W in matrices)], activations)
     linear = [step for step in network if hasattr(step, "weight")]
     with torch.no_grad():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from zonkey.streaming.checkpoint import Checkpoint, State
+from zonkey.streaming.checkpoint import PassCheckpoint, State
 
 _SECONDS = 10.0  # between two checkpoints
 
@@ -55,10 +55,10 @@ class History:
 
 
 @dataclass(frozen=True)
-class Kept:
+class TrainingProgress:
     """Where a training keeps its progress: a pass of a checkpoint."""
 
-    folder: Checkpoint
+    folder: PassCheckpoint
     name: str
     identity: str
 
@@ -79,7 +79,7 @@ def train(
     score: Score | None = None,
     patience: int | None = None,
     keeps_best: bool = True,
-    kept: Kept | None = None,
+    kept: TrainingProgress | None = None,
     report: Callable[[int, History], None] | None = None,
 ) -> History:
     """Make up to `max_iter` passes over the samples.
@@ -115,7 +115,7 @@ def train(
         start, done = found.n_chunks, found.whole
     written = time.monotonic()
     for number in [] if done else range(start, max_iter):
-        history.losses.append(_finite(learner.epoch(np.random.default_rng([seed, number]))))
+        history.losses.append(_require_finite(learner.epoch(np.random.default_rng([seed, number]))))
         if score is not None:
             history.scores.append(score())
             if keeps_best and history.best == number + 1:
@@ -151,7 +151,7 @@ def _parts(learner: Learner, history: History, best: dict[str, Any] | None) -> d
     return {"learner": learner.state(), "history": vars(history), "best": best}
 
 
-def _finite(loss: float) -> float:
+def _require_finite(loss: float) -> float:
     if not np.isfinite(loss):
         raise ValueError(
             f"The loss must stay finite; it became {loss}. Scale features and prototypes to unit "

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, placed_like, sums_by_code, to_numpy
+from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
 from ..constraints import is_auto
 from ..metrics import best_temperature
 from ..persistence.container import Stored
 from .evidence import Evidence
 from .posterior import SoftShots, class_scores, posterior_centers, soft_shots
 from .ridges import Ridge
-from .survey import Kept, ranks_within
+from .survey import KeptSamples, ranks_within
 
 # From cautious to bold. A high temperature blurs classes until all centers are one.
 TEMPERATURES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
@@ -53,9 +53,9 @@ class Reserve:
     priors: Array | None
 
     @classmethod
-    def of(
+    def from_kept(
         cls,
-        kept: Kept,
+        kept: KeptSamples,
         prepare: Callable[[Array], Array],
         labels: np.ndarray,
         priors: Array | None = None,
@@ -65,7 +65,7 @@ class Reserve:
         some = np.flatnonzero(ranks_within(kept.codes) < most)
         bounds = np.searchsorted(kept.codes[some], np.arange(len(labels) + 1))
         xp = namespace(kept.X)
-        X = prepare(xp.take(kept.X, placed_like(some, kept.X), axis=0))
+        X = prepare(xp.take(kept.X, place_like(some, kept.X), axis=0))
         origin = kept.rows[some if priors is None else some[:0]].astype(np.int64)
         weights = kept.weights[some]
         return cls(xp.astype(X, xp.float32), labels, bounds, weights, origin, priors)
@@ -95,12 +95,12 @@ class Adapted:
     chosen: dict[str, float]
     temperature: float | None
 
-    def applied(self, labels: np.ndarray, centers: Array, offsets: Array) -> tuple[Array, Array]:
+    def apply(self, labels: np.ndarray, centers: Array, offsets: Array) -> tuple[Array, Array]:
         """Return the centers and offsets of some classes, those that were adapted replaced."""
         xp = namespace(centers)
         places = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
-        is_here = placed_like(self.labels[places] == labels, centers)
-        rows = placed_like(places, centers)
+        is_here = place_like(self.labels[places] == labels, centers)
+        rows = place_like(places, centers)
         moved = xp.take(self.centers, rows, axis=0)
         shifted = xp.take(self.offsets, rows, axis=0)
         return xp.where(is_here[:, None], moved, centers), xp.where(is_here, shifted, offsets)
@@ -127,7 +127,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class AdaptTask:
     """Centers and unlabeled samples, with the true classes if the task is simulated."""
 
     X: Array
@@ -207,23 +207,23 @@ class Adapting:
         xp = namespace(X)
         counts = self.evidence.counts[self.candidates]
         described = self.evidence.is_described[self.candidates]
-        task = Task(
+        task = AdaptTask(
             X,
             xp.astype(self.centers, X.dtype),
-            _like(counts, X),
-            _like(np.where(described, self.prior_worth, 0.0), X),
-            _like(self.penalties, X),
+            _place_as(counts, X),
+            _place_as(np.where(described, self.prior_worth, 0.0), X),
+            _place_as(self.penalties, X),
             shift=self.evidence.is_transferred,
         )
         settings, tasks = Settings(1.0, weight=0.0), []
         if not is_auto(temperature) and not is_auto(weight):
             settings = Settings(float(temperature), float(weight))
         elif weight != 0:
-            tasks = self._simulated(X, np.random.default_rng(seed))
+            tasks = self._simulate(X, np.random.default_rng(seed))
             # What is chosen holds for piles like the simulated ones, not for one of a single class.
             most = max((each.largest_share() for each in tasks), default=0.0) + _MARGIN
             if tasks and task.largest_share() <= most:
-                settings = _chosen(tasks, self._grids(X, temperature, weight))
+                settings = _choose_settings(tasks, self._grids(X, temperature, weight))
             elif not tasks and not is_auto(weight):  # the user insists
                 settings = Settings(_scale(X) * _USUAL_TEMPERATURE, float(weight))
         _, shots = task.scores(settings)
@@ -232,7 +232,7 @@ class Adapting:
         if settings.weight:
             used["adapt_temperature"] = settings.temperature
         fitted = _probability_temperature(tasks, settings)
-        offsets = placed_like(self.penalties, self.centers)
+        offsets = place_like(self.penalties, self.centers)
         if shots is None:
             return Adapted(labels, self.centers, offsets, used, None)
         bonus = xp.astype(task.bonus(shots, settings), offsets.dtype)
@@ -259,7 +259,7 @@ class Adapting:
             return np.ones(len(counts), bool)
         return counts <= np.sqrt(counts.min() * counts.max())
 
-    def _simulated(self, X: Array, rng: np.random.Generator) -> list[Task]:
+    def _simulate(self, X: Array, rng: np.random.Generator) -> list[AdaptTask]:
         """Return tasks of training classes that resemble the task at hand."""
         reserve, is_new = self.reserve, self._is_new()
         if reserve is None or self.ridge is None:
@@ -292,7 +292,7 @@ class _Simulation:
     per_class: float
     penalty: float
 
-    def draw(self, rng: np.random.Generator) -> Task | None:
+    def draw(self, rng: np.random.Generator) -> AdaptTask | None:
         """Return a task, or None if the classes have too few samples for one."""
         source, reserve = self.source, self.source.reserve
         assert reserve is not None
@@ -315,17 +315,17 @@ class _Simulation:
         if not len(pile):
             return None
         xp = namespace(reserve.X)
-        X = xp.take(reserve.X, placed_like(pile, reserve.X), axis=0)
+        X = xp.take(reserve.X, place_like(pile, reserve.X), axis=0)
         centers, counts = self._centers(new, old, shot_rows, picks)
         is_old = np.arange(len(counts)) >= self.n_new
         penalties = np.where(is_old, self.penalty, 0.0)
         worth = np.full(len(is_old), source.prior_worth)
-        return Task(
+        return AdaptTask(
             X,
             xp.astype(centers, X.dtype),
-            _like(counts, X),
-            _like(worth, X),
-            _like(penalties, X),
+            _place_as(counts, X),
+            _place_as(worth, X),
+            _place_as(penalties, X),
             truth,
             is_old,
             source.evidence.is_transferred,
@@ -345,19 +345,19 @@ class _Simulation:
         assert ridge is not None
         xp, M = namespace(self.means), self.means
         if reserve.priors is None:
-            prior, prior_of_old = ridge.held_out(new, old, M)
+            prior, prior_of_old = ridge.predict_held_out(new, old, M)
         else:
-            prior, prior_of_old = xp.take(reserve.priors, placed_like(new, M), axis=0), None
+            prior, prior_of_old = xp.take(reserve.priors, place_like(new, M), axis=0), None
         n_shots = np.array([reserve.weights[rows].sum() for rows in shot_rows[: self.n_new]])
         gained = self._sums(shot_rows[: self.n_new], M)
-        parts, totals = [posterior_centers(prior, gained, placed_like(n_shots, M), n0)], [n_shots]
+        parts, totals = [posterior_centers(prior, gained, place_like(n_shots, M), n0)], [n_shots]
         if prior_of_old is not None and len(old):
-            places, counts = placed_like(old, M), evidence.counts[evidence.is_anchor][old]
+            places, counts = place_like(old, M), evidence.counts[evidence.is_anchor][old]
             # Samples that joined the pile leave the class they came from.
             left = counts - [reserve.weights[rows].sum() for rows in picks[self.n_new :]]
-            sums = xp.take(M, places, axis=0) * placed_like(counts, M)[:, None]
+            sums = xp.take(M, places, axis=0) * place_like(counts, M)[:, None]
             rest = sums - self._sums(picks[self.n_new :], M)
-            parts.append(posterior_centers(prior_of_old, rest, placed_like(left, M), n0))
+            parts.append(posterior_centers(prior_of_old, rest, place_like(left, M), n0))
             totals.append(left)
         return xp.concat(parts), np.concatenate(totals)
 
@@ -368,12 +368,12 @@ class _Simulation:
         xp = namespace(like)
         rows = np.concatenate([np.empty(0, np.intp), *groups])
         codes = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-        X = xp.astype(xp.take(reserve.X, placed_like(rows, reserve.X), axis=0), like.dtype)
-        X = X * placed_like(reserve.weights[rows], like)[:, None]
-        return sums_by_code(X, placed_like(codes, like), len(groups))
+        X = xp.astype(xp.take(reserve.X, place_like(rows, reserve.X), axis=0), like.dtype)
+        X = X * place_like(reserve.weights[rows], like)[:, None]
+        return sums_by_code(X, place_like(codes, like), len(groups))
 
 
-def _chosen(tasks: list[Task], grids: list[list[dict[str, float]]]) -> Settings:
+def _choose_settings(tasks: list[AdaptTask], grids: list[list[dict[str, float]]]) -> Settings:
     """Search the grids one after the other, each from the settings so far.
 
     Values of a grid go from cautious to bold: the first one within a standard error of the best is
@@ -381,15 +381,15 @@ def _chosen(tasks: list[Task], grids: list[list[dict[str, float]]]) -> Settings:
     """
     results: dict[Settings, np.ndarray] = {}
 
-    def measured(settings: Settings) -> np.ndarray:
+    def measure_all(settings: Settings) -> np.ndarray:
         if settings not in results:
             results[settings] = np.array([task.measure(settings) for task in tasks])
         return results[settings]
 
-    def first_good(points: list[Settings]) -> Settings:
-        best = max(points, key=lambda point: measured(point).mean())
+    def find_first_good(points: list[Settings]) -> Settings:
+        best = max(points, key=lambda point: measure_all(point).mean())
         for point in points:
-            loss = measured(best) - measured(point)
+            loss = measure_all(best) - measure_all(point)
             if loss.mean() <= loss.std() / max(1, len(loss) - 1) ** 0.5:
                 return point
         return best
@@ -397,13 +397,13 @@ def _chosen(tasks: list[Task], grids: list[list[dict[str, float]]]) -> Settings:
     kept_penalty = 1 / 3 if len(grids) > 2 else 1.0
     point = Settings(grids[0][0]["temperature"], grids[-1][-1]["weight"], kept_penalty)
     for grid in grids:
-        point = first_good([replace(point, **values) for values in grid])
+        point = find_first_good([replace(point, **values) for values in grid])
     if len(grids[-1]) == 1:  # the user chose the weight
         return point
-    return first_good([replace(point, weight=0.0, kept_penalty=1.0), point])
+    return find_first_good([replace(point, weight=0.0, kept_penalty=1.0), point])
 
 
-def _probability_temperature(tasks: list[Task], settings: Settings) -> float | None:
+def _probability_temperature(tasks: list[AdaptTask], settings: Settings) -> float | None:
     """Return the temperature of highest likelihood in the simulated tasks."""
     if not tasks or settings.weight == 0:
         return None
@@ -417,5 +417,5 @@ def _scale(X: Array) -> float:
     return float(namespace(X).mean(namespace(X).sum(X * X, axis=1)))
 
 
-def _like(values: np.ndarray, X: Array) -> Array:
-    return namespace(X).astype(placed_like(np.asarray(values, np.float64), X), X.dtype)
+def _place_as(values: np.ndarray, X: Array) -> Array:
+    return namespace(X).astype(place_like(np.asarray(values, np.float64), X), X.dtype)

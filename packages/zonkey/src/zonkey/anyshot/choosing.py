@@ -19,12 +19,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from ..arrays import Array, namespace, placed_like, to_numpy
+from ..arrays import Array, namespace, place_like, to_numpy
 from ..bpl.kernels import PrototypeKernel
 from ..metrics import best_temperature
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.whitener import whitening_scales, within_class_directions
-from .held_out import Fold, TrainingData, View, class_folds, drawn_shots, fold_of, n_partitions
+from .held_out import Fold, TrainingData, View, class_folds, draw_shots, fold_of, n_partitions
 from .posterior import (
     KernelRidge,
     class_scores,
@@ -116,14 +116,14 @@ def steps_of(point: Point, fixed: dict[str, Any]) -> dict[str, Any]:
     return {**steps, "kernel": point.kernel, "gamma": point.gamma, "ridge": point.ridge}
 
 
-def learned_kernel(Y: np.ndarray, steps: dict[str, Any]) -> tuple[np.ndarray, Any, PrototypeKernel]:
+def learn_kernel(Y: np.ndarray, steps: dict[str, Any]) -> tuple[np.ndarray, Any, PrototypeKernel]:
     """Return transformed prototypes, the fitted transformer (or None) and the kernel of them."""
     transformer: Any = steps["prototype_transformer"]
     if transformer is not None:
         transformer = clone(transformer)
         transformer.fit(Y)
         Y = np.asarray(transformer.transform(Y))
-    return Y, transformer, PrototypeKernel.of(Y, steps["kernel"], steps["gamma"])
+    return Y, transformer, PrototypeKernel.from_vectors(Y, steps["kernel"], steps["gamma"])
 
 
 class Choosing:
@@ -160,7 +160,7 @@ class Choosing:
         self.fixed = fixed
         self.by_hm = by_hm
         self.n_shots = n_shots
-        self.draws = drawn_shots(data, n_shots, n_partitions(data))
+        self.draws = draw_shots(data, n_shots, n_partitions(data))
         folds = class_folds(data, self.draws, n_unseen=n_unseen, seed=seed)
         if fixed.get("worth") == 0:  # without prototypes only new samples can be scored
             folds = [fold_of(data, np.arange(0), self.draws[0], 0, 0)]
@@ -183,7 +183,7 @@ class Choosing:
                 point = self._best([point, *(replace(point, **values) for values in grid)])
             if point == before:
                 break
-        return self._measured(point)
+        return self._measure(point)
 
     def _best(self, points: list[Point]) -> Point:
         """Return the best point; the harmonic mean decides between those of highest accuracy.
@@ -256,50 +256,50 @@ class Choosing:
         """Return the samples under a preprocessing."""
         key = (point.power, point.shrinkage)
         if key not in self._views:
-            X = self._preprocessed(point)
-            self._views[key] = View.of(X, self.data, self.draws if self.n_shots else [])
+            X = self._preprocess(point)
+            self._views[key] = View.from_samples(X, self.data, self.draws if self.n_shots else [])
         if key != self._viewed:  # the samples of folds are copies: keep those in use
             if self._viewed in self._views:
                 self._views[self._viewed].forget()
             self._viewed = key
         return self._views[key]
 
-    def _preprocessed(self, point: Point) -> Array:
+    def _preprocess(self, point: Point) -> Array:
         """Return the samples, preprocessed by what the others than the held-out ones teach."""
         data, xp = self.data, namespace(self.data.X)
         if point.power is None:
             given = self.fixed["preprocessing"]
             if given is None:
                 return data.X
-            rows = placed_like(np.flatnonzero(~data.is_held), data.X)
-            labels = placed_like(data.codes[~data.is_held], data.X)
+            rows = place_like(np.flatnonzero(~data.is_held), data.X)
+            labels = place_like(data.codes[~data.is_held], data.X)
             transformer: Any = clone(given)
-            weights = xp.astype(data.placed(data.weights[~data.is_held]), data.X.dtype)
+            weights = xp.astype(data.place(data.weights[~data.is_held]), data.X.dtype)
             options = weight_options(transformer, weights)
             return transformer.fit(xp.take(data.X, rows, axis=0), labels, **options).transform(
                 data.X
             )
         if point.power not in self._directions:
-            self._directions[point.power] = self._learned_directions(point.power)
+            self._directions[point.power] = self._learn_directions(point.power)
         values, turned = self._directions[point.power]
         scales = xp.astype(whitening_scales(values, point.shrinkage or 0.0), turned.dtype)
         return FeatureNormalizer().fit(turned[:1, :]).transform(turned * scales[None, :])
 
-    def _learned_directions(self, power: float) -> tuple[Array, Array]:
+    def _learn_directions(self, power: float) -> tuple[Array, Array]:
         """Return variances of the directions within classes, and all samples in these directions.
 
         One power is learned once for all shrinkages.
         """
         data, xp = self.data, namespace(self.data.X)
         rows = np.flatnonzero(~data.is_held)
-        places = placed_like(rows, data.X)
-        weights = xp.astype(data.placed(data.weights[rows]), data.X.dtype)
+        places = place_like(rows, data.X)
+        weights = xp.astype(data.place(data.weights[rows]), data.X.dtype)
         normalizer = FeatureNormalizer(power=power, center=True)
         normalizer.fit(xp.take(data.X, places, axis=0), sample_weight=weights)
         X = xp.astype(normalizer.transform(data.X), xp.float32, copy=False)
         values, vectors = within_class_directions(
             xp.take(X, places, axis=0),
-            placed_like(data.codes[rows], X),
+            place_like(data.codes[rows], X),
             data.n_train,
             xp.astype(weights, xp.float32),
         )
@@ -310,14 +310,14 @@ class Choosing:
         key = (point.prototype_power, point.prototype_norm, point.kernel, point.gamma)
         if key not in self._ridges:
             data, view = self.data, self._view(point)
-            Y, _, kernel = learned_kernel(data.prototypes, steps_of(point, self.fixed))
+            Y, _, kernel = learn_kernel(data.prototypes, steps_of(point, self.fixed))
             train, rest = np.split(data.classes, [data.n_train])
             like = namespace(view.means).astype(view.means[:1, :1], namespace(view.means).float64)
-            K = kernel.between(placed_like(Y[train], like), placed_like(Y[train], like), train)
+            K = kernel.compare(place_like(Y[train], like), place_like(Y[train], like), train)
             K_rest = None
             if len(rest):
-                K_rest = kernel.between(
-                    placed_like(Y[rest], like), placed_like(Y[train], like), train
+                K_rest = kernel.compare(
+                    place_like(Y[rest], like), place_like(Y[train], like), train
                 )
             self._ridges[key] = (KernelRidge(K, view.counts), K_rest)
         return self._ridges[key]
@@ -330,7 +330,7 @@ class Choosing:
             return G[:0, :], G
         if K_rest is not None:
             return K_rest @ G, G
-        return held_out_weights(G, placed_like(fold.held, G)), G
+        return held_out_weights(G, place_like(fold.held, G)), G
 
     def _inverse(self, ridge: KernelRidge, point: Point) -> Array:
         """Return G; the last one is kept, because all folds ask for it."""
@@ -355,33 +355,33 @@ class Choosing:
 
     def _mean_distance(self, view: View, fold: Fold, weights: Array) -> float:
         """Return the mean squared distance of samples from the prior of their held-out class."""
-        centers, X = view.averaged(weights), view.taken(fold, "new")
+        centers, X = view.average_means(weights), view.take(fold, "new")
         own = np.searchsorted(fold.held, self.data.codes[fold.new])
-        of_own = namespace(centers).take(centers, placed_like(own, centers), axis=0)
+        of_own = namespace(centers).take(centers, place_like(own, centers), axis=0)
         closeness = to_numpy(namespace(X).sum((2 * X - of_own) * of_own, axis=1))
         distances = view.squares[fold.new] - closeness
-        return float(np.average(distances, weights=self._balanced(fold.new)))
+        return float(np.average(distances, weights=self._balance_weights(fold.new)))
 
     def _new_scores(
         self, view: View, fold: Fold, which: str, weights: Array, worth: float
     ) -> Array:
         """Return the scores of samples among the held-out classes."""
-        centers = view.averaged(weights)
+        centers = view.average_means(weights)
         if self.n_shots:
-            held, xp = placed_like(fold.held, centers), namespace(centers)
+            held, xp = place_like(fold.held, centers), namespace(centers)
             sums, n = (xp.take(part, held, axis=0) for part in view.shots[fold.draw])
             centers = posterior_centers(centers, sums, n, worth)
-        return _scores(view.taken(fold, which), centers)
+        return _scores(view.take(fold, which), centers)
 
     def _old_scores(self, view: View, fold: Fold, G: Array, weights: Array, worth: float) -> Array:
         """Return the scores of "rows" of a fold among the classes that are learned from."""
         if len(fold.held) and int(fold.held.max()) < self.data.n_train:
-            G = inverse_without(G, placed_like(fold.held, G), weights)
-        prior = view.averaged(left_out_weights(G))
-        counts = self.data.placed(view.counts)
+            G = inverse_without(G, place_like(fold.held, G), weights)
+        prior = view.average_means(left_out_weights(G))
+        counts = self.data.place(view.counts)
         centers = posterior_centers(prior, counts[:, None] * view.means, counts, worth)
-        scores = _scores(view.taken(fold, "rows"), centers)
-        is_out = placed_like(np.isin(np.arange(self.data.n_train), fold.held), scores)
+        scores = _scores(view.take(fold, "rows"), centers)
+        is_out = place_like(np.isin(np.arange(self.data.n_train), fold.held), scores)
         xp = namespace(scores)
         return xp.where(is_out[None, :], xp.full_like(scores, -xp.inf), scores)
 
@@ -391,7 +391,7 @@ class Choosing:
         worth = self._rough_worth(point) if self.n_shots else 0.0
         scores = self._new_scores(view, fold, which, self._weights(point, fold)[0], worth)
         predicted = fold.held[to_numpy(namespace(scores).argmax(scores, axis=1))]
-        return float(self._balanced(rows) @ (predicted == self.data.codes[rows]))
+        return float(self._balance_weights(rows) @ (predicted == self.data.codes[rows]))
 
     def _outcome(self, point: Point, fold: Fold) -> Outcome:
         """Return how the samples of a fold fare among all classes."""
@@ -406,8 +406,8 @@ class Choosing:
         margins = to_numpy(xp.max(among_old, axis=1) - xp.max(among_new, axis=1))
         n_new = len(fold.new)
         of_new, of_old = np.zeros((2, len(codes)))
-        of_new[:n_new] = self._balanced(fold.new) * right_new[:n_new]
-        of_old[n_new:] = self._balanced(fold.old) * right_old[n_new:]
+        of_new[:n_new] = self._balance_weights(fold.new) * right_new[:n_new]
+        of_old[n_new:] = self._balance_weights(fold.old) * right_old[n_new:]
         return Outcome(margins, of_new, of_old)
 
     def _rough_worth(self, point: Point) -> float:
@@ -417,13 +417,13 @@ class Choosing:
             self._worths[key] = self._worth(point)
         return self._worths[key]
 
-    def _balanced(self, rows: np.ndarray) -> np.ndarray:
+    def _balance_weights(self, rows: np.ndarray) -> np.ndarray:
         """Return weights of samples that sum to 1, and to the same for every class."""
         codes, weights = self.data.codes[rows], self.data.weights[rows]
         totals = np.bincount(codes, weights=weights, minlength=1)
         return weights / totals[codes] / max(1, np.count_nonzero(totals))
 
-    def _measured(self, point: Point) -> Choice:
+    def _measure(self, point: Point) -> Choice:
         """Return worth, penalty and temperatures at the chosen point."""
         worth = self._worth(point)
         self._worths[point.power, point.shrinkage] = worth
@@ -440,7 +440,7 @@ class Choosing:
         temperatures = self._temperatures(point, worth, penalty)
         held = np.concatenate([np.arange(0), *(fold.held for fold in self.folds)])
         within = self._view(point).mean_variance(np.unique(held))
-        worth, penalty, within = (_rounded(value) for value in (worth, penalty, within))
+        worth, penalty, within = (_round_digits(value) for value in (worth, penalty, within))
         return Choice(point, worth, penalty, temperatures, within, score)
 
     def _temperatures(self, point: Point, worth: float, penalty: float) -> Temperatures:
@@ -455,26 +455,28 @@ class Choosing:
             codes = data.codes[fold.rows]
             if len(fold.held) > 1:
                 truth = np.searchsorted(fold.held, codes[:n_new])
-                folds["new"].append(_thinned(new[:n_new, :], truth, self._balanced(fold.new)))
+                folds["new"].append(
+                    _thin_samples(new[:n_new, :], truth, self._balance_weights(fold.new))
+                )
             if not len(fold.old) or len(kept) < 2:
                 continue
             old = self._old_scores(view, fold, G, weights, worth)
             xp = namespace(old)
-            old = xp.take(old, placed_like(kept, old), axis=1)
+            old = xp.take(old, place_like(kept, old), axis=1)
             truth = np.searchsorted(kept, codes[n_new:])
-            shares = self._balanced(fold.old)
-            folds["old"].append(_thinned(old[n_new:, :], truth, shares))
+            shares = self._balance_weights(fold.old)
+            folds["old"].append(_thin_samples(old[n_new:, :], truth, shares))
             if len(fold.held) > 1:
                 both = xp.concat([new, old - penalty], axis=1)
                 places = np.searchsorted(fold.held, codes[:n_new]), len(fold.held) + truth
-                balanced = np.concatenate([self._balanced(fold.new), shares])
-                folds["all"].append(_thinned(both, np.concatenate(places), balanced))
+                balanced = np.concatenate([self._balance_weights(fold.new), shares])
+                folds["all"].append(_thin_samples(both, np.concatenate(places), balanced))
         spread = view.mean_variance(np.arange(len(data.classes)))
         # Two classes with equal round covariances have log odds of scores over this.
         fallback = 2 * spread / view.n_features if spread > 0 else 1.0
         found = {name: _temperature(parts, fallback) for name, parts in folds.items() if parts}
         default = next(iter(found.values()), fallback)
-        return Temperatures(**{name: _rounded(found.get(name, default)) for name in folds})
+        return Temperatures(**{name: _round_digits(found.get(name, default)) for name in folds})
 
 
 @dataclass(frozen=True, eq=False)
@@ -520,12 +522,12 @@ def _scores(X: Array, centers: Array) -> Array:
     return class_scores(X, centers, namespace(centers).zeros_like(centers[:, 0]))
 
 
-def _rounded(value: float) -> float:
+def _round_digits(value: float) -> float:
     """Return four digits: the others are rounding errors of float32, not information."""
     return float(f"{value:.4g}")
 
 
-def _thinned(
+def _thin_samples(
     scores: Array, codes: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return evenly spaced samples on the host, few enough to find a temperature quickly."""

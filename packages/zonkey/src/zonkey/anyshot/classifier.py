@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, is_device_array, namespace, placed_like, to_numpy
+from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
 from ..bpl.kernels import KERNELS
 from ..constraints import (
     AnyLibraryMixin,
@@ -29,32 +29,32 @@ from ..inference.scorer import (
     LinearScores,
     ProbabilityMixin,
     Rejection,
-    chosen_labels,
-    labeled_or_rows,
+    as_prototypes,
+    choose_labels,
     require_dimensions,
 )
 from ..labels import (
     as_labels,
     check_count,
-    encoded,
-    listed,
-    placed_labels,
+    encode_labels,
+    format_labels,
+    format_value,
+    place_labels,
     require_same_kind,
-    shown,
     warn_user,
 )
 from ..prototypes import Prototypes
 from ..samples import require_scale
-from ..streaming.chunks import as_chunks, in_chunks
+from ..streaming.chunks import accept_chunks, as_chunks
 from ..streaming.class_sums import ClassSums
 from .adapting import Adapted, Adapting, Reserve
-from .choosing import POWERS, Choice, Choosing, learned_kernel, steps_of
+from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
 from .evidence import Evidence, Regression, class_centers, class_priors, common_shift
 from .held_out import TrainingData
 from .posterior import left_out_worth
 from .ridges import Ridge
-from .sources import Source, further, opened
-from .survey import Kept
+from .sources import FitSource, open_source, read_more
+from .survey import KeptSamples
 
 _BY_SHOTS = "shots"
 _MANY_ANCHORS = 16_000
@@ -279,10 +279,10 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         given = None if self.prototypes is None else Prototypes.coerce(self.prototypes)
         self._check_kernel(given)
-        chosen_labels(self.candidates, _ANY_LABELS, as_labels, 0)  # a name, or labels
-        checked = self._checked_validation(validation, given)
+        choose_labels(self.candidates, _ANY_LABELS, as_labels, 0)  # a name, or labels
+        checked = self._check_validation(validation, given)
         powers = POWERS if is_auto(self.preprocessing) else ()
-        source = opened(self, X, y, sample_weight, seed, powers)
+        source = open_source(self, X, y, sample_weight, seed, powers)
         labels, used = source.labels, source.used
         if given is not None:
             _check_prototypes(given, used)
@@ -292,7 +292,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             if seen.size:
                 raise ValueError(
                     "With `transfer`, candidates must be classes without samples in `fit`; got "
-                    f"samples of {listed(seen)}. Pass them to `partial_fit` of the fitted model."
+                    f"samples of {format_labels(seen)}. Pass them to `partial_fit` of the fitted "
+                    "model."
                 )
         known = used if given is None else np.union1d(given.labels, used)
         candidates = _candidate_labels(
@@ -304,26 +305,26 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             check_semantics(given, anchors, np.intersect1d(candidates, given.labels))
         others = _validation(checked, source.like, given, labels, seed)
         self._choice, fixed = self._choose(source, given, others, seed)
-        self._regression = self._learned_map(given, fixed, seed)
+        self._regression = self._learn_map(given, fixed, seed)
         self._steps, self.preprocessing_ = fixed, None
         if fixed["preprocessing"] is not None:
-            self.preprocessing_ = source.fitted(fixed["preprocessing"])
-        sums = source.gathered(self._fitted_steps, "sums")
+            self.preprocessing_ = source.fit_clone(fixed["preprocessing"])
+        sums = source.gather(self._fitted_steps, "sums")
         described = labels[:0] if given is None else given.labels
-        self._evidence = _with_samples(Evidence.none(described, like=sums.sums), sums)
+        self._evidence = _add_samples(Evidence.make_empty(described, like=sums.sums), sums)
         if self.transfer:
             self._evidence = self._evidence.without(used)
             foreign = np.isin(self._evidence.labels, used)
             self._evidence = replace(self._evidence, is_foreign=foreign)
         self._reserve = None
         if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
-            self._reserve = self._reserved(source, others)
+            self._reserve = self._reserve_samples(source, others)
         self._settings = (self.adapt_temperature, self.adapt_weight, seed)
         self._rejection = Rejection(self.reject_below, self.reject_label)
         self._n_shots = self.n_shots
         self._fixed_temperature = None if is_auto(self.temperature) else float(self.temperature)
         self._adapted = None
-        self._targets = _frozen(self.candidates)
+        self._targets = _freeze(self.candidates)
         if is_auto(self.seen_penalty):
             # The penalty of a class grows with its samples; the mean is what was chosen.
             counts = self._evidence.counts[self._evidence.is_anchor]
@@ -368,7 +369,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             return self.fit(X, y, sample_weight)
         by_shots = isinstance(self.worth, str) and self.worth == _BY_SHOTS
         steps = self._fitted_steps
-        sums, source = further(self, X, y, sample_weight, steps, in_memory=by_shots)
+        sums, source = read_more(self, X, y, sample_weight, steps, in_memory=by_shots)
         if sums.sums.shape[1] != self._evidence.sums.shape[1]:
             raise ValueError(
                 f"X must have the {self.n_features_in_} features of `fit`; got "
@@ -379,17 +380,17 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         hidden = np.intersect1d(labels, self._evidence.labels[self._evidence.is_hidden])
         if hidden.size:
             raise ValueError(
-                f"The class {listed(hidden)} was removed by `without_classes`; got samples of it. "
-                "Use the model from before, or another label."
+                f"The class {format_labels(hidden)} was removed by `without_classes`; got samples "
+                "of it. Use the model from before, or another label."
             )
         candidates = to_numpy(self.classes_)
         new = np.setdiff1d(sums.labels[sums.counts > 0], self._evidence.known())
-        self._evidence = _with_samples(self._evidence, sums)
+        self._evidence = _add_samples(self._evidence, sums)
         self._adapted = None
         prior = class_priors(self._evidence, self._regression)
         if by_shots:
             assert source is not None
-            X = self._prepared(source.like)
+            X = self._prepare(source.like)
             worth = self._worth_of_shots(prior, X, source.codes, source.weights, labels)
             self._choice = replace(self._choice, worth=worth)
         if not (isinstance(self._targets, str) and self._targets == "all"):
@@ -414,7 +415,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         require_memory(X)
-        labels = encoded(y, X)[0] if is_device_array(y) else np.unique(as_labels(y))
+        labels = encode_labels(y, X)[0] if is_device_array(y) else np.unique(as_labels(y))
         other = copy.copy(self).partial_fit(X, y)
         return other.with_candidates(labels.tolist())
 
@@ -445,13 +446,13 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         known = np.intersect1d(new.labels, evidence.labels[~evidence.is_described])
         if known.size:
             raise ValueError(
-                f"The class {listed(known)} has samples and no prototype; got one for it. Fit "
-                "again with its prototype."
+                f"The class {format_labels(known)} has samples and no prototype; got one for it. "
+                "Fit again with its prototype."
             )
         other = copy.copy(self)
         extended = self._regression.prototypes.extended(new)
         other._regression = replace(self._regression, prototypes=extended)
-        other._evidence = evidence.described_too(new.labels)
+        other._evidence = evidence.add_described(new.labels)
         if not isinstance(self._targets, str):
             other._targets = np.union1d(as_labels(self._targets), new.labels)
         check_semantics(extended, evidence.anchors, new.labels)
@@ -507,7 +508,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         other = copy.copy(self)
-        other.candidates, other._targets = candidates, _frozen(candidates)
+        other.candidates, other._targets = candidates, _freeze(candidates)
         other._settle(like=self.classes_)
         return other
 
@@ -544,8 +545,8 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             )
         X = validate_samples(self, X_unlabeled, reset=False)
         require_scale(X, "Unlabeled samples")
-        X = self._prepared(X)
-        X = placed_like(X, self._evidence.sums)
+        X = self._prepare(X)
+        X = place_like(X, self._evidence.sums)
         rows = np.searchsorted(self._evidence.labels, to_numpy(self.classes_))
         temperature, weight, seed = self._settings
         adapting = Adapting(
@@ -554,7 +555,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             centers=self._centers_of(rows),
             penalties=self._penalties()[rows],
             # Only tasks that are simulated with the reserve need it.
-            ridge=None if self._reserve is None else self._solved(),
+            ridge=None if self._reserve is None else self._solve(),
             prior_worth=self.worth_,
             reserve=None if self._reserve is None else self._reserve.read(),
         )
@@ -580,11 +581,11 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         self._require_semantics("Projecting prototypes")
         assert self._regression is not None
-        prototypes = labeled_or_rows(prototypes)
+        prototypes = as_prototypes(prototypes)
         require_dimensions(prototypes, self._regression.prototypes)
         return self._regression.predict(prototypes.matrix, self._evidence)
 
-    @in_chunks
+    @accept_chunks
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space of the prototypes.
 
@@ -600,12 +601,12 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         ndarray of shape (n_samples, n_dimensions)
             Semantic vector of each sample.
         """
-        X = self._prepared(self._validated(X))
+        X = self._prepare(self._validate(X))
         self._require_semantics("Embedding samples")
         assert self._regression is not None
         W, b = self._regression.embedding(self._evidence)
         xp = namespace(X)
-        return X @ xp.astype(placed_like(W, X), X.dtype) + xp.astype(placed_like(b, X), X.dtype)
+        return X @ xp.astype(place_like(W, X), X.dtype) + xp.astype(place_like(b, X), X.dtype)
 
     def most_informative(self, X: Any, n: int) -> np.ndarray:
         """Choose the samples whose labels would help most.
@@ -631,7 +632,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             raise ValueError(
                 f"`n` must be at most the number of samples, {len(value)}; got {n}. Ask for fewer."
             )
-        Z = to_numpy(self._prepared(self._validated(X))).astype(np.float64)
+        Z = to_numpy(self._prepare(self._validate(X))).astype(np.float64)
         Z /= np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)
         chosen: list[int] = []
         novelty = np.ones(len(value))
@@ -646,9 +647,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
     def _choose(
         self,
-        source: Source,
+        source: FitSource,
         given: Prototypes | None,
-        others: Kept | None,
+        others: KeptSamples | None,
         seed: int,
     ) -> tuple[Choice, dict[str, Any]]:
         """Return what is chosen, and the parameters of the steps of `fit`."""
@@ -670,7 +671,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             found = np.minimum(found, len(given) - 1)
             of_labels = np.where(given.labels[found] == source.labels, found, -1)
             prototypes = given.matrix.astype(np.float64)
-            data = TrainingData.of(source.kept, of_labels, prototypes, others)
+            data = TrainingData.from_kept(source.kept, of_labels, prototypes, others)
             choice = Choosing(
                 data,
                 fixed,
@@ -683,7 +684,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             choice = replace(choice, penalty=float(self.seen_penalty))
         return choice, steps_of(choice.point, fixed)
 
-    def _checked_validation(
+    def _check_validation(
         self, validation: Any, given: Prototypes | None
     ) -> tuple[Array, np.ndarray] | None:
         """Return validation samples and their labels."""
@@ -692,7 +693,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         is_pair = isinstance(validation, tuple | list) and len(validation) == 2
         if given is None or not is_pair:
             got = (
-                "no prototypes" if is_pair else f"{type(validation).__name__}, {shown(validation)}"
+                "no prototypes"
+                if is_pair
+                else f"{type(validation).__name__}, {format_value(validation)}"
             )
             raise ValueError(
                 "`validation` must be a pair (X, y) of samples of classes with prototypes; got "
@@ -709,31 +712,31 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         given.positions(classes)  # refuses classes without a prototype
         return X, labels
 
-    def _learned_map(
+    def _learn_map(
         self, given: Prototypes | None, steps: dict[str, Any], seed: int
     ) -> Regression | None:
         """Return the map of prototypes, learned from all that were given."""
         if given is None:
             return None
-        _, transformer, kernel = learned_kernel(given.matrix.astype(np.float64), steps)
+        _, transformer, kernel = learn_kernel(given.matrix.astype(np.float64), steps)
         ridge, n_components = float(steps["ridge"]), self.n_components
         return Regression(given, given.labels, transformer, kernel, ridge, n_components, seed)
 
-    def _reserved(self, source: Source, others: Kept | None) -> Reserve:
+    def _reserve_samples(self, source: FitSource, others: KeptSamples | None) -> Reserve:
         """Return samples to simulate tasks with: of validation classes if there are any."""
         if others is None or self._regression is None:
-            return Reserve.of(source.kept, self._prepared, source.labels)
+            return Reserve.from_kept(source.kept, self._prepare, source.labels)
         known = self._regression.prototypes
         rows, places = np.unique(others.codes, return_inverse=True)
         priors = self._regression.predict(known.matrix[rows], self._evidence)
         few = replace(others, codes=places)
-        return Reserve.of(few, self._prepared, known.labels[rows], priors)
+        return Reserve.from_kept(few, self._prepare, known.labels[rows], priors)
 
     @property
     def _fitted_steps(self) -> tuple[Any, ...]:
         return () if self.preprocessing_ is None else (self.preprocessing_,)
 
-    def _prepared(self, X: Array) -> Array:
+    def _prepare(self, X: Array) -> Array:
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
 
     def _settle(self, like: Any, prior: Array | None = None) -> None:
@@ -751,17 +754,17 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         labels = _candidate_labels(self._targets, evidence.known(), unseen)
         rows = np.searchsorted(evidence.labels, labels)
         centers = self._centers_of(rows)
-        offsets = placed_like(self._penalties()[rows], centers)
+        offsets = place_like(self._penalties()[rows], centers)
         adapted = self._adapted
         if adapted is not None:
-            centers, offsets = adapted.applied(labels, centers, offsets)
+            centers, offsets = adapted.apply(labels, centers, offsets)
         xp = namespace(centers)
         constants = xp.sum(centers * centers, axis=1) + offsets
-        self._scores = LinearScores(centers, constants).checked()
+        self._scores = LinearScores(centers, constants).check()
         self.centers_ = centers
-        self.classes_ = placed_labels(labels, like)
-        self.seen_classes_ = placed_labels(evidence.known(evidence.counts > 0), like)
-        self.unseen_classes_ = placed_labels(evidence.known(evidence.counts == 0), like)
+        self.classes_ = place_labels(labels, like)
+        self.seen_classes_ = place_labels(evidence.known(evidence.counts > 0), like)
+        self.unseen_classes_ = place_labels(evidence.known(evidence.counts == 0), like)
         self.prototypes_ = None
         shown = evidence.known(evidence.is_described)
         if self._regression is not None and shown.size:
@@ -796,27 +799,27 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             prior = prior + common_shift(evidence, prior, _USUAL_WORTH)[None, :]
         xp, host = namespace(prior), to_numpy(codes)
         shares = np.ones(len(host)) if weights is None else to_numpy(weights).astype(np.float64)
-        used = placed_like(np.flatnonzero(several[host]), prior)
-        places = placed_like(rows[several], prior)
+        used = place_like(np.flatnonzero(several[host]), prior)
+        places = place_like(rows[several], prior)
         return left_out_worth(
-            xp.astype(xp.take(placed_like(X, prior), used, axis=0), prior.dtype),
-            placed_like((np.cumsum(several) - 1)[host[several[host]]], prior),
-            xp.take(placed_like(shares, prior), used, axis=0),
+            xp.astype(xp.take(place_like(X, prior), used, axis=0), prior.dtype),
+            place_like((np.cumsum(several) - 1)[host[several[host]]], prior),
+            xp.take(place_like(shares, prior), used, axis=0),
             xp.take(prior, places, axis=0),
             xp.take(evidence.sums, places, axis=0),
-            placed_like(evidence.counts[rows[several]], prior),
+            place_like(evidence.counts[rows[several]], prior),
             _WORTHS,
         )
 
-    def _solved(self) -> Ridge | None:
+    def _solve(self) -> Ridge | None:
         """Return what the regression learned from its classes, None if there are none."""
         if self._regression is None or not self._evidence.is_anchor.any():
             return None
-        return self._regression.solved(self._evidence)
+        return self._regression.solve(self._evidence)
 
     def _centers_of(self, rows: np.ndarray) -> Array:
         centers = self._class_centers
-        return namespace(centers).take(centers, placed_like(rows, centers), axis=0)
+        return namespace(centers).take(centers, place_like(rows, centers), axis=0)
 
     def _penalties(self) -> np.ndarray:
         """Return what is subtracted from the scores of each class."""
@@ -854,7 +857,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         return ratio if ratio > 0 else 1.0
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
-        return self._scores.blocks(self._prepared(X))
+        return self._scores.blocks(self._prepare(X))
 
     # Checks.
 
@@ -926,7 +929,7 @@ def _validation(
     given: Prototypes | None,
     labels: np.ndarray,
     seed: int,
-) -> Kept | None:
+) -> KeptSamples | None:
     """Return samples of validation classes; their codes are rows of the prototypes."""
     if checked is None or given is None:
         return None
@@ -934,7 +937,7 @@ def _validation(
     overlap = np.intersect1d(new, labels)
     if overlap.size:
         raise ValueError(
-            f"Validation classes must not be among the training classes; {listed(overlap)} "
+            f"Validation classes must not be among the training classes; {format_labels(overlap)} "
             "came in both. Leave them out of one."
         )
     if X.shape[1] != like.shape[1]:
@@ -942,22 +945,22 @@ def _validation(
             f"Validation samples must have the {like.shape[1]} features of the training samples; "
             f"got {X.shape[1]}. Use the same encoder for both."
         )
-    return Kept.of(placed_like(X, like), given.positions(new), given.labels, seed)
+    return KeptSamples.choose(place_like(X, like), given.positions(new), given.labels, seed)
 
 
 def _check_prototypes(given: Prototypes, labels: np.ndarray) -> None:
     require_same_kind(labels=labels, prototypes=given.labels)
     if not np.isin(labels, given.labels).any():
         raise ValueError(
-            f"At least one class of y needs a prototype; got labels {listed(labels)} and "
-            f"prototypes of {listed(given.labels)}. Use the same names in both."
+            f"At least one class of y needs a prototype; got labels {format_labels(labels)} and "
+            f"prototypes of {format_labels(given.labels)}. Use the same names in both."
         )
 
 
 def _candidate_labels(targets: Any, known: np.ndarray, unseen: np.ndarray | None) -> np.ndarray:
     """Return the labels that candidates stand for; `unseen` is None without prototypes."""
     named = {"unseen": known if unseen is None else unseen, "all": known}
-    return chosen_labels(targets, named, lambda labels: _known_labels(labels, known), len(known))
+    return choose_labels(targets, named, lambda labels: _known_labels(labels, known), len(known))
 
 
 def _known_labels(labels: Any, known: np.ndarray) -> np.ndarray:
@@ -967,22 +970,22 @@ def _known_labels(labels: Any, known: np.ndarray) -> np.ndarray:
     missing = np.setdiff1d(labels, known)
     if missing.size:
         raise ValueError(
-            f"No prototype and no sample of the class {listed(missing)}; the {len(known)} "
-            f"known classes are {listed(known)}. Correct the label, or add the class."
+            f"No prototype and no sample of the class {format_labels(missing)}; the {len(known)} "
+            f"known classes are {format_labels(known)}. Correct the label, or add the class."
         )
     return labels
 
 
-def _with_samples(evidence: Evidence, sums: ClassSums) -> Evidence:
+def _add_samples(evidence: Evidence, sums: ClassSums) -> Evidence:
     """Return the evidence with the samples of classes of positive weight."""
     used = np.flatnonzero(sums.counts > 0)
     totals = sums.totals()
-    kept = namespace(totals).take(totals, placed_like(used, totals), axis=0)
-    kept = placed_like(kept, evidence.sums)
-    return evidence.plus(sums.labels[used], kept, sums.counts[used], sums.squares[used])
+    kept = namespace(totals).take(totals, place_like(used, totals), axis=0)
+    kept = place_like(kept, evidence.sums)
+    return evidence.add(sums.labels[used], kept, sums.counts[used], sums.squares[used])
 
 
-def _frozen(candidates: Any) -> Any:
+def _freeze(candidates: Any) -> Any:
     """Return candidates that do not change if the user changes a list."""
     if isinstance(candidates, str) or not np.ndim(candidates):
         return candidates

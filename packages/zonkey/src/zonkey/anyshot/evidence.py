@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..arrays import Array, identity_like, namespace, placed_like, squared_norm, to_numpy
+from ..arrays import Array, identity_like, namespace, place_like, squared_norm, to_numpy
 from ..bpl.kernels import PrototypeKernel
 from ..prototypes import Prototypes
 from ..streaming.reservoir import row_priorities
@@ -51,15 +51,13 @@ class Evidence:
     is_foreign: np.ndarray
 
     @classmethod
-    def none(cls, described: np.ndarray, like: Array) -> Self:
+    def make_empty(cls, described: np.ndarray, like: Array) -> Self:
         """Return no samples of the described classes, with the features of `like`."""
         no, zeros = np.zeros(len(described), bool), np.zeros(len(described))
-        sums = placed_like(np.zeros((len(described), like.shape[1])), like)
+        sums = place_like(np.zeros((len(described), like.shape[1])), like)
         return cls(described, sums, zeros, zeros, ~no, no, no)
 
-    def plus(
-        self, labels: np.ndarray, sums: Array, counts: np.ndarray, squares: np.ndarray
-    ) -> Self:
+    def add(self, labels: np.ndarray, sums: Array, counts: np.ndarray, squares: np.ndarray) -> Self:
         """Return the evidence with more samples, of known and of new classes."""
         every = np.union1d(self.labels, labels) if len(self.labels) else labels
         xp = namespace(sums)
@@ -74,7 +72,7 @@ class Evidence:
             # The row after the last stands for classes that one side does not have.
             places = np.where(mask, np.cumsum(mask) - 1, rows.shape[0])
             padded = xp.concat([rows, xp.zeros_like(sums[:1, :])])
-            return xp.take(padded, placed_like(places, sums), axis=0)
+            return xp.take(padded, place_like(places, sums), axis=0)
 
         return replace(
             self,
@@ -87,10 +85,10 @@ class Evidence:
             is_foreign=spread(self.is_foreign, own),
         )
 
-    def described_too(self, labels: np.ndarray) -> Self:
+    def add_described(self, labels: np.ndarray) -> Self:
         """Return the evidence with further classes that have a prototype and no samples."""
-        new = self.none(labels, self.sums)
-        wider = self.plus(labels, new.sums, new.counts, new.squares)
+        new = self.make_empty(labels, self.sums)
+        wider = self.add(labels, new.sums, new.counts, new.squares)
         return replace(wider, is_described=wider.is_described | np.isin(wider.labels, labels))
 
     def without(self, labels: np.ndarray) -> Self:
@@ -119,14 +117,14 @@ class Evidence:
 
     def anchor_means(self) -> Array:
         """Return the means of the classes that the regression learns from."""
-        rows = placed_like(np.flatnonzero(self.is_anchor), self.sums)
-        counts = placed_like(self.counts[self.is_anchor], self.sums)
+        rows = place_like(np.flatnonzero(self.is_anchor), self.sums)
+        counts = place_like(self.counts[self.is_anchor], self.sums)
         return namespace(self.sums).take(self.sums, rows, axis=0) / counts[:, None]
 
     def variance(self, rows: np.ndarray) -> float:
         """Return the variance of samples within some classes, NaN if none has two samples."""
         n, xp = self.counts[rows], namespace(self.sums)
-        S = xp.take(self.sums, placed_like(rows, self.sums), axis=0)
+        S = xp.take(self.sums, place_like(rows, self.sums), axis=0)
         several = n > 1
         if not several.any():
             return float("nan")
@@ -157,16 +155,16 @@ class Regression:
     n_components: int | None = None
     seed: int = 0
 
-    def solved(self, evidence: Evidence) -> Ridge:
+    def solve(self, evidence: Evidence) -> Ridge:
         """Return the regression that is learned from the anchors."""
         Y, columns = self._anchors(evidence)
         counts = evidence.counts[evidence.is_anchor]
-        K = self.kernel.between(Y, *self._basis(evidence))
+        K = self.kernel.compare(Y, *self._basis(evidence))
         landmarks = self._landmarks(evidence)
         if landmarks is None:
             return ExactRidge(ridge_inverse(K, counts, self.ridge))
         unit = self.kernel.mean_of_own(Y, columns) or 1.0
-        return LandmarkRidge.of(K, landmarks, counts, self.ridge, unit)
+        return LandmarkRidge.from_kernel(K, landmarks, counts, self.ridge, unit)
 
     def predict(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge | None = None) -> Array:
         """Return f(y) for each row of Y.
@@ -174,30 +172,30 @@ class Regression:
         If the anchors are of another kind, all f(y) have the root mean square length of the means:
         how far a prediction is from the origin tells how sure it is, not where pictures are.
         """
-        ridge = self.solved(evidence) if ridge is None else ridge
+        ridge = self.solve(evidence) if ridge is None else ridge
         M = evidence.anchor_means()
         C, basis = ridge.coefficients(M), self._basis(evidence)
         size = max(1, _BLOCK_VALUES // C.shape[0])
         blocks = (Y[start : start + size] for start in range(0, max(1, len(Y)), size))
-        parts = [self.kernel.between(self._coordinates(y, M), *basis) @ C for y in blocks]
+        parts = [self.kernel.compare(self._coordinates(y, M), *basis) @ C for y in blocks]
         f = parts[0] if len(parts) == 1 else namespace(M).concat(parts)
-        return f * _lengthened(f, M) if evidence.is_transferred else f
+        return f * _lengthen(f, M) if evidence.is_transferred else f
 
     def weights(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge) -> Array:
         """Return the weights of the means of the anchors in f(y)."""
-        k = self.kernel.between(self._coordinates(Y, evidence.sums), *self._basis(evidence))
+        k = self.kernel.compare(self._coordinates(Y, evidence.sums), *self._basis(evidence))
         weights = ridge.weights(k)
         if not evidence.is_transferred:
             return weights
         M = evidence.anchor_means()
-        return weights * _lengthened(weights @ M, M)
+        return weights * _lengthen(weights @ M, M)
 
     def priors(self, evidence: Evidence) -> Array:
         """Return the prior of each class, zero for classes without a prototype.
 
         That of an anchor is learned from the other anchors.
         """
-        xp, ridge = namespace(evidence.sums), self.solved(evidence)
+        xp, ridge = namespace(evidence.sums), self.solve(evidence)
         rest = evidence.is_described & ~evidence.is_anchor
         means = evidence.anchor_means()
         # Nobody asks for classes that are of another kind.
@@ -209,13 +207,13 @@ class Regression:
         order = np.concatenate([np.flatnonzero(evidence.is_anchor), np.flatnonzero(rest)])
         places = np.full(len(evidence.labels), len(order))
         places[order] = np.arange(len(order))
-        return xp.take(xp.concat(parts), placed_like(places, evidence.sums), axis=0)
+        return xp.take(xp.concat(parts), place_like(places, evidence.sums), axis=0)
 
     def embedding(self, evidence: Evidence) -> tuple[Array, Array]:
         """Return W and b of the ridge regression W'x + b of prototypes on class means."""
         M = evidence.anchor_means()
         xp = namespace(M)
-        Y = placed_like(self.prototypes.subset(evidence.anchors).matrix.astype(np.float64), M)
+        Y = place_like(self.prototypes.subset(evidence.anchors).matrix.astype(np.float64), M)
         center, level = xp.mean(M, axis=0), xp.mean(Y, axis=0)
         M = M - center
         ridge = max(self.ridge, _LEAST_RIDGE) * (squared_norm(M) / M.shape[0] or 1.0)
@@ -245,7 +243,7 @@ class Regression:
         landmarks = self._landmarks(evidence)
         if landmarks is None:
             return Y, columns
-        return namespace(Y).take(Y, placed_like(landmarks, Y), axis=0), columns[landmarks]
+        return namespace(Y).take(Y, place_like(landmarks, Y), axis=0), columns[landmarks]
 
     def _anchors(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
         """Return the coordinates of the anchors, and their places among all prototypes."""
@@ -258,7 +256,7 @@ class Regression:
         Y = np.asarray(Y, np.float64)
         if self.transformer is not None:
             Y = np.asarray(self.transformer.transform(Y), np.float64)
-        return placed_like(Y, like)
+        return place_like(Y, like)
 
 
 _LEAST_RIDGE = 1e-6
@@ -268,7 +266,7 @@ _FEWER = 0.9
 _BLOCK_VALUES = 2**24  # of the kernel between prototypes and the basis, held at a time
 
 
-def _lengthened(f: Array, M: Array) -> Array:
+def _lengthen(f: Array, M: Array) -> Array:
     """Return what turns the length of each f into the root mean square length of the means."""
     xp = namespace(M)
     length = xp.sqrt(xp.mean(xp.sum(M * M, axis=1)))
@@ -290,8 +288,8 @@ def class_centers(evidence: Evidence, prior: Array, worth: float) -> Array:
     """
     if evidence.is_transferred:
         prior = prior + common_shift(evidence, prior, worth)[None, :]
-    counts = placed_like(evidence.counts, evidence.sums)
-    of_prior = placed_like(evidence.totals(worth) - evidence.counts, evidence.sums)
+    counts = place_like(evidence.counts, evidence.sums)
+    of_prior = place_like(evidence.totals(worth) - evidence.counts, evidence.sums)
     return posterior_centers(prior, evidence.sums, counts, of_prior)
 
 
@@ -301,7 +299,7 @@ def common_shift(evidence: Evidence, prior: Array, worth: float) -> Array:
     It has a prior of its own: zero, which is worth as many samples.
     """
     used = (evidence.is_described & ~evidence.is_hidden).astype(np.float64)
-    n = placed_like(used * evidence.counts, prior)
+    n = place_like(used * evidence.counts, prior)
     xp = namespace(prior)
-    gaps = evidence.sums * placed_like(used, prior)[:, None] - n[:, None] * prior
+    gaps = evidence.sums * place_like(used, prior)[:, None] - n[:, None] * prior
     return xp.sum(gaps, axis=0) / (xp.sum(n) + worth)

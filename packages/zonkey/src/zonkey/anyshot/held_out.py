@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, placed_like, to_numpy
+from ..arrays import Array, namespace, place_like, to_numpy
 from ..samples import class_sums
-from .survey import Kept, ranks_within
+from .survey import KeptSamples, ranks_within
 
 MOST_PARTITIONS = 3
 _HELD_IN_ALL = 3000  # classes held out over all partitions, about: many classes need fewer
@@ -42,12 +42,12 @@ class TrainingData:
     n_train: int  # classes that are learned from; those after it are for validation
 
     @classmethod
-    def of(
+    def from_kept(
         cls,
-        kept: Kept,
+        kept: KeptSamples,
         described: np.ndarray,
         prototypes: np.ndarray,
-        validation: Kept | None = None,
+        validation: KeptSamples | None = None,
     ) -> TrainingData:
         """Take the kept samples of classes with a prototype.
 
@@ -59,24 +59,24 @@ class TrainingData:
         classes, position = np.unique(of_label[kept.codes[rows]], return_inverse=True)
         n_train = len(classes)
         xp = namespace(kept.X)
-        X = xp.take(kept.X, placed_like(rows, kept.X), axis=0)
-        weights, is_held = kept.weights[rows], _held_out(kept)[rows]
+        X = xp.take(kept.X, place_like(rows, kept.X), axis=0)
+        weights, is_held = kept.weights[rows], _choose_held_out(kept)[rows]
         if validation is not None:
             new, own = np.unique(validation.codes, return_inverse=True)
-            X = xp.concat([X, xp.astype(placed_like(validation.X, X), X.dtype)])
+            X = xp.concat([X, xp.astype(place_like(validation.X, X), X.dtype)])
             position = np.concatenate([position, n_train + own])
             classes = np.concatenate([classes, new])
             weights = np.concatenate([weights, validation.weights])
             is_held = np.concatenate([is_held, np.ones(len(own), bool)])
         return cls(X, position, weights, is_held, prototypes, classes, n_train)
 
-    def placed(self, array: Any) -> Array:
+    def place(self, array: Any) -> Array:
         """Return an array on the device of the samples, floats in float32."""
         array = np.asarray(array)
-        return placed_like(array.astype(np.float32) if array.dtype.kind == "f" else array, self.X)
+        return place_like(array.astype(np.float32) if array.dtype.kind == "f" else array, self.X)
 
 
-def _held_out(kept: Kept) -> np.ndarray:
+def _choose_held_out(kept: KeptSamples) -> np.ndarray:
     """Return which samples are held out: some of each class, by their hash.
 
     The rank is among distinct priorities, so that copies of a sample share their place. A class
@@ -124,18 +124,18 @@ class View:
     n_features: int
 
     @classmethod
-    def of(cls, X: Array, data: TrainingData, draws: list[np.ndarray]) -> View:
+    def from_samples(cls, X: Array, data: TrainingData, draws: list[np.ndarray]) -> View:
         """Take preprocessed samples; `draws` tell which samples are shots."""
         xp = namespace(X)
         X = xp.astype(X, xp.float32, copy=False)
         sums, counts = _weighted_sums(X, data, np.where(data.is_held, 0.0, data.weights))
         counts = counts[: data.n_train]
-        means = sums[: data.n_train, :] / data.placed(counts)[:, None]
+        means = sums[: data.n_train, :] / data.place(counts)[:, None]
         squares = to_numpy(xp.sum(X * X, axis=1)).astype(np.float64)
         shots = []
         for shot in draws:
             sums, n = _weighted_sums(X, data, np.where(shot, data.weights, 0.0))
-            shots.append((sums, data.placed(n)))
+            shots.append((sums, data.place(n)))
         within = _variances(X, squares, data)
         n_features = X.shape[1]
         if data.n_train < n_features and not shots:
@@ -146,7 +146,7 @@ class View:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_taken", {})
 
-    def taken(self, fold: Fold, which: str) -> Array:
+    def take(self, fold: Fold, which: str) -> Array:
         """Return the samples "every", "new" or "rows" of a fold.
 
         They are remembered, because every point of the grids asks again.
@@ -154,7 +154,7 @@ class View:
         kept: dict[tuple[int, str], Array] = vars(self)["_taken"]
         key = (fold.number, which)
         if key not in kept:
-            places = placed_like(getattr(fold, which), self.samples)
+            places = place_like(getattr(fold, which), self.samples)
             kept[key] = namespace(self.samples).take(self.samples, places, axis=0)
         return kept[key]
 
@@ -162,7 +162,7 @@ class View:
         """Drop the samples of folds."""
         vars(self)["_taken"].clear()
 
-    def averaged(self, weights: Array) -> Array:
+    def average_means(self, weights: Array) -> Array:
         """Return weighted means of the class means."""
         return namespace(weights).astype(weights, self.means.dtype) @ self.means
 
@@ -176,8 +176,8 @@ class View:
 
 def _weighted_sums(X: Array, data: TrainingData, weights: np.ndarray) -> tuple[Array, np.ndarray]:
     n = len(data.classes)
-    codes = placed_like(data.codes, X)
-    sums = class_sums(X, codes, n, data.placed(weights))
+    codes = place_like(data.codes, X)
+    sums = class_sums(X, codes, n, data.place(weights))
     return sums, np.bincount(data.codes, weights=weights, minlength=n)
 
 
@@ -213,7 +213,7 @@ class Fold:
         return np.concatenate([self.new, self.old])
 
 
-def drawn_shots(data: TrainingData, n_shots: int, n_draws: int) -> list[np.ndarray]:
+def draw_shots(data: TrainingData, n_shots: int, n_draws: int) -> list[np.ndarray]:
     """Return which samples are shots of their class, for each of several draws."""
     counts = np.bincount(data.codes)[data.codes]
     # Half of a class at most, so that some samples are left to score.

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, epsilon, identity_like, namespace, one_hot, placed_like, softmax
+from ..arrays import Array, epsilon, identity_like, namespace, one_hot, place_like, softmax
 from ..bpl.symmetric import symmetric_inverse
 
 # The mean of n samples is itself uncertain: its ridge is larger by this number over n.
@@ -51,7 +51,7 @@ class KernelRidge:
         # Ridges are relative to the diagonal of the kernel.
         self._unit = float(xp.linalg.trace(K)) / p or 1.0
         root = 1 / np.sqrt(ridge_factors(counts))
-        self._root = xp.astype(placed_like(root, K), K.dtype)
+        self._root = xp.astype(place_like(root, K), K.dtype)
         values, vectors = xp.linalg.eigh(K * self._root[:, None] * self._root[None, :])
         self._values = xp.where(values > 0, values, xp.zeros_like(values))
         self._vectors = vectors * self._root[:, None]
@@ -74,7 +74,7 @@ def ridge_inverse(K: Array, counts: np.ndarray, ridge: float) -> Array:
         return KernelRidge(K, counts).inverse(ridge)
     xp = namespace(K)
     unit = float(xp.linalg.trace(K)) / p or 1.0
-    levels = xp.astype(placed_like(ridge * unit * ridge_factors(counts), K), K.dtype)
+    levels = xp.astype(place_like(ridge * unit * ridge_factors(counts), K), K.dtype)
     if isinstance(K, np.ndarray):
         own = K.diagonal().copy()
         np.fill_diagonal(K, own + levels)

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..arrays import Array, epsilon, identity_like, namespace, placed_like, to_numpy
+from ..arrays import Array, epsilon, identity_like, namespace, place_like, to_numpy
 from ..bpl.symmetric import eigh
 from .posterior import held_out_weights, inverse_without, left_out_means, ridge_factors
 
@@ -45,25 +45,27 @@ class ExactRidge:
         """Return the prediction of each class from all others."""
         return left_out_means(self.G, M)
 
-    def left_out_row(self, i: int) -> Array:
+    def weigh_left_out(self, i: int) -> Array:
         """Return the weights of all class means in the prediction of class i from the others."""
         xp, row = namespace(self.G), self.G[i, :]
-        own = placed_like(np.arange(self.G.shape[0]) == i, row)
+        own = place_like(np.arange(self.G.shape[0]) == i, row)
         return xp.where(own, xp.zeros_like(row), -row / row[i])
 
     def without(self, held: np.ndarray) -> ExactRidge:
         """Return the regression that never saw some classes."""
-        places = placed_like(held, self.G)
+        places = place_like(held, self.G)
         return ExactRidge(inverse_without(self.G, places, held_out_weights(self.G, places)))
 
-    def held_out(self, held: np.ndarray, others: np.ndarray, M: Array) -> tuple[Array, Array]:
+    def predict_held_out(
+        self, held: np.ndarray, others: np.ndarray, M: Array
+    ) -> tuple[Array, Array]:
         """Predict held-out classes from the rest, and `others` each from the rest but itself."""
-        places, xp = placed_like(held, self.G), namespace(self.G)
+        places, xp = place_like(held, self.G), namespace(self.G)
         weights = held_out_weights(self.G, places)
         if not len(others):
             return weights @ M, M[:0, :]
         rest = ExactRidge(inverse_without(self.G, places, weights)).left_out(M)
-        return weights @ M, xp.take(rest, placed_like(others, M), axis=0)
+        return weights @ M, xp.take(rest, place_like(others, M), axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class LandmarkRidge:
     gram: Array
 
     @classmethod
-    def of(
+    def from_kernel(
         cls, K: Array, landmarks: np.ndarray, counts: np.ndarray, ridge: float, unit: float
     ) -> LandmarkRidge:
         """Fit the regression.
@@ -107,21 +109,21 @@ class LandmarkRidge:
             That mean.
         """
         xp = namespace(K)
-        values, vectors = eigh(xp.take(K, placed_like(landmarks, K), axis=0))
+        values, vectors = eigh(xp.take(K, place_like(landmarks, K), axis=0))
         on_host = to_numpy(values)
         kept = np.flatnonzero(on_host > epsilon(K) * len(landmarks) * np.abs(on_host).max())
-        places = placed_like(kept, K)
+        places = place_like(kept, K)
         roots = xp.sqrt(xp.take(values, places, axis=0))
         turn = xp.take(vectors, places, axis=1) / roots[None, :]
         features = K @ turn
-        shares = placed_like(1 / ridge_factors(counts), K)
+        shares = place_like(1 / ridge_factors(counts), K)
         level = max(float(ridge), _LEAST_RIDGE) * unit
         gram = features.T @ (features * shares[:, None])
         return cls(features, turn, shares, gram + level * identity_like(gram))
 
     def coefficients(self, M: Array) -> Array:
         """Return what k(y)' is multiplied by to predict f(y), one row per landmark."""
-        return self.turn @ self._solved(M)
+        return self.turn @ self._solve(M)
 
     def weights(self, k: Array) -> Array:
         """Return the weights of all class means in f(y), for each row k(y)'."""
@@ -130,29 +132,31 @@ class LandmarkRidge:
     def left_out(self, M: Array) -> Array:
         """Return the prediction of each class from all others."""
         own = self._own[:, None]
-        return (self.features @ self._solved(M) - own * M) / (1 - own)
+        return (self.features @ self._solve(M) - own * M) / (1 - own)
 
-    def left_out_row(self, i: int) -> Array:
+    def weigh_left_out(self, i: int) -> Array:
         """Return the weights of all class means in the prediction of class i from the others."""
         xp, row = namespace(self.features), self._weights(self.features[i : i + 1, :])[0, :]
-        own = placed_like(np.arange(row.shape[0]) == i, row)
+        own = place_like(np.arange(row.shape[0]) == i, row)
         return xp.where(own, xp.zeros_like(row), row / (1 - row[i]))
 
     def without(self, held: np.ndarray) -> LandmarkRidge:
         """Return the regression that never saw some classes."""
-        xp, places = namespace(self.features), placed_like(held, self.features)
+        xp, places = namespace(self.features), place_like(held, self.features)
         rows = xp.take(self.features, places, axis=0)
         lost = rows.T @ (rows * xp.take(self.shares, places, axis=0)[:, None])
         stays = np.ones(self.features.shape[0])
         stays[held] = 0.0
         return replace(
-            self, gram=self.gram - lost, shares=self.shares * placed_like(stays, self.shares)
+            self, gram=self.gram - lost, shares=self.shares * place_like(stays, self.shares)
         )
 
-    def held_out(self, held: np.ndarray, others: np.ndarray, M: Array) -> tuple[Array, Array]:
+    def predict_held_out(
+        self, held: np.ndarray, others: np.ndarray, M: Array
+    ) -> tuple[Array, Array]:
         """Predict held-out classes from the rest, and `others` each from the rest but itself."""
         every, xp = self.without(held).left_out(M), namespace(M)
-        first, second = (xp.take(every, placed_like(rows, M), axis=0) for rows in (held, others))
+        first, second = (xp.take(every, place_like(rows, M), axis=0) for rows in (held, others))
         return first, second
 
     @cached_property
@@ -165,7 +169,7 @@ class LandmarkRidge:
         xp = namespace(self.features)
         return xp.sum((self.features @ self._inverse) * self.features, axis=1) * self.shares
 
-    def _solved(self, M: Array) -> Array:
+    def _solve(self, M: Array) -> Array:
         return self._inverse @ (self.features.T @ (M * self.shares[:, None]))
 
     def _weights(self, features: Array) -> Array:

@@ -18,12 +18,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ..arrays import Array, is_device_array, placed_like, to_numpy
+from ..arrays import Array, is_device_array, place_like, to_numpy
 from ..constraints import (
     check_classes,
     check_labeled,
     check_seed,
-    checked_weights,
+    check_weights,
     chunks_of,
     is_auto,
     refuse_weights,
@@ -31,14 +31,14 @@ from ..constraints import (
     validate_labeled,
     validate_samples,
 )
-from ..labels import encoded, places_among
+from ..labels import encode_labels, places_among
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.normalizer import PowerSums
 from ..streaming.checkpoint import fingerprint
-from ..streaming.chunks import Chunked, Chunks, transformed, without_names
+from ..streaming.chunks import Chunked, Chunks, apply_transforms, drop_names
 from ..streaming.class_sums import ClassSums, blocks_of
-from ..streaming.sources import required_labels
-from .survey import Kept, Survey
+from ..streaming.sources import get_labels
+from .survey import KeptSamples, Survey
 
 _WEIGHT = "sample_weight"
 _OURS = (FeatureNormalizer, WithinClassWhitener)
@@ -53,7 +53,7 @@ def weight_options(transformer: Any, weights: Array) -> dict[str, Array]:
     return {_WEIGHT: weights} if has_fit_parameter(transformer, _WEIGHT) else {}
 
 
-class Source(ABC):
+class FitSource(ABC):
     """Labeled samples.
 
     Attributes
@@ -71,14 +71,14 @@ class Source(ABC):
     like: Array
 
     @cached_property
-    def kept(self) -> Kept:
+    def kept(self) -> KeptSamples:
         """A few raw samples of each class."""
-        return self._chosen()
+        return self._choose_kept()
 
     @abstractmethod
-    def _chosen(self) -> Kept: ...
+    def _choose_kept(self) -> KeptSamples: ...
 
-    def fitted(self, transformer: Any) -> Any:
+    def fit_clone(self, transformer: Any) -> Any:
         """Return a fitted clone of a transformer."""
         transformer = clone(transformer)
         self._fit(transformer)
@@ -88,7 +88,7 @@ class Source(ABC):
     def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
         """Return a reduction of all samples after some steps."""
 
-    def gathered(self, steps: Steps, name: str) -> ClassSums:
+    def gather(self, steps: Steps, name: str) -> ClassSums:
         """Return the sums over the samples of each class after some steps."""
         return self._reduced(self._empty_sums(), steps, name)
 
@@ -105,17 +105,19 @@ class Source(ABC):
     def _fit(self, transformer: Any, steps: Steps = ()) -> None:
         """Fit a transformer, in place, to the samples after some steps."""
         if type(transformer) is FeatureNormalizer:
-            transformer.fit(_after(self.kept.X[:1, :], steps))  # all that is needed without a mean
+            transformer.fit(
+                _transform(self.kept.X[:1, :], steps)
+            )  # all that is needed without a mean
             if transformer.center:
                 transformer._learn(self._mean(transformer.power, steps))
         elif type(transformer) is WithinClassWhitener:
-            few, rough = _after(self.kept.X, steps), ClassSums(self.labels)
-            rough.add(few, placed_like(self.kept.codes, few))
+            few, rough = _transform(self.kept.X, steps), ClassSums(self.labels)
+            rough.add(few, place_like(self.kept.codes, few))
             sums = self._empty_sums(scatter=True, shift=(self.labels, rough.means()))
             transformer._learn(self._reduced(sums, steps, f"scatter{len(steps)}"))
             set_features(transformer, few.shape[1], None)
         elif isinstance(transformer, Pipeline):
-            for step in _used(transformer):
+            for step in _list_steps(transformer):
                 self._fit(step, steps)
                 steps = (*steps, step)
         else:
@@ -125,7 +127,7 @@ class Source(ABC):
     def _fit_other(self, transformer: Any, steps: Steps) -> None: ...
 
 
-class MemorySource(Source):
+class MemorySource(FitSource):
     """Samples in memory, in any array library, with weights or without."""
 
     def __init__(
@@ -139,20 +141,20 @@ class MemorySource(Source):
         if weights is not None:
             self.used = labels[np.bincount(to_numpy(codes), to_numpy(weights)) > 0]
 
-    def _chosen(self) -> Kept:
+    def _choose_kept(self) -> KeptSamples:
         host = None if self.weights is None else to_numpy(self.weights).astype(np.float64)
-        return Kept.of(self.like, to_numpy(self.codes), self.labels, self._seed, host)
+        return KeptSamples.choose(self.like, to_numpy(self.codes), self.labels, self._seed, host)
 
     def _fit(self, transformer: Any, steps: Steps = ()) -> None:
         # Pipelines with other steps have their own ways, such as a cache.
-        if all(type(step) in _OURS for step in _used(transformer)):
+        if all(type(step) in _OURS for step in _list_steps(transformer)):
             super()._fit(transformer, steps)
         else:
             self._fit_other(transformer, steps)
 
     def _fit_other(self, transformer: Any, steps: Steps) -> None:
         options = {} if self.weights is None else weight_options(transformer, self.weights)
-        transformer.fit(_after(self.like, steps), self.codes, **options)
+        transformer.fit(_transform(self.like, steps), self.codes, **options)
 
     def _empty_sums(self, **options: Any) -> ClassSums:
         return ClassSums(self.labels, **options)
@@ -161,11 +163,11 @@ class MemorySource(Source):
         X = self.like
         for rows in blocks_of(X):
             weights = None if self.weights is None else self.weights[rows]
-            reduction.add(_after(X[rows, :], steps), self.codes[rows], weights)
+            reduction.add(_transform(X[rows, :], steps), self.codes[rows], weights)
         return reduction
 
 
-class ChunkSource(Source):
+class ChunkSource(FitSource):
     """Samples in chunks, which are read once here, and once in each pass.
 
     Parameters
@@ -180,13 +182,13 @@ class ChunkSource(Source):
 
     def __init__(self, chunks: Chunked, seed: int, powers: tuple[float | None, ...] = ()) -> None:
         self._chunks, self._seed = chunks, seed
-        survey = chunks.reduced(Survey(seed, powers), "survey", f"{seed} {powers}")
+        survey = chunks.reduce(Survey(seed, powers), "survey", f"{seed} {powers}")
         check_classes(survey.labels)
         self.labels = self.used = survey.labels
         self._sums, self._few = survey.sums, survey.kept()
         self.like = self._few.X
 
-    def _chosen(self) -> Kept:
+    def _choose_kept(self) -> KeptSamples:
         return self._few
 
     def close(self) -> None:
@@ -194,11 +196,11 @@ class ChunkSource(Source):
         self._chunks.close()
 
     def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
-        return self._after(steps).reduced(reduction, name, f"{self._seed} {key}")
+        return self._apply_steps(steps).reduce(reduction, name, f"{self._seed} {key}")
 
-    def _after(self, steps: Steps) -> Chunked:
+    def _apply_steps(self, steps: Steps) -> Chunked:
         # What a step learns follows from the same chunks and its parameters.
-        return _mapped(self._chunks, steps, _parameters_key)
+        return _map_chunks(self._chunks, steps, _parameters_key)
 
     def _mean(self, power: float | None, steps: Steps) -> Array:
         if not steps and power in self._sums.powers:
@@ -207,11 +209,11 @@ class ChunkSource(Source):
 
     def _fit_other(self, transformer: Any, steps: Steps) -> None:
         if _learns_nothing(transformer):
-            transformer.fit(_after(self.kept.X[:1, :], steps), self.kept.codes[:1])
+            transformer.fit(_transform(self.kept.X[:1, :], steps), self.kept.codes[:1])
             return
-        chunks, n_rows = cast(Chunks, self._after(steps)), 0
-        for chunk in chunks.labeled():
-            own = places_among(self.labels, required_labels(chunk))
+        chunks, n_rows = cast(Chunks, self._apply_steps(steps)), 0
+        for chunk in chunks.read_labeled():
+            own = places_among(self.labels, get_labels(chunk))
             transformer.partial_fit(chunk.X, own)
             n_rows += len(own)
             if chunks.progress is not None:
@@ -221,17 +223,17 @@ class ChunkSource(Source):
 # The source of samples of an estimator, checked before anything is read.
 
 
-def opened(
+def open_source(
     model: Any, X: Any, y: Any, sample_weight: Any, seed: int, powers: tuple[float | None, ...]
-) -> Source:
+) -> FitSource:
     """Return the samples of `fit` of a model that has `preprocessing` and `random_state`."""
     is_chosen = model.preprocessing is None or is_auto(model.preprocessing)
-    steps = () if is_chosen else _used(model.preprocessing)
+    steps = () if is_chosen else _list_steps(model.preprocessing)
     other = next((step for step in steps if not _learns_in_chunks(step)), None)
     chunks = chunks_of(X, y, in_memory=sample_weight is not None or other is not None)
     if chunks is None:
         X, y = validate_labeled(model, X, y)
-        return _in_memory(X, y, sample_weight, seed)
+        return _read_memory(X, y, sample_weight, seed)
     refuse_weights(sample_weight)
     check_seed(model.random_state, chunks)
     chunks.require_several_passes()
@@ -242,7 +244,7 @@ def opened(
     return source
 
 
-def further(
+def read_more(
     model: Any, X: Any, y: Any, sample_weight: Any, steps: Steps, *, in_memory: bool
 ) -> tuple[ClassSums, MemorySource | None]:
     """Return the sums of further samples of a fitted model, and the samples if in memory."""
@@ -250,43 +252,43 @@ def further(
     if chunks is None:
         X = validate_samples(model, X, reset=False)
         X, y = check_labeled(model, X, y)
-        source = _in_memory(X, y, sample_weight, 0)
-        return source.gathered(steps, "more"), source
+        source = _read_memory(X, y, sample_weight, 0)
+        return source.gather(steps, "more"), source
     refuse_weights(sample_weight)
     if in_memory:
         raise ValueError(
             'worth="shots" must have its samples in memory, to leave each out in turn; got '
             "chunks. Pass a few samples as an array, or another `worth`."
         )
-    without_names(model, chunks)
-    sums = _mapped(chunks, steps, _fitted_key).reduced(ClassSums(), "more")
+    drop_names(model, chunks)
+    sums = _map_chunks(chunks, steps, _fitted_key).reduce(ClassSums(), "more")
     check_classes(sums.labels)
     chunks.close()
     return sums, None
 
 
-def _in_memory(X: Array, y: Any, sample_weight: Any, seed: int) -> MemorySource:
-    labels, codes = encoded(y, X)
+def _read_memory(X: Array, y: Any, sample_weight: Any, seed: int) -> MemorySource:
+    labels, codes = encode_labels(y, X)
     check_classes(y if is_device_array(y) else labels)
-    return MemorySource(X, codes, labels, checked_weights(sample_weight, X), seed)
+    return MemorySource(X, codes, labels, check_weights(sample_weight, X), seed)
 
 
-def _after(X: Array, steps: Steps) -> Array:
-    return transformed(X, [step.transform for step in steps])
+def _transform(X: Array, steps: Steps) -> Array:
+    return apply_transforms(X, [step.transform for step in steps])
 
 
-def _mapped(chunks: Chunked, steps: Steps, key: Callable[[Any], str]) -> Chunked:
+def _map_chunks(chunks: Chunked, steps: Steps, key: Callable[[Any], str]) -> Chunked:
     for step in steps:
         chunks = chunks.map(step.transform, key=key(step))
     return chunks
 
 
-def _used(transformer: Any) -> list[Any]:
+def _list_steps(transformer: Any) -> list[Any]:
     """Return the steps of a transformer, also of pipelines in pipelines."""
     if not isinstance(transformer, Pipeline):
         return [transformer]
     steps = (step for _, step in transformer.steps if step not in (None, "passthrough"))
-    return [used for step in steps for used in _used(step)]
+    return [used for step in steps for used in _list_steps(step)]
 
 
 def _learns_nothing(step: Any) -> bool:
@@ -314,7 +316,7 @@ def _check_step(step: Any, chunks: Chunked) -> None:
 
 def _parameters_key(transformer: Any) -> str:
     """Return text for a transformer in checkpoints, by its parameters."""
-    steps = _used(transformer)
+    steps = _list_steps(transformer)
     return fingerprint(
         [
             step
@@ -327,5 +329,5 @@ def _parameters_key(transformer: Any) -> str:
 
 def _fitted_key(transformer: Any) -> str:
     """Return text for a transformer in checkpoints, by what it learned."""
-    steps = _used(transformer)
+    steps = _list_steps(transformer)
     return fingerprint([step._key() if type(step) in _OURS else step for step in steps])

@@ -13,11 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..arrays import Array, namespace, placed_like, to_numpy
-from ..labels import joined_labels, places_among
+from ..arrays import Array, namespace, place_like, to_numpy
+from ..labels import join_labels, places_among
 from ..preprocessing.normalizer import PowerSums
 from ..streaming.reservoir import row_priorities
-from ..streaming.sources import Chunk, required_labels
+from ..streaming.sources import Chunk, get_labels
 
 MOST_CLASSES = 2000
 _MOST_PER_CLASS, _FEWEST_PER_CLASS = 100, 16
@@ -27,7 +27,7 @@ _COPIED = 256  # rows at a time, through a copy of them
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptSamples:
     """A few raw samples of each class, sorted by class and priority.
 
     Attributes
@@ -54,7 +54,7 @@ class Kept:
     is_main: np.ndarray
 
     @classmethod
-    def of(
+    def choose(
         cls,
         X: Array,
         codes: np.ndarray,
@@ -68,11 +68,11 @@ class Kept:
         used, own = np.unique(codes[rows], return_inverse=True)
         sizes = _sizes(_label_keys(labels[used], seed))
         priorities = to_numpy(row_priorities(X, seed))
-        chosen = _lowest(own, priorities[rows], sizes, rows)
+        chosen = _find_lowest(own, priorities[rows], sizes, rows)
         rows = rows[chosen]
         is_main = np.zeros(len(labels), bool)
         is_main[used] = sizes > _OF_OTHERS
-        few = namespace(X).take(X, placed_like(rows, X), axis=0)
+        few = namespace(X).take(X, place_like(rows, X), axis=0)
         return cls(few, codes[rows], priorities[rows], weights[rows], rows, is_main)
 
 
@@ -99,13 +99,13 @@ class Survey:
         self._slots = np.zeros(0, np.int64)
         self._store: Any = None
 
-    def fresh(self) -> Survey:
+    def copy_empty(self) -> Survey:
         """Return an empty one of the same seed and powers."""
         return Survey(self.seed, self.sums.powers)
 
     def update(self, chunk: Chunk) -> None:
         """Take up the labels of a chunk, and some of its samples."""
-        labels, codes = np.unique(required_labels(chunk), return_inverse=True)
+        labels, codes = np.unique(get_labels(chunk), return_inverse=True)
         self._lengths[chunk.number] = len(codes)
         if not len(codes):
             return
@@ -146,7 +146,7 @@ class Survey:
         self._slots = np.arange(len(self._codes))
         self._keys = _label_keys(self.labels, self.seed)
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptSamples:
         """Return the samples, which are not copied, with their positions in the data."""
         self._sort()
         numbers = np.array(sorted(self._lengths))
@@ -155,17 +155,17 @@ class Survey:
         rows = starts[np.searchsorted(numbers, self._places[:, 0])] + self._places[:, 1]
         is_main = _sizes(self._keys) > _OF_OTHERS
         ones = np.ones(len(rows))
-        return Kept(self._store, self._codes, self._priorities, ones, rows, is_main)
+        return KeptSamples(self._store, self._codes, self._priorities, ones, rows, is_main)
 
     def _grow(self, labels: np.ndarray) -> np.ndarray:
         """Make room for classes, and return their codes."""
-        every = joined_labels(self.labels, labels)
+        every = join_labels(self.labels, labels)
         if len(every) > len(self.labels):
             own = places_among(every, self.labels)
             self._codes = own[self._codes]
             keys = np.zeros(len(every), np.uint64)
             keys[own] = self._keys
-            new = _others(len(every), own)
+            new = _list_others(len(every), own)
             keys[new] = _label_keys(every[new], self.seed)
             self._keys = keys
         self.labels = every
@@ -186,11 +186,11 @@ class Survey:
         codes = np.concatenate([self._codes, codes[near]])
         priorities = np.concatenate([self._priorities, priorities[near]])
         places = np.concatenate([self._places, places[near]])
-        chosen = _lowest(codes, priorities, sizes, places[:, 1], places[:, 0])
+        chosen = _find_lowest(codes, priorities, sizes, places[:, 1], places[:, 0])
         is_new = chosen >= n
         slots = np.zeros(len(chosen), np.int64)
         slots[~is_new] = self._slots[chosen[~is_new]]
-        slots[is_new] = self._free(slots[~is_new], int(is_new.sum()), X)
+        slots[is_new] = self._find_free(slots[~is_new], int(is_new.sum()), X)
         targets, sources = slots[is_new], rows[near[chosen[is_new] - n]]
         for start in range(0, len(targets), _COPIED):
             few = slice(start, start + _COPIED)
@@ -207,7 +207,7 @@ class Survey:
         limits[full] = self._priorities[(ends - held + sizes - 1)[full]]
         return limits
 
-    def _free(self, used: np.ndarray, n: int, like: np.ndarray) -> np.ndarray:
+    def _find_free(self, used: np.ndarray, n: int, like: np.ndarray) -> np.ndarray:
         """Return n rows of the store that are not in use; it grows if it must."""
         if self._store is None:
             self._store = np.empty((0, like.shape[1]), like.dtype)
@@ -215,7 +215,7 @@ class Survey:
             self._store = self._store.astype(like.dtype)
         if n + len(used) > len(self._store):
             self._resize(n + len(used))
-        return _others(len(self._store), used)[:n]
+        return _list_others(len(self._store), used)[:n]
 
     def _resize(self, n: int) -> None:
         """Let the store have n rows, where it is: the system moves pages, not their content."""
@@ -227,14 +227,14 @@ class Survey:
         """Put sample i into row i of the store, and drop the other rows."""
         if self._store is None:
             return
-        free = _others(len(self._store), self._slots)
+        free = _list_others(len(self._store), self._slots)
         _permute(self._store, np.concatenate([self._slots, free]))
         if len(free):
             self._resize(len(self._slots))
         self._slots = np.arange(len(self._slots))
 
 
-def _others(n: int, some: np.ndarray) -> np.ndarray:
+def _list_others(n: int, some: np.ndarray) -> np.ndarray:
     """Return the numbers from 0 to n - 1 that are not among some, sorted."""
     is_other = np.ones(n, bool)
     is_other[some] = False
@@ -255,7 +255,7 @@ def _permute(X: np.ndarray, order: np.ndarray) -> None:
         X[i], left[i] = first, False
 
 
-def _lowest(
+def _find_lowest(
     codes: np.ndarray, priorities: np.ndarray, sizes: np.ndarray, *places: np.ndarray
 ) -> np.ndarray:
     """Return the positions of the samples of lowest priority, sorted by class and priority.

@@ -103,7 +103,7 @@ def learn(
                 break
             eta, xi = problem.weights(state)
             if problem.has_objective:
-                objective.append(problem.objective(state.W, eta.less(xi, mu), alpha))
+                objective.append(problem.objective(state.W, eta.subtract(xi, mu), alpha))
                 if changes and on_step is not None:
                     on_step(len(changes), objective[-1], float(changes[-1]))
             if done:
@@ -246,7 +246,7 @@ class Competition(Algorithm1):
 
     def A_hat(self, delta: Shares, alpha: float) -> Array:
         """Eq. 12 (erplAt) as a matrix."""
-        return self._A.dense(**self.A_terms(delta.of_samples, alpha))
+        return self._A.to_dense(**self.A_terms(delta.of_samples, alpha))
 
     def B_hat(self, of_classes: Array, alpha: float) -> Array:
         """Eq. 13 (erplBt), given the sums of delta over the samples."""
@@ -273,30 +273,30 @@ class Competition(Algorithm1):
         del active  # a single problem is active while the loop runs
         # Once samples keep their classes, W moves only by alpha_t: DECAY times the last move.
         start = state.W if state.move is None else state.W + DECAY * state.move
-        solution = self.solution(eta.less(xi, mu), alpha, start)
+        solution = self.solution(eta.subtract(xi, mu), alpha, start)
         W = solution.value
         following = _Iterate(W, False, None if state.is_initial else W - state.W)
         return following, np.asarray(relative_change(state.W, W)), {solution.status}
 
     def solution(self, delta: Shares, alpha: float, start: Array | None = None) -> Solution:
         """Solve Eq. 15 (erpllinear1) for given weights; an iterative solver begins at `start`."""
-        B, C = Factor.of(self.B_hat(delta.of_classes, alpha)), self.C_hat(delta, alpha)
+        B, C = Factor.from_matrix(self.B_hat(delta.of_classes, alpha)), self.C_hat(delta, alpha)
         return self._A.solve(B, C, **self.A_terms(delta.of_samples, alpha), start=start)
 
     def safe_mu(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> float:
         """Return mu, or less if A-hat and B-hat would leave too little curvature."""
         sides = self._sides(eta, xi, alpha, mu)
-        return lowered_mu(eta.of_classes, xi.of_classes, mu, sides)
+        return lower_mu(eta.of_classes, xi.of_classes, mu, sides)
 
     def is_definite(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> np.ndarray:
         """Return whether no eigenvalue of A-hat is the negative of one of B-hat, or less."""
         if keeps_its_share(eta.of_classes, xi.of_classes, mu):
             return np.asarray(True)
         sides = self._sides(eta, xi, alpha, mu)
-        return np.asarray(sides.are_definite(eta.less(xi, mu).of_classes))
+        return np.asarray(sides.are_definite(eta.subtract(xi, mu).of_classes))
 
     def _sides(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> Sides:
-        terms = self.A_terms(eta.less(xi, mu).of_samples, alpha)
+        terms = self.A_terms(eta.subtract(xi, mu).of_samples, alpha)
         return Sides(
             B_hat=lambda of_classes: self.B_hat(of_classes, alpha),
             least_of_A=terms["scale"] * float(self.equations.factor.values[0]) + terms["shift"],
@@ -358,7 +358,7 @@ class Sides:
         return namespace(of_classes).linalg.eigvalsh(self.B_hat(of_classes))
 
 
-def lowered_mu(pulled: Array, pushed: Array, mu: float, sides: Sides) -> float:
+def lower_mu(pulled: Array, pushed: Array, mu: float, sides: Sides) -> float:
     """Return mu, or the first of its halves that leaves enough curvature; 0 if none does.
 
     Classes that are often second best get negative weight in B-hat. As the smallest eigenvalue of

@@ -18,7 +18,7 @@ from array_api_compat import device
 from scipy import sparse
 
 from ..arrays import Array, epsilon, namespace, one_hot, positions_like, sums_by_code
-from ..blocks import in_parts, row_blocks
+from ..blocks import row_blocks, run_in_parts
 
 # "second-best" is the paper's model; None drops the push from the second best (mu = 0);
 # "assigned" trusts the class that each sample was made for.
@@ -51,7 +51,7 @@ class Shares:
     loss: float = float("nan")
 
     @classmethod
-    def of(cls, weights: Array, X: Array, f: Array | None = None) -> Shares:
+    def from_weights(cls, weights: Array, X: Array, f: Array | None = None) -> Shares:
         """Sum weights (..., N, q) of the samples X (..., N, d) with losses f (..., N, q)."""
         xp = namespace(weights)
         loss = float("nan") if f is None else float(xp.sum(weights * f))
@@ -59,7 +59,7 @@ class Shares:
         return cls(xp.sum(weights, axis=-1), xp.sum(weights, axis=-2), features, loss)
 
     @classmethod
-    def stacked(cls, shares: Sequence[Shares], shape: tuple[int, ...]) -> Shares:
+    def stack(cls, shares: Sequence[Shares], shape: tuple[int, ...]) -> Shares:
         """Join the sums of single problems into those of problems of a shape."""
         xp = namespace(shares[0].features)
 
@@ -72,7 +72,7 @@ class Shares:
             joined([own.features for own in shares]),
         )
 
-    def less(self, other: Shares, mu: Any) -> Shares:
+    def subtract(self, other: Shares, mu: Any) -> Shares:
         """Return delta = eta - mu xi; `mu` is a number, or an array (...) of one per problem."""
         single = isinstance(mu, float)
         of_rows, of_matrices = (mu, mu) if single else (mu[..., None], mu[..., None, None])
@@ -102,24 +102,24 @@ def competing_shares(
             if rule == "assigned":
                 continue
             f: Any = losses_of(X[rows, :])
-            taken = _smallest(f, of_samples[rows], tie_tol)
+            taken = _find_smallest(f, of_samples[rows], tie_tol)
             eta.add(rows.start, taken)
             if rule is not None:
                 f[taken] = float("inf")
-                xi.add(rows.start, _smallest(f, of_samples[rows], tie_tol))
+                xi.add(rows.start, _find_smallest(f, of_samples[rows], tie_tol))
         return eta, xi
 
-    def summed(parts: Iterable[_Sums]) -> Shares:
+    def sum_parts(parts: Iterable[_Sums]) -> Shares:
         sums: Any = [sum(own) for own in zip(*(part.sums() for part in parts), strict=True)]
         loss = xp.sum(sums[0] * of_samples) + xp.sum(sums[1] * losses_of.constants)
         loss = float(loss - 4 * xp.sum(sums[2] * losses_of.centers))
         return Shares(*sums, loss=loss)
 
     kept = 2 * q * X.shape[1]
-    etas, xis = zip(*in_parts(part, X.shape[0], losses_of.width, X, kept=kept), strict=True)
+    etas, xis = zip(*run_in_parts(part, X.shape[0], losses_of.width, X, kept=kept), strict=True)
     if rule == "assigned":
         etas[0].hold(positions_like(X.shape[0], X), targets)
-    return summed(etas), summed(xis)
+    return sum_parts(etas), sum_parts(xis)
 
 
 class RelativeLosses:
@@ -201,7 +201,7 @@ def _sums_of_shares(X: Array, rows: Array, classes: Array, q: int) -> tuple[Arra
     return of_samples, of_classes, sums_by_code(weighted, classes, q)
 
 
-def _smallest(f: Array, of_samples: Array, tie_tol: float) -> Array:
+def _find_smallest(f: Array, of_samples: Array, tie_tol: float) -> Array:
     """Return the mask of the smallest entries of each row of f + of_samples, with near-ties.
 
     The printed ratio (f - min) / min < eps, multiplied out, survives min = 0. The minimum always
@@ -244,11 +244,11 @@ def compete(f: Array, targets: Array, rule: Rule, tie_tol: float) -> tuple[Array
     if rule == "assigned":
         eta = xp.broadcast_to(one_hot(targets, f.shape[-1], like=f), f.shape)
         return eta, xp.zeros_like(f)
-    eta, taken = best(f, tie_tol)
-    return eta, xp.zeros_like(f) if rule is None else second_best(f, taken, tie_tol)
+    eta, taken = find_best(f, tie_tol)
+    return eta, xp.zeros_like(f) if rule is None else find_second_best(f, taken, tie_tol)
 
 
-def best(f: Array, tie_tol: float) -> tuple[Array, Array]:
+def find_best(f: Array, tie_tol: float) -> tuple[Array, Array]:
     """Return eta, the gradient of min_j f_ij, and the mask of j(i), the tied best classes.
 
     Eq. 3 (subgrad0), relaxed to ties within `tie_tol`: Eq. 16 (subgrad01).
@@ -256,7 +256,7 @@ def best(f: Array, tie_tol: float) -> tuple[Array, Array]:
     return _share(f, namespace(f).ones_like(f, dtype=namespace(f).bool), tie_tol)
 
 
-def second_best(f: Array, taken: Array, tie_tol: float) -> Array:
+def find_second_best(f: Array, taken: Array, tie_tol: float) -> Array:
     """Return xi, the gradient of the minimum over classes outside j(i).
 
     Eq. 4 (subgrad1), relaxed to ties within `tie_tol`: Eq. 17 (subgrad11). If j(i) holds every

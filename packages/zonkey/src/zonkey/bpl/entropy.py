@@ -30,12 +30,12 @@ from typing import Any, cast
 import numpy as np
 
 from ..arrays import Array, namespace, squared_norm
-from ..blocks import in_parts, row_blocks
+from ..blocks import row_blocks, run_in_parts
 from .algorithm1 import Course, OnStep, relative_change
 from .assignment import RelativeLosses
 from .projection import NormalEquations
 from .sylvester import from_bases
-from .symmetric import Factor, transposed
+from .symmetric import Factor, transpose
 
 GRADIENT_STEPS = 100
 _ARMIJO = 0.5
@@ -79,7 +79,7 @@ class EntropyObjective:
                     sums[i] += term  # in place from the second block on
             return sums
 
-        parts = in_parts(part, n, losses_of.width, W, kept=d * losses_of.width)
+        parts = run_in_parts(part, n, losses_of.width, W, kept=d * losses_of.width)
         entropy, of_classes, XgY = cast(Any, [sum(own) for own in zip(*parts, strict=True)])
         XgY = XgY if losses_of.in_semantics else XgY @ self.Y_u
         pull = W @ ((self.Y_u.T * of_classes) @ self.Y_u)
@@ -110,13 +110,13 @@ class EntropyObjective:
 
     def curvature(self) -> tuple[float, Callable[[float, Array], Array]]:
         """Return L, the largest eigenvalue of K, and the map from t and M to (I + t K)^-1 M."""
-        A, B = self.equations.factor, Factor.of(self.equations.B0)
+        A, B = self.equations.factor, Factor.from_matrix(self.equations.B0)
         seen, ridge = 2 * (1 - self.alpha), 4 * self.beta
         values = seen * (A.values[:, None] + B.values[None, :]) + ridge
 
         def implicit(t: float, M: Array) -> Array:
-            rows = B.to_basis(transposed(A.to_basis(M)))
-            return from_bases(A, B, transposed(rows) / (1 + t * values))
+            rows = B.to_basis(transpose(A.to_basis(M)))
+            return from_bases(A, B, transpose(rows) / (1 + t * values))
 
         return float(values[-1, -1]), implicit
 

@@ -31,10 +31,10 @@ from ..arrays import (
     is_device_array,
     namespace,
     one_hot,
-    placed_like,
+    place_like,
     to_numpy,
 )
-from .algorithm1 import Algorithm1, B_hat_of, C_hat_rows, Sides, keeps_its_share, lowered_mu
+from .algorithm1 import Algorithm1, B_hat_of, C_hat_rows, Sides, keeps_its_share, lower_mu
 from .assignment import Shares, compete, competing_shares, losses
 from .lowrank import (
     Operator,
@@ -104,9 +104,9 @@ class Episodes(Algorithm1):
         self.solver_tol = max(float(solver_tol), 32 * epsilon(Y_u))
         self.X_u = X_u
         self.X_g = X_g
-        self.X = xp.concat([X_g, self._for_all_episodes(X_u)], axis=2)
-        labels = self._for_all_episodes(one_hot(codes, Y_u.shape[1], like=X_u))
-        self._of_support = Shares.of(labels, self._for_all_episodes(X_u))
+        self.X = xp.concat([X_g, self._repeat_per_episode(X_u)], axis=2)
+        labels = self._repeat_per_episode(one_hot(codes, Y_u.shape[1], like=X_u))
+        self._of_support = Shares.from_weights(labels, self._repeat_per_episode(X_u))
         self._bases = SemanticBases(equations.B0, Y_u, beta=self.beta)
 
     @cached_property
@@ -119,7 +119,7 @@ class Episodes(Algorithm1):
     def _squared_norms(self) -> Array:
         return namespace(self.X_g).vecdot(self.X_g, self.X_g)
 
-    def _for_all_episodes(self, M: Array) -> Array:
+    def _repeat_per_episode(self, M: Array) -> Array:
         """Repeat M (T, n, m) for all episodes of a task."""
         return namespace(M).broadcast_to(M[:, None, :, :], (*self.shape, *M.shape[1:]))
 
@@ -141,7 +141,7 @@ class Episodes(Algorithm1):
         xp = namespace(state.Z)
         most = _LARGE if is_device_array(self.X_g) else _UNCACHED
         is_large = self.X_g.shape[2] * self.Y_u.shape[1] > most
-        eta, xi = self._won_in_blocks(state) if is_large else self._won(state)
+        eta, xi = self._compete_in_blocks(state) if is_large else self._compete(state)
         support = self._of_support
         of_samples = xp.concat([eta.of_samples, support.of_samples], axis=2)
         of_classes = eta.of_classes + support.of_classes
@@ -149,7 +149,7 @@ class Episodes(Algorithm1):
         unmoved = xp.zeros_like(support.of_samples)
         return eta, replace(xi, of_samples=xp.concat([xi.of_samples, unmoved], axis=2))
 
-    def _won(self, state: _Iterates) -> tuple[Shares, Shares]:
+    def _compete(self, state: _Iterates) -> tuple[Shares, Shares]:
         """Return eta and xi of the synthesized samples, of all episodes at a time."""
         xp = namespace(state.Z)
         W = xp.matrix_transpose(state.Z)
@@ -158,9 +158,9 @@ class Episodes(Algorithm1):
         of_XW = xp.astype(xp.vecdot(XW, XW), W.dtype)
         f = losses(W, self.X_g, state.Y[:, None, :, :], self._squared_norms, of_XW)
         eta, xi = compete(f, self.targets, self.rule, self.tie_tol)
-        return Shares.of(eta, self.X_g), Shares.of(xi, self.X_g)
+        return Shares.from_weights(eta, self.X_g), Shares.from_weights(xi, self.X_g)
 
-    def _won_in_blocks(self, state: _Iterates) -> tuple[Shares, Shares]:
+    def _compete_in_blocks(self, state: _Iterates) -> tuple[Shares, Shares]:
         """Return the same, episode by episode and in bounded memory."""
         xp = namespace(state.Z)
         targets = xp.broadcast_to(self.targets, self.X_g.shape[:3])
@@ -175,7 +175,7 @@ class Episodes(Algorithm1):
             )
             for t, h in np.ndindex(*self.shape)
         ]
-        eta, xi = (Shares.stacked(own, self.shape) for own in zip(*found, strict=True))
+        eta, xi = (Shares.stack(own, self.shape) for own in zip(*found, strict=True))
         return eta, xi
 
     def solve(
@@ -184,7 +184,7 @@ class Episodes(Algorithm1):
         """Solve Eq. 15 (erpllinear1) of every episode; those that had ended keep their Z."""
         xp = namespace(self.X)
         mT = xp.matrix_transpose
-        delta = eta.less(xi, xp.asarray(mu, dtype=self.X.dtype, device=device(self.X)))
+        delta = eta.subtract(xi, xp.asarray(mu, dtype=self.X.dtype, device=device(self.X)))
         basis = self._bases.of(delta.of_classes, alpha, state.basis)
         Z, Y = state.Z, state.Y
         if state.basis is None or basis.V is not state.basis.V:
@@ -193,16 +193,16 @@ class Episodes(Algorithm1):
         found, statuses = self._solve_together(state.span, basis, delta, alpha, Z)
         change = _relative_changes(Z, found)
         if not active.all():
-            found = xp.where(placed_like(active, Z)[:, :, None, None], found, Z)
+            found = xp.where(place_like(active, Z)[:, :, None, None], found, Z)
         return _Iterates(found, Y, basis, state.span), change, statuses
 
     def safe_mu(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> np.ndarray:
         """Return the mu of every episode; those of a task with the same counts share one."""
 
         def of_group(pulled: Any, pushed: Any, sides: Sides) -> float:
-            return lowered_mu(pulled, pushed, mu, sides)
+            return lower_mu(pulled, pushed, mu, sides)
 
-        return self._by_counts(eta, xi, alpha, mu, of_group, if_safe=mu)
+        return self._ask_by_counts(eta, xi, alpha, mu, of_group, if_safe=mu)
 
     def is_definite(self, eta: Shares, xi: Shares, alpha: float, mu: float) -> np.ndarray:
         """Return whether every episode has a definite equation, beyond rounding."""
@@ -210,9 +210,9 @@ class Episodes(Algorithm1):
         def of_one(pulled: Any, pushed: Any, sides: Sides) -> bool:
             return sides.are_definite(pulled - mu * pushed)
 
-        return self._by_counts(eta, xi, alpha, mu, of_one, if_safe=True, together=False)
+        return self._ask_by_counts(eta, xi, alpha, mu, of_one, if_safe=True, together=False)
 
-    def _by_counts(
+    def _ask_by_counts(
         self,
         eta: Shares,
         xi: Shares,
@@ -228,7 +228,7 @@ class Episodes(Algorithm1):
         if not mu:
             return found
         pulled, pushed = (to_numpy(M.of_classes) for M in (eta, xi))
-        of_samples = eta.less(xi, mu).of_samples
+        of_samples = eta.subtract(xi, mu).of_samples
         for t in range(self.shape[0]):
             if keeps_its_share(pulled[t], pushed[t], mu):
                 continue
@@ -310,7 +310,7 @@ class Episodes(Algorithm1):
         d, k = self.X.shape[3], self.Y_u.shape[2]
         if not span.is_short or not is_cheaper_by_inverse(d, span.n_directions, k):
             return self._solve_one_by_one(basis, delta, alpha)
-        omega, V = self._bases.of_episodes(delta.of_classes, alpha)
+        omega, V = self._bases.decompose_episodes(delta.of_classes, alpha)
         terms = self.A_terms(delta.of_samples, alpha)
         D = terms["scale"] * self.equations.factor.values + terms["shift"] + omega[..., None]
         lost = _loses_digits(D)
@@ -330,7 +330,7 @@ class Episodes(Algorithm1):
             return Z, {Status.SOLVED}
         dense, statuses = self._solve_one_by_one(basis, delta, alpha, ~solved)
         statuses |= {Status.SOLVED} if solved.any() else set()
-        return xp.where(placed_like(solved, Z)[:, :, None, None], Z, dense), statuses
+        return xp.where(place_like(solved, Z)[:, :, None, None], Z, dense), statuses
 
     def _solve_one_by_one(
         self,
@@ -348,9 +348,9 @@ class Episodes(Algorithm1):
             if asked is not None and not asked[t, h]:
                 rows.append(xp.zeros_like(C[t, h, :, :]))
                 continue
-            A = self._A_of(t, h).dense(**self.A_terms(delta.of_samples[t, h, :], alpha))
+            A = self._A_of(t, h).to_dense(**self.A_terms(delta.of_samples[t, h, :], alpha))
             of_classes = to_numpy(delta.of_classes[t, h, :])
-            B = placed_like(self._bases.B_hat(t, of_classes, alpha), A)
+            B = place_like(self._bases.B_hat(t, of_classes, alpha), A)
             solution = solve(A, B, mT(C[t, h, :, :]))
             statuses.add(solution.status)
             rows.append(mT(basis.V[t, :, :]) @ mT(solution.value))
@@ -522,20 +522,20 @@ class SemanticBases:
     def of(self, of_classes: Array, alpha: float, known: SemanticBasis | None) -> SemanticBasis:
         """Return bases for episodes with class weights (T, E, q); reuse known ones if close."""
         counts = to_numpy(of_classes)
-        reference = self._updated(counts, alpha, None if known is None else known.reference)
+        reference = self._update(counts, alpha, None if known is None else known.reference)
         same = known is not None and reference is known.reference
         tau = (1 - alpha) / (1 - reference.alpha)
         values = tau[:, None] * (reference.values - self._beta) + self._beta
-        apart = self._apart(counts, alpha, reference)
+        apart = self._measure_distance(counts, alpha, reference)
         rounding = 64 * np.finfo(counts.dtype).eps * np.abs(counts).max(initial=1.0)
         return SemanticBasis(
-            self._placed(values),
-            known.V if same and known is not None else self._placed(reference.V),
-            None if np.abs(apart).max() <= rounding else self._placed(apart),
+            self._place(values),
+            known.V if same and known is not None else self._place(reference.V),
+            None if np.abs(apart).max() <= rounding else self._place(apart),
             reference,
         )
 
-    def of_episodes(self, of_classes: Array, alpha: float) -> tuple[Array, Array]:
+    def decompose_episodes(self, of_classes: Array, alpha: float) -> tuple[Array, Array]:
         """Return eigenvalues (T, E, k) and eigenvectors (T, E, k, k) of B-hat of every episode.
 
         Episodes of a task with the same class weights share a decomposition.
@@ -546,22 +546,24 @@ class SemanticBases:
         rows = np.column_stack([tasks, counts.reshape(T * E, q)])
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         B = self.B_hat(tasks[first], counts.reshape(T * E, q)[first], alpha)
-        xp, which = namespace(of_classes), placed_like(which.reshape(-1), of_classes)
-        values, V = (xp.take(self._placed(M), which, axis=0) for M in _decomposed(B))
+        xp, which = namespace(of_classes), place_like(which.reshape(-1), of_classes)
+        values, V = (xp.take(self._place(M), which, axis=0) for M in _decompose(B))
         k = values.shape[1]
         return xp.reshape(values, (T, E, k)), xp.reshape(V, (T, E, k, k))
 
-    def _placed(self, M: np.ndarray) -> Array:
+    def _place(self, M: np.ndarray) -> Array:
         """Return host numbers on the device of the prototypes, in their dtype."""
-        return placed_like(M.astype(self._Y.dtype, copy=False), self._like)
+        return place_like(M.astype(self._Y.dtype, copy=False), self._like)
 
-    def _apart(self, counts: np.ndarray, alpha: float, reference: _Reference) -> np.ndarray:
+    def _measure_distance(
+        self, counts: np.ndarray, alpha: float, reference: _Reference
+    ) -> np.ndarray:
         """Return e_h of every episode."""
         tau = (1 - alpha) / (1 - reference.alpha)
         known = (tau * reference.alpha)[:, None] * reference.of_classes
         return alpha * counts - known[:, None, :]
 
-    def _updated(self, counts: np.ndarray, alpha: float, known: _Reference | None) -> _Reference:
+    def _update(self, counts: np.ndarray, alpha: float, known: _Reference | None) -> _Reference:
         """Diagonalize again for the tasks that are no longer close to what is known."""
         mean = counts.mean(axis=1)
         if known is None:
@@ -570,7 +572,7 @@ class SemanticBases:
             nothing = np.empty((T, k)), np.empty((T, k, k))
             known, far = _Reference(np.empty(T), np.empty((T, q)), *nothing), np.full(T, True)
         else:
-            gone = np.abs(self._apart(counts, alpha, known)).max(axis=(1, 2))
+            gone = np.abs(self._measure_distance(counts, alpha, known)).max(axis=(1, 2))
             weights = known.alpha * np.abs(known.of_classes).max(axis=1)
             far = gone > self._far * weights
         if not far.any():
@@ -578,11 +580,11 @@ class SemanticBases:
         parts = known.alpha, known.of_classes, known.values, known.V
         alphas, of_classes, values, V = (part.copy() for part in parts)
         alphas[far], of_classes[far] = alpha, mean[far]
-        values[far], V[far] = _decomposed(self.B_hat(np.flatnonzero(far), mean[far], alpha))
+        values[far], V[far] = _decompose(self.B_hat(np.flatnonzero(far), mean[far], alpha))
         return _Reference(alphas, of_classes, values, V)
 
 
-def _decomposed(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _decompose(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return eigenvalues and eigenvectors of a stack of symmetric matrices."""
     if len(M) < _MANY:
         return np.linalg.eigh(M)

@@ -10,7 +10,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from ..arrays import Array, is_device_array, namespace, place_of, placed_like, same_place, to_numpy
+from ..arrays import (
+    Array,
+    is_device_array,
+    is_same_place,
+    namespace,
+    place_like,
+    place_of,
+    to_numpy,
+)
 from ..constraints import (
     check_classes,
     check_interval,
@@ -21,17 +29,17 @@ from ..constraints import (
 from ..labels import (
     as_labels,
     check_count,
-    encoded,
-    listed,
-    placed_labels,
+    encode_labels,
+    format_labels,
+    format_value,
+    place_labels,
     require_same_kind,
-    shown,
 )
 from ..prototypes import Prototypes
 from .frame import BaseClasses
 from .learning import ProjectionLearner, check_shared_parameters, require_samples, warn_of_trouble
 from .moments import Moments
-from .tasks import EpisodeSettings, Learned, SupportSet, learn_tasks
+from .tasks import EpisodeSettings, LearnedProjection, SupportSet, learn_tasks
 from .zero_shot import ZeroShotClassifier
 
 # Parameters that mean something else in the zero-shot model of the same novel classes.
@@ -241,8 +249,8 @@ class FewShotClassifier(ProjectionLearner):
         tasks = list(tasks) if isinstance(tasks, Iterable) else [tasks]
         if not all(isinstance(task, tuple | list) and len(task) == 2 for task in tasks):
             raise ValueError(
-                f"`tasks` must be a sequence of pairs (X, y); got {shown(tasks)}. Put a single "
-                "pair into a list."
+                f"`tasks` must be a sequence of pairs (X, y); got {format_value(tasks)}. Put a "
+                "single pair into a list."
             )
         states = [self.random_state] * len(tasks) if random_states is None else [*random_states]
         if len(states) != len(tasks):
@@ -269,10 +277,10 @@ class FewShotClassifier(ProjectionLearner):
         for i, (X, y) in enumerate(tasks):
             model = self if models is None else models[i]
             X, y = validate_labeled(model, X, y)
-            labels, codes = encoded(y, X)
+            labels, codes = encode_labels(y, X)
             check_classes(y if is_device_array(y) else labels)
-            base = self._checked_base(of_all, X)
-            known = _joined_prototypes(given, base, labels)
+            base = self._check_base(of_all, X)
+            known = _join_prototypes(given, base, labels)
             if base is not None:
                 _require_disjoint(base, labels)
             Y_u = known.subset(labels).matrix.astype(np.float64)
@@ -285,13 +293,13 @@ class FewShotClassifier(ProjectionLearner):
             check_semantics(first.known, np.union1d(others, first.labels), candidates)
         return supports
 
-    def _settle(self, support: SupportSet, learned: Learned) -> Self:
+    def _settle(self, support: SupportSet, learned: LearnedProjection) -> Self:
         """Set the fitted attributes."""
         X, base = support.X, support.base
         self.n_iter_ = learned.n_iter
-        self.mu_ = placed_like(learned.mu, learned.W)
+        self.mu_ = place_like(learned.mu, learned.W)
         self.n_indefinite_ = int(learned.indefinite.sum())
-        self.novel_classes_ = placed_labels(support.labels, X)
+        self.novel_classes_ = place_labels(support.labels, X)
         with np.errstate(over="ignore"):  # infinity is refused below
             self.projection_ = namespace(X).astype(learned.W, X.dtype, copy=False)
         self.seen_penalty_ = float(self.seen_penalty)
@@ -325,7 +333,7 @@ class FewShotClassifier(ProjectionLearner):
             )
         labels = np.unique(as_labels(classes))
         _require_disjoint(base, labels)
-        known = _joined_prototypes(self.prototypes, base, labels)
+        known = _join_prototypes(self.prototypes, base, labels)
         shared = ZeroShotClassifier().get_params(deep=False).keys() - _NOT_SHARED
         parameters = {n: v for n, v in self.get_params(deep=False).items() if n in shared}
         taking_part = np.concatenate([base.prototypes.labels, labels])
@@ -337,7 +345,7 @@ class FewShotClassifier(ProjectionLearner):
             **parameters,
         ).fit_moments(base)
 
-    def _projections(self, supports: list[SupportSet], seeds: list[int]) -> list[Learned]:
+    def _projections(self, supports: list[SupportSet], seeds: list[int]) -> list[LearnedProjection]:
         """Return what is learned from each support set, and warn of trouble."""
         values = {field.name: getattr(self, field.name) for field in fields(EpisodeSettings)}
         settings = EpisodeSettings(**{**values, "mu": self._mu()})
@@ -357,7 +365,7 @@ class FewShotClassifier(ProjectionLearner):
     ) -> dict[str, np.ndarray]:
         return {"novel": known.subset(to_numpy(self.novel_classes_)).labels, "all": known.labels}
 
-    def _checked_base(self, base: BaseClasses | None, X: Array) -> BaseClasses | None:
+    def _check_base(self, base: BaseClasses | None, X: Array) -> BaseClasses | None:
         if base is not None:
             _require_samples_like(base, X)
             if self.synthesis == "base":
@@ -412,13 +420,13 @@ def _require_stored(base: BaseClasses, n: int) -> None:
     if short.any():
         raise ValueError(
             f"`base_samples_per_class` must be at most the number of samples that the moments keep "
-            f"of every base class; got {n}, and {kept.min()} of {listed(labels[short])} "
+            f"of every base class; got {n}, and {kept.min()} of {format_labels(labels[short])} "
             f"(n_reserve={moments.n_reserve}). Lower it, or gather moments with a larger "
             "`n_reserve`."
         )
 
 
-def _joined_prototypes(given: Any, base: BaseClasses | None, labels: np.ndarray) -> Prototypes:
+def _join_prototypes(given: Any, base: BaseClasses | None, labels: np.ndarray) -> Prototypes:
     """Return the given prototypes completed by those of the base, or one-hot ones."""
     if given is None:
         return Prototypes.one_hot(labels) if base is None else base.moments.prototypes
@@ -438,7 +446,7 @@ def _require_samples_like(base: BaseClasses, X: Array) -> None:
             f"classes; got {X.shape[1]}. Use the same encoder for both."
         )
     sums = base.moments.class_sums
-    if not same_place(sums, X):
+    if not is_same_place(sums, X):
         raise ValueError(
             f"The support set must be on the device of the base classes, {place_of(sums)}; got "
             f"{place_of(X)}. Move the samples, or take `to_numpy()` of the base moments."
@@ -450,7 +458,7 @@ def _require_disjoint(base: BaseClasses, novel: np.ndarray) -> None:
     overlap = np.intersect1d(base.moments.seen_labels, novel)
     if overlap.size:
         raise ValueError(
-            f"Novel classes must not be among the base classes; {listed(overlap)} came in "
+            f"Novel classes must not be among the base classes; {format_labels(overlap)} came in "
             "both. Leave them out of the base moments, or out of the support set."
         )
 
@@ -471,6 +479,6 @@ def _require_agreement(given: Prototypes, of_base: Prototypes) -> None:
     other = both[~near.all(axis=1)]
     if other.size:
         raise ValueError(
-            f"Prototypes of base classes must be those of the base moments; {listed(other)} came "
-            "with others. Leave base classes out, or pass moments.with_prototypes(prototypes)."
+            f"Prototypes of base classes must be those of the base moments; {format_labels(other)} "
+            "came with others. Leave base classes out, or pass moments.with_prototypes(prototypes)."
         )

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..arrays import Array, epsilon, namespace, placed_like, squared_norm, to_numpy
+from ..arrays import Array, epsilon, namespace, place_like, squared_norm, to_numpy
 from ..prototypes import Prototypes
 from .moments import Moments
 from .projection import NormalEquations
@@ -61,11 +61,11 @@ class Frame:
     def lift(self, W: Array) -> Array:
         """Map a projection back to the original spaces."""
         W = W if self.U is None else self.U @ W
-        return W @ placed_like(self.V.T, W)
+        return W @ place_like(self.V.T, W)
 
-    def placed(self, M: np.ndarray) -> Array:
+    def place(self, M: np.ndarray) -> Array:
         """Return host numbers on the device of the features."""
-        return placed_like(M, self.equations.C0)
+        return place_like(M, self.equations.C0)
 
 
 class BaseClasses:
@@ -106,7 +106,7 @@ class BaseClasses:
         self._twin = twin
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the cached value of a key, computed if missing; the last few are kept.
 
         Parameters
@@ -140,7 +140,7 @@ class BaseClasses:
     def equations(self) -> NormalEquations:
         """A0, B0 and C0 of the base classes."""
         twin = None if self._twin is None else self._twin.equations
-        return NormalEquations.of(self.moments, twin=twin)
+        return NormalEquations.from_moments(self.moments, twin=twin)
 
     @cached_property
     def _semantics(self) -> tuple[np.ndarray, np.ndarray]:
@@ -149,14 +149,14 @@ class BaseClasses:
         span = orthonormal_rows(Y)  # r x k
         counts = self.moments.counts[self.moments.counts > 0]
         inside = Y @ span.T
-        B = Factor.of((inside.T * counts) @ inside)
+        B = Factor.from_matrix((inside.T * counts) @ inside)
         return to_numpy(span.T @ B.vectors), to_numpy(B.values)
 
     @cached_property
     def _C0(self) -> Array:
         """U'C0 V."""
         C0 = self.equations.C0
-        return self.equations.factor.to_basis(C0 @ placed_like(self._semantics[0], C0))
+        return self.equations.factor.to_basis(C0 @ place_like(self._semantics[0], C0))
 
     @cached_property
     def prototypes(self) -> Prototypes:
@@ -192,9 +192,9 @@ class BaseClasses:
         for _ in range(2):  # orthogonalize twice: tiny residuals lose orthogonality
             new = to_numpy(orthonormal_rows(new - (new @ V) @ V.T, like=new))
         wide = np.concatenate([V, new.T], axis=1)
-        C0 = self._C0 if rotate else self.equations.C0 @ placed_like(V, self.equations.C0)
-        B0 = placed_like(np.diag(np.concatenate([omega, np.zeros(len(new))])), C0)
-        zeros = placed_like(np.zeros((C0.shape[0], len(new))), C0)
+        C0 = self._C0 if rotate else self.equations.C0 @ place_like(V, self.equations.C0)
+        B0 = place_like(np.diag(np.concatenate([omega, np.zeros(len(new))])), C0)
+        zeros = place_like(np.zeros((C0.shape[0], len(new))), C0)
         C0 = namespace(C0).concat([C0, zeros], axis=1)
         if not rotate:
             equations = NormalEquations(None, B0, C0, twin=self.equations)
@@ -214,7 +214,7 @@ def frame_without_base(X_u: Array, Y_u: np.ndarray) -> Frame:
     xp = namespace(X_u)
     U, V = xp.matrix_transpose(orthonormal_rows(X_u)), orthonormal_rows(Y_u).T
     d, k = U.shape[1], V.shape[1]
-    zeros = (placed_like(np.zeros(shape), X_u) for shape in (d, (k, k), (d, k)))
+    zeros = (place_like(np.zeros(shape), X_u) for shape in (d, (k, k), (d, k)))
     return Frame(U, V, NormalEquations(*zeros))
 
 
@@ -230,5 +230,5 @@ def orthonormal_rows(M: Array, like: Array | None = None) -> Array:
     level = _ROUNDING * max(M.shape) * epsilon(M) * size
     kept = int(xp.sum(xp.astype(values > level, xp.int64)))  # they come in descending order
     if like is None and not kept:
-        return placed_like(np.eye(1, M.shape[1], dtype=to_numpy(M[:0, :]).dtype), M)
+        return place_like(np.eye(1, M.shape[1], dtype=to_numpy(M[:0, :]).dtype), M)
     return rows[:kept, :]

@@ -8,7 +8,7 @@ from math import pi
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import Array, epsilon, namespace, placed_like, squared_distances, squared_norm
+from ..arrays import Array, epsilon, namespace, place_like, squared_distances, squared_norm
 
 KERNELS: tuple[str, ...] = ("linear", "rbf", "poly", "arccos", "precomputed")
 
@@ -75,7 +75,7 @@ class PrototypeKernel:
     gamma: float
 
     @classmethod
-    def of(cls, Y: Array, kind: str, gamma: float) -> PrototypeKernel:
+    def from_vectors(cls, Y: Array, kind: str, gamma: float) -> PrototypeKernel:
         """Take a relative `gamma`, so that 1 suits any semantic space.
 
         It is divided by the median squared distance between the rows of Y for "rbf", and by their
@@ -88,14 +88,14 @@ class PrototypeKernel:
             unit = squared_norm(Y) / max(1, Y.shape[0]) or 1.0
         return cls(kind, float(gamma) / unit)
 
-    def between(self, Y: Array, Z: Array, columns: np.ndarray) -> Array:
+    def compare(self, Y: Array, Z: Array, columns: np.ndarray) -> Array:
         """Return k(y, z) for all rows of Y and Z.
 
         `columns` are the positions of the classes of Z among all classes: if the kernel is
         precomputed, the rows of Y hold its values with all classes.
         """
         if self.kind == "precomputed":
-            return namespace(Y).take(Y, placed_like(columns, Y), axis=1)
+            return namespace(Y).take(Y, place_like(columns, Y), axis=1)
         return kernel_matrix(self.kind, Y, Z, gamma=self.gamma)
 
     def mean_of_own(self, Y: Array, columns: np.ndarray) -> float:
@@ -103,7 +103,7 @@ class PrototypeKernel:
         n, total = Y.shape[0], 0.0
         for start in range(0, n, _DIAGONAL_ROWS):
             rows = Y[start : min(start + _DIAGONAL_ROWS, n), :]
-            own = self.between(rows, rows, columns[start : start + _DIAGONAL_ROWS])
+            own = self.compare(rows, rows, columns[start : start + _DIAGONAL_ROWS])
             total += float(namespace(Y).linalg.trace(own))
         return total / n
 

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from ..constraints import AnyLibraryMixin, check_interval, check_option
 from ..inference.scorer import NearestPrototypeMixin
-from ..labels import check_count, listed, shown
+from ..labels import check_count, format_labels, format_value
 from .frame import BaseClasses
 from .sylvester import Status
 
@@ -46,8 +46,8 @@ def require_samples(base: BaseClasses, remedy: str) -> None:
     if empty.size:
         raise ValueError(
             "Synthesis needs a raw sample of every seen class; the moments keep none of "
-            f"{listed(empty)} (n_reserve={base.moments.n_reserve}). Gather them again with a "
-            f"larger `n_reserve`, or use {remedy}."
+            f"{format_labels(empty)} (n_reserve={base.moments.n_reserve}). Gather them again with "
+            f"a larger `n_reserve`, or use {remedy}."
         )
 
 
@@ -66,8 +66,8 @@ def check_shared_parameters(estimator: Any, *, may_be_auto: bool) -> None:
         check_count("max_iter", estimator.max_iter, 1)
     if not isinstance(estimator.guard, bool | np.bool_):
         raise ValueError(
-            f"`guard` must be True or False; got {shown(estimator.guard)}. Use True, which keeps "
-            "the projection bounded."
+            f"`guard` must be True or False; got {format_value(estimator.guard)}. Use True, which "
+            "keeps the projection bounded."
         )
     check_interval("seen_penalty", estimator.seen_penalty, -math.inf, or_auto=may_be_auto)
 

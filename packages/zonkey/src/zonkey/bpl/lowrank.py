@@ -69,7 +69,7 @@ class UpdatedFactor:
         self.factor = factor
         self.F = F
 
-    def dense(self, *, scale: float, shift: float, weights: Array) -> Array:
+    def to_dense(self, *, scale: float, shift: float, weights: Array) -> Array:
         """Return s A + c I + F diag(w) F' as a matrix, for weights w >= 0."""
         xp = namespace(self.F)
         H = self.F * xp.sqrt(weights)[None, :]
@@ -103,11 +103,11 @@ class UpdatedFactor:
         costs more, does not converge, or the operator may not be positive definite.
         """
         if self.is_iterative(C.shape[1]):
-            base = self.factor.transformed(scale=scale, shift=shift)
+            base = self.factor.rescale(scale=scale, shift=shift)
             solution = self._iterate(base, B, C, weights, start)
             if solution is not None and solution.status is Status.SOLVED:
                 return solution
-        return solve(self.dense(scale=scale, shift=shift, weights=weights), B, C)
+        return solve(self.to_dense(scale=scale, shift=shift, weights=weights), B, C)
 
     def _iterate(
         self, base: Factor, B: Factor, C: Array, weights: Array, start: Array | None
@@ -146,7 +146,7 @@ class UpdatedFactor:
         # Dividing by almost zero would lose all other directions to rounding.
         level = _ROUNDING * epsilon(apart) * float(xp.max(apart + lifted))
         if r >= d or float(xp.min(apart)) < level:
-            return self._least(scale, shift, weights) >= x
+            return self._find_least(scale, shift, weights) >= x
         border = xp.matrix_transpose(H) @ (H / distance[:, None])
         values = xp.linalg.eigvalsh(border + identity_like(border))
         return int(xp.sum(xp.astype(values < 0, xp.int64))) >= below
@@ -164,8 +164,8 @@ class UpdatedFactor:
         block += distance[:n, None] * identity_like(block)
         return bool(xp.linalg.eigvalsh(block)[0] < 0)
 
-    def _least(self, scale: float, shift: float, weights: Array) -> float:
-        A = self.dense(scale=scale, shift=shift, weights=weights)
+    def _find_least(self, scale: float, shift: float, weights: Array) -> float:
+        A = self.to_dense(scale=scale, shift=shift, weights=weights)
         return float(namespace(A).linalg.eigvalsh(A)[0])
 
     @cached_property
@@ -257,7 +257,7 @@ class Operator:
             image += xp.matrix_transpose(self.Y) @ (self.e[..., None] * (self.Y @ Z))
         return image
 
-    def in_single(self) -> Operator:
+    def to_single(self) -> Operator:
         """Return the same operator in float32."""
         xp = namespace(self.G)
         given = {name: M for name, M in vars(self).items() if M is not None}
@@ -332,7 +332,7 @@ def refine_in_single(
     `precondition` takes and returns float32.
     """
     xp = namespace(R)
-    single, inner = operator.in_single(), _inner_product(operator)
+    single, inner = operator.to_single(), _inner_product(operator)
     finest = _reach_of_single(operator)
     steps = 0
     for _ in range(_MAX_REFINEMENTS):
@@ -376,13 +376,13 @@ def refine_by_inverse(
     for _ in range(_MAX_REFINEMENTS):
         residual = R - operator.apply(Z)
         found = inverse(residual)
-        before, moved = moved, _as_a_whole(found, found)
+        before, moved = moved, _multiply_whole(found, found)
         image = operator.diagonal * Z
-        rounding = (32 * epsilon(R)) ** 2 * (_as_a_whole(R, R) + _as_a_whole(image, image))
-        settled = _as_a_whole(residual, residual) <= rounding
+        rounding = (32 * epsilon(R)) ** 2 * (_multiply_whole(R, R) + _multiply_whole(image, image))
+        settled = _multiply_whole(residual, residual) <= rounding
         if before is not None:
             settled = settled | (4 * moved <= before)
-        converged = converged | (shrinks & settled & (moved <= tol**2 * _as_a_whole(Z, Z)))
+        converged = converged | (shrinks & settled & (moved <= tol**2 * _multiply_whole(Z, Z)))
         Z = xp.where(shrinks, Z + found, Z)
         if before is not None:
             shrinks = shrinks & settled
@@ -416,17 +416,17 @@ def _inverses(S: Array) -> Array:
 
 
 def _inner_product(operator: Operator) -> Callable[[Array, Array], Array]:
-    return _by_row if operator.e is None else _as_a_whole
+    return _multiply_rows if operator.e is None else _multiply_whole
 
 
-def _by_row(A: Array, B: Array) -> Array:
+def _multiply_rows(A: Array, B: Array) -> Array:
     """Return the inner product of each row of A with the same row of B, as a column."""
     return namespace(A).vecdot(A, B)[..., None]
 
 
-def _as_a_whole(A: Array, B: Array) -> Array:
+def _multiply_whole(A: Array, B: Array) -> Array:
     """Return the inner product of each matrix of A with that of B."""
-    return namespace(A).sum(_by_row(A, B), axis=-2, keepdims=True)
+    return namespace(A).sum(_multiply_rows(A, B), axis=-2, keepdims=True)
 
 
 def _sizes(M: Array, *, coupled: bool) -> Array:

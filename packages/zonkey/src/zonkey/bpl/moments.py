@@ -19,15 +19,15 @@ from typing import Any, Literal, Self
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import Array, counts_by_code, is_device_array, namespace, placed_like, to_numpy
-from ..labels import check_count, positions_among, shown
+from ..arrays import Array, counts_by_code, is_device_array, namespace, place_like, to_numpy
+from ..labels import check_count, format_value, positions_among
 from ..persistence.container import StorageError, read_arrays, write_arrays
-from ..persistence.packing import PROTOTYPES, Form, pack, require_shape, require_that, unpacked
+from ..persistence.packing import PROTOTYPES, Form, pack, require_shape, require_that, unpack_file
 from ..prototypes import Prototypes
 from ..samples import as_samples, class_sums, require_same_place, require_scale
 from ..streaming.chunks import Chunked, as_chunks
 from ..streaming.reservoir import Reservoir
-from ..streaming.sources import Chunk, required_labels
+from ..streaming.sources import Chunk, get_labels
 
 _KIND = "moments"  # of the files
 # Rows converted to float64 at a time: large enough for a full-speed matrix product.
@@ -199,7 +199,7 @@ class Moments:
             j = int(np.argmax(other.counts > self.counts))
             label = self.prototypes.labels.tolist()[j]
             raise ValueError(
-                f"Only samples that were added can be subtracted; class {shown(label)} has "
+                f"Only samples that were added can be subtracted; class {format_value(label)} has "
                 f"{self.counts[j]}, got {other.counts[j]} to subtract. Subtract moments of a part "
                 "of the same data."
             )
@@ -210,7 +210,7 @@ class Moments:
             xp = namespace(self._sums)
             left = self._sums - other._sums
             # Rounding residue of an emptied class belongs to no sample.
-            is_empty = placed_like(emptied, left)[:, None]
+            is_empty = place_like(emptied, left)[:, None]
             self._sums = xp.where(is_empty, xp.zeros_like(left), left)
             if self.scatter:
                 self._A0 -= other._A0
@@ -269,9 +269,9 @@ class Moments:
             zeros = xp.zeros_like(self._sums[:1, :])  # sum of a class without samples
             source = np.full(len(moments.prototypes), len(self.prototypes))
             source[rows] = seen
-            source = placed_like(source, zeros)
+            source = place_like(source, zeros)
             moments._sums = xp.take(xp.concat([self._sums, zeros]), source, axis=0)
-            moments._reservoir = self._reservoir.relabeled(len(moments.prototypes), seen, rows)
+            moments._reservoir = self._reservoir.relabel(len(moments.prototypes), seen, rows)
         return moments
 
     def __add__(self, other: Moments) -> Moments:
@@ -288,7 +288,7 @@ class Moments:
                 "A0 needs moments with their scatter; these were computed with scatter=False. "
                 "Compute them again with scatter=True."
             )
-        return self._filled(self._A0)
+        return self._fill(self._A0)
 
     @property
     def trace(self) -> float:
@@ -301,18 +301,18 @@ class Moments:
     @property
     def B0(self) -> Array:
         """Sum of y_li y_li', shape (k, k)."""
-        Y = self._placed(self.prototypes.matrix)
-        return (Y.T * self._placed(self.counts)[None, :]) @ Y
+        Y = self._place(self.prototypes.matrix)
+        return (Y.T * self._place(self.counts)[None, :]) @ Y
 
     @property
     def C0(self) -> Array:
         """Sum of x_i y_li', shape (d, k)."""
-        return self.class_sums.T @ self._placed(self.prototypes.matrix)
+        return self.class_sums.T @ self._place(self.prototypes.matrix)
 
     @property
     def class_sums(self) -> Array:
         """Sum of the samples of each class, in the order of the prototypes, shape (m, d)."""
-        return self._filled(self._sums)
+        return self._fill(self._sums)
 
     @property
     def n_samples(self) -> int:
@@ -322,7 +322,7 @@ class Moments:
     @property
     def n_features(self) -> int:
         """Dimension d of the features."""
-        return self._filled(self._sums).shape[1]
+        return self._fill(self._sums).shape[1]
 
     @property
     def seen_labels(self) -> np.ndarray:
@@ -348,8 +348,8 @@ class Moments:
             At most `n_reserve` samples.
         """
         j = int(self.prototypes.positions([label])[0])
-        self._filled(self._sums)
-        return _read_only(self._reservoir.samples(j))
+        self._fill(self._sums)
+        return _make_read_only(self._reservoir.samples(j))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the moments to one file, atomically and without pickle.
@@ -361,7 +361,7 @@ class Moments:
         path : str or path-like
             File to write.
         """
-        self._filled(self._sums)
+        self._fill(self._sums)
         node, arrays = pack(self, _FORMS)
         write_arrays(path, _KIND, {"content": node}, arrays)
 
@@ -385,7 +385,7 @@ class Moments:
             If the file is damaged, was altered, or holds something else. It is a ValueError.
         """
         header, arrays = read_arrays(path, _KIND)
-        return unpacked(path, header, arrays, _FORMS)
+        return unpack_file(path, header, arrays, _FORMS)
 
     def __repr__(self) -> str:
         seen = int((self.counts > 0).sum())
@@ -416,7 +416,7 @@ class Moments:
     def _update_from(self, chunks: Chunked) -> Self:
         empty = type(self)(self.prototypes, **self._options)
         key = f"{self._options} {self.prototypes.fingerprint()}"
-        self.merge(chunks.reduced(_Gathering(empty), "moments", key).moments)
+        self.merge(chunks.reduce(_Gathering(empty), "moments", key).moments)
         chunks.close()
         return self
 
@@ -425,10 +425,10 @@ class Moments:
         names = ("n_reserve", "seed", "precision", "scatter")
         return {name: getattr(self, name) for name in names}
 
-    def _placed(self, M: np.ndarray) -> Array:
+    def _place(self, M: np.ndarray) -> Array:
         """Return host numbers in float64 on the device of the samples."""
         M = M.astype(np.float64)
-        return M if self._sums is None else placed_like(M, self._sums)
+        return M if self._sums is None else place_like(M, self._sums)
 
     def _allocate(self, like: Array) -> None:
         """Prepare the sums for in-place changes, on the device of `like`."""
@@ -442,10 +442,10 @@ class Moments:
             self._A0 = xp.asarray(self._A0, copy=True)
         self._shares_A0 = False
 
-    def _filled(self, array: Array | None) -> Array:
+    def _fill(self, array: Array | None) -> Array:
         if array is None:
             raise ValueError("These moments have no samples yet; call `update(X, y)` first.")
-        return _read_only(array)
+        return _make_read_only(array)
 
     def _require_compatible(self, other: Moments) -> None:
         if not isinstance(other, Moments):
@@ -472,11 +472,11 @@ class Moments:
 def _as_codes(y: Any, prototypes: Prototypes, X: Array) -> Array:
     """Return the row of the prototype of each label, on the device of X."""
     if is_device_array(y) and is_device_array(X):
-        return positions_among(prototypes.labels, placed_like(y, X))
-    return placed_like(prototypes.positions(to_numpy(y) if is_device_array(y) else y), X)
+        return positions_among(prototypes.labels, place_like(y, X))
+    return place_like(prototypes.positions(to_numpy(y) if is_device_array(y) else y), X)
 
 
-def _read_only(array: Array) -> Array:
+def _make_read_only(array: Array) -> Array:
     """Return a read-only view; only NumPy has them."""
     if not isinstance(array, np.ndarray):
         return array
@@ -491,11 +491,11 @@ class _Gathering:
 
     moments: Moments
 
-    def fresh(self) -> _Gathering:
+    def copy_empty(self) -> _Gathering:
         return _Gathering(Moments(self.moments.prototypes, **self.moments._options))
 
     def update(self, chunk: Chunk) -> None:
-        codes = _as_codes(required_labels(chunk), self.moments.prototypes, chunk.X)
+        codes = _as_codes(get_labels(chunk), self.moments.prototypes, chunk.X)
         self.moments._add(chunk.X, codes)
 
     def merge(self, other: _Gathering) -> None:

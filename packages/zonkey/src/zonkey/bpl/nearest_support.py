@@ -13,12 +13,12 @@ from ..arrays import (
     counts_by_code,
     is_device_array,
     namespace,
-    placed_like,
+    place_like,
     squared_distances,
 )
 from ..constraints import AnyLibraryMixin, check_classes, check_option, validate_labeled
 from ..inference.scorer import ScoresMixin
-from ..labels import encoded, placed_labels
+from ..labels import encode_labels, place_labels
 from ..samples import class_sums
 
 
@@ -78,23 +78,23 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
         check_option("reference", self.reference, ("sample", "mean"))
         X, y = validate_labeled(self, X, y)
         check_classes(y)
-        labels, codes = encoded(y, X)
+        labels, codes = encode_labels(y, X)
         if self.reference == "mean":
             X = _class_means(X, codes, len(labels))
-            codes = placed_like(np.arange(len(labels)), X)
-        self.classes_ = placed_labels(labels, X)
+            codes = place_like(np.arange(len(labels)), X)
+        self.classes_ = place_labels(labels, X)
         self.references_, self.reference_codes_ = X, codes
         return self
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
-        references = namespace(X).astype(placed_like(self.references_, X), X.dtype, copy=False)
-        codes = placed_like(self.reference_codes_, X)
-        origin = central(references)
+        references = namespace(X).astype(place_like(self.references_, X), X.dtype, copy=False)
+        codes = place_like(self.reference_codes_, X)
+        origin = find_central(references)
         distances = squared_distances(X - origin, references - origin)
-        yield -_nearest_of_class(distances, codes, self.classes_.shape[0])
+        yield -_find_nearest(distances, codes, self.classes_.shape[0])
 
 
-def central(references: Array) -> Array:
+def find_central(references: Array) -> Array:
     """Return the reference nearest to their mean, to measure from.
 
     Far from the origin, the squared lengths of samples and references would swallow the digits of
@@ -111,11 +111,11 @@ def _class_means(X: Array, codes: Array, n_classes: int) -> Array:
         return np.stack([X[codes == j].mean(axis=0) for j in range(n_classes)])
     xp = namespace(X)
     sums = class_sums(xp.astype(X, xp.float64), codes, n_classes)
-    counts = placed_like(counts_by_code(codes, n_classes).astype(np.float64), X)
+    counts = place_like(counts_by_code(codes, n_classes).astype(np.float64), X)
     return xp.astype(sums / counts[:, None], X.dtype)
 
 
-def _nearest_of_class(distances: Array, codes: Any, n_classes: int) -> Array:
+def _find_nearest(distances: Array, codes: Any, n_classes: int) -> Array:
     """Return the smallest distance to a reference of each class."""
     xp = namespace(distances)
     if not is_device_array(distances):

@@ -58,7 +58,9 @@ class NormalEquations:
         self._twin = twin
 
     @classmethod
-    def of(cls, moments: Moments, *, twin: NormalEquations | None = None) -> NormalEquations:
+    def from_moments(
+        cls, moments: Moments, *, twin: NormalEquations | None = None
+    ) -> NormalEquations:
         """Take the three matrices from moments, which must not change afterwards.
 
         `twin` has the same samples.
@@ -96,7 +98,7 @@ class NormalEquations:
             return self._twin.factor
         if self.A0.ndim == 1:
             return Factor(self.A0, None)
-        return Factor.of(self.A0)
+        return Factor.from_matrix(self.A0)
 
     @property
     def is_factorized(self) -> bool:
@@ -133,11 +135,11 @@ def directed_projection(equations: NormalEquations, beta: float, forward: float)
     like = equations.C0
     A: Array | Factor = Factor.zeros(d, like=like)
     if forward and equations.is_factorized:
-        A = equations.factor.transformed(scale=forward, shift=forward * beta)
+        A = equations.factor.rescale(scale=forward, shift=forward * beta)
     elif forward:  # a single equation has a cheaper path than an eigendecomposition
         A = float(forward) * (equations.A0 + float(beta) * identity_like(equations.A0))
     B = (
-        Factor.of(equations.B0).transformed(scale=back, shift=back * beta)
+        Factor.from_matrix(equations.B0).rescale(scale=back, shift=back * beta)
         if back
         else Factor.zeros(k, like=like)
     )

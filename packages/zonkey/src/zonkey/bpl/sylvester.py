@@ -24,7 +24,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from ..arrays import Array, epsilon, namespace
-from .symmetric import Factor, Tridiagonal, eigh, product, transposed
+from .symmetric import Factor, Tridiagonal, eigh, product, transpose
 
 # A solution is worth having while this power of the rounding unit is left of the scale.
 _KEPT = 0.75
@@ -149,19 +149,19 @@ def solve(
     choices = ("auto", "eigen", "tridiagonal")
     if path not in choices:
         raise ValueError(f"`path` must be one of {', '.join(choices)}; got {path!r}.")
-    batch = _checked_batch(A, B, C)
+    batch = _check_batch(A, B, C)
     if isinstance(A, Factor | Tridiagonal):
         path = "eigen" if isinstance(A, Factor) else "tridiagonal"
     elif path == "auto":
         values = B.values if isinstance(B, Factor) else B
         path = _cheapest_path_for(A, values, C, prod(batch))
     if not isinstance(B, Factor):
-        B = Factor(*eigh(B)) if path == "tridiagonal" else Factor.of(B)
+        B = Factor(*eigh(B)) if path == "tridiagonal" else Factor.from_matrix(B)
     if not isinstance(A, Factor | Tridiagonal):
-        A = Tridiagonal.of(A) if path == "tridiagonal" else Factor.of(A)
+        A = Tridiagonal.from_matrix(A) if path == "tridiagonal" else Factor.from_matrix(A)
     if isinstance(A, Tridiagonal):
         return _solve_tridiagonal(A, B, C)
-    status, stats = _measured(A, B)
+    status, stats = _judge_solution(A, B)
     return Solution(from_bases(A, B, _quotient(A, B, _to_bases(A, B, C))), status, stats)
 
 
@@ -183,7 +183,7 @@ def path_cost(path: str, d: int, columns: int) -> float:
 
 def from_bases(A: Factor, B: Factor, Z: Array) -> Array:
     """Return U Z V'."""
-    return A.from_basis(transposed(B.from_basis(transposed(Z))))
+    return A.from_basis(transpose(B.from_basis(transpose(Z))))
 
 
 def spectrum_stats(A: Factor | Tridiagonal, B: Factor) -> Stats:
@@ -210,18 +210,18 @@ def rounding_level(A: Factor | Tridiagonal, B: Factor) -> Array:
 
 
 def _solve_tridiagonal(A: Tridiagonal, B: Factor, C: Array) -> Solution:
-    status, stats = _measured(A, B)
+    status, stats = _judge_solution(A, B)
     if status is Status.SINGULAR:  # only an eigenbasis shows which components to leave out
         return solve(Factor(*A.eigh()), B, C)
     R, omega = np.asarray(C), np.asarray(B.values)
     V = None if B.vectors is None else np.asarray(B.vectors)
-    W = A.from_basis(A.shifted_solve(A.to_basis(R if V is None else product(R, V)), omega))
+    W = A.from_basis(A.solve_shifted(A.to_basis(R if V is None else product(R, V)), omega))
     return Solution(W if V is None else product(W, np.matrix_transpose(V)), status, stats)
 
 
 def _to_bases(A: Factor, B: Factor, C: Array) -> Array:
     """Return U'CV."""
-    return transposed(B.to_basis(transposed(A.to_basis(C))))
+    return transpose(B.to_basis(transpose(A.to_basis(C))))
 
 
 def _quotient(A: Factor, B: Factor, R: Array) -> Array:
@@ -253,7 +253,7 @@ def _stats(smallest: Array, gap: Array, scale: Array) -> Stats:
     return Stats(float(xp.min(smallest)), float(xp.min(gap)), float(xp.max(scale)))
 
 
-def _measured(A: Factor | Tridiagonal, B: Factor) -> tuple[Status, Stats]:
+def _judge_solution(A: Factor | Tridiagonal, B: Factor) -> tuple[Status, Stats]:
     """Return how far a solution can be trusted, and why."""
     smallest, gap, scale = _extremes(A, B)
     xp = namespace(gap)
@@ -273,7 +273,7 @@ def _cheapest_path_for(A: Array, B: Array, C: Array, n_solves: int) -> str:
     return "eigen"
 
 
-def _checked_batch(A: Array | Factor | Tridiagonal, B: Array | Factor, C: Array) -> tuple[int, ...]:
+def _check_batch(A: Array | Factor | Tridiagonal, B: Array | Factor, C: Array) -> tuple[int, ...]:
     """Return the broadcast leading axes of A, B and C; raise if shapes do not fit."""
     expected = (A.shape[-1], B.shape[-1])
     if tuple(C.shape[-2:]) != expected:

@@ -57,7 +57,7 @@ class Factor:
     vectors: Array | None
 
     @classmethod
-    def of(cls, M: Array) -> Factor:
+    def from_matrix(cls, M: Array) -> Factor:
         """Diagonalize a symmetric matrix.
 
         Parameters
@@ -96,7 +96,7 @@ class Factor:
         """Shape of the matrix."""
         return *self.values.shape, self.values.shape[-1]
 
-    def transformed(self, *, scale: float = 1.0, shift: float = 0.0) -> Factor:
+    def rescale(self, *, scale: float = 1.0, shift: float = 0.0) -> Factor:
         """Return the factor of ``scale * A + shift * I`` at no cost.
 
         Parameters
@@ -128,7 +128,7 @@ class Factor:
         array of shape (..., d, k)
             Columns in the eigenbasis.
         """
-        return M if self.vectors is None else transposed(self.vectors) @ M
+        return M if self.vectors is None else transpose(self.vectors) @ M
 
     def from_basis(self, Z: Array) -> Array:
         """Return U Z.
@@ -166,7 +166,7 @@ class Tridiagonal:
     blocks: tuple[tuple[np.ndarray, np.ndarray], ...]
 
     @classmethod
-    def of(cls, M: Array) -> Tridiagonal:
+    def from_matrix(cls, M: Array) -> Tridiagonal:
         """Reduce the symmetric matrix M; only its symmetric part is used."""
         check_symmetric(M)
         if not isinstance(M, np.ndarray) or M.ndim != 2 or M.dtype not in (np.float32, np.float64):
@@ -197,7 +197,7 @@ class Tridiagonal:
         diagonal, off_diagonal = (M.astype(float) for M in (self.diagonal, self.off_diagonal))
         return np.asarray(eigvalsh_tridiagonal(diagonal, off_diagonal), self.diagonal.dtype)
 
-    def transformed(self, *, scale: float = 1.0, shift: float = 0.0) -> Tridiagonal:
+    def rescale(self, *, scale: float = 1.0, shift: float = 0.0) -> Tridiagonal:
         """Return the factor of ``scale * A + shift * I`` (scale >= 0) at no cost."""
         _check_scale(scale)
         scale, shift = float(scale), float(shift)
@@ -210,13 +210,13 @@ class Tridiagonal:
 
     def to_basis(self, M: np.ndarray) -> np.ndarray:
         """Return Q'M for M (..., d, k)."""
-        return self._multiplied(M, ((V, S.T) for V, S in self.blocks))
+        return self._multiply(M, ((V, S.T) for V, S in self.blocks))
 
     def from_basis(self, Z: np.ndarray) -> np.ndarray:
         """Return Q Z for Z (..., d, k)."""
-        return self._multiplied(Z, reversed(self.blocks))
+        return self._multiply(Z, reversed(self.blocks))
 
-    def shifted_solve(self, R: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    def solve_shifted(self, R: np.ndarray, shifts: np.ndarray) -> np.ndarray:
         """Solve (T + shifts_j I) z_j = r_j for each column of R (..., d, k), shifts (..., k)."""
         # One call per column: a single call for all of them was up to twice as slow, and
         # elimination row by row for all columns up to seven times.
@@ -239,7 +239,7 @@ class Tridiagonal:
         values, vectors = eigh_tridiagonal(self.diagonal, self.off_diagonal)
         return values, self.from_basis(vectors)
 
-    def _multiplied(
+    def _multiply(
         self, M: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]]
     ) -> np.ndarray:
         """Return M (..., d, k) multiplied by one block after the other."""
@@ -309,7 +309,7 @@ def symmetric_inverse(M: np.ndarray) -> np.ndarray:
             M[rows, first:] -= T[rows] @ C[first:].T
         M[:start, own], M[own, stop:], M[own, own] = T[:start], T[stop:].T, -P
     np.negative(M, out=M)
-    return _mirrored(M)
+    return _mirror(M)
 
 
 def _restore(M: np.ndarray, squares: list[np.ndarray]) -> None:
@@ -321,7 +321,7 @@ def _restore(M: np.ndarray, squares: list[np.ndarray]) -> None:
         M[rows, rest] = M[rest, rows].T
 
 
-def _mirrored(M: np.ndarray) -> np.ndarray:
+def _mirror(M: np.ndarray) -> np.ndarray:
     """Copy the upper half of M to the lower half."""
     for start in range(0, len(M), _PANEL):
         rows, rest = slice(start, start + _PANEL), slice(start + _PANEL, None)
@@ -331,14 +331,14 @@ def _mirrored(M: np.ndarray) -> np.ndarray:
     return M
 
 
-def transposed(M: Array) -> Array:
+def transpose(M: Array) -> Array:
     """Return M with its last two axes exchanged."""
     return namespace(M).matrix_transpose(M)
 
 
 def symmetric_part(M: Array) -> Array:
     """Return (M + M') / 2."""
-    return (M + transposed(M)) / 2
+    return (M + transpose(M)) / 2
 
 
 def check_symmetric(M: Array) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, namespace, nearest, one_hot, placed_like, squared_norm, to_numpy
+from ..arrays import Array, find_nearest, namespace, one_hot, place_like, squared_norm, to_numpy
 from ..blocks import row_blocks
 
 
@@ -81,7 +81,7 @@ def synthesize(
     )
     xp = namespace(W)
     raw = replace(raw, features=xp.astype(raw.features, W.dtype))
-    return perturbed(raw, W, Y_u, Y_s, rho=rho, scaling=scaling)
+    return perturb(raw, W, Y_u, Y_s, rho=rho, scaling=scaling)
 
 
 def raw_material(
@@ -99,7 +99,7 @@ def raw_material(
     They depend neither on W nor on `rho`, so one draw serves a whole grid of parameters.
     """
     xp = namespace(samples[0])
-    neighbors = to_numpy(nearest(Y_u, Y_s, min(n_neighbors, len(Y_s))))  # q x k_g
+    neighbors = to_numpy(find_nearest(Y_u, Y_s, min(n_neighbors, len(Y_s))))  # q x k_g
     counts = samples_per_neighbor(n_synthetic, neighbors.shape[1], per)
     sizes = [own.shape[0] for own in samples]
     firsts = np.cumsum([0, *sizes])
@@ -113,12 +113,12 @@ def raw_material(
     of_target = np.repeat(np.arange(len(neighbors)), sum(counts))
     of_source = np.repeat(neighbors.reshape(-1), np.tile(counts, len(neighbors)))
     rows, targets, sources = (
-        placed_like(M.astype(np.int64), pool) for M in (np.concatenate(drawn), of_target, of_source)
+        place_like(M.astype(np.int64), pool) for M in (np.concatenate(drawn), of_target, of_source)
     )
     return Synthesized(xp.take(pool, rows, axis=0), targets, sources)
 
 
-def perturbed(
+def perturb(
     raw: Synthesized, W: Array, Y_u: Array, Y_s: Array, *, rho: float, scaling: str | None
 ) -> Synthesized:
     """Move raw samples toward their target classes, Eq. 1 (generate)."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, available_cores, is_device_array, namespace, placed_like
+from ..arrays import Array, available_cores, is_device_array, namespace, place_like
 from ..prototypes import Prototypes
 from .algorithm1 import Course, learn
 from .assignment import Rule
@@ -49,7 +49,7 @@ class SupportSet:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class SupportTask:
     """One support set, in the coordinates of its frame; prototypes on the host."""
 
     frame: Frame
@@ -59,7 +59,7 @@ class Task:
     base: BaseClasses | None
 
     @classmethod
-    def of(cls, support: SupportSet) -> Task:
+    def from_support(cls, support: SupportSet) -> SupportTask:
         """Express support samples and prototypes in the coordinates of a frame."""
         Y_u, base, xp = support.Y_u, support.base, namespace(support.X)
         X_u = xp.astype(support.X, xp.float64, copy=False)
@@ -71,7 +71,7 @@ class Task:
         if self.base is not None:
             return self.frame.equations
         xp = namespace(self.X_u)
-        Y = xp.take(self.placed(self.Y_u), self.codes, axis=0)
+        Y = xp.take(self.place(self.Y_u), self.codes, axis=0)
         X, mT = self.X_u, xp.matrix_transpose
         return NormalEquations(mT(X) @ X, mT(Y) @ Y, mT(X) @ Y)
 
@@ -84,9 +84,9 @@ class Task:
             Y = np.concatenate([Y, self.frame.semantics(of_base)])
         return spread_of(Y)
 
-    def placed(self, M: np.ndarray) -> Array:
+    def place(self, M: np.ndarray) -> Array:
         """Return a host array in the library and on the device of the samples."""
-        return placed_like(M, self.X_u)
+        return place_like(M, self.X_u)
 
 
 def spread_of(Y: np.ndarray) -> float:
@@ -132,7 +132,7 @@ class EpisodeSettings:
         """Number of synthesized samples per support sample."""
         return 0 if self.synthesis is None else self.n_synthetic
 
-    def size(self, task: Task) -> int:
+    def size(self, task: SupportTask) -> int:
         """Return about how many numbers one episode holds: samples, losses and projections."""
         n_u, d = task.X_u.shape
         n = n_u * (1 + self.n_per_sample)
@@ -141,7 +141,7 @@ class EpisodeSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class LearnedProjection:
     """The result for one task.
 
     `W` (d x k) is the mean over all episodes in the original coordinates. `n_iter` counts the
@@ -158,12 +158,12 @@ class Learned:
 
 def learn_tasks(
     settings: EpisodeSettings, supports: Sequence[SupportSet], seeds: Sequence[int]
-) -> list[Learned]:
+) -> list[LearnedProjection]:
     """Learn support sets over the same base classes, those of the same shape together."""
     if settings.base_samples_per_class is not None:
         pairs = zip(supports, seeds, strict=True)
         return [_learn_from_subsets(settings, support, seed) for support, seed in pairs]
-    tasks = [Task.of(support) for support in supports]
+    tasks = [SupportTask.from_support(support) for support in supports]
     groups: dict[Any, list[int]] = {}
     for i, task in enumerate(tasks):
         # Without base classes each task has its own frame; on the host one task fills the cache.
@@ -171,7 +171,7 @@ def learn_tasks(
         alone = id(task.base) if together else i
         shape = (tuple(task.X_u.shape), tuple(task.Y_u.shape), together, alone)
         groups.setdefault(shape, []).append(i)
-    found: dict[int, Learned] = {}
+    found: dict[int, LearnedProjection] = {}
     for members in groups.values():
         first = tasks[members[0]]
         number = max(1, _budget(first) // (settings.size(first) * settings.n_distinct))
@@ -182,13 +182,13 @@ def learn_tasks(
     return [found[i] for i in range(len(tasks))]
 
 
-def _budget(task: Task) -> int:
+def _budget(task: SupportTask) -> int:
     return _ON_DEVICE if is_device_array(task.X_u) else _ON_HOST
 
 
 def _learn_together(
-    settings: EpisodeSettings, tasks: list[Task], seeds: list[int]
-) -> list[Learned]:
+    settings: EpisodeSettings, tasks: list[SupportTask], seeds: list[int]
+) -> list[LearnedProjection]:
     first = tasks[0]
     initial = bidirectional_projection(first.initial_equations(), settings.beta)
     at_once = max(1, _budget(first) // (settings.size(first) * len(tasks)))
@@ -201,13 +201,13 @@ def _learn_together(
     total: Any = sum(n * course.W for n, course in courses)
     W = total / len(numbers)
     mu, indefinite = (
-        np.concatenate([_by_task(getattr(c, name)) for _, c in courses], axis=1)
+        np.concatenate([_group_by_task(getattr(c, name)) for _, c in courses], axis=1)
         for name in ("mu", "indefinite")
     )
     statuses = {initial.status}.union(*(course.statuses for _, course in courses))
     taken = ~np.isnan(mu)
     return [
-        Learned(
+        LearnedProjection(
             task.frame.lift(W[t, :, :]),
             int(own.sum()),
             mu[t][own],
@@ -218,7 +218,9 @@ def _learn_together(
     ]
 
 
-def _learn_from_subsets(settings: EpisodeSettings, support: SupportSet, seed: int) -> Learned:
+def _learn_from_subsets(
+    settings: EpisodeSettings, support: SupportSet, seed: int
+) -> LearnedProjection:
     """Learn episodes that each have a subset of the base samples, and its moments, of their own."""
     n, base = settings.base_samples_per_class, support.base
     assert n is not None
@@ -230,8 +232,8 @@ def _learn_from_subsets(settings: EpisodeSettings, support: SupportSet, seed: in
         rng = np.random.default_rng([seed, h])
         # The order of samples that are perturbed must not depend on rounding in other coordinates.
         is_reduced = settings.synthesis != "base"
-        part, basis = _with_subset(support, pools, n, rng, is_reduced=is_reduced)
-        task = Task.of(part)
+        part, basis = _draw_subset(support, pools, n, rng, is_reduced=is_reduced)
+        task = SupportTask.from_support(part)
         initial = bidirectional_projection(task.initial_equations(), settings.beta)
         course = _course(settings, [task], initial.value, [[rng]])
         W = task.frame.lift(course.W[0, :, :])
@@ -244,10 +246,12 @@ def _learn_from_subsets(settings: EpisodeSettings, support: SupportSet, seed: in
     )
     taken = ~np.isnan(mu)
     n_iter = int(taken.sum())
-    return Learned(total / settings.n_episodes, n_iter, mu[taken], indefinite[taken], statuses)
+    return LearnedProjection(
+        total / settings.n_episodes, n_iter, mu[taken], indefinite[taken], statuses
+    )
 
 
-def _with_subset(
+def _draw_subset(
     support: SupportSet, pools: list[Array], n: int, rng: np.random.Generator, *, is_reduced: bool
 ) -> tuple[SupportSet, Array | None]:
     """Draw `n` samples of every base class; return the support set with these as its base.
@@ -261,7 +265,7 @@ def _with_subset(
     assert base is not None  # checked by `fit`
     drawn = []
     for pool in pools:
-        rows = placed_like(rng.choice(pool.shape[0], n, replace=False), support.X)
+        rows = place_like(rng.choice(pool.shape[0], n, replace=False), support.X)
         drawn.append(xp.astype(xp.take(pool, rows, axis=0), xp.float64))
     X_s, X_u, basis = xp.concat(drawn), xp.astype(support.X, xp.float64), None
     if is_reduced and X_s.shape[0] + X_u.shape[0] < X_u.shape[1]:
@@ -272,14 +276,14 @@ def _with_subset(
     return replace(support, X=X_u, base=BaseClasses(subset)), basis
 
 
-def _by_task(steps: np.ndarray) -> np.ndarray:
+def _group_by_task(steps: np.ndarray) -> np.ndarray:
     """Return one row per task from (n_steps, T, E) entries."""
     return np.moveaxis(steps, 1, 0).reshape(steps.shape[1], -1)
 
 
 def _course(
     settings: EpisodeSettings,
-    tasks: list[Task],
+    tasks: list[SupportTask],
     W: Array,
     generators: list[list[np.random.Generator]],
 ) -> Course:
@@ -288,9 +292,9 @@ def _course(
     first = tasks[0]
     X_u = xp.stack([task.X_u for task in tasks])
     codes = xp.stack([task.codes for task in tasks])
-    Y_u = xp.stack([task.placed(task.Y_u) for task in tasks])
+    Y_u = xp.stack([task.place(task.Y_u) for task in tasks])
     if settings.synthesis == "base" and first.base is not None:
-        made = _from_base(settings, tasks, W, generators)
+        made = _synthesize_from_base(settings, tasks, W, generators)
     else:
         noise = _noise_of_all(settings, tasks, generators)
         made = synthesize_from_support(
@@ -318,7 +322,7 @@ def _course(
 
 
 def _noise_of_all(
-    settings: EpisodeSettings, tasks: list[Task], generators: list[list[np.random.Generator]]
+    settings: EpisodeSettings, tasks: list[SupportTask], generators: list[list[np.random.Generator]]
 ) -> Array:
     """Return the random vectors of all tasks, of shape (T, E, m, N_u, k')."""
     if len(tasks) == 1:
@@ -326,11 +330,11 @@ def _noise_of_all(
     else:  # on a GPU, drawing takes longer than learning
         with ThreadPoolExecutor(available_cores()) as pool:
             drawn = list(pool.map(partial(_noise, settings), tasks, generators))
-    return tasks[0].placed(np.stack(drawn))
+    return tasks[0].place(np.stack(drawn))
 
 
 def _noise(
-    settings: EpisodeSettings, task: Task, generators: list[np.random.Generator]
+    settings: EpisodeSettings, task: SupportTask, generators: list[np.random.Generator]
 ) -> np.ndarray:
     """Return the random vectors epsilon_i of Eq. 19 (generate1), of shape (E, m, N_u, k')."""
     m = settings.n_per_sample
@@ -341,9 +345,9 @@ def _noise(
     return task.frame.semantics(drawn)
 
 
-def _from_base(
+def _synthesize_from_base(
     settings: EpisodeSettings,
-    tasks: list[Task],
+    tasks: list[SupportTask],
     W: Array,
     generators: list[list[np.random.Generator]],
 ) -> Synthesized:
@@ -359,8 +363,8 @@ def _from_base(
             [
                 synthesize(
                     W,
-                    task.placed(task.Y_u),
-                    task.placed(Y_s),
+                    task.place(task.Y_u),
+                    task.place(Y_s),
                     base.samples,
                     rho=settings.rho,
                     n_neighbors=settings.n_neighbors,

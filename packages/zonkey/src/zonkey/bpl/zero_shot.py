@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import Array, is_device_array, namespace, place_of, placed_like
+from ..arrays import Array, is_device_array, namespace, place_like, place_of
 from ..constraints import (
     check_classes,
     check_interval,
@@ -23,7 +23,7 @@ from ..constraints import (
     validate_samples,
 )
 from ..inference.scorer import LinearScores
-from ..labels import as_labels, distinct
+from ..labels import as_labels, list_distinct
 from ..prototypes import Prototypes
 from ..samples import require_scale
 from ..streaming.class_sums import ClassSums
@@ -35,7 +35,7 @@ from .frame import BaseClasses, Frame
 from .learning import ProjectionLearner, check_shared_parameters, require_samples, warn_of_trouble
 from .moments import Moments
 from .projection import bidirectional_projection, forward_projection, reverse_projection
-from .synthesis import Synthesized, perturbed, raw_material
+from .synthesis import Synthesized, perturb, raw_material
 
 _PROJECTIONS = {
     "both": bidirectional_projection,
@@ -241,7 +241,7 @@ class ZeroShotClassifier(ProjectionLearner):
         ZeroShotClassifier
             The fitted estimator.
         """
-        X, moments, penalty = self._prepared(X, y)
+        X, moments, penalty = self._prepare(X, y)
         return self._learn(moments.prototypes, moments, penalty, X.dtype)
 
     def fit_transductive(self, X: Any, y: Any, X_unlabeled: Any) -> Self:
@@ -276,13 +276,13 @@ class ZeroShotClassifier(ProjectionLearner):
                 'seen_penalty="auto" is chosen for models that never saw the samples they are '
                 "asked about; got one that learns from them. Pass a number."
             )
-        X, moments, penalty = self._prepared(X, y)
+        X, moments, penalty = self._prepare(X, y)
         if not len(moments.unseen_labels):
             raise ValueError(
                 "Unlabeled samples are of unseen classes, and there is none: each of the "
                 f"{len(moments.seen_labels)} classes has samples. Add prototypes, or use fit(X, y)."
             )
-        X_unlabeled = placed_like(validate_samples(self, X_unlabeled, reset=False), X)
+        X_unlabeled = place_like(validate_samples(self, X_unlabeled, reset=False), X)
         require_scale(X_unlabeled, "Unlabeled samples")
         known = moments.prototypes
         return self._learn(known, moments, penalty, X.dtype, unlabeled=X_unlabeled)
@@ -342,7 +342,7 @@ class ZeroShotClassifier(ProjectionLearner):
         """Whether a fit needs A0, the scatter of the features: for the forward error."""
         return self.direction != "reverse"
 
-    def _prepared(self, X: Any, y: Any) -> tuple[Array, Moments, float]:
+    def _prepare(self, X: Any, y: Any) -> tuple[Array, Moments, float]:
         """Return the samples, or sums of chunks in their place, moments and penalty."""
         self._check_parameters()
         chunks = chunks_of(X, y, in_memory=is_auto(self.seen_penalty))
@@ -362,11 +362,13 @@ class ZeroShotClassifier(ProjectionLearner):
         labels = y if y is None or is_device_array(y) else as_labels(y)
         if labels is None and self.prototypes is None:
             X.require_several_passes()
-            labels = X.reduced(ClassSums(), "labels").labels
+            labels = X.reduce(ClassSums(), "labels").labels
         if labels is not None:
             check_classes(labels)
         given = self.prototypes
-        known = Prototypes.one_hot(distinct(labels)) if given is None else Prototypes.coerce(given)
+        known = (
+            Prototypes.one_hot(list_distinct(labels)) if given is None else Prototypes.coerce(given)
+        )
         # Raw samples are needed for synthesis only, and A0, the most expensive sum, for the forward
         # error only.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
@@ -403,16 +405,16 @@ class ZeroShotClassifier(ProjectionLearner):
         moments = _moments_of(source)
         seen = moments.seen_labels
         check_semantics(known, seen, self._candidate_labels(known, seen))  # fails early
-        base = _under(known, source)
+        base = _select_base(known, source)
         competes = self._synthesizes() and len(base.moments.unseen_labels)
         # A single equation has a cheaper solver than the decomposition that several share.
         several = competes or isinstance(source, BaseClasses)
-        frame = base.frame(_unseen(base), rotate=bool(self.uses_scatter and several))
+        frame = base.frame(_select_unseen(base), rotate=bool(self.uses_scatter and several))
         initial = _PROJECTIONS[self.direction](frame.equations, self.beta)
         none = np.empty(0)
         course = Course(initial.value, none, none, [], set(), converged=True)
         if competes:
-            course = self._refined(base, frame, initial.value, unlabeled)
+            course = self._refine(base, frame, initial.value, unlabeled)
         W = frame.lift(course.W)
         statuses, n_indefinite = {initial.status, *course.statuses}, int(course.indefinite.sum())
         warn_of_trouble(statuses, course.mu.tolist(), n_indefinite, beta=self.beta, mu=self._mu())
@@ -421,19 +423,17 @@ class ZeroShotClassifier(ProjectionLearner):
         with np.errstate(over="ignore"):  # infinity is refused below
             self.projection_ = namespace(W).astype(W, dtype, copy=False)
         self.n_iter_ = len(course.changes)
-        self.objective_ = placed_like(np.asarray(course.objective, np.float64), W)
-        self.mu_ = placed_like(course.mu, W)
+        self.objective_ = place_like(np.asarray(course.objective, np.float64), W)
+        self.mu_ = place_like(course.mu, W)
         self.n_indefinite_ = n_indefinite
         self.moved_ = relative_change(initial.value, course.W)
-        self.changes_ = placed_like(course.changes, W)
+        self.changes_ = place_like(course.changes, W)
         self.converged_ = course.converged
         self.is_transductive_ = unlabeled is not None
         self._set_known(known, seen, like=W)
         return self
 
-    def _refined(
-        self, base: BaseClasses, frame: Frame, W: Array, unlabeled: Array | None
-    ) -> Course:
+    def _refine(self, base: BaseClasses, frame: Frame, W: Array, unlabeled: Array | None) -> Course:
         """Let the unseen classes compete for synthesized or unlabeled samples."""
         if unlabeled is None:
             samples = self._synthesize(base, frame, W)
@@ -442,7 +442,7 @@ class ZeroShotClassifier(ProjectionLearner):
             no_target = xp.zeros(unlabeled.shape[0], dtype=xp.int64, device=device(unlabeled))
             features = frame.features(xp.astype(unlabeled, xp.float64))
             samples = Synthesized(features, no_target, no_target)
-        Y_u = frame.placed(frame.semantics(_unseen(base)))
+        Y_u = frame.place(frame.semantics(_select_unseen(base)))
         options: dict[str, Any] = {
             "max_iter": self.max_iter,
             "tol": self.tol,
@@ -465,7 +465,7 @@ class ZeroShotClassifier(ProjectionLearner):
         return learn(competition, W, alpha=self.alpha, mu=self._mu(), **options)
 
     def _synthesize(self, base: BaseClasses, frame: Frame, W: Array) -> Synthesized:
-        Y_u, Y_s = _unseen(base), base.prototypes.matrix.astype(np.float64)
+        Y_u, Y_s = _select_unseen(base), base.prototypes.matrix.astype(np.float64)
         settings = {
             "n_neighbors": self.n_neighbors,
             "n_synthetic": self.n_synthetic,
@@ -482,15 +482,15 @@ class ZeroShotClassifier(ProjectionLearner):
             features = namespace(W).astype(drawn.features, W.dtype)
             return replace(drawn, features=frame.features(features))
 
-        placed = (frame.placed(frame.semantics(Y)) for Y in (Y_u, Y_s))
-        drawn = base.remembered((seed, *settings.values()), raw)
-        return perturbed(drawn, W, *placed, rho=self.rho, scaling=self.scaling)
+        placed = (frame.place(frame.semantics(Y)) for Y in (Y_u, Y_s))
+        drawn = base.remember((seed, *settings.values()), raw)
+        return perturb(drawn, W, *placed, rho=self.rho, scaling=self.scaling)
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         if not self._in_semantic_space:
             return super()._linear_scores(known, dtype)
         W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
-        return LinearScores.of_distances(self._placed_coordinates(known, dtype), W)
+        return LinearScores.from_distances(self._place_coordinates(known, dtype), W)
 
     def _synthesizes(self) -> bool:
         return self.direction == "both" and self.synthesis is not None
@@ -514,7 +514,7 @@ def _moments_of(source: Moments | BaseClasses) -> Moments:
     return source.moments if isinstance(source, BaseClasses) else source
 
 
-def _under(known: Prototypes, source: Moments | BaseClasses) -> BaseClasses:
+def _select_base(known: Prototypes, source: Moments | BaseClasses) -> BaseClasses:
     """Return the seen classes under these prototypes; a decomposition of A0 is reused."""
     moments = _moments_of(source)
     twin = source if isinstance(source, BaseClasses) else None
@@ -525,7 +525,7 @@ def _under(known: Prototypes, source: Moments | BaseClasses) -> BaseClasses:
     return BaseClasses(moments, twin=twin)
 
 
-def _unseen(base: BaseClasses) -> np.ndarray:
+def _select_unseen(base: BaseClasses) -> np.ndarray:
     """Return the prototypes of the classes without a sample."""
     prototypes = base.moments.prototypes
     return prototypes.matrix[base.moments.counts == 0].astype(np.float64)

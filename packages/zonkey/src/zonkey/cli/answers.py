@@ -19,11 +19,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..files.readers import SEPARATORS, required_package
+from ..files.readers import SEPARATORS, require_package
 from ..files.streams import LINES, Block, cells
-from ..inference.scorer import unwrapped
+from ..inference.scorer import unwrap
 from ..persistence.container import whole_file
-from .errors import STANDARD_OUTPUT_NAME, naming
+from .errors import STANDARD_OUTPUT_NAME, name_target
 
 # Columns of equal length: lists, NumPy or Arrow arrays. Arrays may be matrices in jsonl, npz and
 # npy files, and single values in npz files.
@@ -44,7 +44,7 @@ def answer_names(k: int, *, with_top: bool, with_proba: bool) -> list[str]:
 
 def answers_of(model: Any, X: np.ndarray, names: Sequence[str], k: int) -> Columns:
     """Return these columns of answers to some samples."""
-    steps, last = unwrapped(model)
+    steps, last = unwrap(model)
     X = X if steps is None else steps.transform(X)
     found: Columns = {"predicted": last.predict(X)}
     if len(names) == 1:
@@ -58,7 +58,7 @@ def answers_of(model: Any, X: np.ndarray, names: Sequence[str], k: int) -> Colum
     return {name: found[name] for name in names}
 
 
-def answered(
+def answer_blocks(
     blocks: Iterable[Block], model: Any, names: Sequence[str], k: int, source: str
 ) -> Iterator[Columns]:
     """Yield these columns of answers beside the other columns of each block."""
@@ -89,37 +89,37 @@ def vector_columns(X: np.ndarray, ending: str, name: str, letter: str) -> Column
     return {f"{letter}{i + 1}": column for i, column in enumerate(X.T)}
 
 
-def writing_answers(target: str, format: str) -> AbstractContextManager[Write]:
+def open_answers(target: str, format: str) -> AbstractContextManager[Write]:
     """Return a context that yields a function to write columns with, a block of rows at a time.
 
     A file appears at the end, whole; standard output is written at once.
     """
     ending = f".{format}" if target == STANDARD_OUTPUT else Path(target).suffix.lower()
-    return _written(target, WRITERS[ending])
+    return _open_target(target, WRITERS[ending])
 
 
 @contextmanager
-def _written(target: str, writer: Callable[[IO[bytes]], Any]) -> Iterator[Write]:
+def _open_target(target: str, writer: Callable[[IO[bytes]], Any]) -> Iterator[Write]:
     if target != STANDARD_OUTPUT:
         with whole_file(target) as file, writer(file) as write:
-            yield _named(write, target)
+            yield _name_errors(write, target)
         return
     if sys.stdout is None:
         raise ValueError("Standard output must be open; it is closed. Name a file with --output.")
     with writer(sys.stdout.buffer) as write:
-        yield _named(write, STANDARD_OUTPUT_NAME)
+        yield _name_errors(write, STANDARD_OUTPUT_NAME)
 
 
-def _named(write: Write, target: str) -> Write:
+def _name_errors(write: Write, target: str) -> Write:
     def write_or_tell(columns: Columns) -> None:
-        with naming(target):
+        with name_target(target):
             write(columns)
 
     return write_or_tell
 
 
 @contextmanager
-def _separated(file: IO[bytes], separator: str) -> Iterator[Write]:
+def _write_separated(file: IO[bytes], separator: str) -> Iterator[Write]:
     text = io.TextIOWrapper(
         file, encoding="utf-8", errors="replace", newline="", write_through=True
     )
@@ -139,10 +139,10 @@ def _separated(file: IO[bytes], separator: str) -> Iterator[Write]:
 
 
 @contextmanager
-def _lines_of_json(file: IO[bytes]) -> Iterator[Write]:
+def _write_jsonl(file: IO[bytes]) -> Iterator[Write]:
     def write(columns: Columns) -> None:
         rows = zip(*map(cells, columns.values()), strict=True)
-        records = (dict(zip(columns, map(valid, row), strict=True)) for row in rows)
+        records = (dict(zip(columns, map(drop_nan, row), strict=True)) for row in rows)
         text = "".join(f"{json.dumps(r, ensure_ascii=False, default=str)}\n" for r in records)
         file.write(text.encode("utf-8", "replace"))
 
@@ -150,8 +150,8 @@ def _lines_of_json(file: IO[bytes]) -> Iterator[Write]:
 
 
 @contextmanager
-def _parquet(file: IO[bytes]) -> Iterator[Write]:
-    arrow = required_package("pyarrow", "Writing .parquet")
+def _write_parquet(file: IO[bytes]) -> Iterator[Write]:
+    arrow = require_package("pyarrow", "Writing .parquet")
     parquet = import_module("pyarrow.parquet")
     opened: list[Any] = []
     kept: list[Any] = []
@@ -183,7 +183,7 @@ def _parquet(file: IO[bytes]) -> Iterator[Write]:
 
 
 @contextmanager
-def _arrays(file: IO[bytes]) -> Iterator[Write]:
+def _write_arrays(file: IO[bytes]) -> Iterator[Write]:
     """Write one array per column at the end; meanwhile memory keeps all but matrices."""
     kept: dict[str, list[np.ndarray]] = {}
     matrices: dict[str, _Spool] = {}
@@ -212,7 +212,7 @@ def _arrays(file: IO[bytes]) -> Iterator[Write]:
 
 
 @contextmanager
-def _matrix(file: IO[bytes]) -> Iterator[Write]:
+def _write_matrix(file: IO[bytes]) -> Iterator[Write]:
     """Write the only column that is a matrix."""
 
     def write(columns: Columns) -> None:
@@ -266,15 +266,15 @@ def _text(cell: Any) -> str | None:
     return json.dumps(cell, ensure_ascii=False, default=str)
 
 
-def valid(cell: Any) -> Any:
+def drop_nan(cell: Any) -> Any:
     """Return a cell for JSON, which has no NaN."""
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 WRITERS: dict[str, Callable[[IO[bytes]], Any]] = {
-    **{ending: partial(_separated, separator=mark) for ending, mark in SEPARATORS.items()},
-    LINES: _lines_of_json,
-    ".parquet": _parquet,
-    ".npz": _arrays,
-    ".npy": _matrix,
+    **{ending: partial(_write_separated, separator=mark) for ending, mark in SEPARATORS.items()},
+    LINES: _write_jsonl,
+    ".parquet": _write_parquet,
+    ".npz": _write_arrays,
+    ".npy": _write_matrix,
 }

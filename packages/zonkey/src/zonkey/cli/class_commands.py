@@ -37,7 +37,7 @@ def list_classes(model: Annotated[Path, MODEL], as_json: Annotated[bool, JSON] =
     with one_line_errors(_UNCHANGED):
         from .loading import LoadedModel
 
-        rows = _rows(LoadedModel.of(model))
+        rows = _rows(LoadedModel.load(model))
     if as_json:
         typer.echo(json.dumps(rows))
         return
@@ -88,7 +88,7 @@ def add_classes(
             raise ValueError("Classes come with CLASSES or --shots; got none. Pass one of them.")
         from .loading import LoadedModel
 
-        loaded = LoadedModel.of(
+        loaded = LoadedModel.load(
             model,
             encoder=encoder,
             text_encoder=text_encoder,
@@ -98,11 +98,11 @@ def add_classes(
         )
         before = _rows(loaded)
         if classes is not None:
-            loaded = loaded.with_last(_with_prototypes(loaded, classes, label_column))
+            loaded = loaded.replace_last(_add_prototypes(loaded, classes, label_column))
         learned: dict[str, int] = {}
         if shots is not None:
-            last, learned = _with_shots(loaded, shots, label_column)
-            loaded = loaded.with_last(last)
+            last, learned = _learn_shots(loaded, shots, label_column)
+            loaded = loaded.replace_last(last)
         _finish(before, loaded, target, as_json, learned)
 
 
@@ -122,24 +122,24 @@ def remove_classes(
         require_file("--output", target)
         import numpy as np
 
-        from ..labels import listed
+        from ..labels import format_labels
         from .loading import LoadedModel
 
-        loaded = LoadedModel.of(model)
+        loaded = LoadedModel.load(model)
         loaded.require("without_classes", "Removing classes")
-        gone = loaded.labels_like(np.array(labels)).tolist()
+        gone = loaded.convert_labels(np.array(labels)).tolist()
         before = _rows(loaded)
         known = [row["label"] for row in before]
         unknown = [label for label in gone if label not in known]
         if unknown:
             raise ValueError(
                 f"LABEL must be a class of the model; got {unknown[0]!r}, and it has "
-                f"{listed(np.array(known))}. See zonkey classes list."
+                f"{format_labels(np.array(known))}. See zonkey classes list."
             )
-        _finish(before, loaded.with_last(loaded.last.without_classes(gone)), target, as_json)
+        _finish(before, loaded.replace_last(loaded.last.without_classes(gone)), target, as_json)
 
 
-def _with_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -> Any:
+def _add_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -> Any:
     """Return the classifier with the new classes of a file of prototypes."""
     import numpy as np
 
@@ -149,8 +149,8 @@ def _with_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) 
     loaded.require("with_classes", "Adding classes")
     read, _ = loaded.encoders.prototypes(path, label_column)
     known = loaded.last.prototypes_
-    read = read if known is None else _in_order(read, known, path.name)
-    given = Prototypes(loaded.labels_like(read.labels), read.matrix, read.dimension_names)
+    read = read if known is None else _order_columns(read, known, path.name)
+    given = Prototypes(loaded.convert_labels(read.labels), read.matrix, read.dimension_names)
     if known is not None and _are_scaled(loaded, known):
         given = given.normalized()
     old = np.array([]) if known is None else np.intersect1d(given.labels, known.labels)
@@ -170,11 +170,11 @@ def _with_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) 
     return loaded.last.with_classes(given.subset(new))
 
 
-def _in_order(given: Prototypes, known: Prototypes, file: str) -> Prototypes:
+def _order_columns(given: Prototypes, known: Prototypes, file: str) -> Prototypes:
     """Return prototypes with their columns in the order of the known ones, if both have names."""
     import numpy as np
 
-    from ..labels import listed
+    from ..labels import format_labels
     from ..prototypes import Prototypes
 
     theirs, own = given.dimension_names, known.dimension_names
@@ -184,15 +184,16 @@ def _in_order(given: Prototypes, known: Prototypes, file: str) -> Prototypes:
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise ValueError(
-            f"{file} must have the columns of the known prototypes; {listed(np.array(missing), 3)} "
-            f"{verb} missing. Name the columns as in training."
+            f"{file} must have the columns of the known prototypes; "
+            f"{format_labels(np.array(missing), 3)} {verb} missing. Name the columns as in "
+            "training."
         )
     order = [theirs.index(name) for name in own]
     if len(order) < len(theirs):
         extra = [name for name in theirs if name not in own]
         raise ValueError(
             f"{file} must have the columns of the known prototypes only; it also has "
-            f"{listed(np.array(extra), 3)}. Remove them."
+            f"{format_labels(np.array(extra), 3)}. Remove them."
         )
     return Prototypes(given.labels, given.matrix[:, order], own)
 
@@ -205,13 +206,13 @@ def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:
     return loaded.last is not loaded.model and bool(np.allclose(lengths[lengths > 0], 1, atol=1e-4))
 
 
-def _with_shots(
+def _learn_shots(
     loaded: LoadedModel, source: str, label_column: str | None
 ) -> tuple[Any, dict[str, int]]:
     """Return the classifier after learning from further samples, and their number per class."""
     import numpy as np
 
-    from ..inference.scorer import unwrapped
+    from ..inference.scorer import unwrap
     from .loading import read_rows
 
     loaded.require("partial_fit", "Learning from --shots")
@@ -220,11 +221,11 @@ def _with_shots(
     if y is None or not len(y):
         raise ValueError(f"{source} must have rows with a label; it has none. Add some.")
     _require_same_spelling(np.unique(y).tolist(), loaded)
-    steps, last = unwrapped(loaded.model)
+    steps, last = unwrap(loaded.model)
     X = X if steps is None else steps.transform(X)
     labels, counts = np.unique(y, return_counts=True)
     learned = dict(zip(labels.tolist(), counts.tolist(), strict=True))
-    return last.partial_fit(X, loaded.labels_like(y)), learned
+    return last.partial_fit(X, loaded.convert_labels(y)), learned
 
 
 def _require_same_spelling(labels: list[str], loaded: LoadedModel) -> None:

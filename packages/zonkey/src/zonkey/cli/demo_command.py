@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import one_line_errors, refuse, writing_to
+from .errors import one_line_errors, refuse, require_writable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +62,7 @@ def demo(
     default = Path("zonkey-demo")
     out = out or (default / "pictures" if what is Demo.pictures else default)
     kept = "features so far are kept" if what is Demo.pictures else "nothing was written"
-    with one_line_errors(kept), writing_to("--out", out):
+    with one_line_errors(kept), require_writable("--out", out):
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):  # fails before the work, not after it
             pass

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..encoders import ClassTexts, ImageEncoder, TextEncoder, class_texts
-from ..encoders.class_texts import has_column, has_texts, spoken
+from ..encoders.class_texts import has_column, has_texts, speak_label
 from ..encoders.collection import is_pictures
 from ..encoders.registry import DEFAULT_IMAGE, DEFAULT_TEXT
 from ..encoders.stream import PictureStream
@@ -19,7 +19,7 @@ from ..files.dataset import DataError
 from ..files.readers import stored_arrays
 from ..files.streams import FeatureStream
 from ..files.tables import examine_prototypes
-from ..labels import shown
+from ..labels import format_value
 from ..prototypes import Prototypes
 
 Stream = FeatureStream | PictureStream
@@ -64,7 +64,8 @@ class Encoders:
         if given:
             raise ValueError(
                 f"--{given[0].replace('_', '-')} must be left out for pictures; got "
-                f"{shown(str(options[given[0]]))}. Put the pictures of a class into one folder."
+                f"{format_value(str(options[given[0]]))}. Put the pictures of a class into one "
+                "folder."
             )
         encoder = self.images()
         spec = encoder.spec_
@@ -116,7 +117,7 @@ class Encoders:
             )
         name = self.encoder or (known or {}).get("name", DEFAULT_IMAGE)
         encoder = ImageEncoder(name, cache=self.cache)
-        with naming_encoder("--encoder", given=self.encoder is not None or known is None):
+        with name_encoder("--encoder", given=self.encoder is not None or known is None):
             spec = encoder.spec_
         self._agree(ENCODER, spec, "--encoder" if self.encoder else "the one here")
         return encoder
@@ -137,7 +138,7 @@ class Encoders:
             if templates is None and _are_names(texts):
                 templates = [*NAME_TEMPLATES]
         encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
-        with naming_encoder("--text-encoder", given=self.text_encoder is not None or known is None):
+        with name_encoder("--text-encoder", given=self.text_encoder is not None or known is None):
             spec = encoder.spec_
         self._agree(TEXT_ENCODER, spec, "--text-encoder" if self.text_encoder else "the one here")
         return encoder
@@ -158,12 +159,12 @@ class Encoders:
             if self.model is not None:
                 fitted = f"{self.model} was fitted"
             raise ValueError(
-                f"{samples} must be encoded as in training; {fitted} with {_shown(known)}, and "
-                f"{source} is {_shown(spec)}. {_remedy(known, spec)}"
+                f"{samples} must be encoded as in training; {fitted} with {_format_spec(known)}, "
+                f"and {source} is {_format_spec(spec)}. {_remedy(known, spec)}"
             )
 
 
-def _shown(spec: dict[str, Any]) -> str:
+def _format_spec(spec: dict[str, Any]) -> str:
     return f"{spec['name']} (revision {spec['revision']})"
 
 
@@ -176,7 +177,7 @@ def _remedy(known: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 @contextmanager
-def naming_encoder(option: str, *, given: bool) -> Iterator[None]:
+def name_encoder(option: str, *, given: bool) -> Iterator[None]:
     """Name the option in errors of an encoder: it may be wrong, or tell where the encoder is."""
     try:
         yield
@@ -207,4 +208,4 @@ def _spec(value: Any) -> dict[str, Any] | None:
 def _are_names(texts: ClassTexts) -> bool:
     """Whether classes have no text but their names."""
     pairs = zip(texts.labels.tolist(), texts.texts, strict=True)
-    return all(found == [spoken(label)] for label, found in pairs)
+    return all(found == [speak_label(label)] for label, found in pairs)

@@ -60,7 +60,7 @@ def output_errors() -> Iterator[None]:
 
 
 @contextmanager
-def naming(target: str | Path) -> Iterator[None]:
+def name_target(target: str | Path) -> Iterator[None]:
     """Name the target in errors of writing, which the system does not name."""
     try:
         yield
@@ -89,12 +89,12 @@ def _drop_output() -> None:
 
 def refuse(message: str) -> NoReturn:
     """Say in one line on stderr what is wrong, and exit with code 2."""
-    line = with_options(" ".join(message.split()))
+    line = name_options(" ".join(message.split()))
     typer.echo(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ...", err=True)
     raise typer.Exit(2) from None
 
 
-def with_options(message: str) -> str:
+def name_options(message: str) -> str:
     """Return a message of the library with options instead of the parameters of functions.
 
     Names of one word may be names of arrays in a file as well: they stay.
@@ -110,7 +110,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 @contextmanager
-def writing_to(option: str, target: Path, kind: str = "a folder") -> Iterator[None]:
+def require_writable(option: str, target: Path, kind: str = "a folder") -> Iterator[None]:
     """Exit with code 2 if the target of an option cannot be written."""
     try:
         yield
@@ -133,7 +133,7 @@ def require_file(option: str, target: Path, *inputs: str | Path | None) -> None:
         if _is_picture_of(path, target):
             rule = f"{option} must not replace a picture"
             refuse(f"{rule}; {target} is one of {path}. Choose another name.")
-    with writing_to(option, target, "a file"), TemporaryFile(dir=target.parent):
+    with require_writable(option, target, "a file"), TemporaryFile(dir=target.parent):
         pass
 
 

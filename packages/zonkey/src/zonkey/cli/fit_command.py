@@ -130,7 +130,7 @@ def fit(
         require_file("--output", output, source, classes, unlabeled, labels)
         from ..persistence.model import model_info, save
         from .encoding import Encoders
-        from .fitting import Training
+        from .fitting import FitInput
 
         encoders = Encoders(
             encoder=encoder,
@@ -141,25 +141,25 @@ def fit(
             cache=not no_cache,
         )
         keys = {"labels": labels, "features_key": features_key, "labels_key": labels_key}
-        training = Training(source, classes, encoders, unlabeled, label_column, keys)
+        training = FitInput(source, classes, encoders, unlabeled, label_column, keys)
 
         def write(model: Any, names: list[str] | None) -> None:
             save(model, output, notes=notes, license=license, training=training.facts(names))
 
         parameters = {"candidates": candidates.value, "random_state": seed}
         if chunks:
-            from .fitting_in_chunks import learned_in_chunks
+            from .fitting_in_chunks import learn_in_chunks
 
-            found = learned_in_chunks(training, preset.value, parameters, output, write)
+            found = learn_in_chunks(training, preset.value, parameters, output, write)
         else:
-            from .fitting import learned
+            from .fitting import learn
 
-            found = learned(training, preset.value, parameters, write)
+            found = learn(training, preset.value, parameters, write)
         record = {"seconds": round(time.perf_counter() - started, 2), **model_info(output)}
     if as_json:
         typer.echo(json.dumps({**record, "skipped": list(found.skipped)}))
         return
-    typer.echo(f"Samples:    {found.n_samples}{_left_out(found.n_left_out)}", nl=False)
+    typer.echo(f"Samples:    {found.n_samples}{_tell_left_out(found.n_left_out)}", nl=False)
     typer.echo(f"; {len(found.skipped)} skipped" if found.skipped else "")
     if found.unused:
         typer.echo(f"Not used:   {', '.join(found.unused)}")
@@ -169,7 +169,7 @@ def fit(
     typer.echo(f"Model:      {output} ({record['bytes']:,} bytes)")
 
 
-def _left_out(n: int | None) -> str:
+def _tell_left_out(n: int | None) -> str:
     if n is None:
         return "; rows marked `test` are left out"
     return f"; {n} marked `test` are left out" if n else ""
@@ -182,7 +182,7 @@ def print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:
     seen, unseen, n = (summary[name] for name in ("n_seen", "n_unseen", "n_candidates"))
     typer.echo(f"Classes:    {seen} seen, {unseen} unseen; {n} candidates")
     for name, value in summary["chosen"].items():
-        shown = _rounded(" ".join(value.split()))
+        shown = _round_number(" ".join(value.split()))
         if len(shown) <= longest:
             typer.echo(f"Parameter:  {name}: {shown}")
     for name, score in summary["scores"].items():
@@ -203,7 +203,7 @@ def print_encoders(training: dict[str, Any]) -> None:
             )
 
 
-def _rounded(value: str) -> str:
+def _round_number(value: str) -> str:
     """Return a number with the digits that people read; other text as it is."""
     try:
         return f"{float(value):.4g}"

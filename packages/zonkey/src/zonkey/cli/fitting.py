@@ -14,18 +14,18 @@ from ..encoders.collection import TABLES, Pictures
 from ..encoders.stream import PictureStream
 from ..files.dataset import DataError, Dataset, LazyMatrix
 from ..files.own import Samples, dataset_of, examine_samples, missing_prototypes, wrong_marks
-from ..inference.scorer import unwrapped
-from ..labels import listed, warn_user
+from ..inference.scorer import unwrap
+from ..labels import format_labels, warn_user
 from ..presets import paper, recommended
 from .encoding import ENCODER, TEXT_COLUMNS, TEXT_ENCODER, Encoders
-from .loading import FEATURE_NAMES, read_rows, working
+from .loading import FEATURE_NAMES, read_rows, show_work
 
 # Writes a model and the names of its features, None if they have none
 Write = Callable[[Any, list[str] | None], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class FitSummary:
     """What was learned from, for the summary of a command."""
 
     n_samples: int
@@ -35,7 +35,7 @@ class Learned:
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class FitInput:
     """What to learn from: samples and classes."""
 
     source: Path
@@ -52,7 +52,7 @@ class Training:
             self.source, with_labels=True, label_column=self._column_of_samples(), **self.keys
         )
         pictures = stream if isinstance(stream, PictureStream) else None
-        with working("Reading"):
+        with show_work("Reading"):
             samples = self._features() if pictures is None else Samples()
             known, columns = self.encoders.prototypes(
                 self.classes, self.label_column, of_pictures=pictures is not None
@@ -127,24 +127,24 @@ def _tell_lost_classes(pictures: Pictures, y: np.ndarray | None) -> None:
     lost = np.setdiff1d(pictures.labels, y)
     if lost.size:
         warn_user(
-            f"Classes should have a picture that can be read; {listed(lost)} has none, and counts "
-            "as unseen. Replace its pictures, or drop the class."
+            f"Classes should have a picture that can be read; {format_labels(lost)} has none, and "
+            "counts as unseen. Replace its pictures, or drop the class."
         )
 
 
-def learned(training: Training, preset: str, parameters: dict[str, Any], write: Write) -> Learned:
+def learn(training: FitInput, preset: str, parameters: dict[str, Any], write: Write) -> FitSummary:
     """Fit a model to samples in memory, and write it."""
     data = training.read()
     names = data.about.get("feature_names")
     extra = None
     if training.unlabeled is not None:
         extra = training.read_unlabeled(names, data.shape[1])
-    with working("Fitting") as say:
+    with show_work("Fitting") as say:
         model = PRESETS[preset](data, extra, say, **parameters)
         say("Writing")
         write(model, names)
     n, unused = len(data.split.train), data.about.get("unused_columns", ())
-    return Learned(n, len(data.y) - n, unused, data.about.get("skipped", ()))
+    return FitSummary(n, len(data.y) - n, unused, data.about.get("skipped", ()))
 
 
 def fit_recommended(
@@ -175,7 +175,7 @@ def fit_paper(
     say("Learning the projection")
     if unlabeled is None:
         return model.fit(data.X_train, data.y_train)
-    steps, last = unwrapped(model)
+    steps, last = unwrap(model)
     X = steps.fit_transform(data.X_train)
     last.fit_transductive(X, data.y_train, steps.transform(unlabeled))
     return model

@@ -31,16 +31,16 @@ from ..files.own import missing_prototypes, wrong_options
 from ..files.readers import TABLE_ENDINGS, ending_of
 from ..files.streams import Block, FeatureStream
 from ..files.tables import require_one_source
-from ..inference.scorer import unwrapped
-from ..labels import shown
+from ..inference.scorer import unwrap
+from ..labels import format_value
 from ..persistence.container import StorageError
 from ..presets import paper, recommended
 from ..prototypes import Prototypes
-from ..streaming.checkpoint import Checkpoint, State
+from ..streaming.checkpoint import PassCheckpoint, State
 from ..streaming.chunks import Chunks
 from ..streaming.sources import Purpose
-from .fitting import Learned, Training, Write
-from .loading import working
+from .fitting import FitInput, FitSummary, Write
+from .loading import show_work
 
 _MODELS: dict[str, Callable[..., Any]] = {"recommended": recommended, "paper": paper}
 # Passes of each preset by name, without the number of transforms at its end, and what follows them
@@ -55,35 +55,35 @@ _PASSES = {
 _THEN = {"survey": "Choosing parameters", "moments": "Learning the projection"}
 
 
-def learned_in_chunks(
-    training: Training, preset: str, parameters: dict[str, Any], output: Path, write: Write
-) -> Learned:
+def learn_in_chunks(
+    training: FitInput, preset: str, parameters: dict[str, Any], output: Path, write: Write
+) -> FitSummary:
     """Fit a model without holding all features in memory, and write it."""
-    with working("Reading"):
-        rows, known = _opened(training)
+    with show_work("Reading"):
+        rows, known = _open_rows(training)
     names = None if rows.columns is None else list(rows.columns)
     unlabeled = None
     if training.unlabeled is not None:
         unlabeled = training.read_unlabeled(names, rows.heading.X.shape[1])
     rows.identity += f", {parameters}"
-    with _Passes(rows, preset) as passes, _Kept(output, passes).guarded(training.source) as kept:
+    with _Passes(rows, preset) as passes, _Kept(output, passes).guard(training.source) as kept:
         chunks = Chunks(rows, progress=passes.advance)
         chunks.checkpoint = kept
         model = _MODELS[preset](known, **parameters)
-        model = _fitted(model, chunks, rows.heading.X, unlabeled, passes.say)
+        model = _fit_model(model, chunks, rows.heading.X, unlabeled, passes.say)
         passes.say("Writing")
         write(model, names)
         kept.finish()
-    return Learned(passes.n_rows, rows.n_left_out(passes.n_rows), rows.unused)
+    return FitSummary(passes.n_rows, rows.n_left_out(passes.n_rows), rows.unused)
 
 
-def _opened(training: Training) -> tuple[_Rows, Prototypes]:
+def _open_rows(training: FitInput) -> tuple[_LabeledRows, Prototypes]:
     """Return the rows to learn from and the classes; what can be wrong is told before reading."""
     source, keys = training.source, training.keys
     if is_pictures(source):
         raise ValueError(
-            f"--chunks must be left out for pictures; {shown(str(source))} holds some. Encode them "
-            "with zonkey embed, and fit the file of their features."
+            f"--chunks must be left out for pictures; {format_value(str(source))} holds some. "
+            "Encode them with zonkey embed, and fit the file of their features."
         )
     if ending_of(source) in TABLE_ENDINGS:
         for problem in wrong_options(source, **keys):
@@ -94,10 +94,10 @@ def _opened(training: Training) -> tuple[_Rows, Prototypes]:
     )
     assert isinstance(stream, FeatureStream)
     known, columns = training.encoders.prototypes(training.classes, training.label_column)
-    return _Rows(stream, known, columns, training.classes.name), known
+    return _LabeledRows(stream, known, columns, training.classes.name), known
 
 
-class _Rows(FileSource):
+class _LabeledRows(FileSource):
     """Rows of a file, whose labels are checked when they are read."""
 
     def __init__(
@@ -150,17 +150,17 @@ class _Rows(FileSource):
         return None if self._n_all is None else self._n_all - n_used
 
 
-class _Kept(Checkpoint):
+class _Kept(PassCheckpoint):
     """The folder beside the output; it stays until the model is written."""
 
     def __init__(self, output: Path, passes: _Passes) -> None:
         folder = output.with_name(f"{output.name}.progress")
         self._passes = passes
-        with _with_options():
+        with _name_options():
             super().__init__(folder)
 
     @contextmanager
-    def guarded(self, source: Path) -> Iterator[Self]:
+    def guard(self, source: Path) -> Iterator[Self]:
         """Say after Ctrl-C how to go on; drop the states if the data are wrong and must change.
 
         If the data cannot be read, the states stay: a disk may be away for a moment.
@@ -179,18 +179,18 @@ class _Kept(Checkpoint):
             raise
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Use the folder alone."""
         with ExitStack() as stack:
-            with _with_options():
-                stack.enter_context(super().locked())
+            with _name_options():
+                stack.enter_context(super().lock())
             yield
 
     def read(self, name: str, identity: str) -> State | None:
         """Return the state of a pass that begins."""
         try:
             state = super().read(name, identity)
-            if not {*map(_plain, self.names())} <= {*self._passes.about}:
+            if not {*map(_strip_number, self.names())} <= {*self._passes.about}:
                 raise StorageError("It holds passes of another preset.")
         except StorageError:
             raise StorageError(
@@ -223,7 +223,7 @@ def _is_unread(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def _with_options() -> Iterator[None]:
+def _name_options() -> Iterator[None]:
     """Speak of the command line in errors of a checkpoint."""
     try:
         yield
@@ -233,7 +233,7 @@ def _with_options() -> Iterator[None]:
         raise StorageError(text.replace("pass another folder", "choose another --output")) from None
 
 
-def _plain(name: str) -> str:
+def _strip_number(name: str) -> str:
     """Return the name of a pass without the number of transforms before it."""
     return name.rstrip("0123456789")
 
@@ -241,7 +241,7 @@ def _plain(name: str) -> str:
 class _Passes:
     """What is shown on stderr: each pass over the rows, its speed and the time left."""
 
-    def __init__(self, rows: _Rows, preset: str) -> None:
+    def __init__(self, rows: _LabeledRows, preset: str) -> None:
         self.about = _PASSES[preset]
         console = Console(stderr=True)
         columns = (
@@ -283,17 +283,17 @@ class _Passes:
         """Show a pass; tell once where it goes on after an interruption."""
         self.n_rows = 0 if state is None else state.n_rows
         if state is not None and state.whole:
-            if _plain(name) == [*self.about][-1] and not self._is_told:
+            if _strip_number(name) == [*self.about][-1] and not self._is_told:
                 typer.echo("Going on after the last pass.", err=True)
             self.end(name, state.n_rows)
             return
-        number = [*self.about].index(_plain(name)) + 1
+        number = [*self.about].index(_strip_number(name)) + 1
         if not self._is_told and (self.n_rows or number > 1):
             where = f"at row {self.n_rows:,} of" if self.n_rows else "with"
             typer.echo(f"Going on {where} pass {number}.", err=True)
         self._is_told = True
         self._start = None if self.n_rows else 0
-        self.say(f"Pass {number}: {self.about[_plain(name)]}")
+        self.say(f"Pass {number}: {self.about[_strip_number(name)]}")
 
     def advance(self, _: str, n_rows: int, __: int | None) -> None:
         """Show how far a pass is. Reading is a chunk or two ahead."""
@@ -314,7 +314,7 @@ class _Passes:
             self.say(_THEN[name])
 
 
-def _fitted(
+def _fit_model(
     model: Any,
     chunks: Chunks,
     heading: np.ndarray,
@@ -322,7 +322,7 @@ def _fitted(
     say: Callable[[str], Any],
 ) -> Any:
     """Return a model fitted to chunks, and to unlabeled samples if there are any."""
-    steps, last = unwrapped(model)
+    steps, last = unwrap(model)
     if steps is None:  # the recommended one
         model.fit(chunks)
         if unlabeled is None:

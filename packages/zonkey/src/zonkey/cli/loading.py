@@ -24,8 +24,8 @@ from rich.progress import (
 from ..encoders.pictures import PictureError
 from ..encoders.stream import PictureStream
 from ..files.streams import Block, cells
-from ..inference.scorer import unwrapped
-from ..labels import listed, warn_user
+from ..inference.scorer import unwrap
+from ..labels import format_labels, warn_user
 from ..persistence.model import load_for_features, model_info
 from .encoding import Encoders, Stream
 
@@ -41,7 +41,7 @@ class LoadedModel:
     encoders: Encoders
 
     @classmethod
-    def of(cls, path: Path, **options: Any) -> LoadedModel:
+    def load(cls, path: Path, **options: Any) -> LoadedModel:
         """Load a model file; the options are those of `Encoders`."""
         model, info = load_for_features(path), model_info(path)
         facts = dict(info.get("training", {}))
@@ -50,9 +50,9 @@ class LoadedModel:
     @property
     def last(self) -> Any:
         """The classifier."""
-        return unwrapped(self.model)[1]
+        return unwrap(self.model)[1]
 
-    def with_last(self, last: Any) -> LoadedModel:
+    def replace_last(self, last: Any) -> LoadedModel:
         """Return the same with another classifier."""
         if last is self.last:
             return self
@@ -62,14 +62,14 @@ class LoadedModel:
         other.steps = [*self.model.steps[:-1], (self.model.steps[-1][0], last)]
         return replace(self, model=other)
 
-    def choosing_from(self, candidates: list[str] | None) -> LoadedModel:
+    def choose_from(self, candidates: list[str] | None) -> LoadedModel:
         """Return the same with other candidates: "unseen", "all" or labels."""
         if not candidates:
             return self
         named = len(candidates) == 1 and candidates[0] in ("unseen", "all")
         self.require("with_candidates", "Choosing candidates")
-        wanted = candidates[0] if named else self.labels_like(np.array(candidates)).tolist()
-        return self.with_last(self.last.with_candidates(wanted))
+        wanted = candidates[0] if named else self.convert_labels(np.array(candidates)).tolist()
+        return self.replace_last(self.last.with_candidates(wanted))
 
     def require(self, method: str, purpose: str) -> None:
         """Refuse a model that cannot do something."""
@@ -92,7 +92,7 @@ class LoadedModel:
             **options,
         )
 
-    def labels_like(self, labels: np.ndarray) -> np.ndarray:
+    def convert_labels(self, labels: np.ndarray) -> np.ndarray:
         """Return labels of a file, which are text, as the model has them."""
         known = np.asarray(self.last.classes_)
         if known.dtype.kind == "U":
@@ -101,8 +101,8 @@ class LoadedModel:
             return labels.astype(known.dtype)
         except ValueError:
             raise ValueError(
-                f"Labels must be numbers, as those of the model are; got {listed(labels, 3)}. Use "
-                "the labels of the training."
+                "Labels must be numbers, as those of the model are; got "
+                f"{format_labels(labels, 3)}. Use the labels of the training."
             ) from None
 
 
@@ -114,7 +114,7 @@ def read_rows(
     With `labeled`, rows without a label are left out.
     """
     parts, labels, marks = [], [], []
-    for block in watched(stream, doing):
+    for block in watch_blocks(stream, doing):
         rows = np.full(len(block.X), True)
         if labeled and block.labels is not None:
             rows = block.labels != ""
@@ -144,7 +144,7 @@ def row_of(stream: Stream, row: int, source: str) -> tuple[np.ndarray, dict[str,
     )
 
 
-def watched(stream: Stream, doing: str) -> Iterator[Block]:
+def watch_blocks(stream: Stream, doing: str) -> Iterator[Block]:
     """Yield the blocks of a source; a bar on stderr shows the progress and the time left."""
     console = Console(stderr=True)
     columns = (
@@ -158,7 +158,7 @@ def watched(stream: Stream, doing: str) -> Iterator[Block]:
     )
     with (
         Progress(*columns, console=console, disable=not console.is_terminal) as progress,
-        _encoding(stream),
+        _report_encoding(stream),
     ):
         task = progress.add_task(doing, total=stream.total, rows=0)
         rows = 0
@@ -169,7 +169,7 @@ def watched(stream: Stream, doing: str) -> Iterator[Block]:
 
 
 @contextmanager
-def _encoding(stream: Stream) -> Iterator[None]:
+def _report_encoding(stream: Stream) -> Iterator[None]:
     """Tell what happened to pictures that cannot be read, and to features if interrupted."""
     if not isinstance(stream, PictureStream):
         yield
@@ -193,7 +193,7 @@ def _encoding(stream: Stream) -> Iterator[None]:
 
 
 @contextmanager
-def working(doing: str) -> Iterator[Any]:
+def show_work(doing: str) -> Iterator[Any]:
     """Show on stderr what is being done, and for how long; the function changes the text."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

@@ -96,11 +96,11 @@ def predict(
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else format.value
         require_output(output, to, model, source)
-        from .answers import answer_names, answered, writing_answers
-        from .loading import LoadedModel, watched
+        from .answers import answer_blocks, answer_names, open_answers
+        from .loading import LoadedModel, watch_blocks
 
         options = {"encoder": encoder, "on_error": on_error.value, "cache": not no_cache}
-        loaded = LoadedModel.of(model, **options).choosing_from(candidates)
+        loaded = LoadedModel.load(model, **options).choose_from(candidates)
         n = len(loaded.last.classes_)
         if top > n:
             raise ValueError(f"--top must be at most the {n} candidates; got {top}. Ask for fewer.")
@@ -109,9 +109,9 @@ def predict(
         names = answer_names(top, with_top=top > 1, with_proba=proba)
         stream = loaded.stream(source, format=format.value, features_key=features_key)
         n_rows, columns = 0, names
-        with writing_answers(output, to) as write:
-            blocks = watched(stream, "Predicting")
-            for answers in answered(blocks, loaded.model, names, top, source):
+        with open_answers(output, to) as write:
+            blocks = watch_blocks(stream, "Predicting")
+            for answers in answer_blocks(blocks, loaded.model, names, top, source):
                 write(answers)
                 n_rows, columns = n_rows + len(answers["predicted"]), [*answers]
     seconds = time.perf_counter() - started
@@ -186,25 +186,25 @@ def evaluate(
             )
         import zonkey
 
-        from .loading import LoadedModel, working
+        from .loading import LoadedModel, show_work
 
         options = {"encoder": encoder, "on_error": on_error.value, "cache": not no_cache}
-        loaded = LoadedModel.of(model, **options)
+        loaded = LoadedModel.load(model, **options)
         keys = {"label_column": label_column, "features_key": features_key}
         keys |= {"labels_key": labels_key, "format": format.value}
-        X, y, train = _test_and_training(loaded, source, {**keys, "labels": labels})
+        X, y, train = _split_samples(loaded, source, {**keys, "labels": labels})
         if names and training is not None:
-            _, _, train = _test_and_training(loaded, training, keys, all_training=True)
+            _, _, train = _split_samples(loaded, training, keys, all_training=True)
         if names and train is None:
             raise ValueError(
                 f"--baselines need training samples; {training or source} marks none in a column "
                 "`split`. Pass the samples that the model was fitted on with --training."
             )
-        with working("Evaluating"):
+        with show_work("Evaluating"):
             compared = {"baselines": names, "training": train} if names else {}
             result = zonkey.evaluate(loaded.model, X, y, **compared)
         if html is not None:
-            with working("Drawing the page"):
+            with show_work("Drawing the page"):
                 result.to_html(html)
     if as_json:
         typer.echo(json.dumps(result.to_dict()))
@@ -233,7 +233,7 @@ def _baseline_names(given: str | None) -> tuple[str, ...]:
     return names
 
 
-def _test_and_training(
+def _split_samples(
     loaded: LoadedModel, source: str, keys: dict[str, Any], *, all_training: bool = False
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
     """Return test samples, their labels, and training samples if a column `split` marks both."""
@@ -244,7 +244,7 @@ def _test_and_training(
     assert y is not None
     if not len(y):
         raise ValueError(f"{source} must have rows with a label; it has none. Add some.")
-    y = loaded.labels_like(y)
+    y = loaded.convert_labels(y)
     if marks is None:
         return X, y, (X, y) if all_training else None
     test = marks == "test"
@@ -286,11 +286,11 @@ def explain(
 
         from ..display.drawing import file_bytes
         from ..persistence.container import write_whole
-        from .answers import valid
+        from .answers import drop_nan
         from .loading import LoadedModel, row_of
 
-        loaded = LoadedModel.of(model, encoder=encoder, cache=not no_cache)
-        loaded = loaded.choosing_from(candidates)
+        loaded = LoadedModel.load(model, encoder=encoder, cache=not no_cache)
+        loaded = loaded.choose_from(candidates)
         stream = loaded.stream(source, format=format.value, features_key=features_key)
         sample, carried = row_of(stream, row, source)
         k = min(top, len(loaded.last.classes_))
@@ -299,7 +299,7 @@ def explain(
             ending = plot.suffix[1:].lower()
             write_whole(plot, file_bytes(explanation.plot(), (ending,))[ending])
     if as_json:
-        columns = {name: valid(cell) for name, cell in carried.items()}
+        columns = {name: drop_nan(cell) for name, cell in carried.items()}
         record = {"row": row, "columns": columns, **explanation.to_dict()}
         typer.echo(json.dumps(record, default=str))
         return
@@ -373,10 +373,10 @@ def export(
         import zonkey
 
         from ..persistence.container import write_whole
-        from .loading import LoadedModel, working
+        from .loading import LoadedModel, show_work
 
-        loaded = LoadedModel.of(model)
-        with working("Exporting"):
+        loaded = LoadedModel.load(model)
+        with show_work("Exporting"):
             k = min(top, len(loaded.last.classes_))
             encoder = loaded.encoders.images() if with_encoder else None
             graph = zonkey.to_onnx(loaded.model, k=k, encoder=encoder)

@@ -85,7 +85,7 @@ def embed(
     started = time.perf_counter()
     with one_line_errors(NOTHING):
         from ..encoders.collection import is_pictures
-        from .encoding import naming_encoder
+        from .encoding import name_encoder
 
         are_pictures = not text and is_pictures(source)
         _require_ending(output, _PICTURE_ENDINGS if are_pictures else _TEXT_ENDINGS)
@@ -100,7 +100,7 @@ def embed(
             from ..encoders.stream import PictureStream
 
             images = ImageEncoder(**options, cache=not no_cache)
-            with naming_encoder("--encoder", given=True):
+            with name_encoder("--encoder", given=True):
                 images.spec_  # noqa: B018 - loads it
             stream = PictureStream(
                 source, images, label_column=label_column, on_error=on_error.value
@@ -111,7 +111,7 @@ def embed(
 
             texts = class_texts(Path(source), text_columns=text, label_column=label_column)
             encode = TextEncoder(**options, templates=template)
-            with naming_encoder("--encoder", given=True):
+            with name_encoder("--encoder", given=True):
                 record = _embed_texts(texts, encode, output)
         record["seconds"] = round(time.perf_counter() - started, 2)
     if as_json:
@@ -143,14 +143,14 @@ def _require_ending(output: Path, endings: tuple[str, ...]) -> None:
 
 def _embed_pictures(stream: PictureStream, output: Path) -> dict[str, Any]:
     """Write features of pictures beside their columns, and return what was written."""
-    from .answers import require_free, vector_columns, writing_answers
-    from .loading import watched
+    from .answers import open_answers, require_free, vector_columns
+    from .loading import watch_blocks
 
     ending, spec = output.suffix.lower(), stream.encoder.spec_
     left_out = _number_columns(stream.pictures) if ending in (".csv", ".tsv") else []
     n_rows, columns = 0, []
-    with writing_answers(str(output), "") as write:
-        for block in watched(stream, "Encoding"):
+    with open_answers(str(output), "") as write:
+        for block in watch_blocks(stream, "Encoding"):
             added = vector_columns(block.X, ending, "features", "f")
             carried = {name: c for name, c in block.carried.items() if name not in left_out}
             if ending == ".npz":
@@ -186,18 +186,18 @@ def _as_array(spec: dict[str, Any]) -> Any:
 
 def _embed_texts(texts: ClassTexts, encoder: Any, output: Path) -> dict[str, Any]:
     """Write prototypes of classes, and return what was written."""
-    from .answers import vector_columns, writing_answers
-    from .loading import working
+    from .answers import open_answers, vector_columns
+    from .loading import show_work
 
     ending = output.suffix.lower()
-    with working("Encoding"):
+    with show_work("Encoding"):
         prototypes, spec = encoder.prototypes(texts), encoder.spec_
     is_npz = ending == ".npz"
     columns: Columns = {"labels" if is_npz else "label": prototypes.labels}
     columns |= vector_columns(prototypes.matrix, ending, "prototypes", "d")
     if is_npz:
         columns["encoder"] = _as_array(spec)
-    with writing_answers(str(output), "") as write:
+    with open_answers(str(output), "") as write:
         write(columns)
     return {"output": str(output), "rows": len(prototypes), "encoder": spec}
 
@@ -258,11 +258,11 @@ def classify(
         require_output(output, to, *inputs)
         if save is not None:
             require_file("--save", save, *inputs)
-        from ..encoders.class_texts import comparable
+        from ..encoders.class_texts import fold_name
         from ..encoders.stream import PictureStream
         from ..presets import pretrained_encoders
-        from .answers import answer_names, answered, writing_answers
-        from .loading import watched
+        from .answers import answer_blocks, answer_names, open_answers
+        from .loading import watch_blocks
 
         encoder, text_encoder = pretrained_encoders()
         encoder.set_params(cache=not no_cache)
@@ -272,16 +272,16 @@ def classify(
         labeled = None
         if shots is not None:
             labeled = PictureStream(
-                _labeled(shots), encoder, with_labels=True, on_error=on_error.value
+                _select_labeled(shots), encoder, with_labels=True, on_error=on_error.value
             )
         model = _pretrained_model(classes, labeled, top, text_encoder)
-        blocks = watched(stream, "Classifying")
+        blocks = watch_blocks(stream, "Classifying")
         if adapt:
-            model, blocks = _adapted(model, stream)
+            model, blocks = _adapt_model(model, stream)
         names = answer_names(top, with_top=top > 1, with_proba=proba)
-        tally = _Tally({comparable(label): label for label in model.classes_.tolist()})
-        with writing_answers(output, to) as write:
-            for answers in answered(blocks, model, names, top, source):
+        tally = _Tally({fold_name(label): label for label in model.classes_.tolist()})
+        with open_answers(output, to) as write:
+            for answers in answer_blocks(blocks, model, names, top, source):
                 write(answers)
                 tally.add(answers)
         if save is not None:
@@ -308,23 +308,23 @@ def _pretrained_model(
 ) -> Any:
     """Return a model that chooses from the classes, which must be as many as asked for."""
     from ..presets import pretrained
-    from .loading import working
+    from .loading import show_work
 
     texts = _texts_of(classes, shots)
-    with working("Loading the pretrained model"):
+    with show_work("Loading the pretrained model"):
         known = None if texts is None else encoder.prototypes(texts)
         model: Any = pretrained(classes=known)
     n = len(model.classes_)
     if top > n:
         raise ValueError(f"--top must be at most the {n} classes; got {top}. Ask for fewer.")
-    return model if texts is None or shots is None else _with_shots(model, shots, texts)
+    return model if texts is None or shots is None else _learn_shots(model, shots, texts)
 
 
 def _texts_of(classes: str | None, shots: PictureStream | None) -> ClassTexts | None:
     """Return the texts of all classes, of which there must be two; None if none are named."""
     import numpy as np
 
-    from ..encoders.class_texts import class_texts, comparable
+    from ..encoders.class_texts import class_texts, fold_name
 
     if classes is None and shots is None:
         return None
@@ -333,9 +333,9 @@ def _texts_of(classes: str | None, shots: PictureStream | None) -> ClassTexts | 
         found = class_texts(classes)
         known = dict(zip(found.labels.tolist(), found.texts, strict=True))
     if shots is not None and shots.pictures.labels is not None:
-        named = {comparable(label) for label in known}
+        named = {fold_name(label) for label in known}
         labels = np.unique(shots.pictures.labels).tolist()
-        new = [label for label in labels if comparable(label) not in named]
+        new = [label for label in labels if fold_name(label) not in named]
         if new:
             found = class_texts(new)
             known |= dict(zip(found.labels.tolist(), found.texts, strict=True))
@@ -347,7 +347,7 @@ def _texts_of(classes: str | None, shots: PictureStream | None) -> ClassTexts | 
     return class_texts(known)
 
 
-def _labeled(shots: str) -> Pictures:
+def _select_labeled(shots: str) -> Pictures:
     """Return the pictures that have a label and are not marked `test`, if any has a label."""
     import numpy as np
 
@@ -367,35 +367,35 @@ def _labeled(shots: str) -> Pictures:
     return pictures.subset(np.flatnonzero(used))
 
 
-def _with_shots(model: Any, shots: PictureStream, texts: ClassTexts) -> Any:
+def _learn_shots(model: Any, shots: PictureStream, texts: ClassTexts) -> Any:
     """Return a model after learning from labeled pictures."""
     import numpy as np
 
-    from ..encoders.class_texts import comparable
+    from ..encoders.class_texts import fold_name
     from .loading import read_rows
 
     X, y, _ = read_rows(shots, "Encoding labeled pictures", labeled=True)
     assert y is not None
-    spelled = {comparable(label): label for label in texts.labels.tolist()}
-    return model.partial_fit(X, np.array([spelled[comparable(label)] for label in y.tolist()]))
+    spelled = {fold_name(label): label for label in texts.labels.tolist()}
+    return model.partial_fit(X, np.array([spelled[fold_name(label)] for label in y.tolist()]))
 
 
-def _adapted(model: Any, stream: PictureStream) -> tuple[Any, Iterator[Block]]:
+def _adapt_model(model: Any, stream: PictureStream) -> tuple[Any, Iterator[Block]]:
     """Return a model after learning from pictures without labels, and their blocks again."""
     import numpy as np
 
-    from .loading import watched, working
+    from .loading import show_work, watch_blocks
 
     step = -(-stream.total // _MOST_KEPT)
     n, pile, blocks = 0, [], []
-    for block in watched(stream, "Encoding"):
+    for block in watch_blocks(stream, "Encoding"):
         pile.append(block.X[-n % step :: step])
         n += len(block.X)
         if step == 1:
             blocks.append(block)
-    with working("Learning from unlabeled pictures"):
+    with show_work("Learning from unlabeled pictures"):
         model = model.adapt(np.concatenate(pile))
-    return model, iter(blocks) if step == 1 else watched(stream, "Classifying")
+    return model, iter(blocks) if step == 1 else watch_blocks(stream, "Classifying")
 
 
 @dataclass
@@ -412,12 +412,12 @@ class _Tally:
         return self.counts.total()
 
     def add(self, answers: Columns) -> None:
-        from ..encoders.class_texts import comparable
+        from ..encoders.class_texts import fold_name
 
         predicted = answers["predicted"].tolist()
         self.counts.update(predicted)
         for label, answer in zip(answers.get("label", ()), predicted, strict=False):
-            known = self.spelled.get(comparable(label))
+            known = self.spelled.get(fold_name(label))
             if known is not None:
                 self.n_labeled += 1
                 self.n_agreeing += known == answer

@@ -18,7 +18,7 @@ from zonkey.display.charts import draw_hits, draw_trade_off
 from zonkey_lab.protocols import large_scale
 
 from ..anyshot.classifier import AnyShotClassifier
-from ..arrays import nearest
+from ..arrays import find_nearest
 from ..bpl.few_shot import FewShotClassifier
 from ..bpl.frame import BaseClasses
 from ..bpl.moments import Moments
@@ -97,7 +97,7 @@ def run_demo(seed: int, say: Callable[[str], None] = lambda _: None) -> DemoResu
     model.fit(data.X_train, data.y_train)
     unseen = model.with_candidates("unseen")
     figures, curves[OURS] = _scores(data, unseen)
-    rows.append({"model": OURS, "chosen": _chosen(model), **figures})
+    rows.append({"model": OURS, "chosen": _read_choice(model), **figures})
     say("The same with unlabeled pictures")
     unlabeled = {
         "model": f"{OURS} + unlabeled pictures",
@@ -135,7 +135,7 @@ def _scores(
     return {"unseen_only": scores["zsl"], "hit@5": scores["hit@5"], **general}, curve
 
 
-def _chosen(model: AnyShotClassifier) -> dict[str, Any]:
+def _read_choice(model: AnyShotClassifier) -> dict[str, Any]:
     """Return the plain values that the recommended model has chosen."""
     steps = model.best_params_["preprocessing"]
     found = {"power": steps["power"].power, "shrinkage": steps["whiten"].shrinkage}
@@ -209,7 +209,7 @@ def synthesize_a_zebra(label: str = "zebra", source: str = "horse") -> dict[str,
             scaling=scaling,
             rng=np.random.default_rng(0),
         )
-        best = prototypes.labels[np.asarray(nearest(made.features, means, 2))]
+        best = prototypes.labels[np.asarray(find_nearest(made.features, means, 2))]
         names = np.where(best[:, 0] == source, best[:, 1], best[:, 0])
         # Ties by name, so that the record is the same on every machine.
         counts = Counter(sorted(names.tolist())).most_common(_N_LOOKS)

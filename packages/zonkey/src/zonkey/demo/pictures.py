@@ -18,7 +18,7 @@ from ..display.pages import data_address, render, write_page
 from ..encoders import ImageEncoder, Pictures, TextEncoder
 from ..environment import environment
 from ..files.emoji import DRAWN_STYLES, QUERY_STYLE, EmojiDataset, load_emoji
-from ..files.readers import required_package
+from ..files.readers import require_package
 from ..persistence.container import write_whole
 from ..presets import recommended
 
@@ -68,7 +68,7 @@ def run_picture_demo(
     # A folder of an earlier version may hold more.
     pictures = pictures.subset(np.flatnonzero(np.isin(np.asarray(pictures.labels), classes)))
     encoder = ImageEncoder(cache=folder / "features")
-    X = _encoded(pictures, encoder, say)
+    X = _encode_pictures(pictures, encoder, say)
     y = np.asarray(pictures.labels)
     is_test = np.array([PurePosixPath(name).stem == QUERY_STYLE for name in pictures.names])
     test = _TestPictures(
@@ -79,7 +79,7 @@ def run_picture_demo(
     )
     say("Learning what names look like")
     model = recommended(
-        texts.prototypes({name: _described(data, name) for name in classes}),
+        texts.prototypes({name: _describe_class(data, name) for name in classes}),
         candidates="all",
         random_state=seed,
     ).fit(X[~is_test], y[~is_test])
@@ -93,7 +93,7 @@ def run_picture_demo(
         "encoder": encoder.spec_,
         "text_encoder": texts.spec_,
         "scores": picture_scores(model, test),
-        "names": fitting_pictures(model, typed, names, test),
+        "names": find_fitting(model, typed, names, test),
         "guesses": _guesses(model.with_candidates("unseen"), test, seed),
         "seconds": round(time.perf_counter() - start, 1),
         **environment(),
@@ -103,7 +103,7 @@ def run_picture_demo(
 
 def draw_pictures(data: EmojiDataset, classes: Sequence[str], folder: Path) -> None:
     """Write `CLASS/STYLE.png`: all styles of seen classes, the test style of unseen ones."""
-    image = required_package("PIL.Image", "Drawing emoji")
+    image = require_package("PIL.Image", "Drawing emoji")
     unseen = set(data.unseen_classes.tolist())
     for name in classes:
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,9 @@ def draw_pictures(data: EmojiDataset, classes: Sequence[str], folder: Path) -> N
                 path.write_bytes(buffer.getvalue())
 
 
-def _encoded(pictures: Pictures, encoder: ImageEncoder, say: Callable[[str], None]) -> np.ndarray:
+def _encode_pictures(
+    pictures: Pictures, encoder: ImageEncoder, say: Callable[[str], None]
+) -> np.ndarray:
     X = np.empty((len(pictures), encoder.spec_["dimension"]), np.float32)
     done = 0
     for block in encoder.blocks(pictures):
@@ -125,7 +127,7 @@ def _encoded(pictures: Pictures, encoder: ImageEncoder, say: Callable[[str], Non
     return X
 
 
-def _described(data: EmojiDataset, name: str) -> str:
+def _describe_class(data: EmojiDataset, name: str) -> str:
     words = data.keywords[name]
     return f"{name} ({', '.join(words)})" if words else name
 
@@ -157,7 +159,7 @@ def picture_scores(model: AnyShotClassifier, test: _TestPictures) -> list[dict[s
     return scores
 
 
-def fitting_pictures(
+def find_fitting(
     model: AnyShotClassifier, typed: Any, names: Sequence[str], test: _TestPictures
 ) -> list[dict[str, Any]]:
     """Return the test pictures that fit each typed name best, of seen and unseen classes.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .drawing import add_grid, line_style, new_figure, plain
+from .drawing import add_grid, escape_dollars, line_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +29,12 @@ def draw_hits(
             heights = 100 * np.asarray(shares[metric])
             error = 100 * np.asarray(spreads[metric]) if metric in spreads else None
             axis.errorbar(
-                list(shots), heights, yerr=error, label=plain(model), capsize=2, **line_style(i)
+                list(shots),
+                heights,
+                yerr=error,
+                label=escape_dollars(model),
+                capsize=2,
+                **line_style(i),
             )
         axis.set(xlabel=label, ylabel=f"{metric} (%)", ylim=(0, None))
         add_grid(axis)
@@ -48,7 +53,7 @@ def draw_trade_off(curves: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> Figure:
     for i, (label, curve) in enumerate(curves.items()):
         unseen, seen = (100 * np.asarray(values) for values in curve)
         style = {**line_style(i), "markevery": max(1, len(seen) // 8)}
-        axis.plot(unseen, seen, label=plain(label), **style)
+        axis.plot(unseen, seen, label=escape_dollars(label), **style)
     axis.set(xlabel="accuracy on unseen classes (%)", ylabel="accuracy on seen classes (%)")
     axis.legend(fontsize=9)
     add_grid(axis)

@@ -53,22 +53,22 @@ def add_grid(axis: Axes, direction: str = "both") -> None:
     axis.set_axisbelow(True)
 
 
-def plain(text: str) -> str:
+def escape_dollars(text: str) -> str:
     """Return text in which a dollar sign does not start a formula."""
     return text.replace("$", r"\$")
 
 
-def escaped(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return text in which control characters and lone surrogates are escaped."""
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )
 
 
-def shortened(name: str, longest: int = 28) -> str:
+def shorten_name(name: str, longest: int = 28) -> str:
     """Return the name of a class, escaped, and cut if it is longer than `longest` characters."""
     ending = "\N{HORIZONTAL ELLIPSIS}"
-    return escaped(name if len(name) <= longest else f"{name[: longest - 1]}{ending}")
+    return escape_controls(name if len(name) <= longest else f"{name[: longest - 1]}{ending}")
 
 
 def file_bytes(figure: Figure, endings: Sequence[str] = ("png", "svg")) -> dict[str, bytes]:

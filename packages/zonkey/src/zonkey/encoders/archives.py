@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ..files.dataset import DataError
-from ..files.readers import reading
+from ..files.readers import translate_errors
 
 ZIP_ENDINGS = (".zip",)
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
@@ -46,7 +46,7 @@ def files_of(path: Path) -> Files:
     if path.is_dir():
         return Folder(path)
     name = path.name.casefold()
-    with reading(path):
+    with translate_errors(path):
         return ZipArchive(path) if name.endswith(ZIP_ENDINGS) else TarArchive(path)
 
 
@@ -60,7 +60,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        with reading(path):
+        with translate_errors(path):
             self.names = [name for name in _names_below(path, "", ()) if not is_hidden(name)]
         self.n_skipped = 0
 
@@ -121,7 +121,7 @@ class ZipArchive:
 
     def _add(self, member: zipfile.ZipInfo) -> None:
         # Some programs for Windows write backslashes, and folders as names that end in one.
-        name = _plain(member.filename.replace("\\", "/"))
+        name = _strip_start(member.filename.replace("\\", "/"))
         if name.endswith("/") or is_hidden(name):
             return
         if member.flag_bits & 1:
@@ -176,7 +176,7 @@ class TarArchive:
             with tarfile.open(path, "r:") as archive:
                 for member in archive:
                     if self._is_wanted(member):
-                        self._spans[_plain(member.name)] = member.offset_data, member.size
+                        self._spans[_strip_start(member.name)] = member.offset_data, member.size
         except tarfile.ReadError:  # it is compressed, or damaged
             self._copy()
         self.names = list(self._spans)
@@ -185,7 +185,7 @@ class TarArchive:
         return type(self), (self.path,)
 
     def _is_wanted(self, member: tarfile.TarInfo) -> bool:
-        if member.isdir() or is_hidden(_plain(member.name)):
+        if member.isdir() or is_hidden(_strip_start(member.name)):
             return False
         is_plain = member.isreg() and member.sparse is None
         self.n_skipped += not is_plain
@@ -202,7 +202,7 @@ class TarArchive:
             for member in archive:
                 if not self._is_wanted(member):
                     continue
-                start, name = copy.tell(), _plain(member.name)
+                start, name = copy.tell(), _strip_start(member.name)
                 self._spans[name] = start, member.size
                 if member.size > _MOST_BYTES:
                     continue  # `read` refuses it
@@ -228,7 +228,7 @@ class TarArchive:
         return content
 
 
-def _plain(name: str) -> str:
+def _strip_start(name: str) -> str:
     """Return the name of an archived file without a start that means the top folder."""
     return name.removeprefix("./").lstrip("/")
 

@@ -193,16 +193,16 @@ class FeatureCache:
         int
             Sum over all files of this revision.
         """
-        return sum(size for _, size in self._listed())
+        return sum(size for _, size in self._list_files())
 
     def clear(self) -> None:
         """Delete all features of this revision."""
         with self._lock:
-            for path, _ in self._listed():
+            for path, _ in self._list_files():
                 path.unlink(missing_ok=True)
             self._load()
 
-    def _listed(self) -> list[tuple[Path, int]]:
+    def _list_files(self) -> list[tuple[Path, int]]:
         """Return all files with their sizes, oldest first; remove what killed processes left."""
         listed: list[tuple[Path, int]] = []
         try:
@@ -230,8 +230,8 @@ class FeatureCache:
         rows: dict[bytes, tuple[Path, int]] = {}
         places: dict[bytes, bytes] = {}
         n_small = 0
-        for path, size in self._listed():
-            file = self._opened_or_dropped(path)
+        for path, size in self._list_files():
+            file = self._open_or_drop(path)
             if file is not None:
                 n_small += size < _SMALL
                 rows.update(self._entries(file))
@@ -247,10 +247,10 @@ class FeatureCache:
         offsets = count(file.offset, self._n_bytes)
         return zip(file.keys, zip(repeat(file.path), offsets), strict=False)
 
-    def _opened_or_dropped(self, path: Path) -> _File | None:
+    def _open_or_drop(self, path: Path) -> _File | None:
         """Return what a file holds; delete it if it is damaged."""
         try:
-            return self._opened(path)
+            return self._open_entry_file(path)
         except OSError:  # another process has joined it, or this one may not read it
             return None
         except ValueError:
@@ -259,7 +259,7 @@ class FeatureCache:
                 path.unlink()
             return None
 
-    def _opened(self, path: Path) -> _File:
+    def _open_entry_file(self, path: Path) -> _File:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             start = file.read(_START.size)
@@ -294,7 +294,7 @@ class FeatureCache:
                         opened.seek(offset)
                         opened.readinto(packed[i].data)
                         key = keys[i] or b""
-                        found[i] = _packed_check(key, packed[i]) == packed[i, :_CHECK].tobytes()
+                        found[i] = _compute_check(key, packed[i]) == packed[i, :_CHECK].tobytes()
                         if not found[i]:
                             self._rows.pop(key, None)
                             self._warn_damaged(path)
@@ -306,7 +306,7 @@ class FeatureCache:
         packed = np.zeros((len(keys), self._n_bytes), np.uint8)
         packed[:, _CHECK:] = np.ascontiguousarray(rows, "<f4").view(np.uint8)
         for key, row in zip(keys, packed, strict=True):
-            row[:_CHECK] = np.frombuffer(_packed_check(key, row), np.uint8)
+            row[:_CHECK] = np.frombuffer(_compute_check(key, row), np.uint8)
         table = b"".join(keys) + b"".join(place + key for place, key in places.items())
         start = _START.pack(_FORMAT, len(keys), self._n_features, len(places), b"")[:-_KEY]
         # The newest has the last name. The second part differs between processes and machines.
@@ -322,8 +322,8 @@ class FeatureCache:
         entries: dict[bytes, np.ndarray] = {}
         places: dict[bytes, bytes] = {}
         joined: list[Path] = []
-        for path, size in self._listed():
-            file = self._opened_or_dropped(path) if size < _SMALL else None
+        for path, size in self._list_files():
+            file = self._open_or_drop(path) if size < _SMALL else None
             if file is not None:
                 self._register(file)
                 found, rows, gone = self._read(file.keys)
@@ -392,5 +392,5 @@ def _digest(*parts: Any, size: int = 16) -> bytes:
     return found.digest()
 
 
-def _packed_check(key: bytes, packed: np.ndarray) -> bytes:
+def _compute_check(key: bytes, packed: np.ndarray) -> bytes:
     return _digest(key, packed[_CHECK:].data, size=_CHECK)

@@ -23,14 +23,14 @@ from ..files.readers import (
     TABLE_ENDINGS,
     check_first_line,
     csv_rows,
-    existing_file,
     position_of,
     read_sheet,
     read_text,
-    reading,
+    require_existing,
+    translate_errors,
 )
 from ..files.tables import LABEL_COLUMNS, is_blank, is_no_feature, is_text_column
-from ..labels import as_labels, shown, warn_user
+from ..labels import as_labels, format_value, warn_user
 
 TEXT_ENDINGS = (".txt", *TABLE_ENDINGS, ".json", ".jsonl")
 _LABELS = LABEL_COLUMNS["prototypes"]
@@ -129,24 +129,24 @@ def class_texts(
     if isinstance(text_columns, str):
         text_columns = [text_columns]
     if isinstance(source, str) and not _is_path(source):
-        return _checked(_of_names(names_in(source)), "The names")
+        return _collect_texts(_pair_names(split_names(source)), "The names")
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        return _checked(_of_file(path, text_columns, label_column), path.name)
+        return _collect_texts(_read_pairs(path, text_columns, label_column), path.name)
     if isinstance(source, Mapping):
-        return _checked(_of_mapping(source.items(), "The mapping"), "The mapping")
+        return _collect_texts(_pair_mapping(source.items(), "The mapping"), "The mapping")
     if hasattr(source, "columns"):
-        table = _of_frame(source, label_column)
-        return _checked(_of_table(table, text_columns, label_column), table.source)
+        table = _read_frame(source, label_column)
+        return _collect_texts(_pair_rows(table, text_columns, label_column), table.source)
     if isinstance(source, bytes) or not isinstance(source, Iterable):
         raise TypeError(
             "Classes must be a list of names, a mapping {label: text}, a table or a file; got "
-            f"{shown(source)}. Pass the names, for example."
+            f"{format_value(source)}. Pass the names, for example."
         )
-    return _checked(_of_names(list(source)), "The list of names")
+    return _collect_texts(_pair_names(list(source)), "The list of names")
 
 
-def names_in(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
     """Return the names in a text, which commas or line ends separate; quotes may hold commas.
 
     Parameters
@@ -163,7 +163,7 @@ def names_in(text: str) -> list[str]:
     names = [cell.strip() for row in rows for cell in row if cell.strip()]
     if not names:
         raise DataError(
-            f"Classes must be names with commas between them; got {shown(text)}. Write, for "
+            f"Classes must be names with commas between them; got {format_value(text)}. Write, for "
             'example, "cat, dog, truck".'
         )
     return names
@@ -185,7 +185,7 @@ def has_texts(path: str | Path) -> bool:
         Whether `class_texts` is to read it, and not `datasets.read_prototypes`.
     """
     try:
-        path = existing_file(path, TEXT_ENDINGS)
+        path = require_existing(path, TEXT_ENDINGS)
         ending = path.suffix.lower()
         if ending == ".txt":
             return True
@@ -227,54 +227,54 @@ def _is_path(text: str) -> bool:
     return Path(text).suffix.lower() in TEXT_ENDINGS
 
 
-def _of_names(names: list[Any]) -> Pairs:
+def _pair_names(names: list[Any]) -> Pairs:
     """Return names with themselves as texts; a repeated one is refused."""
     seen: dict[str, int] = {}
     for number, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
             raise DataError(
                 f"Names of classes must be nonempty text; number {number} (counted from 0) is "
-                f"{shown(name)}. Correct or drop it."
+                f"{format_value(name)}. Correct or drop it."
             )
         if name.strip() in seen:
             raise DataError(
-                f"Names of classes must differ; {shown(name)} is number {seen[name.strip()]} and "
-                f"{number} (counted from 0). Drop one."
+                f"Names of classes must differ; {format_value(name)} is number "
+                f"{seen[name.strip()]} and {number} (counted from 0). Drop one."
             )
         seen[name.strip()] = number
     return [(name, []) for name in seen]
 
 
-def _of_mapping(items: Iterable[tuple[Any, Any]], source: str) -> Pairs:
+def _pair_mapping(items: Iterable[tuple[Any, Any]], source: str) -> Pairs:
     pairs: Pairs = []
     for label, value in items:
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, Sequence | np.ndarray) or not _is_texts(list(texts)):
             raise DataError(
-                f"{source} must give each class a text or a list of texts; that of {shown(label)} "
-                f"is {shown(value)}. Correct it, or drop the class."
+                f"{source} must give each class a text or a list of texts; that of "
+                f"{format_value(label)} is {format_value(value)}. Correct it, or drop the class."
             )
         pairs.append((_label_text(label, "A label"), [str(text) for text in texts]))
     return pairs
 
 
-def _of_file(path: Path, text_columns: Sequence[str] | None, label_column: str | None) -> Pairs:
-    path = existing_file(path, TEXT_ENDINGS)
+def _read_pairs(path: Path, text_columns: Sequence[str] | None, label_column: str | None) -> Pairs:
+    path = require_existing(path, TEXT_ENDINGS)
     ending = path.suffix.lower()
     if ending == ".json":
-        return _of_mapping(_json_pairs(path), path.name)
+        return _pair_mapping(_json_pairs(path), path.name)
     if ending != ".txt":
-        return _of_table(_file_table(path, label_column), text_columns, label_column)
+        return _pair_rows(_file_table(path, label_column), text_columns, label_column)
     pairs: Pairs = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             label, *rest = _DESCRIPTION.split(line.strip(), maxsplit=1)
             label = _label_text(label, f"The label in line {number} of {path.name}")
-            pairs.append((label, _composed(spoken(label), rest)))
+            pairs.append((label, _compose_texts(speak_label(label), rest)))
     return pairs
 
 
-def _of_table(
+def _pair_rows(
     table: _Columns, text_columns: Sequence[str] | None, label_column: str | None
 ) -> Pairs:
     """Return a label and a text per row."""
@@ -298,7 +298,7 @@ def _of_table(
         value = _label_text(cell, where)
         called = "" if name is None else _cell(table.cells[name][row])
         parts = [table.cells[column][row] for column in texts]
-        pairs.append((value, _row_texts(called or spoken(value), parts)))
+        pairs.append((value, _row_texts(called or speak_label(value), parts)))
     return pairs
 
 
@@ -311,10 +311,10 @@ def _row_texts(name: str, parts: list[Any]) -> list[str]:
         else:
             plain.append(_cell(part))
     every.insert(0, ", ".join(filter(None, plain)))
-    return _composed(name, every)
+    return _compose_texts(name, every)
 
 
-def _of_frame(frame: Any, label_column: str | None) -> _Columns:
+def _read_frame(frame: Any, label_column: str | None) -> _Columns:
     """Return the columns of a DataFrame of pandas or polars."""
     names = [str(name) for name in frame.columns]
     if hasattr(frame, "get_columns"):
@@ -336,7 +336,7 @@ def _file_table(path: Path, label_column: str | None, most: int | None = None) -
         return _Columns(sheet.names, cells, path.name, sheet.first_row)
     if ending == ".jsonl":
         return _jsonl_table(path, most)
-    with reading(path):
+    with translate_errors(path):
         text = io.StringIO(read_text(path))
         end = None if most is None else most + 1
         rows = [row for row in islice(csv_rows(text, SEPARATORS[ending]), end) if any(row)]
@@ -375,7 +375,8 @@ def _jsonl_table(path: Path, most: int | None) -> _Columns:
         if not isinstance(row, dict):
             raise DataError(
                 f"Each line of {path.name} must be a JSON object; line {number} is "
-                f'{shown(line[:60])}. Write it as {{"label": "zebra", "text": "a striped horse"}}.'
+                f"{format_value(line[:60])}. Write it as "
+                f'{{"label": "zebra", "text": "a striped horse"}}.'
             )
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -388,7 +389,7 @@ def _json_pairs(path: Path) -> Iterable[tuple[Any, Any]]:
         # As pairs: a dict would silently keep the last of two equal labels.
         found = json.loads(text, object_pairs_hook=lambda pairs: ("object", pairs))
     if isinstance(found, list) and _is_texts(found):
-        return [(name, spoken(name)) for name in found]
+        return [(name, speak_label(name)) for name in found]
     if not isinstance(found, tuple) or not found[1]:
         raise DataError(
             f"{path.name} must be a JSON object of texts; it is something else, empty or damaged. "
@@ -413,15 +414,15 @@ def _label_position(table: _Columns, label_column: str | None) -> int:
 
 
 def _text_columns(table: _Columns, label: int | None) -> list[int]:
-    return [n for n in _described(table, label) if _holds_text(table.cells[n])]
+    return [n for n in _find_descriptions(table, label) if _holds_text(table.cells[n])]
 
 
 def _number_columns(table: _Columns, label: int) -> list[str]:
-    filled = [n for n in _described(table, label) if any(map(_cell, table.cells[n]))]
+    filled = [n for n in _find_descriptions(table, label) if any(map(_cell, table.cells[n]))]
     return [table.names[n] for n in filled if not _holds_text(table.cells[n])]
 
 
-def _described(table: _Columns, label: int | None) -> list[int]:
+def _find_descriptions(table: _Columns, label: int | None) -> list[int]:
     """Return the columns that may describe a class."""
     usable = [n for n, name in enumerate(table.names) if name and not is_no_feature(name)]
     return [n for n in usable if n != label]
@@ -454,19 +455,19 @@ def _label_text(label: Any, where: str) -> str:
     if isinstance(label, int | np.integer) and not isinstance(label, bool):
         return str(label)
     if not isinstance(label, str) or not label.strip():
-        raise DataError(f"{where} must be nonempty text; got {shown(label)}. Fill it in.")
+        raise DataError(f"{where} must be nonempty text; got {format_value(label)}. Fill it in.")
     return label.strip()
 
 
 # Names
 
 
-def spoken(label: str) -> str:
+def speak_label(label: str) -> str:
     """Return a label as a name in a text: "001.Black_footed" becomes "Black footed"."""
     return _SPACES.sub(" ", _NUMBER.sub("", label.strip(), count=1)).strip() or label.strip()
 
 
-def _composed(name: str, descriptions: Iterable[str]) -> list[str]:
+def _compose_texts(name: str, descriptions: Iterable[str]) -> list[str]:
     """Return a name, and descriptions that begin with it unless they contain it.
 
     A code is no name, and returned only if there is no description.
@@ -476,7 +477,7 @@ def _composed(name: str, descriptions: Iterable[str]) -> list[str]:
         return found or [name]
     return [
         name,
-        *(text if comparable(name) in comparable(text) else f"{name}: {text}" for text in found),
+        *(text if fold_name(name) in fold_name(text) else f"{name}: {text}" for text in found),
     ]
 
 
@@ -486,12 +487,12 @@ def _is_code(label: str) -> bool:
     return not letters or (max(map(len, letters)) == 1 and bool(re.search(r"\d", label)))
 
 
-def comparable(label: str) -> str:
+def fold_name(label: str) -> str:
     """Return what is equal for names that only spelling tells apart."""
     return _SPACES.sub(" ", normalize("NFKC", label).casefold()).strip()
 
 
-def _checked(pairs: Pairs, source: str) -> ClassTexts:
+def _collect_texts(pairs: Pairs, source: str) -> ClassTexts:
     """Collect the texts of each label, and refuse labels that are the same class."""
     if not pairs:
         raise DataError(f"{source} must name at least one class; it names none. Add some.")
@@ -499,14 +500,14 @@ def _checked(pairs: Pairs, source: str) -> ClassTexts:
     texts: dict[str, dict[str, None]] = {}
     first: dict[str, str] = {}
     for label, (_, found) in zip(labels, pairs, strict=True):
-        other = first.setdefault(comparable(label), label)
+        other = first.setdefault(fold_name(label), label)
         if other != label:
             raise DataError(
-                f"Classes must have different names; {shown(other)} and {shown(label)} are the "
-                "same class after case, spaces, hyphens and underscores are set aside. Rename or "
-                "drop one."
+                f"Classes must have different names; {format_value(other)} and "
+                f"{format_value(label)} are the same class after case, spaces, hyphens and "
+                "underscores are set aside. Rename or drop one."
             )
-        texts.setdefault(label, {}).update(dict.fromkeys(found or [spoken(label)]))
+        texts.setdefault(label, {}).update(dict.fromkeys(found or [speak_label(label)]))
     _warn_of_equal_texts(texts)
     order = sorted(texts)
     return ClassTexts(np.array(order, dtype=str), [list(texts[label]) for label in order])
@@ -515,10 +516,10 @@ def _checked(pairs: Pairs, source: str) -> ClassTexts:
 def _warn_of_equal_texts(texts: Mapping[str, Iterable[str]]) -> None:
     first: dict[tuple[str, ...], str] = {}
     for label, found in texts.items():
-        other = first.setdefault(tuple(sorted(map(comparable, found))), label)
+        other = first.setdefault(tuple(sorted(map(fold_name, found))), label)
         if other != label:
             warn_user(
-                f"Texts of different classes should differ; those of {shown(other)} and "
-                f"{shown(label)} are equal. Describe one in more detail, or merge them."
+                f"Texts of different classes should differ; those of {format_value(other)} and "
+                f"{format_value(label)} are equal. Describe one in more detail, or merge them."
             )
             return

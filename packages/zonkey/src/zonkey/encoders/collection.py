@@ -15,11 +15,19 @@ from unicodedata import normalize
 import numpy as np
 
 from ..files.dataset import DataError
-from ..files.readers import FOLDER, SEPARATORS, ZARR, decoded_text, ending_of, read_text, reading
-from ..labels import shown
+from ..files.readers import (
+    FOLDER,
+    SEPARATORS,
+    ZARR,
+    decode_text,
+    ending_of,
+    read_text,
+    translate_errors,
+)
+from ..labels import format_value
 from .archives import TAR_ENDINGS, ZIP_ENDINGS, files_of, read_file
 from .picture_table import SPLITS, Columns, PictureTable, lists_pictures
-from .pictures import PICTURE_ENDINGS, is_picture_name, naming_picture, open_picture
+from .pictures import PICTURE_ENDINGS, is_picture_name, name_picture, open_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -114,21 +122,26 @@ class Pictures(Sequence["Image"]):
         """
         wanted = Columns(label_column, path_column)
         if not isinstance(source, str | os.PathLike):
-            found = source if isinstance(source, Pictures) else _of_items(source)
+            found = source if isinstance(source, Pictures) else _list_items(source)
             wanted.require_table(None, found.source)
             return found
-        path = _named(source)
+        path = _check_path(source)
         if path.is_dir() or _ends(path, (*ZIP_ENDINGS, *TAR_ENDINGS)):
-            return _of_files(_existing(path), wanted)
+            return _list_files(_require_existing(path), wanted)
         if _ends(path, SEPARATORS):
-            return _of_table(_existing(path), wanted)
+            return _read_table(_require_existing(path), wanted)
         if not _ends(path, PICTURE_ENDINGS) and path.exists():
             raise DataError(
                 f"Pictures must be a folder, a zip or tar archive, a csv with a column of paths, "
                 f"or a file such as .jpg or .png; got {path.name}. Pass one of these."
             )
         wanted.require_table(None, path.name)
-        return cls([_shown(path.name)], _Items(), [str(_existing(path).absolute())], str(path))
+        return cls(
+            [_format_name(path.name)],
+            _Items(),
+            [str(_require_existing(path).absolute())],
+            str(path),
+        )
 
     def __len__(self) -> int:
         return len(self.names)
@@ -160,7 +173,7 @@ class Pictures(Sequence["Image"]):
             If the file cannot be read.
         """
         key = self.keys[i]
-        with naming_picture(self.names[i]):
+        with name_picture(self.names[i]):
             return self.files.read(key)
 
     def open(self, i: int, *, at_least: int | None = None) -> Image:
@@ -244,7 +257,7 @@ def _ends(path: Path, endings: Iterable[str]) -> bool:
     return path.name.casefold().endswith(tuple(endings))
 
 
-def _named(source: Any) -> Path:
+def _check_path(source: Any) -> Path:
     """Return a path that can be looked up."""
     if not os.fspath(source):
         raise DataError("Pictures must have a path; got empty text. Pass '.' for this folder.")
@@ -256,7 +269,7 @@ def _named(source: Any) -> Path:
     return path
 
 
-def _existing(path: Path) -> Path:
+def _require_existing(path: Path) -> Path:
     if not path.exists():
         raise DataError(f"{path} does not exist. Check the path.")
     return path
@@ -272,8 +285,8 @@ class _Items:
         return read_file(Path(key)) if isinstance(key, str | os.PathLike) else key
 
 
-def _of_items(source: Any) -> Pictures:
-    source = _one_column(source)
+def _list_items(source: Any) -> Pictures:
+    source = _take_column(source)
     is_bytes = isinstance(source, bytes | bytearray | memoryview)
     is_image = hasattr(source, "getbands")  # of PIL, which need not be installed
     is_array = hasattr(source, "__array__") and getattr(source, "ndim", 1) in (0, 2, 3)
@@ -283,20 +296,21 @@ def _of_items(source: Any) -> Pictures:
         items = list(source)
     else:
         raise DataError(
-            f"Pictures must be a path, a picture or a list of pictures; got {shown(source)}. Pass "
-            "one of these."
+            "Pictures must be a path, a picture or a list of pictures; got "
+            f"{format_value(source)}. Pass one of these."
         )
     if not items:
         raise DataError("Pictures must be at least one; got an empty list. Pass a picture.")
     names = [
-        (isinstance(item, str | os.PathLike) and _shown(os.fspath(item))) or f"picture {number}"
+        (isinstance(item, str | os.PathLike) and _format_name(os.fspath(item)))
+        or f"picture {number}"
         for number, item in enumerate(items, start=1)
     ]
     source = f"{len(items)} pictures" if len(items) > 1 else names[0]
     return Pictures(names, _Items(), items, source)
 
 
-def _one_column(source: Any) -> Any:
+def _take_column(source: Any) -> Any:
     """Return the values of a table of one column, such as a DataFrame of paths; others as is."""
     is_table = getattr(source, "ndim", 0) == 2 and hasattr(source, "__array__")
     values = np.asarray(source) if is_table else source
@@ -313,30 +327,30 @@ def _one_column(source: Any) -> Any:
 # Folders and archives
 
 
-def _of_files(path: Path, wanted: Columns) -> Pictures:
+def _list_files(path: Path, wanted: Columns) -> Pictures:
     files = files_of(path)
-    names = sorted(files.names, key=_natural)
+    names = sorted(files.names, key=_make_sort_key)
     pictures = [name for name in names if is_picture_name(name)]
     tables = [name for name in names if posixpath.basename(name) in TABLES]
     top = "" if path.is_dir() else _single_folder([*pictures, *tables])
     table = next((top + name for name in TABLES if top + name in tables), None)
     wanted.require_table(table, path.name)
     if table is not None:
-        with reading(Path(table)):
+        with translate_errors(Path(table)):
             content = files.read(table)
-        rows = PictureTable.of(decoded_text(content, Path(table)), Path(table), wanted)
-        by_path = {_comparable(name.removeprefix(top)): name for name in names}
-        keys = rows.matched([by_path.get(_comparable(cell)) for cell in rows.paths])
+        rows = PictureTable.parse(decode_text(content, Path(table)), Path(table), wanted)
+        by_path = {_normalize_path(name.removeprefix(top)): name for name in names}
+        keys = rows.require_found([by_path.get(_normalize_path(cell)) for cell in rows.paths])
         n_ignored = len(names) - len(set(keys)) - 1 + files.n_skipped
         about = rows.labels, rows.split, rows.columns, n_ignored
-        return Pictures([_shown(key) for key in keys], files, keys, str(path), *about)
+        return Pictures([_format_name(key) for key in keys], files, keys, str(path), *about)
     n_ignored = len(names) - len(pictures) + files.n_skipped
     if not pictures:
         others = f"; {n_ignored} other files are in it" if n_ignored else "; it is empty"
         raise DataError(
             f"{path} must hold pictures that end in .jpg, .png or the like{others}. Check the path."
         )
-    shown_names = [_shown(name) for name in pictures]
+    shown_names = [_format_name(name) for name in pictures]
     labels, split = _labels_by_folder([name.removeprefix(top) for name in shown_names])
     return Pictures(shown_names, files, pictures, str(path), labels, split, {}, n_ignored)
 
@@ -361,22 +375,22 @@ def _labels_by_folder(names: list[str]) -> tuple[np.ndarray | None, np.ndarray |
     return np.asarray(labels) if any(labels) else None, split
 
 
-def _natural(name: str) -> tuple[str, str]:
+def _make_sort_key(name: str) -> tuple[str, str]:
     """Return a key that sorts by folder, and numbers in names by value."""
-    return _NUMBER.sub(_with_length, name.casefold().replace("/", "\0")), name
+    return _NUMBER.sub(_prefix_length, name.casefold().replace("/", "\0")), name
 
 
-def _with_length(number: re.Match[str]) -> str:
+def _prefix_length(number: re.Match[str]) -> str:
     digits = number[0].lstrip("0")
     return f"{len(digits):05}{digits}"
 
 
-def _comparable(name: str) -> str:
+def _normalize_path(name: str) -> str:
     """Return a relative path in one spelling."""
     return normalize("NFC", posixpath.normpath(name.strip().replace("\\", "/")))
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     """Return a file name that can be written as UTF-8, which not all can."""
     return name.encode("utf-8", "replace").decode("utf-8")
 
@@ -384,17 +398,17 @@ def _shown(name: str) -> str:
 # Tables
 
 
-def _of_table(path: Path, wanted: Columns) -> Pictures:
-    table = PictureTable.of(read_text(path), path, wanted)
+def _read_table(path: Path, wanted: Columns) -> Pictures:
+    table = PictureTable.parse(read_text(path), path, wanted)
 
-    def found(cell: str) -> str | None:
+    def find_file(cell: str) -> str | None:
         for spelled in (cell, cell.replace("\\", "/")):
             full = path.parent.absolute() / spelled
             if cell and full.is_file():
                 return str(full)
         return None
 
-    keys = table.matched([found(cell) for cell in table.paths])
+    keys = table.require_found([find_file(cell) for cell in table.paths])
     about = table.labels, table.split, table.columns
     names = [cell.replace("\\", "/") for cell in table.paths]
     return Pictures(names, _Items(), keys, str(path), *about)

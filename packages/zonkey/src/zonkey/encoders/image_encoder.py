@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.pipeline import Pipeline
 
 from ..constraints import check_option
-from ..labels import check_count, shown, warn_user
+from ..labels import check_count, format_value, warn_user
 from .cache import FeatureCache, content_key, file_place, user_folder
 from .registry import DEFAULT_IMAGE, ImageBackend
 from .weights import file_state
@@ -230,7 +230,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not isinstance(spec, dict) or any(key not in spec for key in keys):
             raise ValueError(
                 f"The facts about an encoder must be its name, revision and dimension; got "
-                f"{shown(spec)}. Pass `ImageEncoder.spec_`."
+                f"{format_value(spec)}. Pass `ImageEncoder.spec_`."
             )
         encoder = cls(spec["name"], **parameters)
         encoder._check_parameters()
@@ -238,9 +238,9 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         changed = next((key for key in keys if found[key] != spec[key]), None)
         if changed is not None:
             raise ValueError(
-                f"The encoder {spec['name']} must have the {changed} {shown(spec[changed])} of the "
-                f"training; it has {shown(found[changed])}. Restore its files, or encode and fit "
-                "again."
+                f"The encoder {spec['name']} must have the {changed} {format_value(spec[changed])} "
+                f"of the training; it has {format_value(found[changed])}. Restore its files, or "
+                "encode and fit again."
             )
         return encoder
 
@@ -281,7 +281,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         self._check_parameters()
         if type(X).__module__.startswith("dask.bag"):
-            return self._lazy(X)
+            return self._transform_bag(X)
         pictures, backend = Pictures.of(X), self._backend()
         features = np.full((len(pictures), backend.n_features), np.nan, np.float32)
         errors: list[PictureError] = []
@@ -295,7 +295,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         return features
 
-    def _lazy(self, bag: Any) -> Any:
+    def _transform_bag(self, bag: Any) -> Any:
         """Return the features of a Dask bag, with as many chunks as it has partitions."""
         import dask.array as da
         from dask.delayed import delayed
@@ -341,13 +341,13 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 while len(ahead) > _BATCHES_AHEAD * size or (
                     ahead and start - ahead[0].position >= _MOST_LATE * size
                 ):
-                    yield self._encoded(source, _first(ahead, size))
+                    yield self._encode_batch(source, _pop_first(ahead, size))
             while ahead:
-                yield self._encoded(source, _first(ahead, size))
+                yield self._encode_batch(source, _pop_first(ahead, size))
         finally:  # also after an error, on Ctrl-C, and if the caller stops early
             pool.shutdown(cancel_futures=True)
 
-    def _encoded(self, source: _Source, batch: list[_Pending]) -> PictureBlock:
+    def _encode_batch(self, source: _Source, batch: list[_Pending]) -> PictureBlock:
         """Wait for pictures, encode those whose features were not stored, and store them."""
         backend, cache = source.backend, source.cache
         errors: list[PictureError] = []
@@ -383,7 +383,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not (isinstance(self.model, str) or is_object):
             raise TypeError(
                 "`model` must be the name of an encoder, or an object with `transform`; got "
-                f"{shown(self.model)}. Choose a name from list_encoders()."
+                f"{format_value(self.model)}. Choose a name from list_encoders()."
             )
         check_count("batch_size", self.batch_size, 1)
         if self.n_jobs not in (None, -1):
@@ -391,8 +391,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_option("on_error", self.on_error, ("raise", "nan"))
         if not isinstance(self.cache, bool | str | Path | None) or self.cache == "":
             raise TypeError(
-                f"`cache` must be True, a folder or None; got {shown(self.cache)}. Pass True for "
-                "the user's cache folder."
+                f"`cache` must be True, a folder or None; got {format_value(self.cache)}. Pass "
+                "True for the user's cache folder."
             )
 
     def _n_threads(self) -> int:
@@ -473,7 +473,7 @@ def _partition(encoder: ImageEncoder, pictures: Any, n_features: int) -> np.ndar
     return encoder.transform(pictures) if pictures else np.empty((0, n_features), np.float32)
 
 
-def _first(ahead: deque[_Pending], size: int) -> list[_Pending]:
+def _pop_first(ahead: deque[_Pending], size: int) -> list[_Pending]:
     return [ahead.popleft() for _ in range(min(size, len(ahead)))]
 
 
@@ -515,7 +515,7 @@ def _read(source: _Source, i: int) -> _Ready:
         content = pictures.read(i)
         if cache is not None and isinstance(content, bytes | bytearray | memoryview):
             key = content_key(content)
-            row = _stored(cache, key)
+            row = _look_up(cache, key)
             if row is not None:
                 return _Ready(key, row)
         image = open_picture(content, pictures.names[i], at_least=getattr(backend, "size", None))
@@ -523,12 +523,12 @@ def _read(source: _Source, i: int) -> _Ready:
         return _Ready(error=error)
     if cache is not None and not key:  # the content is pixels
         key = content_key(image.tobytes(), image.size)
-        row = _stored(cache, key)
+        row = _look_up(cache, key)
         if row is not None:
             return _Ready(key, row)
     return _Ready(key, sample=backend.prepare(image))
 
 
-def _stored(cache: FeatureCache, key: bytes) -> np.ndarray | None:
+def _look_up(cache: FeatureCache, key: bytes) -> np.ndarray | None:
     found, rows = cache.get_many([key])
     return rows[0] if found[0] else None

@@ -14,7 +14,7 @@ import numpy as np
 from joblib import cpu_count
 
 from ..files.dataset import DataError, did_you_mean
-from ..files.readers import existing_file, one_line, read_text, required_package
+from ..files.readers import join_lines, read_text, require_existing, require_package
 from .weights import EXTERNAL, files_revision
 
 _RESAMPLE = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
@@ -40,7 +40,7 @@ def _external_files(path: Path) -> list[Path]:
     return sorted(named)
 
 
-def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
+def _allow_values(*values: str) -> tuple[Callable[[Any], bool], str]:
     return lambda value: value in values, f"one of {', '.join(values)}"
 
 
@@ -66,18 +66,18 @@ _IMAGE_RULES: _Rules = {
         lambda value: _is_integer(value) and 0 < value <= _LARGEST,
         f"an integer from 1 to {_LARGEST}",
     ),
-    "resize": _one_of("crop", "squash", "pad"),
+    "resize": _allow_values("crop", "squash", "pad"),
     "crop": (lambda value: _is_number(value) and 0 < value <= 1, "a number in (0, 1]"),
-    "resample": _one_of(*_RESAMPLE),
-    "layout": _one_of("nhwc", "nchw"),
-    "dtype": _one_of("uint8", "float32"),
+    "resample": _allow_values(*_RESAMPLE),
+    "layout": _allow_values("nhwc", "nchw"),
+    "dtype": _allow_values("uint8", "float32"),
     "scale": (lambda value: _is_number(value) and value > 0, "a positive number"),
     "mean": (_is_triple, "three numbers"),
     "std": (lambda value: _is_triple(value) and min(value) > 0, "three positive numbers"),
 }
 _TEXT_RULES: _Rules = {
     **_COMMON,
-    "pooling": _one_of("mean", "cls", "none"),
+    "pooling": _allow_values("mean", "cls", "none"),
     "normalize": (lambda value: isinstance(value, bool), "true or false"),
     "max_tokens": _POSITIVE,
 }
@@ -95,10 +95,10 @@ class OnnxImages:
     joint = False
 
     def __init__(self, source: str, device: str, name: str | None = None) -> None:
-        path = existing_file(Path(source).expanduser(), [".onnx"]).resolve()
+        path = require_existing(Path(source).expanduser(), [".onnx"]).resolve()
         self.name, self.path = name or f"onnx:{path}", path
         settings = _settings(path, _IMAGE_RULES)
-        self._graph = _Graph(path, device, settings)
+        self._graph = _EncoderGraph(path, device, settings)
         self._read_layout(settings)
         self._resize = settings.get("resize", "crop")
         self._crop = settings.get("crop", 1.0)
@@ -107,7 +107,7 @@ class OnnxImages:
         if self._dtype == "uint8" and settings.keys() & {"scale", "mean", "std"}:
             raise _bad_setting(path, "scale, mean and std", "left out with uint8 input", "them")
         self.size = math.ceil(self._side / self._crop)
-        pillow = required_package("PIL.Image", "Reading pictures")
+        pillow = require_package("PIL.Image", "Reading pictures")
         self._new = pillow.new
         self._resample = pillow.Resampling[settings.get("resample", "bicubic").upper()]
         self._values = {"scale": 1 / 255, "mean": [0, 0, 0], "std": [1, 1, 1]}
@@ -125,7 +125,7 @@ class OnnxImages:
         shape = node.shape
         alone = len(self._graph.inputs) == 1 and settings.get("input", node.name) == node.name
         if not alone or len(shape) != 4:
-            raise self._graph.wrong("one input of shape (n, height, width, 3) or (n, 3, ...)")
+            raise self._graph.make_error("one input of shape (n, height, width, 3) or (n, 3, ...)")
         self._nchw = settings.get("layout", "nchw" if shape[1] == 3 else "nhwc") == "nchw"
         sides, channels = (shape[2:], shape[1]) if self._nchw else (shape[1:3], shape[3])
         fixed = {side for side in sides if isinstance(side, int)}
@@ -137,7 +137,7 @@ class OnnxImages:
             or fixed - {self._side}
             or (isinstance(channels, int) and channels != 3)
         ):
-            raise self._graph.wrong("square RGB input in uint8 or float32, as its JSON says")
+            raise self._graph.make_error("square RGB input in uint8 or float32, as its JSON says")
 
     @property
     def preprocessing(self) -> dict[str, Any]:
@@ -159,12 +159,12 @@ class OnnxImages:
 
     def prepare(self, image: Any) -> np.ndarray:
         """Return an RGB image resized and laid out as the graph takes it."""
-        pixels = np.asarray(self._resized(image))  # (size, size, 3)
+        pixels = np.asarray(self._resize_image(image))  # (size, size, 3)
         if self._dtype == "float32":
             pixels = pixels * self._factor - self._shift
         return np.ascontiguousarray(pixels.transpose(2, 0, 1)) if self._nchw else pixels
 
-    def _resized(self, image: Any) -> Any:
+    def _resize_image(self, image: Any) -> Any:
         width, height = image.size
         side = self._side
         if self._resize == "pad":
@@ -196,21 +196,21 @@ class OnnxTexts:
     joint = False
 
     def __init__(self, source: str, device: str, name: str | None = None) -> None:
-        path = existing_file(Path(source).expanduser(), [".onnx"]).resolve()
+        path = require_existing(Path(source).expanduser(), [".onnx"]).resolve()
         self.name = name or f"onnx:{path}"
         settings = _settings(path, _TEXT_RULES)
         own, shared = path.with_suffix(".tokenizer.json"), path.with_name("tokenizer.json")
-        file = existing_file(own if own.exists() else shared, [".json"])
+        file = require_existing(own if own.exists() else shared, [".json"])
         self._tokenizer = _tokenizer(file, settings.get("max_tokens", 256))
-        self._graph = _Graph(path, device, settings, file)
+        self._graph = _EncoderGraph(path, device, settings, file)
         self._types = {node.name: _INTEGERS.get(node.type) for node in self._graph.inputs}
         known = {"input_ids"} <= set(self._types) <= {"input_ids", *_MASKS}
         if not known or None in self._types.values():
-            raise self._graph.wrong("input_ids, attention_mask and token_type_ids as inputs")
+            raise self._graph.make_error("input_ids, attention_mask and token_type_ids as inputs")
         rank = len(self._graph.output.shape)
         self._pooling = settings.get("pooling", "mean" if rank == 3 else "none")
         if rank != (2 if self._pooling == "none" else 3):
-            raise self._graph.wrong(f"an output that pooling {self._pooling!r} fits")
+            raise self._graph.make_error(f"an output that pooling {self._pooling!r} fits")
         self._normalize = settings.get("normalize", True)
         self.revision = self._graph.revision
         self.n_features = self._graph.n_features(self.encode, ["a"])
@@ -235,7 +235,7 @@ class OnnxTexts:
         return vectors
 
 
-class _Graph:
+class _EncoderGraph:
     """A session of a graph on a device, with one output that is used."""
 
     def __init__(self, path: Path, device: str, settings: Mapping[str, Any], *more: Path) -> None:
@@ -247,13 +247,13 @@ class _Graph:
         outputs = {node.name: node for node in self._session.get_outputs()}
         wanted = settings.get("output", next(iter(outputs)))
         if not self.inputs or wanted not in outputs:
-            raise self.wrong(f"an input, and the output {wanted!r} that its JSON names")
+            raise self.make_error(f"an input, and the output {wanted!r} that its JSON names")
         if "output" not in settings and len(outputs) > 1:
-            raise self.wrong('one output, or the name of one as "output" in its JSON')
+            raise self.make_error('one output, or the name of one as "output" in its JSON')
         self.output = outputs[wanted]
         self._batch = self.inputs[0].shape[0] if self.inputs[0].shape else None
         if isinstance(self._batch, int) and self._batch != 1:
-            raise self.wrong("a batch of any size; export it with a dynamic first axis")
+            raise self.make_error("a batch of any size; export it with a dynamic first axis")
 
     def run(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
         """Return the output in float32; a graph for single samples gets them one by one."""
@@ -268,32 +268,32 @@ class _Graph:
         try:
             shape = encode(probe).shape
         except Exception as error:  # the runtime raises errors of any type
-            reason = one_line(error)[:_LONGEST]
-            raise self.wrong(f"operators that run on one sample ({reason})") from None
+            reason = join_lines(error)[:_LONGEST]
+            raise self.make_error(f"operators that run on one sample ({reason})") from None
         if len(shape) != 2 or shape[0] != 1:
-            raise self.wrong("one vector per sample")
+            raise self.make_error("one vector per sample")
         if self._settings.get("dimension", shape[1]) != shape[1]:
             raise _bad_setting(self._path, "dimension", shape[1], self._settings["dimension"])
         return shape[1]
 
-    def wrong(self, rule: str) -> DataError:
+    def make_error(self, rule: str) -> DataError:
         """Return the error for a graph that breaks a rule."""
         session = self._session
-        inputs, outputs = map(_described, (session.get_inputs(), session.get_outputs()))
+        inputs, outputs = map(_describe_nodes, (session.get_inputs(), session.get_outputs()))
         return DataError(
             f"{self._path} must have {rule}; its inputs are {inputs}, its outputs {outputs}. "
             f"Export the graph so, or change {self._path.stem}.json."
         )
 
 
-def _described(nodes: Any) -> str:
+def _describe_nodes(nodes: Any) -> str:
     return ", ".join(
         f"{node.name} {node.type} ({', '.join(map(str, node.shape))})" for node in nodes
     )
 
 
 def _session(path: Path, device: str) -> Any:
-    runtime = required_package("onnxruntime", "An ONNX encoder")
+    runtime = require_package("onnxruntime", "An ONNX encoder")
     providers: list[Any] = ["CPUExecutionProvider"]
     available = "CUDAExecutionProvider" in runtime.get_available_providers()
     if device.startswith("cuda") and not available:
@@ -315,19 +315,19 @@ def _session(path: Path, device: str) -> Any:
         return runtime.InferenceSession(str(path), options, providers=providers)
     except Exception as error:  # the runtime raises errors of any type
         raise DataError(
-            f"{path} must be a whole ONNX graph; loading failed ({one_line(error)[:_LONGEST]}). "
+            f"{path} must be a whole ONNX graph; loading failed ({join_lines(error)[:_LONGEST]}). "
             "Export or download it again."
         ) from None
 
 
 def _tokenizer(file: Path, max_tokens: int) -> Any:
-    tokenizers = required_package("tokenizers", "An ONNX encoder of texts")
+    tokenizers = require_package("tokenizers", "An ONNX encoder of texts")
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises bare exceptions
         raise DataError(
-            f"{file} must be a file of tokenizers; reading failed ({one_line(error)[:_LONGEST]}). "
-            "Save it again."
+            f"{file} must be a file of tokenizers; reading failed "
+            f"({join_lines(error)[:_LONGEST]}). Save it again."
         ) from None
     tokenizer.enable_truncation(max_tokens)
     padding = {**(tokenizer.padding or {}), "length": None}  # to the longest text of a batch

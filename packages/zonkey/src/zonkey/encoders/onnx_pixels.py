@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..files.dataset import DataError
-from ..files.readers import one_line, required_package
-from ..labels import shown
+from ..files.readers import join_lines, require_package
+from ..labels import format_value
 from .image_encoder import ImageEncoder
 from .onnx_backend import OnnxImages
 
@@ -36,7 +36,7 @@ def from_pixels(made: onnx.ModelProto, encoder: Any) -> onnx.ModelProto:
     onnx.ModelProto
         The same graph with the encoder in it.
     """
-    onnx = required_package("onnx", "Exporting a graph")
+    onnx = require_package("onnx", "Exporting a graph")
     backend, graph = _onnx_backend(encoder), made.graph
     name = graph.input[0].name
     n_features = graph.input[0].type.tensor_type.shape.dim[1].dim_value
@@ -46,7 +46,7 @@ def from_pixels(made: onnx.ModelProto, encoder: Any) -> onnx.ModelProto:
             f"makes {backend.n_features}. Pass the encoder that the model was fitted with."
         )
     node, (source, target) = onnx.helper.make_node, backend.nodes
-    front = _converted(onnx, backend, made)
+    front = _convert_model(onnx, backend, made)
     graph.input[0].CopyFrom(_pixels(onnx, backend))
     nodes = [
         node("Identity", [_INPUT], [_PREFIX + source.name]),
@@ -67,7 +67,7 @@ def from_pixels(made: onnx.ModelProto, encoder: Any) -> onnx.ModelProto:
 def _onnx_backend(encoder: Any) -> OnnxImages:
     backend = encoder._backend() if isinstance(encoder, ImageEncoder) else None
     if not isinstance(backend, OnnxImages):
-        got = shown(encoder.model if isinstance(encoder, ImageEncoder) else encoder)
+        got = format_value(encoder.model if isinstance(encoder, ImageEncoder) else encoder)
         raise TypeError(
             "`encoder` in an ONNX graph must be ImageEncoder('efficientnet-lite0') or "
             f"ImageEncoder('onnx:PATH'); got {got}. Pass one, or export without it, and encode the "
@@ -81,7 +81,7 @@ def _onnx_backend(encoder: Any) -> OnnxImages:
     return backend
 
 
-def _converted(onnx: Any, backend: OnnxImages, made: onnx.ModelProto) -> Any:
+def _convert_model(onnx: Any, backend: OnnxImages, made: onnx.ModelProto) -> Any:
     """Return the encoder's model with prefixed names, and let both have one set of operators."""
     from onnx import compose, inliner, version_converter
 
@@ -96,7 +96,7 @@ def _converted(onnx: Any, backend: OnnxImages, made: onnx.ModelProto) -> Any:
             raise DataError(
                 f"{backend.path} must have operators of opset {ours.version} in one graph with a "
                 f"classifier; those of opset {theirs} cannot be converted "
-                f"({one_line(error)[:_LONGEST]}). Export it with a newer opset."
+                f"({join_lines(error)[:_LONGEST]}). Export it with a newer opset."
             ) from None
     # The operators of the classifier mean the same in newer sets.
     ours.version = max(ours.version, theirs)
@@ -108,12 +108,12 @@ def _converted(onnx: Any, backend: OnnxImages, made: onnx.ModelProto) -> Any:
 def _means_the_same(onnx: Any, graph: Any, old: int, new: int) -> bool:
     """Whether no operator of a graph has changed between two opsets."""
 
-    def since(node: Any, opset: int) -> int:
+    def find_version(node: Any, opset: int) -> int:
         return onnx.defs.get_schema(node.op_type, opset, "").since_version
 
     own = [node for node in graph.node if node.domain in ("", "ai.onnx")]
     inner = [attribute for node in own for attribute in node.attribute if attribute.HasField("g")]
-    return not inner and all(since(node, old) == since(node, new) for node in own)
+    return not inner and all(find_version(node, old) == find_version(node, new) for node in own)
 
 
 def _pixels(onnx: Any, backend: OnnxImages) -> Any:

@@ -19,7 +19,7 @@ from ..files.readers import (
     csv_rows,
     is_number,
     position_of,
-    reading,
+    translate_errors,
 )
 from ..files.tables import LABEL_COLUMNS
 from .pictures import is_picture_name
@@ -60,11 +60,11 @@ class PictureTable:
     columns: dict[str, list[str]]
 
     @classmethod
-    def of(cls, text: str, path: Path, wanted: Columns) -> PictureTable:
+    def parse(cls, text: str, path: Path, wanted: Columns) -> PictureTable:
         """Read the text of a csv or tsv file; the path is for errors."""
         text = text.rstrip("\n")
         separator = SEPARATORS[path.suffix.lower()]
-        with reading(path):
+        with translate_errors(path):
             names, *rows = csv_rows(io.StringIO(text), separator)
         names = [name.strip() for name in names]
         check_first_line(names, path, _PATH_COLUMNS if wanted.path is None else (wanted.path,))
@@ -90,7 +90,7 @@ class PictureTable:
             {names[n]: cells[n] for n in cells if n not in (at, label, split)},
         )
 
-    def matched(self, found: list[str | None]) -> list[str]:
+    def require_found(self, found: list[str | None]) -> list[str]:
         """Return what was found for each path, or refuse the first that was not."""
         missing = [n for n, key in enumerate(found) if key is None]
         if missing:

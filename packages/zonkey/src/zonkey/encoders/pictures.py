@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ..files.dataset import DataError
-from ..files.readers import one_line, required_package
-from ..labels import check_count, shown
+from ..files.readers import join_lines, require_package
+from ..labels import check_count, format_value
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -86,29 +86,29 @@ def open_picture(source: Any, name: str | None = None, *, at_least: int | None =
     PictureError
         If the source is no picture, is damaged, or has more than 178 million pixels.
     """
-    pillow = required_package("PIL.Image", "Reading pictures")
+    pillow = require_package("PIL.Image", "Reading pictures")
     is_path = isinstance(source, str | os.PathLike)
     name = name or (os.fspath(source) if is_path else "The picture")
     if at_least is not None:
         at_least = check_count("at_least", at_least, 1)
-    with naming_picture(name):
+    with name_picture(name):
         if isinstance(source, pillow.Image):
-            return _upright_rgb(source, name, at_least)
+            return _convert_upright(source, name, at_least)
         if is_path:
             with Path(source).open("rb") as file:
-                return _decoded(file, name, at_least)
+                return _decode(file, name, at_least)
         if isinstance(source, bytes | bytearray | memoryview):
-            return _decoded(io.BytesIO(source), name, at_least)
+            return _decode(io.BytesIO(source), name, at_least)
         if hasattr(source, "__array__"):
-            return _upright_rgb(pillow.fromarray(_pixels(source, name)), name, at_least)
+            return _convert_upright(pillow.fromarray(_pixels(source, name)), name, at_least)
     raise PictureError(
-        f"{name} must be a path, bytes, a PIL image or an array; got {shown(source)}. Pass one of "
-        "these."
+        f"{name} must be a path, bytes, a PIL image or an array; got {format_value(source)}. Pass "
+        "one of these."
     )
 
 
 @contextmanager
-def naming_picture(name: str) -> Iterator[None]:
+def name_picture(name: str) -> Iterator[None]:
     """Turn any failure to read a picture into a one-line PictureError that names it."""
     try:
         yield
@@ -126,10 +126,10 @@ def naming_picture(name: str) -> Iterator[None]:
         raise PictureError(f"{name} must fit into memory; it does not. Shrink it.") from None
     except Exception as error:  # readers of damaged files raise errors of any type
         if type(error).__name__ == "DecompressionBombError":  # of Pillow
-            raise _too_large(name) from None
+            raise _make_size_error(name) from None
         raise PictureError(
             f"{name} must be a whole picture; it is damaged or cut short "
-            f"({one_line(error)[:80]}). Download or save it again."
+            f"({join_lines(error)[:80]}). Download or save it again."
         ) from None
 
 
@@ -138,7 +138,7 @@ def is_picture_name(name: str) -> bool:
     return name.casefold().endswith(PICTURE_ENDINGS)
 
 
-def _too_large(name: str, size: tuple[int, int] | None = None) -> PictureError:
+def _make_size_error(name: str, size: tuple[int, int] | None = None) -> PictureError:
     found = f"{size[0]} x {size[1]}" if size else "more"
     return PictureError(
         f"{name} must have at most {MOST_PIXELS // 10**6} million pixels; it has {found}. Shrink "
@@ -149,39 +149,39 @@ def _too_large(name: str, size: tuple[int, int] | None = None) -> PictureError:
 # Files
 
 
-def _decoded(file: BinaryIO, name: str, at_least: int | None) -> Image:
-    image = _identified(file, name)
+def _decode(file: BinaryIO, name: str, at_least: int | None) -> Image:
+    image = _open_by_content(file, name)
     if image.width * image.height > MOST_PIXELS:
-        raise _too_large(name, image.size)
+        raise _make_size_error(name, image.size)
     if at_least is not None:
         # Only JPEG can be decoded at 1/2, 1/4 or 1/8 of its size. A square is safe to ask for
         # before the orientation is known.
         image.draft(None, (2 * at_least, 2 * at_least))
     is_large = image.width * image.height > _MANY_PIXELS
-    with _alone() if is_large else nullcontext():
-        return _upright_rgb(image, name, at_least)
+    with _decode_alone() if is_large else nullcontext():
+        return _convert_upright(image, name, at_least)
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _decode_alone() -> Iterator[None]:
     """Decode no other large picture meanwhile: each thread would need the memory of one.
 
     Pillow's reader of TIFF warns of large pictures when it decodes them. The filter is not safe in
     threads, which is why only the one that decodes a large picture sets it.
     """
-    category = required_package("PIL.Image", "Reading pictures").DecompressionBombWarning
+    category = require_package("PIL.Image", "Reading pictures").DecompressionBombWarning
     with _one_large_picture, warnings.catch_warnings():
         warnings.simplefilter("ignore", category)
         yield
 
 
-def _identified(file: BinaryIO, name: str) -> Any:
+def _open_by_content(file: BinaryIO, name: str) -> Any:
     """Open a file by its content, and read no pixel.
 
     The same as `PIL.Image.open` without its limit and warning of large pictures: that limit belongs
     to the user, and a filter of warnings is not safe in threads.
     """
-    pillow = required_package("PIL.Image", "Reading pictures")
+    pillow = require_package("PIL.Image", "Reading pictures")
     start = file.read(16)
     if not start:
         raise PictureError(f"{name} must be a picture; the file is empty. Save it again.")
@@ -206,7 +206,7 @@ def _identified(file: BinaryIO, name: str) -> Any:
 # Pixels
 
 
-def _upright_rgb(image: Any, name: str, at_least: int | None) -> Any:
+def _convert_upright(image: Any, name: str, at_least: int | None) -> Any:
     """Return an image in RGB, smaller if it may be, and turned as its EXIF data say."""
     with _locks[id(image) // 16 % len(_locks)]:  # an image of the user may be in other threads too
         image.load()  # first: PNG may have EXIF data at its end, and TIFF is turned by Pillow
@@ -248,7 +248,7 @@ def _turns() -> dict[Any, Any]:
 
 
 def _rgb(image: Any, name: str) -> Any:
-    pillow = required_package("PIL.Image", "Reading pictures")
+    pillow = require_package("PIL.Image", "Reading pictures")
     if image.mode == "F" or image.mode.startswith("I"):
         image = pillow.fromarray(_eight_bits(image, name))
     if image.has_transparency_data:

@@ -100,21 +100,25 @@ class EncoderInfo:
     target: str
 
 
-def _hub(name: str, kind: str, size: tuple[int, float], license: str, text: str, target: str):
+def _describe_hub(
+    name: str, kind: str, size: tuple[int, float], license: str, text: str, target: str
+):
     extra = target.partition(":")[0]
     return EncoderInfo(name, kind, *size, license, extra, False, text, target)
 
 
-def _embedded(name: str, kind: str, dimension: int, text: str):
+def _describe_embedded(name: str, kind: str, dimension: int, text: str):
     return EncoderInfo(name, kind, dimension, 0.0, "Apache-2.0", "images", True, text, name)
 
 
 _ENCODERS = {
     info.name: info
     for info in (
-        _embedded(DEFAULT_IMAGE, "image", 1280, "EfficientNet-Lite0, trained on ImageNet-1k"),
-        _embedded(DEFAULT_TEXT, "text", 384, "all-MiniLM-L6-v2, English sentences"),
-        _hub(
+        _describe_embedded(
+            DEFAULT_IMAGE, "image", 1280, "EfficientNet-Lite0, trained on ImageNet-1k"
+        ),
+        _describe_embedded(DEFAULT_TEXT, "text", 384, "all-MiniLM-L6-v2, English sentences"),
+        _describe_hub(
             "clip-vit-b32",
             "joint",
             (512, 605.0),
@@ -122,7 +126,7 @@ _ENCODERS = {
             "CLIP ViT-B/32",
             "transformers:openai/clip-vit-base-patch32",
         ),
-        _hub(
+        _describe_hub(
             "siglip-base",
             "joint",
             (768, 813.0),
@@ -130,7 +134,7 @@ _ENCODERS = {
             "SigLIP ViT-B/16, 224 pixels",
             "transformers:google/siglip-base-patch16-224",
         ),
-        _hub(
+        _describe_hub(
             "dinov2-base",
             "image",
             (768, 346.0),
@@ -138,7 +142,7 @@ _ENCODERS = {
             "DINOv2 ViT-B/14",
             "transformers:facebook/dinov2-base",
         ),
-        _hub(
+        _describe_hub(
             "all-mpnet-base-v2",
             "text",
             (768, 438.0),
@@ -197,7 +201,7 @@ def image_backend(model: str, device: str = "cpu") -> ImageBackend:
     ImportError
         If a package is not installed; the message names the extra.
     """
-    name, prefix, source = _resolved(model, "image", device)
+    name, prefix, source = _resolve(model, "image", device)
     if prefix == "onnx":
         from .onnx_backend import OnnxImages
 
@@ -237,7 +241,7 @@ def text_backend(model: str, device: str = "cpu") -> TextBackend:
     ImportError
         If a package is not installed; the message names the extra.
     """
-    name, prefix, source = _resolved(model, "text", device)
+    name, prefix, source = _resolve(model, "text", device)
     if prefix == "onnx":
         from .onnx_backend import OnnxTexts
 
@@ -251,7 +255,7 @@ def text_backend(model: str, device: str = "cpu") -> TextBackend:
     return SentenceTexts(source, device)
 
 
-def _resolved(model: str, kind: str, device: str) -> tuple[str | None, str, str]:
+def _resolve(model: str, kind: str, device: str) -> tuple[str | None, str, str]:
     """Return the embedded name or None, the prefix, and the path or name behind it."""
     if not isinstance(device, str) or not _DEVICE.fullmatch(device):
         raise ValueError(
@@ -271,7 +275,7 @@ def _resolved(model: str, kind: str, device: str) -> tuple[str | None, str, str]
         model = info.target
     prefix, colon, source = model.partition(":")
     if not colon or prefix not in PREFIXES or not source:
-        raise _unknown(model, _names(kind))
+        raise _make_unknown_error(model, _names(kind))
     return None, prefix, source
 
 
@@ -279,7 +283,7 @@ def _names(kind: str) -> list[str]:
     return [info.name for info in _ENCODERS.values() if info.kind in (kind, "joint")]
 
 
-def _unknown(model: str, known: list[str]) -> ValueError:
+def _make_unknown_error(model: str, known: list[str]) -> ValueError:
     forms = ", ".join(f"{prefix}:..." for prefix in PREFIXES)
     if model.endswith(".onnx"):
         remedy = f"Write 'onnx:{model}'."

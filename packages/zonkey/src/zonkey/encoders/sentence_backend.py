@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..files.readers import required_package
-from .weights import loading, located_model, torch_device
+from ..files.readers import require_package
+from .weights import load_quietly, locate_model, torch_device
 
 _PREFIX = "sentence-transformers"
 
@@ -16,10 +16,10 @@ class SentenceTexts:
     joint = False
 
     def __init__(self, source: str, device: str) -> None:
-        package = required_package("sentence_transformers", "A model of sentence-transformers")
+        package = require_package("sentence_transformers", "A model of sentence-transformers")
         device = torch_device(device)
-        folder, self.name, self.revision = located_model(_PREFIX, source, owner=_PREFIX)
-        with loading(self.name, "a model of sentence-transformers"):
+        folder, self.name, self.revision = locate_model(_PREFIX, source, owner=_PREFIX)
+        with load_quietly(self.name, "a model of sentence-transformers"):
             self._model = package.SentenceTransformer(
                 str(folder), device=device, trust_remote_code=False
             ).float()

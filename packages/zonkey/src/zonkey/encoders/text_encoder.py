@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..arrays import to_numpy
-from ..labels import check_count, shown
+from ..labels import check_count, format_value
 from ..prototypes import Prototypes
 from .class_texts import class_texts
 from .weights import file_state
@@ -93,7 +93,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         TextEncoder
             The encoder itself.
         """
-        self._checked_templates()
+        self._check_templates()
         check_count("batch_size", self.batch_size, 1)
         _as_texts(X)
         return self
@@ -111,15 +111,15 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ndarray of shape (n_texts, n_features)
             Vectors of unit length, float32.
         """
-        templates, size = self._checked_templates(), check_count("batch_size", self.batch_size, 1)
+        templates, size = self._check_templates(), check_count("batch_size", self.batch_size, 1)
         texts = _as_texts(X)
         encode = _encode_method(self._backend())
         total = 0.0
         for template in templates:
             # Not with str.format: a text may hold braces.
             filled = [template.replace("{}", text) for text in texts]
-            total = total + _unit(_in_batches(encode, filled, size))
-        return _unit(np.asarray(total))
+            total = total + _scale_to_unit(_encode_batches(encode, filled, size))
+        return _scale_to_unit(np.asarray(total))
 
     def prototypes(self, classes: Any) -> Prototypes:
         """Return prototypes of classes that texts describe.
@@ -139,13 +139,13 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         vectors = self.transform([text for texts in found.texts for text in texts])
         ends = np.cumsum([len(texts) for texts in found.texts])
         means = [part.mean(axis=0) for part in np.split(vectors, ends[:-1])]
-        return Prototypes(found.labels, _unit(np.stack(means)))
+        return Prototypes(found.labels, _scale_to_unit(np.stack(means)))
 
     @property
     def spec_(self) -> dict[str, Any]:
         """Name, revision, dimension and templates."""
         backend = self._backend()
-        templates = None if self.templates is None else self._checked_templates()
+        templates = None if self.templates is None else self._check_templates()
         return {
             "name": getattr(backend, "name", type(backend).__name__),
             "revision": getattr(backend, "revision", ""),
@@ -162,16 +162,16 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if not isinstance(self.model, str):
             return self.model
         with _loading:  # of several threads, one loads
-            return _loaded(self.model, self.device, file_state(self.model))
+            return _load_backend(self.model, self.device, file_state(self.model))
 
-    def _checked_templates(self) -> list[str]:
+    def _check_templates(self) -> list[str]:
         given = self.templates
         templates = ["{}"] if given is None else [given] if isinstance(given, str) else list(given)
         for template in templates:
             if not isinstance(template, str) or template.count("{}") != 1:
                 raise ValueError(
                     "`templates` must hold {} exactly once each, where the text goes; got "
-                    f'{shown(template)}. Write, for example, "a photo of a {{}}".'
+                    f'{format_value(template)}. Write, for example, "a photo of a {{}}".'
                 )
         if not templates:
             raise ValueError("`templates` must hold at least one; got none. Pass None for none.")
@@ -193,7 +193,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
 
 @lru_cache(maxsize=4)
-def _loaded(model: str, device: str, state: Any) -> Any:  # noqa: ARG001 - key of the cache
+def _load_backend(model: str, device: str, state: Any) -> Any:  # noqa: ARG001 - key of the cache
     from .registry import text_backend
 
     return text_backend(model, device)
@@ -205,14 +205,14 @@ def _encode_method(backend: Any) -> Any:
             return getattr(backend, name)
     raise TypeError(
         "`model` must be the name of an encoder, or an object with a method `encode` or "
-        f"`transform`; got {shown(backend)}. Pass a name such as 'minilm-l6'."
+        f"`transform`; got {format_value(backend)}. Pass a name such as 'minilm-l6'."
     )
 
 
 def _as_texts(X: Any) -> list[str]:
     """Return texts as a list; anything else than text is named with its row."""
     if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
-        raise TypeError(f"Texts must be a list of str; got {shown(X)}. Put it into a list.")
+        raise TypeError(f"Texts must be a list of str; got {format_value(X)}. Put it into a list.")
     values = X if isinstance(X, list | tuple) else np.asarray(X, dtype=object)
     if isinstance(values, np.ndarray):
         if values.ndim != 1 and values.shape[1:] != (1,):
@@ -227,20 +227,22 @@ def _as_texts(X: Any) -> list[str]:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(
-                f"Texts must be str; row {row} is {shown(text)}. Fill it in, or drop the row."
+                f"Texts must be str; row {row} is {format_value(text)}. Fill it in, or drop the "
+                "row."
             )
         if not text.strip():
             raise ValueError(
-                f"Texts must not be blank; row {row} is {shown(text)}. Fill it in, or drop the row."
+                f"Texts must not be blank; row {row} is {format_value(text)}. Fill it in, or drop "
+                "the row."
             )
         if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
             raise ValueError(
-                f"Texts must be valid Unicode; row {row} is {shown(text)}. Decode it again."
+                f"Texts must be valid Unicode; row {row} is {format_value(text)}. Decode it again."
             )
     return [str(text) for text in texts]
 
 
-def _in_batches(encode: Any, texts: list[str], size: int) -> np.ndarray:
+def _encode_batches(encode: Any, texts: list[str], size: int) -> np.ndarray:
     """Encode texts of about the same length together: a batch is as long as its longest text."""
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
     parts = []
@@ -255,8 +257,8 @@ def _in_batches(encode: Any, texts: list[str], size: int) -> np.ndarray:
         bad = ~np.isfinite(part).all(axis=1)
         if bad.any():
             raise ValueError(
-                f"Vectors must be finite; that of {shown(texts[rows[int(np.argmax(bad))]])} is "
-                "not. Shorten the text, or use another `model`."
+                f"Vectors must be finite; that of {format_value(texts[rows[int(np.argmax(bad))]])} "
+                "is not. Shorten the text, or use another `model`."
             )
         parts.append(part)
     found = np.concatenate(parts)
@@ -265,7 +267,7 @@ def _in_batches(encode: Any, texts: list[str], size: int) -> np.ndarray:
     return vectors
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
+def _scale_to_unit(vectors: np.ndarray) -> np.ndarray:
     """Scale rows to unit length; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths == 0, 1, lengths)

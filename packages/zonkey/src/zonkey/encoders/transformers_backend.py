@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..files.dataset import DataError
-from ..files.readers import required_package
-from .weights import loading, located_model, torch_device
+from ..files.readers import require_package
+from .weights import load_quietly, locate_model, torch_device
 
 # Their first token is trained to stand for the picture. Their pooler often has no trained weights.
 _FIRST_TOKEN = ("vit", "deit", "dinov2", "dinov2_with_registers", "dinov3_vit")
@@ -28,8 +28,8 @@ class TransformersImages:
     def __init__(self, source: str, device: str) -> None:
         self._torch, self._transformers = _packages()
         self._device = torch_device(device)
-        folder, self.name, self.revision = located_model("transformers", source)
-        with loading(self.name, "a vision model with an image processor"):
+        folder, self.name, self.revision = locate_model("transformers", source)
+        with load_quietly(self.name, "a vision model with an image processor"):
             # The processor on Pillow: that on torchvision gives other values, if it is installed.
             self._processor = self._transformers.AutoImageProcessor.from_pretrained(
                 str(folder), use_fast=False, trust_remote_code=False
@@ -45,7 +45,7 @@ class TransformersImages:
 
     def _choose_preparation(self) -> np.ndarray:
         """Choose whether pixels are normalized on the device; return two samples."""
-        pillow = required_package("PIL.Image", "Reading pictures")
+        pillow = require_package("PIL.Image", "Reading pictures")
         noise = np.random.default_rng(0).integers(0, 256, (2, 64 * 48 * 3), dtype=np.uint8)
         images = [pillow.fromarray(noise[i].reshape(*shape, 3)) for i, shape in _PROBES]
         self._options: dict[str, Any] = {}
@@ -62,7 +62,7 @@ class TransformersImages:
         self._options = {"do_rescale": False, "do_normalize": False}
         samples = np.stack([self.prepare(image) for image in images])
         is_same = samples.dtype == np.uint8 and np.allclose(
-            self._normalized(samples).cpu(), np.stack(expected), atol=_ROUNDING
+            self._normalize(samples).cpu(), np.stack(expected), atol=_ROUNDING
         )
         if is_same:
             return samples
@@ -74,7 +74,7 @@ class TransformersImages:
         arrays = self._processor(images=image, return_tensors="np", **self._options)
         return arrays["pixel_values"][0]
 
-    def _normalized(self, batch: np.ndarray) -> Any:
+    def _normalize(self, batch: np.ndarray) -> Any:
         pixels = self._torch.from_numpy(np.require(batch, requirements=["C", "W"]))
         pixels = pixels.to(self._device).float()
         return pixels * self._factor - self._shift if self._options else pixels
@@ -82,11 +82,11 @@ class TransformersImages:
     def encode(self, batch: np.ndarray) -> np.ndarray:
         """Return the features of a batch in float32."""
         with self._torch.inference_mode():
-            return self._features(self._normalized(batch)).float().cpu().numpy()
+            return self._features(self._normalize(batch)).float().cpu().numpy()
 
     def _features(self, pixels: Any) -> Any:
         if self.joint:
-            return _unit(self._torch, self._model.get_image_features(pixel_values=pixels))
+            return _scale_to_unit(self._torch, self._model.get_image_features(pixel_values=pixels))
         output = self._model(pixel_values=pixels)
         if self._model.config.model_type in _FIRST_TOKEN:
             return output.last_hidden_state[:, 0]
@@ -103,8 +103,8 @@ class TransformersTexts:
     def __init__(self, source: str, device: str) -> None:
         self._torch, self._transformers = _packages()
         self._device = torch_device(device)
-        folder, self.name, self.revision = located_model("transformers", source)
-        with loading(self.name, "a text model with a tokenizer"):
+        folder, self.name, self.revision = locate_model("transformers", source)
+        with load_quietly(self.name, "a text model with a tokenizer"):
             self._tokenizer = self._transformers.AutoTokenizer.from_pretrained(
                 str(folder), trust_remote_code=False
             )
@@ -120,7 +120,7 @@ class TransformersTexts:
         tokens = self._tokens(texts)
         with self._torch.inference_mode():
             if self.joint:
-                features = _unit(self._torch, self._model.get_text_features(**tokens))
+                features = _scale_to_unit(self._torch, self._model.get_text_features(**tokens))
             else:
                 hidden = self._model(**tokens).last_hidden_state  # (n, tokens, d)
                 weight = tokens["attention_mask"].unsqueeze(2).to(hidden.dtype)
@@ -147,8 +147,8 @@ class TransformersTexts:
 
 def _packages() -> tuple[Any, Any]:
     purpose = "A model of transformers"
-    transformers = required_package("transformers", purpose)  # its extra has torch too
-    return required_package("torch", purpose), transformers
+    transformers = require_package("transformers", purpose)  # its extra has torch too
+    return require_package("torch", purpose), transformers
 
 
 def _model(transformers: Any, folder: Any, name: str) -> tuple[Any, set[str]]:
@@ -187,7 +187,7 @@ def _drop(model: Any, tower: str) -> None:
         delattr(model, tower)
 
 
-def _unit(torch: Any, features: Any) -> Any:
+def _scale_to_unit(torch: Any, features: Any) -> Any:
     # Transformers 4 returns the features, 5 an object that holds them.
     features = getattr(features, "pooler_output", features)
     return torch.nn.functional.normalize(features, dim=1)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files.dataset import DataError
-from ..files.readers import one_line, required_package
+from ..files.readers import join_lines, require_package
 
 _SETTINGS = (".json", ".txt", ".model")
 _TENSORS = (".safetensors", ".bin")
@@ -69,7 +69,7 @@ def _model_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.suffix in _SETTINGS + _TENSORS)
 
 
-def located_model(prefix: str, source: str, owner: str = "") -> tuple[Path, str, str]:
+def locate_model(prefix: str, source: str, owner: str = "") -> tuple[Path, str, str]:
     """Return the folder of a model, its canonical name with the prefix, and its revision."""
     folder, canonical = model_folder(source, f"{prefix}:{source}", owner)
     return folder, f"{prefix}:{canonical}", folder_revision(folder)
@@ -135,7 +135,7 @@ def _download(hub: Any, source: str, name: str) -> str:
     except Exception as error:  # each HTTP library has its own errors
         raise DataError(
             f"{name} must be downloaded once; the hub could not be reached "
-            f"({one_line(error)[:_LONGEST]}). Connect to the network, or pass a local folder."
+            f"({join_lines(error)[:_LONGEST]}). Connect to the network, or pass a local folder."
         ) from None
 
 
@@ -149,7 +149,7 @@ def _require_model(folder: Path, name: str) -> None:
 
 
 @contextmanager
-def loading(name: str, rule: str) -> Iterator[None]:
+def load_quietly(name: str, rule: str) -> Iterator[None]:
     """Load a model without progress bars and log messages; errors are one line."""
     from transformers.utils import logging as messages
 
@@ -163,10 +163,12 @@ def loading(name: str, rule: str) -> Iterator[None]:
     except DataError:
         raise
     except ImportError as error:
-        raise ImportError(f"{name} needs a further package: {one_line(error)[:_LONGEST]}") from None
+        raise ImportError(
+            f"{name} needs a further package: {join_lines(error)[:_LONGEST]}"
+        ) from None
     except Exception as error:  # the libraries raise errors of any type
         raise DataError(
-            f"{name} must be {rule}; loading failed ({one_line(error)[:_LONGEST]}). Pass another "
+            f"{name} must be {rule}; loading failed ({join_lines(error)[:_LONGEST]}). Pass another "
             "model."
         ) from None
     finally:
@@ -177,7 +179,7 @@ def loading(name: str, rule: str) -> Iterator[None]:
 
 def torch_device(device: str) -> str:
     """Return the device of torch that `device` means, or refuse it."""
-    torch = required_package("torch", "A device of torch")
+    torch = require_package("torch", "A device of torch")
     n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "auto":
         return "cuda" if n_devices else "cpu"

@@ -16,8 +16,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from ..anyshot.classifier import AnyShotClassifier
-from ..arrays import is_device_array, namespace, placed_like, softmax, to_numpy
-from ..inference.scorer import ScoresMixin, unwrapped
+from ..arrays import is_device_array, namespace, place_like, softmax, to_numpy
+from ..inference.scorer import ScoresMixin, unwrap
 from ..labels import as_labels
 
 SETS = ("unseen", "seen", "all")
@@ -52,9 +52,9 @@ class Subject:
     reject_below: float | None = None
 
     @classmethod
-    def of(cls, model: Any) -> Subject:
+    def from_model(cls, model: Any) -> Subject:
         """Return the subject of a fitted classifier, search or pipeline."""
-        preprocessing, last = unwrapped(best_of(model))
+        preprocessing, last = unwrap(unwrap_search(model))
         if not hasattr(last, "predict"):
             raise TypeError(
                 "`model` must be a fitted classifier, or a Pipeline that ends in one; got "
@@ -129,7 +129,7 @@ class Answers:
     n_candidates: int
 
     @classmethod
-    def joined(cls, parts: list[Answers]) -> Answers:
+    def join(cls, parts: list[Answers]) -> Answers:
         """Return the answers to the samples of all parts."""
         whole: dict[str, Any] = {"n_candidates": parts[0].n_candidates}
         for name in (field.name for field in fields(cls) if field.name not in whole):
@@ -138,15 +138,15 @@ class Answers:
         return cls(**whole)
 
 
-def best_of(model: Any) -> Any:
+def unwrap_search(model: Any) -> Any:
     """Return the best estimator of a search, and everything else as it is."""
-    return best_of(model.best_estimator_) if hasattr(model, "best_estimator_") else model
+    return unwrap_search(model.best_estimator_) if hasattr(model, "best_estimator_") else model
 
 
-def taken(X: Any, positions: np.ndarray) -> Any:
+def take_rows(X: Any, positions: np.ndarray) -> Any:
     """Return some rows of samples of any kind: arrays, tensors, tables or lists."""
     if is_device_array(X):
-        return namespace(X).take(X, placed_like(positions, X), axis=0)
+        return namespace(X).take(X, place_like(positions, X), axis=0)
     return _safe_indexing(X, positions)
 
 
@@ -165,16 +165,16 @@ def answers_of(
     true = positions_in(subject.labels, y)
     parts: dict[str, list[Answers]] = {name: [] for name in columns}
     margins: list[np.ndarray] = []
-    for block in _scored(subject, X, len(y)):
+    for block in _score_blocks(subject, X, len(y)):
         here = is_seen[block.positions]
         rows = {"unseen": ~here, "seen": here, "all": np.ones_like(here)}
         for name, chosen in columns.items():
             if rows[name].any():
-                parts[name].append(block.among(name, chosen, rows[name], true, subject))
+                parts[name].append(block.answer_among(name, chosen, rows[name], true, subject))
         if len(columns) == len(SETS) and block.scores is not None:
             best = [block.scores[:, columns[name]].max(axis=1) for name in ("seen", "unseen")]
             margins.append((best[0] - best[1]).astype(np.float64))
-    answers = {name: Answers.joined(found) for name, found in parts.items() if found}
+    answers = {name: Answers.join(found) for name, found in parts.items() if found}
     return answers, np.concatenate(margins) if margins else None
 
 
@@ -187,7 +187,7 @@ class _Scored:
     probabilities: np.ndarray | None
     predicted: np.ndarray | None
 
-    def among(
+    def answer_among(
         self, name: str, columns: np.ndarray, rows: np.ndarray, true: np.ndarray, subject: Subject
     ) -> Answers:
         """Return the answers to some of the samples among some columns."""
@@ -219,7 +219,7 @@ class _Scored:
         return Answers(positions, predicted, right, rank, confidence, truth, rejected, n)
 
 
-def _scored(subject: Subject, X: Any, n: int) -> Iterator[_Scored]:
+def _score_blocks(subject: Subject, X: Any, n: int) -> Iterator[_Scored]:
     """Yield the scores of blocks of samples."""
     model, labels = subject.model, subject.labels
     # Models of this library predict the class of the best score; others have the last word.
@@ -229,7 +229,7 @@ def _scored(subject: Subject, X: Any, n: int) -> Iterator[_Scored]:
     rows = max(1, _BLOCK_SCORES // len(labels))
     for start in range(0, n, rows):
         positions = np.arange(start, min(start + rows, n))
-        block = taken(X, positions)
+        block = take_rows(X, positions)
         if subject.preprocessing is not None:
             block = subject.preprocessing.transform(block)
         scores = probabilities = predicted = None

@@ -22,7 +22,7 @@ from ..arrays import to_numpy
 from ..bpl.nearest_support import NearestSupport
 from ..bpl.zero_shot import ZeroShotClassifier
 from ..inference.scorer import LinearScores, NearestPrototypeMixin
-from ..labels import as_labels, listed, require_same_kind
+from ..labels import as_labels, format_labels, require_same_kind
 from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes
 
@@ -46,7 +46,7 @@ NOTES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class BaselineData:
     """What baselines learn from.
 
     Parameters
@@ -77,8 +77,9 @@ class Training:
         kept = np.isin(self.y, labels)
         if not kept.any():
             raise ValueError(
-                f"Baselines need training samples of {listed(labels)}; got labels "
-                f"{listed(np.unique(self.y))}. Pass the samples that the model was fitted on."
+                f"Baselines need training samples of {format_labels(labels)}; got labels "
+                f"{format_labels(np.unique(self.y))}. Pass the samples that the model was fitted "
+                "on."
             )
         return self.X[kept], self.y[kept]
 
@@ -89,7 +90,8 @@ class Training:
             return ()
         return (
             f"`training` has no samples of {len(missing)} of {len(self.seen)} seen classes, "
-            f"{listed(missing)}: the baseline is weaker than one that learned from all of them.",
+            f"{format_labels(missing)}: the baseline is weaker than one that learned from "
+            "all of them.",
         )
 
 
@@ -116,11 +118,11 @@ class PrototypeRidge(NearestPrototypeMixin, BaseEstimator):
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         centers = self.ridge_.predict(known.matrix).reshape(len(known), -1)
-        return LinearScores.of_distances(centers.astype(dtype))
+        return LinearScores.from_distances(centers.astype(dtype))
 
 
-def fitted_baselines(
-    names: Sequence[str], training: Training
+def fit_baselines(
+    names: Sequence[str], training: BaselineData
 ) -> tuple[list[tuple[str, Any, tuple[str, ...]]], tuple[str, ...]]:
     """Return name, fitted model and notes of each baseline, and why others are left out."""
     found, left_out = [], []
@@ -128,7 +130,7 @@ def fitted_baselines(
         if name == "logistic" and len(labels := np.unique(training.of(training.candidates)[1])) < 2:
             left_out.append(
                 'the baseline "logistic" is left out: it needs samples of two classes; `training` '
-                f"has samples of {listed(labels)}."
+                f"has samples of {format_labels(labels)}."
             )
             continue
         with warnings.catch_warnings(record=True) as caught:
@@ -146,7 +148,7 @@ def training_of(
     seen: np.ndarray,
     labels: np.ndarray,
     seed: int,
-) -> Training:
+) -> BaselineData:
     """Return checked training data; `labels` are the classes under evaluation."""
     if not isinstance(training, tuple | list) or len(training) != 2:
         raise ValueError(
@@ -173,9 +175,9 @@ def training_of(
     if leaked.size:
         raise ValueError(
             "`training` must not have samples of classes that are unseen to the model; got "
-            f"{listed(leaked)}. Pass the samples that the model was fitted on."
+            f"{format_labels(leaked)}. Pass the samples that the model was fitted on."
         )
-    return Training(X, y, prototypes, labels, seen, seed)
+    return BaselineData(X, y, prototypes, labels, seen, seed)
 
 
 def _require_same_columns(X: Any, X_test: Any) -> None:
@@ -191,26 +193,26 @@ def _require_same_columns(X: Any, X_test: Any) -> None:
         )
 
 
-def _nearest_mean(training: Training) -> Any:
+def _fit_nearest_mean(training: BaselineData) -> Any:
     model = make_pipeline(FeatureNormalizer(), NearestSupport("mean"))
     return model.fit(*training.of(training.candidates))
 
 
-def _logistic(training: Training) -> Any:
+def _fit_logistic(training: BaselineData) -> Any:
     model = make_pipeline(FeatureNormalizer(), StandardScaler(), LogisticRegression())
     return model.fit(*training.of(training.candidates))
 
 
-def _ridge(training: Training) -> Any:
-    return _from_prototypes(training, PrototypeRidge, {})
+def _fit_ridge(training: BaselineData) -> Any:
+    return _fit_prototypes(training, PrototypeRidge, {})
 
 
-def _paper(training: Training) -> Any:
-    return _from_prototypes(training, ZeroShotClassifier, {"random_state": training.seed})
+def _fit_paper(training: BaselineData) -> Any:
+    return _fit_prototypes(training, ZeroShotClassifier, {"random_state": training.seed})
 
 
-def _from_prototypes(
-    training: Training, kind: Callable[..., Any], parameters: dict[str, Any]
+def _fit_prototypes(
+    training: BaselineData, kind: Callable[..., Any], parameters: dict[str, Any]
 ) -> Any:
     if training.prototypes is None:
         raise ValueError(
@@ -229,10 +231,10 @@ def _kind_of(training: Any) -> str:
     return "None" if training is None else type(training).__name__
 
 
-_FITTED: dict[str, Callable[[Training], Any]] = {
-    "nearest-mean": _nearest_mean,
-    "ridge": _ridge,
-    "logistic": _logistic,
-    "paper": _paper,
+_FITTED: dict[str, Callable[[BaselineData], Any]] = {
+    "nearest-mean": _fit_nearest_mean,
+    "ridge": _fit_ridge,
+    "logistic": _fit_logistic,
+    "paper": _fit_paper,
 }
 BASELINES = tuple(_FITTED)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..labels import require_same_kind
 from ..streaming.chunks import Chunked
-from ..streaming.sources import Chunk, checked, required_labels
+from ..streaming.sources import Chunk, check_chunk, get_labels
 from .answers import Answers, Subject, answers_of
 
 _DIGEST = 16  # bytes
@@ -26,10 +26,10 @@ class Answered:
     answers: list[tuple[dict[str, Answers], np.ndarray | None]]
 
 
-def answered(chunks: Chunked, subjects: Sequence[Subject], seen: np.ndarray) -> Answered:
+def answer_chunks(chunks: Chunked, subjects: Sequence[Subject], seen: np.ndarray) -> Answered:
     """Return the answers of classifiers in one pass; the first one's classes are evaluated."""
     empty = _Answering(tuple(subjects), seen, chunks.feature_names)
-    return chunks.reduced(empty, "evaluation", purpose="score").joined()
+    return chunks.reduce(empty, "evaluation", purpose="score").join()
 
 
 def row_digests(X: Any) -> np.ndarray:
@@ -45,7 +45,7 @@ def row_digests(X: Any) -> np.ndarray:
 
 def _as_in_chunks(X: np.ndarray) -> np.ndarray:
     try:
-        return checked(X, None, 0).X
+        return check_chunk(X, None, 0).X
     except (TypeError, ValueError):  # not finite: the model decides
         return X
 
@@ -59,17 +59,17 @@ class _Answering:
     names: tuple[str, ...] | None
     found: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def fresh(self) -> _Answering:
+    def copy_empty(self) -> _Answering:
         """Return an empty one of the same models."""
         return replace(self, found={})
 
     def update(self, chunk: Chunk) -> None:
         """Answer the samples of a chunk."""
-        y, labels = required_labels(chunk), self.subjects[0].labels
+        y, labels = get_labels(chunk), self.subjects[0].labels
         require_same_kind(y=y, classes=labels)
         known = np.isin(y, labels)
         X = chunk.X if known.all() else chunk.X[known]
-        given = [self._named(X), *[X] * (len(self.subjects) - 1)]
+        given = [self._add_names(X), *[X] * (len(self.subjects) - 1)]
         self.found[chunk.number] = {
             "y": y,
             "digests": row_digests(chunk.X),
@@ -92,7 +92,7 @@ class _Answering:
         """Take up answers that were stored."""
         self.found = {int(number): found for number, found in parts["found"].items()}
 
-    def joined(self) -> Answered:
+    def join(self) -> Answered:
         """Return the answers to all samples, in the order of chunks."""
         chunks = [self.found[number] for number in sorted(self.found)]
         starts = np.cumsum([0, *(chunk["n_known"] for chunk in chunks)])
@@ -104,9 +104,9 @@ class _Answering:
             answers.append(
                 (
                     {
-                        name: Answers.joined(
+                        name: Answers.join(
                             [
-                                _moved(model["answers"][name], start)
+                                _move_answers(model["answers"][name], start)
                                 for model, start in zip(models, starts[:-1], strict=True)
                                 if name in model["answers"]
                             ]
@@ -119,7 +119,7 @@ class _Answering:
         y = np.concatenate([chunk["y"] for chunk in chunks if len(chunk["y"])] or [np.empty(0)])
         return Answered(y, np.concatenate([chunk["digests"] for chunk in chunks]), answers)
 
-    def _named(self, X: np.ndarray) -> Any:
+    def _add_names(self, X: np.ndarray) -> Any:
         """Return samples with the names of features that the model may ask for."""
         if self.names is None:
             return X
@@ -132,6 +132,6 @@ def _parts_of(answers: dict[str, Answers], margins: np.ndarray | None) -> dict[s
     return {"answers": {name: vars(one) for name, one in answers.items()}, "margins": margins}
 
 
-def _moved(parts: dict[str, Any], start: int) -> Answers:
+def _move_answers(parts: dict[str, Any], start: int) -> Answers:
     answers = Answers(**parts)
     return replace(answers, positions=answers.positions + start)

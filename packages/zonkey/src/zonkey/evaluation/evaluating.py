@@ -21,13 +21,13 @@ from zonkey_lab.trials import content_hash
 from ..arrays import is_device_array, to_numpy
 from ..constraints import check_option
 from ..files.dataset import Dataset
-from ..labels import as_labels, check_count, listed, require_same_kind
+from ..labels import as_labels, check_count, format_labels, require_same_kind
 from ..prototypes import Prototypes
 from ..streaming.chunks import as_chunks
-from .answers import Subject, answers_of, best_of, taken
-from .baselines import BASELINES, Training, fitted_baselines, training_of
-from .chunked import Answered, answered, row_digests
-from .measures import N_DRAWS, Figures, measured
+from .answers import Subject, answers_of, take_rows, unwrap_search
+from .baselines import BASELINES, BaselineData, fit_baselines, training_of
+from .chunked import Answered, answer_chunks, row_digests
+from .measures import N_DRAWS, Figures, measure_figures
 from .result import Evaluation
 
 _PACKAGES = ("zonkey", "numpy", "scipy", "scikit-learn")
@@ -123,14 +123,14 @@ def evaluate(
     >>> sorted(result.scores)
     ['acc_u', 'accuracy_unseen', 'hit@1_all', 'hit@1_unseen', 'hit@2_all', 'hit@2_unseen']
     """
-    k = _checked_k(k)
-    names = _checked_names(baselines)
+    k = _check_k(k)
+    names = _check_names(baselines)
     seed = check_count("random_state", random_state, 0)
     level = isinstance(confidence, Real) and not isinstance(confidence, bool)
     if not level or not 0 < confidence < 1:
         raise ValueError(f"`confidence` must be between 0 and 1; got {confidence!r}. Use 0.95.")
-    subject, chunks = Subject.of(model), as_chunks(X, y)
-    data = _Samples.of(X, y) if chunks is None else _Samples(X, np.empty(0))
+    subject, chunks = Subject.from_model(model), as_chunks(X, y)
+    data = _Samples.from_source(X, y) if chunks is None else _Samples(X, np.empty(0))
     learned = None
     if names:
         prototypes = getattr(subject.model, "prototypes_", None) or data.prototypes
@@ -139,11 +139,11 @@ def evaluate(
     models = list(_models(subject, names, learned))
     answers = None
     if chunks is not None:
-        found = answered(chunks, [one for _, one, _ in models], subject.seen)
-        data, answers = _Samples.answered(found), found.answers
-    kept = data.known_to(subject)
+        found = answer_chunks(chunks, [one for _, one, _ in models], subject.seen)
+        data, answers = _Samples.from_answers(found), found.answers
+    kept = data.restrict_to(subject)
     if answers is None:
-        given = [(one, kept.given_to(one, subject)) for _, one, _ in models]
+        given = [(one, kept.give_to(one, subject)) for _, one, _ in models]
         answers = [answers_of(*one, kept.y, subject.seen) for one in given]
     classes, class_of = np.unique(kept.y, return_inverse=True)
     is_seen = np.isin(classes, subject.seen)
@@ -161,7 +161,9 @@ def evaluate(
         for (name, _, notes), own in zip(models, answers, strict=True)
     ]
     return Evaluation(
-        models=tuple(measured(figures, class_of, is_seen, confidence=float(confidence), seed=seed)),
+        models=tuple(
+            measure_figures(figures, class_of, is_seen, confidence=float(confidence), seed=seed)
+        ),
         classes=classes,
         is_seen=is_seen,
         class_of=class_of,
@@ -185,10 +187,10 @@ class _Samples:
     class_names: Mapping[Any, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, X: Any, y: Any) -> _Samples:
+    def from_source(cls, X: Any, y: Any) -> _Samples:
         """Return checked samples of arrays or of the test part of a data set."""
         if isinstance(X, Dataset):
-            return cls._of_dataset(X, y)
+            return cls._from_dataset(X, y)
         if y is None:
             raise ValueError(
                 "`y` must hold the label of each sample of X; got None. Pass evaluate(model, X, "
@@ -204,18 +206,18 @@ class _Samples:
         return cls(X, labels, fingerprint=_fingerprint(_digests(X, n), labels))
 
     @classmethod
-    def answered(cls, found: Answered) -> _Samples:
+    def from_answers(cls, found: Answered) -> _Samples:
         """Return what is known about samples in chunks, without the samples."""
         if not len(found.y):
             raise ValueError("X must have at least one sample; got none. Check the source.")
         return cls(None, found.y, fingerprint=_fingerprint(found.digests, found.y))
 
-    def given_to(self, one: Subject, subject: Subject) -> Any:
+    def give_to(self, one: Subject, subject: Subject) -> Any:
         """Return the samples; baselines learn from arrays, without names of features."""
         return self.X if one is subject or issparse(self.X) else to_numpy(self.X)
 
     @classmethod
-    def _of_dataset(cls, data: Dataset, y: Any) -> _Samples:
+    def _from_dataset(cls, data: Dataset, y: Any) -> _Samples:
         if y is not None:
             raise ValueError(
                 f"`y` must be None if X is a Dataset, which has labels; got {type(y).__name__}. "
@@ -237,19 +239,19 @@ class _Samples:
             class_names=dict(data.class_names),
         )
 
-    def known_to(self, subject: Subject) -> _Samples:
+    def restrict_to(self, subject: Subject) -> _Samples:
         """Return the samples of classes under evaluation; warn if others are left out."""
         require_same_kind(y=self.y, classes=subject.labels)
         known = np.isin(self.y, subject.labels)
         if known.all():
             return self
         others = np.unique(self.y[~known])
-        what = f"{len(self.y) - known.sum()} of {len(self.y)} samples, of {listed(others)}"
+        what = f"{len(self.y) - known.sum()} of {len(self.y)} samples, of {format_labels(others)}"
         if not known.any():
             raise ValueError(
                 f"`y` must have labels of the {len(subject.labels)} classes under evaluation, "
-                f"{listed(subject.labels)}; all are others: {what}. Correct the labels, or add the "
-                "classes to the model."
+                f"{format_labels(subject.labels)}; all are others: {what}. Correct the labels, or "
+                "add the classes to the model."
             )
         warnings.warn(
             f"Left out: {what}, which are not among the {len(subject.labels)} classes under "
@@ -257,31 +259,31 @@ class _Samples:
             UserWarning,
             stacklevel=3,
         )
-        X = None if self.X is None else taken(self.X, np.flatnonzero(known))
+        X = None if self.X is None else take_rows(self.X, np.flatnonzero(known))
         return replace(self, X=X, y=self.y[known])
 
 
 def _models(
-    subject: Subject, names: tuple[str, ...], training: Training | None
+    subject: Subject, names: tuple[str, ...], training: BaselineData | None
 ) -> Iterator[tuple[str, Subject, tuple[str, ...]]]:
     """Yield name, classifier and notes of the model and of each baseline."""
     notes = ()
     if getattr(subject.model, "is_transductive_", False):
         notes = ("it learned from unlabeled samples as well (transductive); do not compare.",)
-    found, left_out = ([], ()) if training is None else fitted_baselines(names, training)
+    found, left_out = ([], ()) if training is None else fit_baselines(names, training)
     yield type(subject.model).__name__, subject, (*notes, *left_out)
     for name, model, own in found:
-        yield name, Subject.of(model), own
+        yield name, Subject.from_model(model), own
 
 
-def _checked_k(k: Any) -> tuple[int, ...]:
+def _check_k(k: Any) -> tuple[int, ...]:
     values = [k] if isinstance(k, Integral) else list(k) if np.iterable(k) else []
     if not values:
         raise ValueError(f"`k` must be an integer or several; got {k!r}. Use (1, 5).")
     return tuple(sorted({check_count("k", value, 1) for value in values}))
 
 
-def _checked_names(baselines: Any) -> tuple[str, ...]:
+def _check_names(baselines: Any) -> tuple[str, ...]:
     several = np.iterable(baselines) and not isinstance(baselines, str)
     names: tuple[Any, ...] = tuple(baselines) if several else (baselines,)
     for name in names:
@@ -298,7 +300,7 @@ def _digests(X: Any, n: int) -> np.ndarray:
     """Return a hash of each sample, read in blocks."""
     parts = []
     for start in range(0, n, _HASHED_AT_A_TIME):
-        block = taken(X, np.arange(start, min(start + _HASHED_AT_A_TIME, n)))
+        block = take_rows(X, np.arange(start, min(start + _HASHED_AT_A_TIME, n)))
         parts.append(row_digests(block.toarray() if issparse(block) else to_numpy(block)))
     return np.concatenate(parts)
 
@@ -307,7 +309,7 @@ def _provenance(
     model: Any, subject: Subject, data: _Samples, n_used: int, seed: int
 ) -> dict[str, Any]:
     """Return what is needed to repeat the evaluation, ready for JSON."""
-    model, last = best_of(model), subject.model
+    model, last = unwrap_search(model), subject.model
     parameters = getattr(last, "best_params_", None) or last.get_params(deep=False)
     steps = [type(step).__name__ for _, step in model.steps] if isinstance(model, Pipeline) else []
     return {
@@ -330,7 +332,7 @@ def _provenance(
             "n_seen": len(subject.seen),
             "n_unseen": len(subject.labels) - len(subject.seen),
             "parameters": {
-                name: _plain(value)
+                name: _simplify(value)
                 for name, value in parameters.items()
                 if name not in ("prototypes", "candidates", "base")
             },
@@ -338,7 +340,7 @@ def _provenance(
     }
 
 
-def _plain(value: Any) -> Any:
+def _simplify(value: Any) -> Any:
     """Return a parameter as a number or as short text."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -189,7 +189,7 @@ class Figures:
     def values(self, counts: np.ndarray) -> dict[str, np.ndarray]:
         """Return the figures for each row of counts; NaN where none of their samples counts."""
         found = {
-            name: _divided(counts @ numerator, counts @ denominator)
+            name: _divide(counts @ numerator, counts @ denominator)
             for name, (numerator, denominator) in self._ratios.items()
         }
         if self._has_both:
@@ -198,7 +198,7 @@ class Figures:
             found["ausuc"] = self._areas(counts)
         for name, (gaps, inside) in self._gaps.items():
             sizes = np.abs(gaps.T @ counts.T).sum(axis=0)
-            found[name] = _divided(sizes, counts @ inside)
+            found[name] = _divide(sizes, counts @ inside)
         return {name: np.clip(found[name], 0.0, 1.0) for name in sorted(found, key=place_of)}
 
     def sizes(self) -> dict[str, int]:
@@ -215,7 +215,7 @@ class Figures:
         return np.sum(won * (after + lost / 2), axis=1)
 
 
-def measured(
+def measure_figures(
     figures: Sequence[Figures],
     class_of: np.ndarray,
     is_seen_class: np.ndarray,
@@ -252,7 +252,7 @@ def measured(
     return results
 
 
-def _divided(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
+def _divide(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
     return np.divide(
         numerators,
         denominators,

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..display.drawing import COLORS, LINES, MARKERS, add_grid, new_figure, plain, shortened
+from ..display.drawing import (
+    COLORS,
+    LINES,
+    MARKERS,
+    add_grid,
+    escape_dollars,
+    new_figure,
+    shorten_name,
+)
 from ..metrics import SeenUnseenCurve
 
 if TYPE_CHECKING:
@@ -58,7 +66,7 @@ def draw_curve(
             markersize=9,
             zorder=20 - i,
             clip_on=False,
-            label=plain(label),
+            label=escape_dollars(label),
         )
     axis.set(
         xlabel="acc_u: accuracy on unseen classes (%)",
@@ -67,7 +75,7 @@ def draw_curve(
         ylim=(0, 100 * top),
     )
     figure.legend(fontsize=8, loc="outside lower center", ncols=2, frameon=False)
-    _bare(axis)
+    _strip_frame(axis)
     return figure
 
 
@@ -126,8 +134,8 @@ def draw_calibration(bins: Mapping[str, Mapping[str, Sequence[float | None]]]) -
             low, 100 * counts / counts.sum(), high - low, align="edge", color=color, alpha=0.6
         )
         lower.set(xlabel="stated probability (%)")
-        _bare(upper)
-        _bare(lower)
+        _strip_frame(upper)
+        _strip_frame(lower)
     axes[0, 0].set_ylabel("correct answers (%)")
     axes[1, 0].set_ylabel("samples (%)")
     return figure
@@ -167,7 +175,7 @@ def draw_classes(rows: Sequence[Mapping[str, Any]], column: str, label: str) -> 
             )
     curve.set(xlabel="classes, best first (%)", ylabel=f"{label} (%)", xlim=(0, 100), ylim=(0, 100))
     curve.legend(fontsize=9)
-    _bare(curve)
+    _strip_frame(curve)
     for place, (title, some) in enumerate(
         (("best classes", rows[:_N_EXTREME]), ("worst classes", worst[:_N_EXTREME]))
     ):
@@ -186,11 +194,11 @@ def _draw_bars(axis: Axes, rows: Sequence[Mapping[str, Any]], column: str) -> No
     for place, value, row in zip(places, values, rows, strict=True):
         text = f"{value:.0f}  (n = {row['n']})"
         axis.text(value + 1, place, text, va="center", fontsize=7, color=_DIM)
-    names = [plain(shortened(row["name"])) for row in rows]
+    names = [escape_dollars(shorten_name(row["name"])) for row in rows]
     axis.set_yticks(places, names, fontsize=8)
     axis.set(xlim=(0, 118), ylim=(len(rows) - 0.4, -0.6))
     axis.set_xticks([0, 25, 50, 75, 100])
-    _bare(axis, "x")
+    _strip_frame(axis, "x")
     axis.tick_params(axis="y", length=0)
 
 
@@ -217,7 +225,8 @@ def draw_confusions(pairs: Sequence[Mapping[str, Any]]) -> Figure:
         axis.text(share + 1, place, text, va="center", fontsize=7, color=_DIM)
     arrow = "\N{RIGHTWARDS ARROW}"
     names = [
-        plain(f"{shortened(pair['true'])} {arrow} {shortened(pair['predicted'])}") for pair in pairs
+        escape_dollars(f"{shorten_name(pair['true'])} {arrow} {shorten_name(pair['predicted'])}")
+        for pair in pairs
     ]
     axis.set_yticks(places, names, fontsize=8)
     axis.set(
@@ -226,7 +235,7 @@ def draw_confusions(pairs: Sequence[Mapping[str, Any]]) -> Figure:
         ylim=(len(pairs) - 0.4, -0.6),
     )
     axis.set_xticks([0, 25, 50, 75, 100])
-    _bare(axis, "x")
+    _strip_frame(axis, "x")
     axis.tick_params(axis="y", length=0)
     return figure
 
@@ -241,7 +250,7 @@ def draw_matrix(shares: np.ndarray, names: Sequence[str]) -> Figure:
         color = "white" if shares[i, j] > 0.6 else "0.2"
         text = f"{100 * shares[i, j]:.0f}"
         axis.text(j, i, text, ha="center", va="center", fontsize=7, color=color)
-    labels = [plain(shortened(name)) for name in names]
+    labels = [escape_dollars(shorten_name(name)) for name in names]
     places = np.arange(len(names))
     axis.set_xticks(places, labels, rotation=60, ha="right", fontsize=8, rotation_mode="anchor")
     axis.set_yticks(places, labels, fontsize=8)
@@ -254,7 +263,7 @@ def draw_matrix(shares: np.ndarray, names: Sequence[str]) -> Figure:
     return figure
 
 
-def _bare(axis: Axes, direction: str = "both") -> None:
+def _strip_frame(axis: Axes, direction: str = "both") -> None:
     """Draw a grid and no frame above or to the right."""
     add_grid(axis, direction)
     axis.spines[["top", "right"]].set_visible(False)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..constraints import check_option
-from ..display.drawing import shortened
-from ..files.readers import required_package
+from ..display.drawing import shorten_name
+from ..files.readers import require_package
 from ..labels import check_count
 from ..metrics import SeenUnseenCurve
 from ..metrics.calibration import confidence_bins
@@ -205,7 +205,7 @@ class Evaluation:
             A bar per class, or for many classes a curve and the classes at both ends.
         """
         rows = [{**row, "name": self._name(row["class"])} for row in self._class_rows()]
-        among = self._among(None)
+        among = self._choose_set(None)
         column = "accuracy_among_all" if among == "all" else "accuracy_among_kind"
         return plots.draw_classes(rows, column, f"accuracy among {among}")
 
@@ -256,7 +256,7 @@ class Evaluation:
             "classes": self._class_rows(),
             "confusions": self._pairs(20, None),
             "calibration": self._calibration(),
-            "curve": None if self.curve is None else _thinned(self.curve),
+            "curve": None if self.curve is None else _thin_curve(self.curve),
             "provenance": dict(self.provenance),
         }
 
@@ -399,9 +399,9 @@ class Evaluation:
     # What is shown.
 
     def _answers(self, among: str | None) -> Answers:
-        return self.models[0].answers[self._among(among)]
+        return self.models[0].answers[self._choose_set(among)]
 
-    def _among(self, among: str | None) -> str:
+    def _choose_set(self, among: str | None) -> str:
         """Return the set of candidates to show; None stands for the widest with a choice."""
         answers = self.models[0].answers
         if among is None:
@@ -411,7 +411,7 @@ class Evaluation:
         return among
 
     def _name(self, label: Any) -> str:
-        return shortened(self.class_names.get(label, str(label)), _LONGEST_NAME)
+        return shorten_name(self.class_names.get(label, str(label)), _LONGEST_NAME)
 
     def _title(self) -> str:
         data = self.provenance["data"]["name"]
@@ -452,7 +452,7 @@ class Evaluation:
             sizes=self._sizes_text(),
             tiles=[(title_of(n), _cell(self.models[0], n), meaning_of(n)) for n in tiles],
             rows=rows,
-            among=self._among(None),
+            among=self._choose_set(None),
             classes=self._class_table(),
             long=_LONG_TABLE,
             confusions=[
@@ -498,7 +498,7 @@ class Evaluation:
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: list[str]) -> Any:
-    pandas = required_package("pandas", "A table of an evaluation")
+    pandas = require_package("pandas", "A table of an evaluation")
     return pandas.DataFrame(rows, columns=columns)
 
 
@@ -524,7 +524,7 @@ def _ratios(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:
     return [float(s / c) if c else None for s, c in zip(sums, counts, strict=True)]
 
 
-def _thinned(curve: SeenUnseenCurve) -> dict[str, list[float]]:
+def _thin_curve(curve: SeenUnseenCurve) -> dict[str, list[float]]:
     """Return at most a few hundred points of a curve, both ends included."""
     n = len(curve.seen)
     kept = np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).round().astype(int))

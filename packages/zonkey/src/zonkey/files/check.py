@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from ..labels import listed, shown
+from ..labels import format_labels, format_value
 from ..plugins import load_plugin
 from ..prototypes import Prototypes
 from ..samples import require_scale
-from .dataset import PARTS, DataError, noting
+from .dataset import PARTS, DataError, collect_errors
 from .own import Samples, examine_samples, missing_prototypes, plain_label
-from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, existing_file, read_text, stored_arrays
+from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, read_text, require_existing, stored_arrays
 from .streams import LINES
 from .tables import (
     FEATURE_KEYS,
     PROTOTYPE_KEYS,
     as_features,
-    capped,
+    cap_lines,
     examine_prototypes,
     examine_table,
     pick_features,
@@ -113,24 +113,24 @@ def _examine(
     samples, known, columns = Samples(), None, ()
     if "features" in files:
         options = label_column, features_key, labels_key
-        with noting(report.problems, ImportError):
+        with collect_errors(report.problems, ImportError):
             samples, problems = examine_samples(
                 files["features"], files.get("labels"), *options, table_of
             )
             report.problems.extend(problems)
         if samples.matrix is not None:
-            with noting(report.problems, ImportError):
+            with collect_errors(report.problems, ImportError):
                 X = samples.matrix.values()
                 _describe_features(X, samples.labels, files["features"].name, report)
         if samples.unused:
-            names = listed(np.array(samples.unused), 8)
+            names = format_labels(np.array(samples.unused), 8)
             report.facts.append(
                 f"Columns of {files['features'].name} that are not used as features: {names}."
             )
     elif "labels" in files:
         report.problems.append("Labels need features; there is no file of features. Add it.")
     if "prototypes" in files:
-        with noting(report.problems, ImportError):
+        with collect_errors(report.problems, ImportError):
             known, columns, problems = examine_prototypes(files["prototypes"], label_column)
             report.problems.extend(problems)
         if known is not None:
@@ -214,7 +214,7 @@ def _guess(path: Path, table_of: Callable[[], Any]) -> tuple[str | None, int]:
     if ending in known:
         return known[ending], 0
     try:
-        existing_file(path, (*TABLE_ENDINGS, *ARRAY_ENDINGS))
+        require_existing(path, (*TABLE_ENDINGS, *ARRAY_ENDINGS))
         if ending in ARRAY_ENDINGS:
             return _guess_of_arrays(path)
         if ending == ".csv" and not set(",;\t") & set(read_text(path).split("\n", 1)[0]):
@@ -252,7 +252,7 @@ def _describe_features(X: np.ndarray, y: np.ndarray | None, file: str, report: R
     labels = y if y is not None and len(y) == n else np.zeros(n)
     report.facts.append(f"{file} has {n} samples of {d} features ({X.dtype}).")
     if X.dtype.kind == "f":
-        with noting(report.problems, ValueError):
+        with collect_errors(report.problems, ValueError):
             require_scale(X, f"Features of {file}")
     ranges = X.max(axis=0).astype(np.float64) - X.min(axis=0)
     first_of: dict[bytes, int] = {}  # first row with a content, by its hash
@@ -311,11 +311,12 @@ def _describe_prototypes(prototypes: Prototypes, file: str, report: Report) -> N
     zero = labels[~units.any(axis=1)]
     if zero.size:
         report.warnings.append(
-            f"The prototype of {listed(zero)} in {file} is all zeros. Check that it is not missing."
+            f"The prototype of {format_labels(zero)} in {file} is all zeros. Check that it is not "
+            "missing."
         )
     same, near = [], []
     for one, other in islice(_alike_pairs(units), _MOST_PAIRS):
-        pair = f"{shown(labels[one])} and {shown(labels[other])}"
+        pair = f"{format_value(labels[one])} and {format_value(labels[other])}"
         if np.array_equal(prototypes.matrix[one], prototypes.matrix[other]):
             same.append(
                 f"Prototypes must differ; {pair} have the same in {file} and cannot be told "
@@ -323,8 +324,8 @@ def _describe_prototypes(prototypes: Prototypes, file: str, report: Report) -> N
             )
         else:
             near.append(f"The prototypes of {pair} in {file} are nearly equal.")
-    report.problems.extend(capped(same, "pairs of equal prototypes"))
-    report.warnings.extend(capped(near, "pairs of nearly equal prototypes"))
+    report.problems.extend(cap_lines(same, "pairs of equal prototypes"))
+    report.warnings.extend(cap_lines(near, "pairs of nearly equal prototypes"))
     _describe_spellings(labels, file, report)
 
 
@@ -346,11 +347,11 @@ def _describe_spellings(labels: np.ndarray, file: str, report: Report) -> None:
     for label in labels.tolist():
         groups.setdefault(plain_label(label), []).append(label)
     lines = [
-        f"The labels {listed(np.array(group))} of {file} differ only in case or spaces."
+        f"The labels {format_labels(np.array(group))} of {file} differ only in case or spaces."
         for group in groups.values()
         if len(group) > 1
     ]
-    report.warnings.extend(capped(lines, "groups of such labels"))
+    report.warnings.extend(cap_lines(lines, "groups of such labels"))
 
 
 def _describe_classes(y: np.ndarray, report: Report) -> None:
@@ -362,10 +363,11 @@ def _describe_classes(y: np.ndarray, report: Report) -> None:
     )
     single = classes[counts < 2]
     if single.size:
-        report.warnings.append(f"There is only one sample of {listed(single)}.")
+        report.warnings.append(f"There is only one sample of {format_labels(single)}.")
     if len(classes) < 2:
         report.problems.append(
-            f"At least two classes must have samples; there is {listed(classes)}. Add others."
+            f"At least two classes must have samples; there is {format_labels(classes)}. Add "
+            "others."
         )
 
 
@@ -377,7 +379,7 @@ def _compare_classes(
     fact = f"{len(classes)} classes are seen"
     if y is not None and marks is not None:
         held_out = np.setdiff1d(y[marks == "test"], y[marks != "test"])
-        unseen = f": {listed(held_out)}" if held_out.size else ""
+        unseen = f": {format_labels(held_out)}" if held_out.size else ""
         fact = (
             f"{len(classes) - len(held_out)} classes are seen and {len(held_out)} unseen by the "
             f"column `split`{unseen}"
@@ -385,7 +387,7 @@ def _compare_classes(
     alone = np.setdiff1d(known, classes)
     fact += f"; {len(alone)} are known by prototype only"
     if alone.size:
-        fact += f": {listed(alone)}"
+        fact += f": {format_labels(alone)}"
     elif marks is None:
         fact += "; use `unseen` to hold some out"
     report.facts.append(f"{fact}.")

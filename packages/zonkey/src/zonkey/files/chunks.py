@@ -12,16 +12,16 @@ import numpy as np
 
 from ..labels import check_count
 from ..streaming.chunks import Chunks
-from ..streaming.sources import CHUNK, Purpose, Source, written
+from ..streaming.sources import CHUNK, BaseSource, Purpose, describe_file
 from .dataset import DataError
 from .readers import (
     ARRAY_ENDINGS,
     FOLDER,
     SEPARATORS,
     ending_of,
-    existing_file,
     parquet_files,
     position_of,
+    require_existing,
 )
 from .streams import STREAM_ENDINGS, TEXT_ENDINGS, Block, FeatureStream, cells
 from .tables import require_one_source
@@ -87,7 +87,7 @@ def open_chunks(
     >>> import os, tempfile
     >>> import numpy as np
     >>> from zonkey import Moments
-    >>> from zonkey.files import open_chunks
+    >>> from zonkey.datasets import open_chunks
     >>> path = os.path.join(tempfile.mkdtemp(), "animals.npz")
     >>> np.savez(path, features=np.eye(4), labels=["horse", "zebra", "zebra", "horse"])
     >>> prototypes = {"horse": [1.0], "zebra": [2.0]}
@@ -109,7 +109,7 @@ def open_chunks(
     return Chunks(source, checkpoint=checkpoint, every=every, progress=progress)
 
 
-class FileSource(Source):
+class FileSource(BaseSource):
     """Blocks of a stream, without the rows that nothing is learned from.
 
     `stream` is the one that is being read; it tells how far reading is.
@@ -118,7 +118,7 @@ class FileSource(Source):
     is_file = True
 
     def __init__(self, stream: FeatureStream, rows: int | None) -> None:
-        path = existing_file(stream.path, STREAM_ENDINGS)
+        path = require_existing(stream.path, STREAM_ENDINGS)
         ending = ending_of(path)
         block = None if ending in TEXT_ENDINGS else CHUNK
         self.stream = replace(stream, rows=rows, block=block)
@@ -130,7 +130,7 @@ class FileSource(Source):
         self.first_row = 2 if ending in SEPARATORS else int(ending not in ARRAY_ENDINGS)
         self.files = parquet_files(path) if ending == FOLDER else [path]
         labels = [] if stream.labels is None else [Path(stream.labels)]
-        facts = [written(file) for file in (*self.files, *labels)]
+        facts = [describe_file(file) for file in (*self.files, *labels)]
         self.identity = f"{rows} rows, {', '.join(facts)}"
 
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:

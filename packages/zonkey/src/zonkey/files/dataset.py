@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import is_device_array, require_values, to_numpy
-from ..labels import as_labels, listed, normalized_label
+from ..labels import as_labels, format_labels, normalize_label
 from ..prototypes import Prototypes
 
 PARTS = ("train", "test_seen", "test_unseen")
@@ -34,7 +34,7 @@ class DataError(ValueError):
 
     Examples
     --------
-    >>> from zonkey.files import DataError, load_features
+    >>> from zonkey.datasets import DataError, load_features
     >>> try:
     ...     load_features("nowhere.csv", "prototypes.csv")
     ... except DataError as error:
@@ -44,7 +44,7 @@ class DataError(ValueError):
 
 
 @contextmanager
-def noting(problems: list[str], *kinds: type[Exception]) -> Iterator[None]:
+def collect_errors(problems: list[str], *kinds: type[Exception]) -> Iterator[None]:
     """Append a DataError, or an error of these kinds, to the problems instead of raising it."""
     try:
         yield
@@ -90,7 +90,7 @@ class LazyMatrix:
     Examples
     --------
     >>> import numpy as np
-    >>> from zonkey.files import LazyMatrix
+    >>> from zonkey.datasets import LazyMatrix
     >>> matrix = LazyMatrix((2, 2), float, lambda: np.eye(2), "memory")
     >>> matrix.shape
     (2, 2)
@@ -156,7 +156,7 @@ class LazyMatrix:
                     f"now it is {values.shape}. Do not change the file while it is in use."
                 )
             _require_finite(values, self.source)
-            self._values = _frozen(values.view())
+            self._values = _freeze(values.view())
         return self._values
 
     def __len__(self) -> int:
@@ -195,7 +195,7 @@ class Split:
 
     Examples
     --------
-    >>> from zonkey.files import Split
+    >>> from zonkey.datasets import Split
     >>> split = Split(train=[2, 0, 1], test_unseen=[4, 3])
     >>> split.train, split.novel
     (array([0, 1, 2]), array([3, 4]))
@@ -221,10 +221,10 @@ class Split:
                 raise DataError(
                     f"{rule}; got {positions.dtype}. Pass np.flatnonzero(mask) for a mask."
                 )
-            object.__setattr__(self, part, _frozen(np.sort(positions.astype(np.int64))))
+            object.__setattr__(self, part, _freeze(np.sort(positions.astype(np.int64))))
         with as_data_error():
             classes = as_labels(self.val_classes, "`val_classes`") if len(self.val_classes) else ()
-        object.__setattr__(self, "val_classes", _frozen(np.unique(np.array(classes))))
+        object.__setattr__(self, "val_classes", _freeze(np.unique(np.array(classes))))
 
     @property
     def base(self) -> np.ndarray:
@@ -271,20 +271,20 @@ class Split:
         both = np.intersect1d(seen, labels[self.test_unseen])
         if both.size:
             raise DataError(
-                f"Unseen classes must have no training samples; {listed(both, 3)} are in `train` "
-                "and in `test_unseen`. Move each class to one side."
+                f"Unseen classes must have no training samples; {format_labels(both, 3)} are in "
+                "`train` and in `test_unseen`. Move each class to one side."
             )
         new = np.setdiff1d(labels[self.test_seen], seen)
         if new.size:
             raise DataError(
-                f"`test_seen` must hold classes of `train`; {listed(new, 3)} have no training "
-                "samples. Move them to `test_unseen`."
+                f"`test_seen` must hold classes of `train`; {format_labels(new, 3)} have no "
+                "training samples. Move them to `test_unseen`."
             )
         foreign = np.setdiff1d(self.val_classes, seen) if self.val_classes.size else seen[:0]
         if foreign.size:
             raise DataError(
-                f"Validation classes must be seen; {listed(foreign, 3)} have no training samples. "
-                "Choose classes of `train`."
+                f"Validation classes must be seen; {format_labels(foreign, 3)} have no training "
+                "samples. Choose classes of `train`."
             )
 
 
@@ -324,7 +324,7 @@ class Dataset:
     Examples
     --------
     >>> import numpy as np
-    >>> from zonkey.files import Dataset, Split
+    >>> from zonkey.datasets import Dataset, Split
     >>> data = Dataset(
     ...     "stripes",
     ...     np.eye(3),
@@ -350,12 +350,12 @@ class Dataset:
         about: Mapping[str, Any] | None = None,
     ) -> None:
         self._features = features if isinstance(features, LazyMatrix) else LazyMatrix.of(features)
-        self._labels = _checked_labels(labels, self._features)
-        self._spaces = MappingProxyType(_checked_spaces(prototypes, self._labels))
+        self._labels = _check_labels(labels, self._features)
+        self._spaces = MappingProxyType(_check_spaces(prototypes, self._labels))
         split.check(self._labels)
         self.name = name
         self.split = split
-        names = {normalized_label(label): name for label, name in (class_names or {}).items()}
+        names = {normalize_label(label): name for label, name in (class_names or {}).items()}
         self.class_names = MappingProxyType(names)
         self.license = license
         self.citation = citation
@@ -403,8 +403,8 @@ class Dataset:
         """
         if space not in self._spaces:
             raise DataError(
-                f"`space` must be one of {listed(np.array(self.spaces))}; got {space!r}. See the "
-                "attribute `spaces`."
+                f"`space` must be one of {format_labels(np.array(self.spaces))}; got {space!r}. "
+                "See the attribute `spaces`."
             )
         return self._spaces[space]
 
@@ -426,12 +426,12 @@ class Dataset:
     @cached_property
     def seen_classes(self) -> np.ndarray:
         """Classes with training samples (few-shot: base classes), sorted."""
-        return _frozen(np.unique(self.y_train))
+        return _freeze(np.unique(self.y_train))
 
     @cached_property
     def unseen_classes(self) -> np.ndarray:
         """Classes of the unseen test samples (few-shot: novel classes), sorted."""
-        return _frozen(np.unique(self.y_test_unseen))
+        return _freeze(np.unique(self.y_test_unseen))
 
     def name_of(self, label: Any) -> str:
         """Return the display name of a class.
@@ -446,7 +446,7 @@ class Dataset:
         str
             Its name in `class_names`, or else the label.
         """
-        return self.class_names.get(normalized_label(label), str(label))
+        return self.class_names.get(normalize_label(label), str(label))
 
     @cached_property
     def sha256(self) -> str:
@@ -520,7 +520,7 @@ class Dataset:
         return f"Dataset({self.name!r}, {n} samples x {d}, {classes}, {', '.join(self.spaces)})"
 
 
-def _frozen(array: np.ndarray) -> np.ndarray:
+def _freeze(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
 
@@ -571,14 +571,14 @@ def require_one_label_per_row(features: LazyMatrix, labels: np.ndarray, source: 
     )
 
 
-def _checked_labels(labels: Any, features: LazyMatrix) -> np.ndarray:
+def _check_labels(labels: Any, features: LazyMatrix) -> np.ndarray:
     with as_data_error():
         labels = as_labels(labels).copy()
     require_one_label_per_row(features, labels)
-    return _frozen(labels)
+    return _freeze(labels)
 
 
-def _checked_spaces(prototypes: Any, labels: np.ndarray) -> dict[str, Prototypes]:
+def _check_spaces(prototypes: Any, labels: np.ndarray) -> dict[str, Prototypes]:
     """Return semantic spaces by name; each must know every class."""
     several = isinstance(prototypes, Mapping) and any(
         Prototypes.is_labeled(space) for space in prototypes.values()

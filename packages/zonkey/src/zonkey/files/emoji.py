@@ -20,7 +20,7 @@ import numpy as np
 
 from ..prototypes import Prototypes
 from .dataset import DataError, Dataset, LazyMatrix, Split
-from .readers import required_package
+from .readers import require_package
 
 QUERY_STYLE = "twemoji"  # its artists drew none of the other styles
 THUMBNAIL, _COLUMNS = 48, 40  # as in tools/build_emoji.py
@@ -83,7 +83,7 @@ class EmojiDataset(Dataset):
 
     Examples
     --------
-    >>> from zonkey.files import load_emoji
+    >>> from zonkey.datasets import load_emoji
     >>> data = load_emoji()
     >>> data.groups["zebra"], data.thumbnail("zebra").shape
     ('Animals & Nature', (48, 48, 3))
@@ -110,10 +110,10 @@ class EmojiDataset(Dataset):
         )
         self.styles = file["style_names"][file["styles"]]
         self.styles.flags.writeable = False
-        self.characters = _by_name(names, file["characters"].tolist())
-        self.groups = _by_name(names, file["groups"].tolist())
+        self.characters = _map_names(names, file["characters"].tolist())
+        self.groups = _map_names(names, file["groups"].tolist())
         words = [tuple(filter(None, text.split(" | "))) for text in file["keywords"].tolist()]
-        self.keywords = _by_name(names, words)
+        self.keywords = _map_names(names, words)
         self.attribution = str(file["attribution"])
         self._features_name = features
         self._rows = {name: row for row, name in enumerate(names.tolist())}
@@ -180,7 +180,7 @@ class EmojiDataset(Dataset):
 
 @cache
 def _pixels(name: str) -> np.ndarray:
-    image = required_package("PIL.Image", "Drawing emoji")
+    image = require_package("PIL.Image", "Drawing emoji")
     with image.open(io.BytesIO(_file(name))) as picture:
         return np.asarray(picture.convert("RGB"))
 
@@ -189,7 +189,7 @@ def _file(name: str) -> bytes:
     return (files("zonkey.files") / "data" / name).read_bytes()
 
 
-def _by_name(names: np.ndarray, values: list[Any]) -> Mapping[str, Any]:
+def _map_names(names: np.ndarray, values: list[Any]) -> Mapping[str, Any]:
     return MappingProxyType(dict(zip(names.tolist(), values, strict=True)))
 
 
@@ -218,7 +218,7 @@ def load_emoji(
 
     Examples
     --------
-    >>> from zonkey.files import load_emoji
+    >>> from zonkey.datasets import load_emoji
     >>> data = load_emoji()
     >>> data.X_train.shape, len(data.unseen_classes), data.groups["zebra"]
     ((4004, 256), 335, 'Animals & Nature')

@@ -13,15 +13,22 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..labels import as_labels, listed, shown
+from ..labels import as_labels, format_labels, format_value
 from ..prototypes import Prototypes
-from .dataset import DataError, Dataset, LazyMatrix, Split, noting, require_one_label_per_row
-from .readers import FOLDER, TABLE_ENDINGS, ending_of, existing_file, position_of, stored_arrays
+from .dataset import (
+    DataError,
+    Dataset,
+    LazyMatrix,
+    Split,
+    collect_errors,
+    require_one_label_per_row,
+)
+from .readers import FOLDER, TABLE_ENDINGS, ending_of, position_of, require_existing, stored_arrays
 from .streams import LINES, STREAM_ENDINGS, FeatureStream
 from .tables import (
     MOST_LISTED,
     as_features,
-    capped,
+    cap_lines,
     examine_prototypes,
     examine_table,
     label_strings,
@@ -162,14 +169,14 @@ def dataset_of(
     if problems:
         raise DataError(problems[0])
     if samples.marks is None:
-        split = _held_out_split(y, unseen, test_size, random_state)
+        split = _hold_out(y, unseen, test_size, random_state)
     elif unseen is not None:
         raise DataError(
             f"`unseen` must be None if the features have a column `split`; {files[0]} has one and "
-            f"`unseen` is {shown(unseen)}. Use only one of them."
+            f"`unseen` is {format_value(unseen)}. Use only one of them."
         )
     else:
-        split = _marked_split(y, samples.marks)
+        split = _split_by_marks(y, samples.marks)
     facts: dict[str, Any] = {"features_file": files[0], "prototypes_file": files[1]}
     if samples.columns:
         facts |= {"feature_names": list(samples.columns), "unused_columns": list(samples.unused)}
@@ -262,12 +269,12 @@ def _examine_arrays(
     problems: list[str],
 ) -> Samples:
     arrays, matrix, y = [], None, None
-    with noting(problems):
-        existing_file(path, STREAM_ENDINGS)
+    with collect_errors(problems):
+        require_existing(path, STREAM_ENDINGS)
         require_one_source(labels, labels_key)
         arrays = stored_arrays(path)
         matrix = as_features(pick_features(arrays, features_key))
-    with noting(problems):
+    with collect_errors(problems):
         found, source = None, (labels or path).name
         if labels is not None:
             found = read_labels(labels)
@@ -303,13 +310,14 @@ def missing_prototypes(
     if missing.size and set(classes.tolist()) <= set(columns):
         return [
             f"Prototypes must be rows; {prototypes} looks transposed, with the classes "
-            f"{listed(classes, 3)} as columns. Save it with one class per row (df.T in pandas)."
+            f"{format_labels(classes, 3)} as columns. Save it with one class per row (df.T in "
+            "pandas)."
         ]
     if len(missing) == len(classes) > 1:
         return [
-            f"Both files must use the same labels; {features} has {listed(classes, 3)} and "
-            f"{prototypes} has {listed(known, 3)}, with no label in common. Rename the labels of "
-            "one file."
+            f"Both files must use the same labels; {features} has {format_labels(classes, 3)} and "
+            f"{prototypes} has {format_labels(known, 3)}, with no label in common. Rename the "
+            "labels of one file."
         ]
     plain = {plain_label(label.replace("_", " ")): label for label in known.tolist()}
     lines = []
@@ -317,13 +325,15 @@ def missing_prototypes(
         wanted = plain_label(label.replace("_", " "))
         near = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.75)
         remedy = (
-            f"Did you mean {shown(plain[near[0]])}?" if near else "Add it, or drop its samples."
+            f"Did you mean {format_value(plain[near[0]])}?"
+            if near
+            else "Add it, or drop its samples."
         )
         lines.append(
-            f"Every class needs a {needed}; {shown(label)} of {features} has none in "
+            f"Every class needs a {needed}; {format_value(label)} of {features} has none in "
             f"{prototypes}. {remedy}"
         )
-    return capped(lines, "classes without a prototype", len(missing))
+    return cap_lines(lines, "classes without a prototype", len(missing))
 
 
 def plain_label(label: str) -> str:
@@ -331,7 +341,7 @@ def plain_label(label: str) -> str:
     return " ".join(label.casefold().split())
 
 
-def _held_out_split(y: np.ndarray, unseen: Any, test_size: float, random_state: Any) -> Split:
+def _hold_out(y: np.ndarray, unseen: Any, test_size: float, random_state: Any) -> Split:
     """Hold out all samples of the unseen classes and some of the others."""
     if unseen is None:
         return Split(train=np.arange(len(y)), test_unseen=[], name="all samples for training")
@@ -342,7 +352,7 @@ def _held_out_split(y: np.ndarray, unseen: Any, test_size: float, random_state: 
         )
     rng = check_random_state(random_state)
     classes = np.unique(y)
-    chosen = _chosen_classes(classes, unseen, rng)
+    chosen = _choose_classes(classes, unseen, rng)
     held_out = []
     for label in np.setdiff1d(classes, chosen):
         positions = rng.permutation(np.flatnonzero(y == label))
@@ -355,7 +365,7 @@ def _held_out_split(y: np.ndarray, unseen: Any, test_size: float, random_state: 
     return Split(train=train, test_unseen=test_unseen, test_seen=test_seen, name=name)
 
 
-def _chosen_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState) -> np.ndarray:
+def _choose_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState) -> np.ndarray:
     """Return the classes to hold out: the named ones, or some at random."""
     rule = f"`unseen` must hold out at least one of the {len(classes)} classes and leave one seen"
     if isinstance(unseen, Real) and not isinstance(unseen, bool):
@@ -363,22 +373,24 @@ def _chosen_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState
         if 0 < float(unseen) < 1:
             n = max(1, round(float(unseen) * len(classes)))
         if not 1 <= n < len(classes):
-            raise DataError(f"{rule}; got {shown(unseen)}. Choose 1 to {len(classes) - 1}, or 0.2.")
+            raise DataError(
+                f"{rule}; got {format_value(unseen)}. Choose 1 to {len(classes) - 1}, or 0.2."
+            )
         return np.sort(rng.permutation(classes)[:n])
     try:
         wanted = as_labels([unseen] if isinstance(unseen, str) else list(unseen))
     except (TypeError, ValueError):
         raise DataError(
             f"`unseen` must be a list of labels, a number of classes or a fraction; got "
-            f"{shown(unseen)}. Pass the labels as text."
+            f"{format_value(unseen)}. Pass the labels as text."
         ) from None
     wanted = np.unique(label_strings(wanted, "`unseen`"))
     foreign = np.setdiff1d(wanted, classes)
     if foreign.size:
         raise DataError(
-            f"`unseen` must name classes with samples; {listed(foreign)} have none, while there "
-            f"are {listed(classes)}. Leave out classes with a prototype only: they are unseen "
-            "anyway."
+            f"`unseen` must name classes with samples; {format_labels(foreign)} have none, while "
+            f"there are {format_labels(classes)}. Leave out classes with a prototype only: they "
+            "are unseen anyway."
         )
     if not 1 <= len(wanted) < len(classes):
         raise DataError(f"{rule}; got {len(wanted)} labels. Name some of the classes.")
@@ -399,13 +411,13 @@ def wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -> 
     both = np.intersect1d(y[marks == "train"], y[marks == "val"])
     if both.size:
         return [
-            f"Rows `val` must be whole classes; {listed(both)} of {file} have rows `train` too. "
-            "Give all rows of a class the same mark."
+            f"Rows `val` must be whole classes; {format_labels(both)} of {file} have rows `train` "
+            "too. Give all rows of a class the same mark."
         ]
     return []
 
 
-def _marked_split(y: np.ndarray, marks: np.ndarray) -> Split:
+def _split_by_marks(y: np.ndarray, marks: np.ndarray) -> Split:
     """Split by the marks train, val and test of the samples."""
     test = marks == "test"
     seen = np.isin(y, y[~test])

@@ -71,7 +71,7 @@ def parquet_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.parquet") if path.is_file())
 
 
-def existing_file(path: str | Path, endings: Sequence[str]) -> Path:
+def require_existing(path: str | Path, endings: Sequence[str]) -> Path:
     """Return the path of a file whose ending is allowed and agrees with its content.
 
     A folder that stands for a file, such as a zarr store, is allowed like one.
@@ -106,7 +106,7 @@ def existing_file(path: str | Path, endings: Sequence[str]) -> Path:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Turn any failure to read a file into a one-line DataError."""
     try:
         yield
@@ -121,23 +121,23 @@ def reading(path: Path) -> Iterator[None]:
     except Exception as error:  # parsers raise errors of any type
         raise DataError(
             f"{path} must be a whole {ending_of(path)} file; it is damaged or cut short "
-            f"({one_line(error)[:80]}). Download or save it again."
+            f"({join_lines(error)[:80]}). Download or save it again."
         ) from None
 
 
-def one_line(error: Exception) -> str:
+def join_lines(error: Exception) -> str:
     """Return the message of an error in one line, or its type if it has none."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file, with Unix line ends."""
-    with reading(path):
+    with translate_errors(path):
         content = path.read_bytes()
-    return decoded_text(content, path)
+    return decode_text(content, path)
 
 
-def decoded_text(content: bytes, path: Path) -> str:
+def decode_text(content: bytes, path: Path) -> str:
     """Return the content of a UTF-8 file as text, with Unix line ends."""
     try:
         text = content.decode("utf-8")
@@ -170,7 +170,7 @@ def csv_rows(lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
         csv.field_size_limit(before)
 
 
-def required_package(module: str, purpose: str) -> Any:
+def require_package(module: str, purpose: str) -> Any:
     """Import an optional package, or say how to install it."""
     package, extra = _EXTRAS.get(module.partition(".")[0], (module, "data"))
     try:
@@ -210,7 +210,7 @@ def _memory() -> float:
     return min(found, float(limit)) if limit.isdigit() else found
 
 
-def largest_exact(dtype: np.dtype[Any]) -> int:
+def find_exact_limit(dtype: np.dtype[Any]) -> int:
     """Return the number up to which a float type holds every whole number: 2^53 for doubles."""
     return 2 ** min(np.finfo(dtype).nmant + 1, 53)
 
@@ -226,7 +226,7 @@ def is_number(text: str) -> bool:
 
 def _endings_of_content(path: Path) -> tuple[str, ...]:
     """Return the endings that fit the first bytes of a file; none if they are unknown."""
-    with reading(path), path.open("rb") as file:
+    with translate_errors(path), path.open("rb") as file:
         start = file.read(8)
     if not start.startswith(b"PK\x03\x04"):
         return next((found for mark, found in _SIGNATURES.items() if start.startswith(mark)), ())
@@ -261,12 +261,12 @@ class StoredArray:
 
     def read(self) -> np.ndarray:
         """Return the values."""
-        with reading(self.path):
+        with translate_errors(self.path):
             return self.load()
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[np.ndarray]:
         """Yield up to so many consecutive rows at a time; others are not kept in memory."""
-        with reading(self.path):
+        with translate_errors(self.path):
             if self.stream is not None:
                 yield from self.stream(rows, start)
                 return
@@ -282,8 +282,8 @@ class StoredArray:
 
 def stored_arrays(path: str | Path) -> list[StoredArray]:
     """Return the arrays of a file."""
-    path = existing_file(path, ARRAY_ENDINGS)
-    with reading(path):
+    path = require_existing(path, ARRAY_ENDINGS)
+    with translate_errors(path):
         arrays = list(_ARRAY_READERS[ending_of(path)](path))
     if not arrays:
         raise DataError(
@@ -389,7 +389,7 @@ def _read_short(file: Any, n: int) -> bytes:
 
 
 def _h5_arrays(path: Path) -> Iterator[StoredArray]:
-    h5py = required_package("h5py", f"Reading {path.suffix}")
+    h5py = require_package("h5py", f"Reading {path.suffix}")
 
     def load(name: str, is_text: bool) -> np.ndarray:
         with h5py.File(path, "r") as file:
@@ -414,7 +414,7 @@ def _h5_arrays(path: Path) -> Iterator[StoredArray]:
 
 
 def _zarr_arrays(path: Path) -> Iterator[StoredArray]:
-    zarr = required_package("zarr", "Reading .zarr")
+    zarr = require_package("zarr", "Reading .zarr")
 
     def load(array: Any, source: str, is_text: bool) -> np.ndarray:
         require_room(source, array.nbytes, array.nbytes_stored())
@@ -438,7 +438,7 @@ def _zarr_arrays(path: Path) -> Iterator[StoredArray]:
 
 
 def _torch_arrays(path: Path) -> Iterable[StoredArray]:
-    torch = required_package("torch", f"Reading {path.suffix}")
+    torch = require_package("torch", f"Reading {path.suffix}")
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             n_bytes = sum(member.file_size for member in archive.infolist())
@@ -507,16 +507,16 @@ def read_sheet(path: Path, label_names: Sequence[str], *, labels_first: bool) ->
     If no column has such a name and `labels_first`, the labels are in the first column, or in the
     index of a DataFrame.
     """
-    pandas = required_package("pandas", f"Reading {path.suffix}")
+    pandas = require_package("pandas", f"Reading {path.suffix}")
     if path.suffix.lower() != ".parquet":
         return _read_csv(pandas, path, label_names, labels_first)
-    required_package("pyarrow", "Reading .parquet")
-    with reading(path):
+    require_package("pyarrow", "Reading .parquet")
+    with translate_errors(path):
         about = importlib.import_module("pyarrow.parquet").read_metadata(path)
         names = about.schema.to_arrow_schema().names
     check_names(names, path, label_names, labels_first)
     require_room(path.name, 8 * about.num_rows * about.num_columns, path.stat().st_size)
-    with reading(path):
+    with translate_errors(path):
         frame = pandas.read_parquet(path, engine="pyarrow")
     if position_of(label_names, [str(name) for name in frame.columns]) is None:
         index = frame.index.name
@@ -542,7 +542,7 @@ def position_of(wanted: Sequence[str], names: Sequence[str]) -> int | None:
 def _read_csv(pandas: Any, path: Path, label_names: Sequence[str], labels_first: bool) -> Sheet:
     text = read_text(path).rstrip("\n")
     separator = SEPARATORS[path.suffix.lower()]
-    with reading(path):
+    with translate_errors(path):
         names = [name.strip() for name in next(csv_rows(io.StringIO(text), separator))]
     names = names or [""]
     check_first_line(names, path, label_names, labels_first=labels_first)
@@ -552,7 +552,7 @@ def _read_csv(pandas: Any, path: Path, label_names: Sequence[str], labels_first:
     # Since pandas 3.1 numbers are always read exactly.
     version = tuple(map(int, pandas.__version__.split(".")[:2]))
     exact = {} if version >= (3, 1) else {"float_precision": "round_trip"}
-    with reading(path):
+    with translate_errors(path):
         frame = pandas.read_csv(
             io.StringIO(text),
             sep=separator,
@@ -636,7 +636,7 @@ def check_widths(text: str, width: int, separator: str, path: Path) -> None:
     """Refuse rows of another length than the first, which pandas would fill or cut."""
     lines = io.StringIO(text)
     if '"' in text:
-        with reading(path):
+        with translate_errors(path):
             widths = [len(row) for row in csv_rows(lines, separator)]
     else:
         widths = [line.count(separator) + 1 for line in lines]

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..labels import listed
+from ..labels import format_labels
 from ..streaming.sources import rows_per_chunk
 from .dataset import DataError, require_one_label_per_row
 from .readers import (
@@ -37,14 +37,14 @@ from .readers import (
     check_names,
     csv_rows,
     ending_of,
-    existing_file,
     is_number,
     is_utf16,
     parquet_files,
     position_of,
-    reading,
-    required_package,
+    require_existing,
+    require_package,
     stored_arrays,
+    translate_errors,
 )
 from .tables import (
     FEATURE_KEYS,
@@ -133,21 +133,21 @@ class FeatureStream:
         self.done, self.total, self.columns, self.unused = 0, None, None, ()
         self._n_lines = 0
         if str(self.path) != STANDARD_INPUT:
-            yield from self._file_blocks(existing_file(self.path, STREAM_ENDINGS))
+            yield from self._file_blocks(require_existing(self.path, STREAM_ENDINGS))
             return
         if sys.stdin is None:
             raise DataError("Standard input must be open; it is closed. Pass a file.")
         path = Path(f"stdin.{self.format}")
         if path.suffix in TEXT_ENDINGS:
-            with _as_standard_input(path), reading(path):
+            with _name_standard_input(path), translate_errors(path):
                 yield from islice(self._text_blocks(sys.stdin.buffer, path), self.first, None)
             return
         with TemporaryDirectory() as folder:  # other formats are not read from front to end
             path = Path(folder) / path
             with path.open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
-            with _as_standard_input(path):
-                yield from self._file_blocks(existing_file(path, STREAM_ENDINGS))
+            with _name_standard_input(path):
+                yield from self._file_blocks(require_existing(path, STREAM_ENDINGS))
 
     def _file_blocks(self, path: Path) -> Iterator[Block]:
         ending = ending_of(path)
@@ -162,7 +162,7 @@ class FeatureStream:
         if ending in (".parquet", FOLDER):
             yield from self._parquet_blocks([path] if path.is_file() else parquet_files(path))
             return
-        with reading(path), path.open("rb") as file:
+        with translate_errors(path), path.open("rb") as file:
             self.total = path.stat().st_size
             yield from islice(self._text_blocks(file, path), self.first, None)
 
@@ -172,11 +172,11 @@ class FeatureStream:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         n = 0
         try:
-            with _decoding(path, lambda: n):
+            with _translate_decoding(path, lambda: n):
                 read = self._json if path.suffix.lower() == LINES else self._csv
                 layout, rows = read(text, path)
                 self._note(layout)
-                for block in self._collected(rows, layout, path.name):
+                for block in self._collect_blocks(rows, layout, path.name):
                     n += len(block.X)
                     self._n_lines = n
                     self.done = n if self.total is None else file.tell()
@@ -216,7 +216,7 @@ class FeatureStream:
             layout = Layout(len(first[vector]), (), tuple(others), label)
         return layout, _json_rows(chain([(number, first)], records), layout, vector, path.name)
 
-    def _collected(self, rows: Iterator[Row], layout: Layout, file: str) -> Iterator[Block]:
+    def _collect_blocks(self, rows: Iterator[Row], layout: Layout, file: str) -> Iterator[Block]:
         """Yield blocks of rows; all their features must be finite."""
         size = self._n_rows(layout.width, _TEXT_BLOCK)
         while chunk := list(islice(rows, size)):
@@ -228,9 +228,9 @@ class FeatureStream:
                 raise _bad_cell(chunk[row][0], name, file, str(X[row, column]))
             columns = zip(*(others for *_, others in chunk), strict=True)
             carried = dict(zip(layout.carried, map(list, columns), strict=True))
-            yield self._labeled(X, carried, layout)
+            yield self._label_block(X, carried, layout)
 
-    def _labeled(self, X: np.ndarray, carried: dict[str, Any], layout: Layout) -> Block:
+    def _label_block(self, X: np.ndarray, carried: dict[str, Any], layout: Layout) -> Block:
         if not self.with_labels or layout.label is None:
             return Block(X, carried)
         return Block(X, carried, np.array([_label(cell) for cell in cells(carried[layout.label])]))
@@ -238,11 +238,11 @@ class FeatureStream:
     # Parquet
 
     def _parquet_blocks(self, paths: list[Path]) -> Iterator[Block]:
-        required_package("pyarrow", "Reading .parquet")
+        require_package("pyarrow", "Reading .parquet")
         parquet = import_module("pyarrow.parquet")
         abouts = []
         for path in paths:
-            with reading(existing_file(path, (".parquet",))):
+            with translate_errors(require_existing(path, (".parquet",))):
                 abouts.append(parquet.read_metadata(path))
         self.total = sum(about.num_rows for about in abouts)
         if not self.total:
@@ -253,7 +253,7 @@ class FeatureStream:
             _require_columns(about.schema.to_arrow_schema().names, names, path, paths[0])
             # Not buffered ahead, which would hold a whole group of rows, often the whole file.
             with (
-                reading(path),
+                translate_errors(path),
                 parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file,
             ):
                 layout = layout or self._parquet_layout(file, path)
@@ -305,7 +305,7 @@ class FeatureStream:
                     raise _bad_cell(self.done - before + row + 1, name, path.name, str(cell))
             self.done += len(batch)
             carried = {name: batch.column(name) for name in layout.carried}
-            yield self._labeled(np.ascontiguousarray(X.T), carried, layout)
+            yield self._label_block(np.ascontiguousarray(X.T), carried, layout)
 
     # Arrays
 
@@ -387,7 +387,7 @@ class FeatureStream:
             if missing:
                 raise DataError(
                     f"{file} must have the {len(features)} columns that the model was fitted on; "
-                    f"{listed(np.array(missing), 3)} {'are' if len(missing) > 1 else 'is'} "
+                    f"{format_labels(np.array(missing), 3)} {'are' if len(missing) > 1 else 'is'} "
                     "missing. Name the columns as in training."
                 )
         else:
@@ -415,7 +415,7 @@ class FeatureStream:
         wanted = " or ".join(self._label_names)
         raise DataError(
             f"{file} must have a column of labels, named {wanted}; its columns are "
-            f"{listed(np.array(names), 8)}. Rename one, or name it with --label-column."
+            f"{format_labels(np.array(names), 8)}. Rename one, or name it with --label-column."
         )
 
     def _require_width(self, found: int, source: str, columns: Sequence[str] = ()) -> None:
@@ -423,7 +423,7 @@ class FeatureStream:
             raise DataError(f"{source} has no column of numbers. Check what was saved.")
         if self.n_features in (None, found):
             return
-        names = f" ({listed(np.array(columns), 4)})" if columns else ""
+        names = f" ({format_labels(np.array(columns), 4)})" if columns else ""
         remedy = "Use the encoder of the training samples."
         if columns and found > self.n_features:
             remedy = "Remove non-feature columns, or name them `id` or `label`."
@@ -444,7 +444,7 @@ def _csv_rows(
     lines: Iterator[list[str]], names: list[str], layout: Layout, file: str
 ) -> Iterator[Row]:
     place = {name: position for position, name in enumerate(names)}
-    features, others = (_taking(part, place) for part in (layout.features, layout.carried))
+    features, others = (_make_picker(part, place) for part in (layout.features, layout.carried))
     blank = None
     for number, line in enumerate(lines, start=2):
         if not line:
@@ -468,7 +468,9 @@ def _csv_rows(
         yield number, numbers, list(others(line))
 
 
-def _taking(names: Sequence[str], place: dict[str, int]) -> Callable[[list[str]], Sequence[str]]:
+def _make_picker(
+    names: Sequence[str], place: dict[str, int]
+) -> Callable[[list[str]], Sequence[str]]:
     """Return a function that takes the cells of some columns from a row."""
     wanted = [place[name] for name in names]
     start = wanted[0] if wanted else 0
@@ -529,7 +531,7 @@ def _json_rows(
 
 
 @contextmanager
-def _as_standard_input(path: Path) -> Iterator[None]:
+def _name_standard_input(path: Path) -> Iterator[None]:
     """Name standard input in errors instead of the file that stands for it."""
     try:
         yield
@@ -539,7 +541,7 @@ def _as_standard_input(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _decoding(path: Path, n_rows: Callable[[], int]) -> Iterator[None]:
+def _translate_decoding(path: Path, n_rows: Callable[[], int]) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:

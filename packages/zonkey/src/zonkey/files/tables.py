@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..labels import as_labels, listed, shown
+from ..labels import as_labels, format_labels, format_value
 from ..prototypes import Prototypes
 from .dataset import DataError, LazyMatrix, require_one_label_per_row
 from .readers import (
@@ -21,15 +21,15 @@ from .readers import (
     StoredArray,
     contents,
     csv_rows,
-    existing_file,
+    find_exact_limit,
     is_number,
-    largest_exact,
     pick_named,
     position_of,
     read_sheet,
     read_text,
-    reading,
+    require_existing,
     stored_arrays,
+    translate_errors,
 )
 
 FEATURE_KEYS = ("features", "X", "x", "feats", "feat", "embeddings")
@@ -54,7 +54,7 @@ def is_no_feature(name: str) -> bool:
     return name in ("id", "split") or name.endswith("_id") or name.startswith("__index_level_")
 
 
-def capped(lines: Sequence[str], kind: str, n: int | None = None) -> list[str]:
+def cap_lines(lines: Sequence[str], kind: str, n: int | None = None) -> list[str]:
     """Keep the first few of n lines, by default all given ones, and count the others."""
     more = (len(lines) if n is None else n) - MOST_LISTED
     return [*lines[:MOST_LISTED], f"There are {more} more {kind}."] if more > 0 else list(lines)
@@ -168,12 +168,12 @@ def as_features(array: StoredArray, called: str = "Features") -> LazyMatrix:
 
 def read_labels(path: str | Path) -> np.ndarray:
     """Read labels from a file of their own: `.npy`, `.txt` or `.csv`."""
-    path = existing_file(path, (".npy", ".txt", ".csv"))
+    path = require_existing(path, (".npy", ".txt", ".csv"))
     if path.suffix.lower() == ".npy":
         return label_vector(stored_arrays(path)[0])
     labels = read_text(path).rstrip("\n").split("\n")
     if path.suffix.lower() == ".csv":
-        with reading(path):
+        with translate_errors(path):
             rows = list(csv_rows(labels))
         for number, row in enumerate(rows, start=1):
             if len(row) > 1:
@@ -237,7 +237,7 @@ def label_strings(labels: np.ndarray, source: str) -> np.ndarray:
                 f"Labels must be text or whole numbers; {source} has {labels[row]} at position "
                 f"{row}. Drop that sample, or give it a class."
             )
-        limit = largest_exact(labels.dtype)
+        limit = find_exact_limit(labels.dtype)
         if (np.abs(labels) > limit).any():
             row = int(np.argmax(np.abs(labels) > limit))
             raise DataError(
@@ -250,8 +250,8 @@ def label_strings(labels: np.ndarray, source: str) -> np.ndarray:
             labels = np.char.decode(labels, "utf-8")
         except UnicodeDecodeError as error:
             raise DataError(
-                f"Labels must be UTF-8 text; {source} has the bytes {shown(error.object)}. Save "
-                "them as text."
+                f"Labels must be UTF-8 text; {source} has the bytes {format_value(error.object)}. "
+                "Save them as text."
             ) from None
     _require_valid_text(labels, source)
     text = as_labels(labels.astype(str), f"Labels of {source}")
@@ -305,11 +305,11 @@ def examine_table(
         # A label column of the features need not exist in the prototypes.
         label_names = (label_column, *(label_names if role == "prototypes" else ()))
     try:
-        path = existing_file(path, TABLE_ENDINGS)
+        path = require_existing(path, TABLE_ENDINGS)
         sheet = read_sheet(path, label_names, labels_first=role == "prototypes")
         label = position_of(label_names, sheet.names)
         if label is None:
-            label = _unnamed_labels(sheet, role, label_column)
+            label = _find_unnamed_labels(sheet, role, label_column)
     except DataError as error:
         return None, [str(error)]
     split = position_of(("split",), sheet.names) if role == "features" else None
@@ -333,14 +333,14 @@ def examine_table(
     return Table(labels, matrix, sheet.first_row, columns, marks, others), problems
 
 
-def _unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
+def _find_unnamed_labels(sheet: Sheet, role: Role, label_column: str | None) -> int:
     """Return the position of the labels if no column has a name for them."""
     candidates = [n for n, name in enumerate(sheet.names) if not is_no_feature(name)]
     text = [n for n in candidates if _is_text(sheet.frame[n])]
     if role == "prototypes":
         # A column of text that repeats a value, such as yes or no, is an attribute.
         return text[0] if len(text) == 1 and sheet.frame[text[0]].is_unique else 0
-    columns = listed(np.array(sheet.names), 8)
+    columns = format_labels(np.array(sheet.names), 8)
     if label_column is not None:
         raise DataError(
             f"`label_column` must name a column of {sheet.file}; got {label_column!r}, and the "
@@ -383,7 +383,7 @@ def _text_of(sheet: Sheet, column: int) -> tuple[np.ndarray, list[str]]:
     cells = series.tolist()
     if series.dtype.kind == "f":
         cells = series.to_numpy(dtype=np.float64, na_value=np.nan).tolist()
-        limit = largest_exact(np.dtype(f"f{series.dtype.itemsize}"))
+        limit = find_exact_limit(np.dtype(f"f{series.dtype.itemsize}"))
         inexact = np.array([abs(cell) > limit for cell in cells])
         if inexact.any():
             first = cells[int(np.argmax(inexact))]
@@ -410,7 +410,7 @@ def _numbers_of(sheet: Sheet, columns: list[int]) -> tuple[np.ndarray, list[str]
         empty = cell.strip().lower() in _EMPTY
         what = "is empty" if empty else f"must be a finite number; got {cell[:40]!r}"
         problems.append(_cell_problem(sheet, columns[position], bad, what))
-    return matrix, capped(problems, f"columns of {sheet.file} with cells that are not numbers")
+    return matrix, cap_lines(problems, f"columns of {sheet.file} with cells that are not numbers")
 
 
 def _as_numbers(column: Any) -> np.ndarray:
@@ -465,7 +465,7 @@ def examine_prototypes(
     """Return the usable prototypes of a file, its columns if it is a table, and all problems."""
     endings = (*TABLE_ENDINGS, ".json", *(end for end in ARRAY_ENDINGS if end != ".npy"))
     try:
-        path = existing_file(path, endings)
+        path = require_existing(path, endings)
         if path.suffix.lower() in TABLE_ENDINGS:
             table, problems = examine_table(path, "prototypes", label_column)
         elif path.suffix.lower() == ".json":
@@ -477,7 +477,7 @@ def examine_prototypes(
     if table is None:
         return None, (), problems
     labels, matrix, first_row = table.labels, table.matrix, table.first_row
-    problems += _repeated(labels, path, first_row)
+    problems += _find_repeated(labels, path, first_row)
     _, first = np.unique(labels, return_index=True)
     whole = first[np.isfinite(matrix[first]).all(axis=1) & (labels[first] != "")]
     if not problems and len(whole) < len(labels):
@@ -497,18 +497,18 @@ def examine_prototypes(
     return prototypes, table.columns, problems
 
 
-def _repeated(labels: np.ndarray, path: Path, first_row: int) -> list[str]:
+def _find_repeated(labels: np.ndarray, path: Path, first_row: int) -> list[str]:
     """Return one line per class that has several rows."""
     rows: dict[str, list[int]] = {}
     for row, label in enumerate(labels.tolist(), start=first_row):
         rows.setdefault(label, []).append(row)
     lines = [
-        f"A class must have one prototype; {shown(label)} has {len(found)} in {path.name}, in rows "
-        f"{', '.join(map(str, found[:4]))}. Keep one of them, or their mean."
+        f"A class must have one prototype; {format_value(label)} has {len(found)} in {path.name}, "
+        f"in rows {', '.join(map(str, found[:4]))}. Keep one of them, or their mean."
         for label, found in rows.items()
         if len(found) > 1 and label
     ]
-    return capped(lines, "classes with several prototypes")
+    return cap_lines(lines, "classes with several prototypes")
 
 
 def _read_prototype_arrays(path: Path) -> Table:
@@ -554,10 +554,10 @@ def _read_json(path: Path) -> tuple[Table, list[str]]:
         else:
             problems.append(
                 f"A prototype must be a list of {width} finite numbers, as the first is; "
-                f"{shown(label)} in {path.name} {what}. Correct it, or drop the class."
+                f"{format_value(label)} in {path.name} {what}. Correct it, or drop the class."
             )
     labels = label_strings(np.array([label for label, _ in pairs], dtype=str), path.name)
-    return Table(labels, matrix, 1), capped(problems, "prototypes that are not such lists")
+    return Table(labels, matrix, 1), cap_lines(problems, "prototypes that are not such lists")
 
 
 def _vector_problem(vector: Any, width: int) -> str | None:

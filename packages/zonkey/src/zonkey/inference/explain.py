@@ -13,11 +13,11 @@ import numpy as np
 from ..anyshot.classifier import AnyShotClassifier
 from ..anyshot.evidence import Evidence
 from ..anyshot.ridges import Ridge
-from ..arrays import Array, dtype_like, is_device_array, namespace, placed_like, softmax, to_numpy
+from ..arrays import Array, dtype_like, is_device_array, namespace, place_like, softmax, to_numpy
 from ..labels import check_count
 from ..prototypes import Prototypes
 from .explanation import Explanation
-from .scorer import NearestPrototypeMixin, ProbabilityMixin, best_columns, unwrapped
+from .scorer import NearestPrototypeMixin, ProbabilityMixin, best_columns, unwrap
 
 __all__ = ["Explanation", "explain"]
 
@@ -45,15 +45,15 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     Explanation
         Best classes, and what speaks for the winner and for the runner-up.
     """
-    preprocessing, classifier = unwrapped(model)
+    preprocessing, classifier = unwrap(model)
     k = check_count("k", k, 1)
     row = _one_row(x)
     if preprocessing is not None:
         row = preprocessing.transform(row)
     if isinstance(classifier, AnyShotClassifier):
-        return _explanation(_Posterior(_Question.of(classifier, row)), k)
+        return _explanation(_Posterior(_Question.from_row(classifier, row)), k)
     if isinstance(classifier, NearestPrototypeMixin):
-        return _explanation(_Projection(_Question.of(classifier, row)), k)
+        return _explanation(_Projection(_Question.from_row(classifier, row)), k)
     raise TypeError(
         "`explain` needs an AnyShotClassifier, a model with a projection, or a pipeline that ends "
         f"with one; got {type(classifier).__name__}. Of a search, pass `best_estimator_`."
@@ -76,14 +76,14 @@ class _Question:
     best: np.ndarray
 
     @classmethod
-    def of(cls, model: Any, row: Any) -> _Question:
-        X = model._validated(row)
+    def from_row(cls, model: Any, row: Any) -> _Question:
+        X = model._validate(row)
         scores = namespace(X).concat([*model._score_blocks(X)])
         labels, probabilities = to_numpy(model._labels()), None
         best = to_numpy(best_columns(scores, len(labels)))[0]
         if isinstance(model, ProbabilityMixin):
-            probabilities = _on_host(softmax(scores / model.temperature_))[0]
-        return cls(model, row, X, labels, _on_host(scores)[0], probabilities, best)
+            probabilities = _to_host(softmax(scores / model.temperature_))[0]
+        return cls(model, row, X, labels, _to_host(scores)[0], probabilities, best)
 
     @property
     def rivals(self) -> list[Any]:
@@ -104,7 +104,7 @@ def _explanation(source: _Posterior | _Projection, k: int) -> Explanation:
         label=q.rivals[0],
         runner_up=q.rivals[1] if second else None,
         margin=float(q.scores[winner] - q.scores[second[0]]) if second else None,
-        answer=to_numpy(q.model._predicted(q.X)).tolist()[0],
+        answer=to_numpy(q.model._predict_rows(q.X)).tolist()[0],
         penalty={
             "winner": float(penalties[winner]),
             "runner_up": float(penalties[second[0]]) if second else None,
@@ -136,7 +136,7 @@ def _best_classes(source: _Posterior | _Projection, k: int) -> Part:
 
 def _attributes(source: _Posterior | _Projection) -> Part:
     """Return how the scores of winner and runner-up depend on their prototypes."""
-    q, known, reason = source.question, source.question.model.prototypes_, source.no_attributes()
+    q, known, reason = source.question, source.question.model.prototypes_, source.explain_absence()
     described = [not reason and label in known for label in q.rivals]
     if not reason and not any(described):
         reason = "neither winner nor runner-up has a prototype"
@@ -188,7 +188,7 @@ class _Posterior:
     @cached_property
     def x(self) -> np.ndarray:
         """The preprocessed sample."""
-        return _on_host(self.question.model._prepared(self.question.X))[0]
+        return _to_host(self.question.model._prepare(self.question.X))[0]
 
     @cached_property
     def ridge(self) -> Ridge | None:
@@ -196,7 +196,7 @@ class _Posterior:
         regression = self.question.model._regression
         if regression is None or not self.evidence.is_anchor.any():
             return None
-        return regression.solved(self.evidence)
+        return regression.solve(self.evidence)
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -207,10 +207,10 @@ class _Posterior:
         """Return what was subtracted from the scores, with what `adapt` changed."""
         model, labels = self.question.model, self.question.labels
         rows = np.searchsorted(self.evidence.labels, labels)
-        offsets = placed_like(model._penalties()[rows], model.centers_)
+        offsets = place_like(model._penalties()[rows], model.centers_)
         if model._adapted is not None:
-            _, offsets = model._adapted.applied(labels, model.centers_, offsets)
-        return _on_host(offsets)
+            _, offsets = model._adapted.apply(labels, model.centers_, offsets)
+        return _to_host(offsets)
 
     def n_samples(self, labels: np.ndarray) -> list[Any]:
         """Return the numbers of labeled samples, or the sums of their weights."""
@@ -235,7 +235,7 @@ class _Posterior:
             shares = np.concatenate([shares, np.full((len(shares), 1), np.nan)], axis=1)
         pair = _pair("pull", pulls)
         order = np.argsort(-np.abs(pair["difference"]), kind="stable")
-        rows = _rows(label=labels, kind=kinds, **_both("share", shares), **pair, order=order)
+        rows = _rows(label=labels, kind=kinds, **_name_both("share", shares), **pair, order=order)
         return rows, "share a of a class mean m in the center, and pull 2 a x'm on the score"
 
     def _rest(self) -> str:
@@ -258,7 +258,7 @@ class _Posterior:
             return [], "none; the model keeps samples of the validation classes only"
         of_sample = np.repeat(reserve.labels, np.diff(reserve.bounds))
         places = np.searchsorted(evidence.labels, of_sample)
-        X = _on_host(reserve.read().X)
+        X = _to_host(reserve.read().X)
         weights = 2 * reserve.weights / evidence.counts[places] * (X @ self.x)
         pair = _pair("pull", self.shares[:, places] * weights)
         rows = _rows(
@@ -270,7 +270,7 @@ class _Posterior:
         )
         return rows, f"strongest pull towards the winner, of the {len(X)} samples the model keeps"
 
-    def no_attributes(self) -> str:
+    def explain_absence(self) -> str:
         """Return why there are no attributes, or nothing."""
         regression = self.question.model._regression
         if regression is None or self.question.model.prototypes_ is None:
@@ -295,7 +295,7 @@ class _Posterior:
         share = self._prior_share(place)
         away = self.x - self._center(label)
         changes = []
-        for Y in _with_one_replaced(y, mean, len(self.x)):
+        for Y in _replace_one_by_one(y, mean, len(self.x)):
             moved = share * (regression.predict(Y, evidence, ridge) - prior)
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
@@ -305,7 +305,7 @@ class _Posterior:
 
     def _center(self, label: Any) -> np.ndarray:
         q = self.question
-        return _on_host(q.model.centers_)[int(np.flatnonzero(q.labels == label)[0])]
+        return _to_host(q.model.centers_)[int(np.flatnonzero(q.labels == label)[0])]
 
     def _prior_share(self, place: int) -> float:
         """Return n0 / (n0 + n) of a class, 0 without prototype."""
@@ -320,7 +320,7 @@ class _Posterior:
         if self.ridge is not None and evidence.is_described[place]:
             if evidence.is_anchor[place]:
                 own = int(np.flatnonzero(evidence.anchors == label)[0])
-                weights = self.ridge.left_out_row(own)
+                weights = self.ridge.weigh_left_out(own)
             else:
                 regression = self.question.model._regression
                 y = regression.prototypes[label][None]
@@ -339,7 +339,7 @@ class _Projection:
     @cached_property
     def x(self) -> np.ndarray:
         """The sample as a matrix of one row."""
-        return _on_host(self.question.X)
+        return _to_host(self.question.X)
 
     def penalties(self) -> np.ndarray:
         """Return what was subtracted from the scores."""
@@ -366,7 +366,7 @@ class _Projection:
         ]
         rows = _rows(
             label=of_seen.labels,
-            **_both("prototype_distance", apart),
+            **_name_both("prototype_distance", apart),
             distance=self._distances(of_seen),
             order=np.argsort(apart[0], kind="stable"),
         )
@@ -376,14 +376,14 @@ class _Projection:
         """Return nothing: these models keep no samples."""
         return [], f"none; {type(self.question.model).__name__} keeps no samples"
 
-    def no_attributes(self) -> str:
+    def explain_absence(self) -> str:
         """Return why there are no attributes, or nothing."""
         return self._WITHOUT if self.question.model._decision.one_hot else ""
 
     def effects(self, label: Any, mean: np.ndarray) -> np.ndarray:
         """Return the score minus that with one number of the prototype replaced by the mean."""
         y = self.question.model.prototypes_[label].astype(np.float64)
-        changed = [self._scores(Y) for Y in _with_one_replaced(y, mean, self.x.shape[1])]
+        changed = [self._scores(Y) for Y in _replace_one_by_one(y, mean, self.x.shape[1])]
         return self._scores(y[None]) - np.concatenate(changed)
 
     def _scores(self, Y: np.ndarray) -> np.ndarray:
@@ -397,7 +397,7 @@ class _Projection:
         if not model._compares_distances:
             return None
         form = model._linear_scores(prototypes, dtype_like("float64", model._learned()))
-        form, z = form.like(self.x), model._compared(self.x)
+        form, z = form.like(self.x), model._map_samples(self.x)
         z = z if form.M is None else z @ form.M
         return np.linalg.norm(z - form.centers, axis=1)
 
@@ -418,11 +418,11 @@ def _one_row(x: Any) -> Any:
     return x
 
 
-def _on_host(M: Any) -> np.ndarray:
+def _to_host(M: Any) -> np.ndarray:
     return to_numpy(M).astype(np.float64)
 
 
-def _with_one_replaced(y: np.ndarray, mean: np.ndarray, width: int) -> Iterator[np.ndarray]:
+def _replace_one_by_one(y: np.ndarray, mean: np.ndarray, width: int) -> Iterator[np.ndarray]:
     """Yield copies of y, of which number i has entry i replaced, in blocks of bounded memory.
 
     `width` is the length of other rows that are needed for each copy.
@@ -435,7 +435,7 @@ def _with_one_replaced(y: np.ndarray, mean: np.ndarray, width: int) -> Iterator[
         yield Y
 
 
-def _both(name: str, values: Sequence[Any] | np.ndarray) -> dict[str, Any]:
+def _name_both(name: str, values: Sequence[Any] | np.ndarray) -> dict[str, Any]:
     """Return columns of winner and runner-up, the latter None if there is none."""
     second = values[1] if len(values) > 1 else None
     return {f"{name}_winner": values[0], f"{name}_runner_up": second}
@@ -444,7 +444,7 @@ def _both(name: str, values: Sequence[Any] | np.ndarray) -> dict[str, Any]:
 def _pair(name: str, values: Sequence[Any] | np.ndarray) -> dict[str, Any]:
     """Return the same with the difference of both."""
     difference = values[0] - values[1] if len(values) > 1 else values[0]
-    return {**_both(name, values), "difference": difference}
+    return {**_name_both(name, values), "difference": difference}
 
 
 def _rows(order: np.ndarray | None = None, **columns: Any) -> list[dict[str, Any]]:
@@ -453,10 +453,13 @@ def _rows(order: np.ndarray | None = None, **columns: Any) -> list[dict[str, Any
     size = next(len(values) for values in lists.values() if values is not None)
     places = range(size) if order is None else order.tolist()
     return [
-        {name: None if values is None else _finite(values[i]) for name, values in lists.items()}
+        {
+            name: None if values is None else _drop_infinite(values[i])
+            for name, values in lists.items()
+        }
         for i in places
     ]
 
 
-def _finite(value: Any) -> Any:
+def _drop_infinite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value

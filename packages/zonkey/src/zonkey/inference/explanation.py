@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..constraints import check_option
-from ..display.drawing import COLORS, escaped, new_figure, plain
+from ..display.drawing import COLORS, escape_controls, escape_dollars, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,7 +164,7 @@ class Explanation:
             rows = self.parts[part]
             most = len(rows) if part == "classes" else _SHOWN  # as many as were asked for
             some = f" ({most} of {len(rows)})" if len(rows) > most else ""
-            lines = [f"{heading}{some}: {self.notes[part]}", *_aligned(rows[:most], left_out)]
+            lines = [f"{heading}{some}: {self.notes[part]}", *_align_rows(rows[:most], left_out)]
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks)
 
@@ -181,10 +181,10 @@ class Explanation:
         pandas.DataFrame
             All rows of the part.
         """
-        from ..files.readers import required_package
+        from ..files.readers import require_package
 
         check_option("part", part, tuple(_COLUMNS))
-        pandas = required_package("pandas", "Explanation.to_frame")
+        pandas = require_package("pandas", "Explanation.to_frame")
         rows = self.parts[part]
         return pandas.DataFrame(rows, columns=[*(rows[0] if rows else _COLUMNS[part])])
 
@@ -222,38 +222,40 @@ class Explanation:
         title = f"Effect of attributes\n(value of {of})"
         self._draw_differences(attributes, "attributes", title)
         best = "Rejected; best class" if self.rejected else "Winner"
-        title = f"{best}: {plain(shown(self.label))}"
+        title = f"{best}: {escape_dollars(format_name(self.label))}"
         if self.runner_up is not None:
-            title += f"     Runner-up: {plain(shown(self.runner_up))}"
+            title += f"     Runner-up: {escape_dollars(format_name(self.runner_up))}"
         figure.suptitle(title, fontsize=13)
         return figure
 
     def __repr__(self) -> str:
-        words = [shown(self.label) + (" (rejected)" if self.rejected else "")]
+        words = [format_name(self.label) + (" (rejected)" if self.rejected else "")]
         chance = self.parts["classes"][0]["probability"]
         if chance is not None:
             words.append(f"probability {chance:.2f}")
         if self.margin is not None:
-            words.append(f"before {shown(self.runner_up)} by {_number(self.margin)}")
+            words.append(f"before {format_name(self.runner_up)} by {_number(self.margin)}")
         return f"Explanation({', '.join(words)})"
 
     def _headlines(self) -> list[str]:
         """Return winner, rejection, runner-up and penalty, one line each."""
         chance = self.parts["classes"][0]["probability"]
         probability = "" if chance is None else f", probability {chance:.3f}"
-        lines = [f"winner:    {shown(self.label)}{probability}"]
+        lines = [f"winner:    {format_name(self.label)}{probability}"]
         if self.rejected:
-            lines.append(f"rejected:  the answer is {shown(self.answer)}")
+            lines.append(f"rejected:  the answer is {format_name(self.answer)}")
         if self.margin is None:
             lines.append("runner-up: none, there is a single candidate")
         else:
-            lines.append(f"runner-up: {shown(self.runner_up)}, behind by {_number(self.margin)}")
+            lines.append(
+                f"runner-up: {format_name(self.runner_up)}, behind by {_number(self.margin)}"
+            )
         winner, runner_up = self.penalty["winner"], self.penalty["runner_up"]
         without = self.penalty["label_without"]
         if winner or runner_up or without != self.label:
             off = f"{_number(winner)} off the winner"
             off += "" if runner_up is None else f", {_number(runner_up)} off the runner-up"
-            same = "the same class" if without == self.label else shown(without)
+            same = "the same class" if without == self.label else format_name(without)
             lines.append(f"penalty:   {off}; without penalties, {same} would win")
         return lines
 
@@ -288,25 +290,25 @@ class Explanation:
             if values[0] is not None:
                 look = {"height": 0.36, "edgecolor": "white", "linewidth": 0, **style}
                 places = [i + offset for i in range(len(rows))]
-                axis.barh(places, values, label=plain(shown(label)), **look)
+                axis.barh(places, values, label=escape_dollars(format_name(label)), **look)
         _set_names(axis, [_name(row) for row in rows])
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
 
 
-def shown(name: Any) -> str:
+def format_name(name: Any) -> str:
     """Return a name for a terminal: control characters escaped, long names cut."""
     text = str(name)
-    return escaped(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+    return escape_controls(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
 
 def _name(row: dict[str, Any]) -> str:
     """Return the name of a class or an attribute; unlabeled samples have none but their kind."""
     if "attribute" in row:
-        return shown(row["attribute"])
-    return row["kind"] if row["label"] is None else shown(row["label"])
+        return format_name(row["attribute"])
+    return row["kind"] if row["label"] is None else format_name(row["label"])
 
 
-def _aligned(rows: Sequence[dict[str, Any]], left_out: set[str]) -> list[str]:
+def _align_rows(rows: Sequence[dict[str, Any]], left_out: set[str]) -> list[str]:
     """Return rows as lines of text: a heading, text to the left, numbers to the right."""
     if not rows:
         return []
@@ -324,12 +326,12 @@ def _aligned(rows: Sequence[dict[str, Any]], left_out: set[str]) -> list[str]:
             alike = [row[other] for row in rows for other in row if _unit(other) == _unit(name)]
             form = _form([value for value in alike if value is not None])
             sign = "+" if _unit(name) == "pull" else ""
-            texts = ["-" if value is None else _formatted(value, form, sign) for value in values]
+            texts = ["-" if value is None else _format_value(value, form, sign) for value in values]
         heading = _COLUMN_NAMES.get(name, name.replace("_", " "))
         heading = heading.replace("runner up", "runner-up")
         width = max(map(_width, [heading, *texts]))
         left = is_name or name == "kind"
-        columns.append([_padded(text, width, left=left) for text in [heading, *texts]])
+        columns.append([_pad_text(text, width, left=left) for text in [heading, *texts]])
     return [f"  {'  '.join(line)}".rstrip() for line in zip(*columns, strict=True)]
 
 
@@ -349,14 +351,14 @@ def _form(values: Sequence[float]) -> str:
     return f".{max(0, 3 - order if order >= 0 else 2 - order)}f"
 
 
-def _formatted(value: float, form: str, sign: str = "") -> str:
+def _format_value(value: float, form: str, sign: str = "") -> str:
     text = format(value, sign + form)
     # A number that is rounded to zero has no sign.
     return text if text.strip("+-0.") or form == "d" else format(0.0, sign + form)
 
 
 def _number(value: float) -> str:
-    return _formatted(value, _form([value])) if value else "0"
+    return _format_value(value, _form([value])) if value else "0"
 
 
 def _width(text: str) -> int:
@@ -365,7 +367,7 @@ def _width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
-def _padded(text: str, width: int, *, left: bool) -> str:
+def _pad_text(text: str, width: int, *, left: bool) -> str:
     blanks = " " * (width - _width(text))
     return text + blanks if left else blanks + text
 
@@ -388,7 +390,7 @@ def _draw_bars(
 
 
 def _set_names(axis: Axes, names: list[str]) -> None:
-    axis.set_yticks(range(len(names)), [plain(name) for name in names])
+    axis.set_yticks(range(len(names)), [escape_dollars(name) for name in names])
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.tick_params(axis="y", length=0)
     axis.spines[["top", "right", "left"]].set_visible(False)
@@ -405,7 +407,7 @@ def _draw_classes(axis: Axes, rows: list[dict[str, Any]]) -> None:
     form = ".1%" if has_chances else _form(values)
     for i, value in enumerate(values):
         ha = "left" if has_chances else "right"
-        text = _formatted(value, form)
+        text = _format_value(value, form)
         axis.annotate(
             text, (value, i), (4 * side, 0), textcoords="offset points", va="center", ha=ha
         )
@@ -416,6 +418,6 @@ def _draw_classes(axis: Axes, rows: list[dict[str, Any]]) -> None:
 
 
 def _draw_nothing(axis: Axes, reason: str) -> None:
-    text = plain("\n".join(textwrap.wrap(reason, 40)))
+    text = escape_dollars("\n".join(textwrap.wrap(reason, 40)))
     axis.text(0.5, 0.5, text, ha="center", va="center", transform=axis.transAxes)
     axis.set_axis_off()

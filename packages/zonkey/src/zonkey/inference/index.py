@@ -21,11 +21,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..anyshot.classifier import AnyShotClassifier
-from ..arrays import dtype_like, namespace, placed_like, to_numpy
+from ..arrays import dtype_like, namespace, place_like, to_numpy
 from ..constraints import check_top
-from ..files.readers import required_package
-from ..labels import shown
-from ..streaming.chunks import in_chunks
+from ..files.readers import require_package
+from ..labels import format_value
+from ..streaming.chunks import accept_chunks
 from .scorer import LinearScores, NearestPrototypeMixin, best_columns, scores_as
 
 _PER_CELL = 39  # candidates, at least: k-means needs them
@@ -95,13 +95,13 @@ class CandidateIndex:
         _check_effort(effort)
         self.model = model
         self.effort = effort
-        self._chain = _copied_steps(model)
+        self._chain = _copy_steps(model)
         names = getattr(self._chain[0], "feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
         scores = _scores_of(self._chain[-1])
         self.classes_ = to_numpy(self._chain[-1].classes_)
-        self._scores = _on_host(scores)
+        self._scores = _to_host(scores)
         self._other: LinearScores | None = None  # in another dtype
         self._middle, self._spread, points = _as_points(self._scores)
         q, width = points.shape
@@ -113,7 +113,7 @@ class CandidateIndex:
         self._index.train(points)
         self._index.add(points)
 
-    @in_chunks
+    @accept_chunks
     def predict(self, X: Any) -> np.ndarray:
         """Predict the class of each sample.
 
@@ -129,7 +129,7 @@ class CandidateIndex:
         """
         return self.classes_[self._found(X, 1)[:, 0]]
 
-    @in_chunks
+    @accept_chunks
     def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
         """Return about the `k` best candidates of each sample, best first.
 
@@ -163,11 +163,11 @@ class CandidateIndex:
             Share of the `k` best candidates of the model that `predict_top` finds.
         """
         k = check_top(k, len(self.classes_))
-        exact = self.classes_[self._compared_with_all(self._validated(X), k)]
+        exact = self.classes_[self._compare_with_all(self._validate(X), k)]
         found = self.predict_top(X, k)
         return float(np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)]))
 
-    def _validated(self, X: Any) -> Any:
+    def _validate(self, X: Any) -> Any:
         """Return samples as the last step of the model takes them."""
         steps = [*self._chain]
         if hasattr(steps[0], "feature_names_in_") and not hasattr(self, "feature_names_in_"):
@@ -176,13 +176,13 @@ class CandidateIndex:
             del steps[0].feature_names_in_
         for step in steps[:-1]:
             X = step.transform(X)
-        return steps[-1]._validated(X)
+        return steps[-1]._validate(X)
 
     def _found(self, X: Any, k: int) -> np.ndarray:
         """Return the positions of the k best candidates of each sample."""
-        X = self._validated(X)
+        X = self._validate(X)
         last = self._chain[-1]
-        Z = to_numpy(last._prepared(X) if isinstance(last, AnyShotClassifier) else X)
+        Z = to_numpy(last._prepare(X) if isinstance(last, AnyShotClassifier) else X)
         form = self._scores_like(Z)
         found = np.full((len(Z), k), -1)
         several = min(len(self.classes_), max(2 * k, k + 8))
@@ -196,23 +196,23 @@ class CandidateIndex:
             near = lengths <= (_FAR * self._spread) ** 2
             if near.any():
                 neighbors = self._neighbors(away[near], several)
-                found[rows[near]] = _best_of(neighbors, block[near], form, k)
+                found[rows[near]] = _pick_best(neighbors, block[near], form, k)
         far = np.flatnonzero(found[:, 0] < 0)
         if len(far):
-            rows = namespace(X).take(X, placed_like(far, X), axis=0)
-            found[far] = self._compared_with_all(rows, k)
+            rows = namespace(X).take(X, place_like(far, X), axis=0)
+            found[far] = self._compare_with_all(rows, k)
         return found
 
     def _neighbors(self, away: np.ndarray, k: int) -> np.ndarray:
         """Return the positions of about the k nearest candidates of each sample, ascending."""
         Z = np.pad(away.astype(np.float32), ((0, 0), (0, 1)))
-        found = self._searched(Z, k, self._n_searched())
+        found = self._searched(Z, k, self._count_searched())
         few = (found < 0).any(axis=1)  # cells with fewer than k candidates
         if few.any():
             found[few] = self._searched(Z[few], k, self.n_cells_)
         return np.sort(found, axis=1)
 
-    def _n_searched(self) -> int:
+    def _count_searched(self) -> int:
         if self.effort is not None:
             return math.ceil(self.effort * self.n_cells_)
         return min(self.n_cells_, max(_CELLS, math.ceil(_SHARE * self.n_cells_)))
@@ -227,10 +227,10 @@ class CandidateIndex:
         if isinstance(last, AnyShotClassifier) or Z.dtype == self._scores.centers.dtype:
             return self._scores.like(Z)
         if self._other is None or self._other.centers.dtype != Z.dtype:
-            self._other = _on_host(last._scores_in(dtype_like(Z.dtype, last._learned())))
+            self._other = _to_host(last._scores_in(dtype_like(Z.dtype, last._learned())))
         return self._other
 
-    def _compared_with_all(self, X: Any, k: int) -> np.ndarray:
+    def _compare_with_all(self, X: Any, k: int) -> np.ndarray:
         blocks = self._chain[-1]._finite_blocks(X)
         return np.concatenate([to_numpy(best_columns(scores, k)) for scores in blocks])
 
@@ -239,12 +239,12 @@ def _check_effort(effort: Any) -> None:
     is_number = isinstance(effort, Real) and not isinstance(effort, bool)
     if effort is not None and not (is_number and 0 < float(effort) <= 1):
         raise ValueError(
-            f"`effort` must be None or a number in (0, 1]; got {shown(effort)}. 1 searches all "
-            "cells; choose less by `recall` on samples like those to come."
+            f"`effort` must be None or a number in (0, 1]; got {format_value(effort)}. 1 searches "
+            "all cells; choose less by `recall` on samples like those to come."
         )
 
 
-def _copied_steps(model: Any) -> list[Any]:
+def _copy_steps(model: Any) -> list[Any]:
     """Return the steps of a pipeline, or the model, as they are now.
 
     `fit` and `partial_fit` set attributes anew, so that shallow copies stay as they are.
@@ -254,7 +254,7 @@ def _copied_steps(model: Any) -> list[Any]:
     return [copy.copy(step) for step in (*steps, last)]
 
 
-def _best_of(found: np.ndarray, Z: np.ndarray, form: LinearScores, k: int) -> np.ndarray:
+def _pick_best(found: np.ndarray, Z: np.ndarray, form: LinearScores, k: int) -> np.ndarray:
     """Return the k best of the found candidates, by their scores in the dtype of Z."""
     scores = (form.centers[found] @ (2 * Z)[:, :, None])[:, :, 0] - form.constants[found]
     return np.take_along_axis(found, to_numpy(best_columns(scores, k)), axis=1)
@@ -281,7 +281,7 @@ def _scores_of(model: Any) -> LinearScores:
     return model._decision.scores
 
 
-def _on_host(scores: LinearScores) -> LinearScores:
+def _to_host(scores: LinearScores) -> LinearScores:
     M = None if scores.M is None else to_numpy(scores.M)
     return LinearScores(to_numpy(scores.centers), to_numpy(scores.constants), M)
 
@@ -303,4 +303,4 @@ def _as_points(scores: LinearScores) -> tuple[np.ndarray, float, np.ndarray]:
 
 
 def _faiss() -> Any:
-    return required_package("faiss", "CandidateIndex")
+    return require_package("faiss", "CandidateIndex")

@@ -22,13 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..anyshot.classifier import AnyShotClassifier
 from ..arrays import dtype_like, to_numpy
-from ..bpl.nearest_support import NearestSupport, central
+from ..bpl.nearest_support import NearestSupport, find_central
 from ..encoders.image_encoder import split_encoder
 from ..encoders.onnx_pixels import from_pixels
-from ..files.readers import required_package
+from ..files.readers import require_package
 from ..labels import check_count
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
-from .scorer import LinearScores, NearestPrototypeMixin, ProbabilityMixin, scores_as, unwrapped
+from .scorer import LinearScores, NearestPrototypeMixin, ProbabilityMixin, scores_as, unwrap
 
 if TYPE_CHECKING:
     import onnx
@@ -109,26 +109,26 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
             f"{type(encoder).__name__}. Leave it out."
         )
     encoder = first if encoder is None else encoder
-    preprocessing, classifier = unwrapped(model)
+    preprocessing, classifier = unwrap(model)
     build = _score_builder(classifier)
     check_is_fitted(classifier, "classes_")
     k = min(check_count("k", k, 1), classifier.classes_.shape[0])
-    graph, X = _Graph(), _INPUT
+    graph, X = _GraphBuilder(), _INPUT
     for transformer in (preprocessing, getattr(classifier, "preprocessing_", None)):
-        X = _transformed(graph, X, transformer)
+        X = _add_transformer(graph, X, transformer)
     scores = build(graph, X, classifier)
     labels = _label_values(classifier)
     _add_answers(graph, scores, classifier, labels, k)
-    outputs = _described_outputs(classifier, labels, k)
-    made = graph.finished(classifier, _n_features(model), labels, outputs)
+    outputs = _describe_outputs(classifier, labels, k)
+    made = graph.finish(classifier, _n_features(model), labels, outputs)
     return made if encoder is None else from_pixels(made, encoder)
 
 
-class _Graph:
+class _GraphBuilder:
     """Nodes and constants of a graph in the making. Values are known by their names."""
 
     def __init__(self) -> None:
-        self._onnx = required_package("onnx", "Exporting a graph")
+        self._onnx = require_package("onnx", "Exporting a graph")
         self._nodes: list[Any] = []
         self._constants: dict[Any, Any] = {}
 
@@ -159,12 +159,12 @@ class _Graph:
             self._constants[key] = self._onnx.numpy_helper.from_array(stored, name)
         return self._constants[key].name
 
-    def finished(
+    def finish(
         self, model: Any, n_features: int, labels: np.ndarray, outputs: dict[str, Any]
     ) -> onnx.ModelProto:
         """Return the checked graph of a model of so many raw features, with these outputs."""
         helper, name = self._onnx.helper, type(model).__name__
-        features = _described("float", [_ROWS, n_features], "Raw features, one sample per row.")
+        features = _describe("float", [_ROWS, n_features], "Raw features, one sample per row.")
         graph = helper.make_graph(
             self._nodes,
             name,
@@ -193,7 +193,7 @@ class _Graph:
         return made
 
 
-def _described(kind: str, shape: list[Any], text: str) -> dict[str, Any]:
+def _describe(kind: str, shape: list[Any], text: str) -> dict[str, Any]:
     return {"type": kind, "shape": shape, "description": text}
 
 
@@ -213,15 +213,15 @@ def _n_features(step: Any) -> Any:
     return next((n for n in known if n is not None), None)
 
 
-def _transformed(graph: _Graph, X: str, transformer: Any) -> str:
+def _add_transformer(graph: _GraphBuilder, X: str, transformer: Any) -> str:
     """Add the steps of a fitted transformer, and return the name of the result."""
     if transformer is None or transformer == "passthrough":
         return X
     if isinstance(transformer, FrozenEstimator):
-        return _transformed(graph, X, transformer.estimator)
+        return _add_transformer(graph, X, transformer.estimator)
     if isinstance(transformer, Pipeline):
         for _, step in transformer.steps:
-            X = _transformed(graph, X, step)
+            X = _add_transformer(graph, X, step)
         return X
     if type(transformer) not in _STEPS:
         known = ", ".join(kind.__name__ for kind in _STEPS)
@@ -232,7 +232,7 @@ def _transformed(graph: _Graph, X: str, transformer: Any) -> str:
     return _STEPS[type(transformer)](graph, X, transformer)
 
 
-def _power_center_norm(graph: _Graph, X: str, step: FeatureNormalizer) -> str:
+def _add_normalizer(graph: _GraphBuilder, X: str, step: FeatureNormalizer) -> str:
     if step._power is not None and step._power != 1:
         sizes, signs = graph.apply("Abs", X), graph.apply("Sign", X)
         if step._power == 0.5:
@@ -245,15 +245,15 @@ def _power_center_norm(graph: _Graph, X: str, step: FeatureNormalizer) -> str:
     if step._norm is None:
         return X
     # Division by the largest entry first prevents under- and overflow of squares.
-    X = _divided(graph, X, _row_norm(graph, X, "max"), smallest=0.0)
-    return _divided(graph, X, _row_norm(graph, X, "l2"), smallest=0.0)
+    X = _divide_rows(graph, X, _row_norm(graph, X, "max"), smallest=0.0)
+    return _divide_rows(graph, X, _row_norm(graph, X, "l2"), smallest=0.0)
 
 
-def _whitened(graph: _Graph, X: str, step: WithinClassWhitener) -> str:
+def _add_whitener(graph: _GraphBuilder, X: str, step: WithinClassWhitener) -> str:
     return graph.apply("MatMul", X, graph.constant(step.whitening_))
 
 
-def _standardized(graph: _Graph, X: str, step: StandardScaler) -> str:
+def _add_scaler(graph: _GraphBuilder, X: str, step: StandardScaler) -> str:
     if step.with_mean:
         X = graph.apply("Sub", X, graph.constant(step.mean_))
     if step.with_std:
@@ -261,7 +261,7 @@ def _standardized(graph: _Graph, X: str, step: StandardScaler) -> str:
     return X
 
 
-def _principal_components(graph: _Graph, X: str, step: PCA) -> str:
+def _add_pca(graph: _GraphBuilder, X: str, step: PCA) -> str:
     X = graph.apply("Sub", X, graph.constant(step.mean_))
     axes = to_numpy(step.components_).T
     if step.whiten:
@@ -270,20 +270,20 @@ def _principal_components(graph: _Graph, X: str, step: PCA) -> str:
     return graph.apply("MatMul", X, graph.constant(axes))
 
 
-def _scaled_rows(graph: _Graph, X: str, step: Normalizer) -> str:
+def _scale_rows(graph: _GraphBuilder, X: str, step: Normalizer) -> str:
     # scikit-learn leaves rows alone that are shorter than ten rounding units.
     least = np.nextafter(np.float32(10) * np.finfo(np.float32).eps, np.float32(0))
-    return _divided(graph, X, _row_norm(graph, X, step.norm), smallest=least)
+    return _divide_rows(graph, X, _row_norm(graph, X, step.norm), smallest=least)
 
 
-def _row_norm(graph: _Graph, X: str, norm: str) -> str:
+def _row_norm(graph: _GraphBuilder, X: str, norm: str) -> str:
     axis = graph.constant([1], np.int64)
     if norm == "max":
         return graph.apply("ReduceMax", graph.apply("Abs", X), axis)
     return graph.apply({"l1": "ReduceL1", "l2": "ReduceL2"}[norm], X, axis)
 
 
-def _divided(graph: _Graph, X: str, sizes: str, smallest: Any) -> str:
+def _divide_rows(graph: _GraphBuilder, X: str, sizes: str, smallest: Any) -> str:
     """Divide rows by their sizes, except where these are not above `smallest`."""
     is_above = graph.apply("Greater", sizes, graph.constant(smallest))
     return graph.apply("Div", X, graph.apply("Where", is_above, sizes, graph.constant(1.0)))
@@ -292,7 +292,7 @@ def _divided(graph: _Graph, X: str, sizes: str, smallest: Any) -> str:
 # Scores.
 
 
-def _score_builder(model: Any) -> Callable[[_Graph, str, Any], str]:
+def _score_builder(model: Any) -> Callable[[_GraphBuilder, str, Any], str]:
     """Return the function that adds the scores of a model of this type."""
     for kind, build in _SCORES.items():
         if scores_as(model, kind):
@@ -304,7 +304,7 @@ def _score_builder(model: Any) -> Callable[[_Graph, str, Any], str]:
     )
 
 
-def _compared_with_centers(graph: _Graph, X: str, model: Any) -> str:
+def _compare_with_centers(graph: _GraphBuilder, X: str, model: Any) -> str:
     if isinstance(model, AnyShotClassifier):
         form = model._scores
     else:
@@ -316,9 +316,9 @@ def _compared_with_centers(graph: _Graph, X: str, model: Any) -> str:
     return graph.apply("Gemm", X, centers, constants, transB=1, output="scores")
 
 
-def _compared_with_references(graph: _Graph, X: str, model: NearestSupport) -> str:
+def _compare_with_references(graph: _GraphBuilder, X: str, model: NearestSupport) -> str:
     references = to_numpy(model.references_).astype(np.float32)
-    origin = central(references)
+    origin = find_central(references)
     X, references = graph.apply("Sub", X, graph.constant(origin)), references - origin
     lengths = graph.constant(np.sum(references * references, axis=1))
     others = graph.apply("Gemm", X, graph.constant(-2 * references), lengths, transB=1)
@@ -327,11 +327,11 @@ def _compared_with_references(graph: _Graph, X: str, model: NearestSupport) -> s
     distances = graph.apply("Max", graph.apply("Add", own, others), graph.constant(0.0))
     codes, n_classes = to_numpy(model.reference_codes_), model.classes_.shape[0]
     if not np.array_equal(codes, np.arange(n_classes)):
-        distances = _nearest_of_class(graph, distances, codes, n_classes)
+        distances = _find_nearest(graph, distances, codes, n_classes)
     return graph.apply("Neg", distances, output="scores")
 
 
-def _nearest_of_class(graph: _Graph, distances: str, codes: np.ndarray, n_classes: int) -> str:
+def _find_nearest(graph: _GraphBuilder, distances: str, codes: np.ndarray, n_classes: int) -> str:
     """Return the smallest distance to a reference of each class."""
     n_rows = graph.apply("Shape", distances, end=1)
     shape = graph.apply("Concat", n_rows, graph.constant([n_classes], np.int64), axis=0)
@@ -343,7 +343,7 @@ def _nearest_of_class(graph: _Graph, distances: str, codes: np.ndarray, n_classe
 # Answers.
 
 
-def _add_answers(graph: _Graph, scores: str, model: Any, labels: np.ndarray, k: int) -> None:
+def _add_answers(graph: _GraphBuilder, scores: str, model: Any, labels: np.ndarray, k: int) -> None:
     best = graph.apply("ArgMax", scores, axis=1, keepdims=0)
     count, places = graph.constant([k], np.int64), "top_places"
     graph.apply_all("TopK", [scores, count], ["top_scores", places], axis=1)
@@ -351,13 +351,15 @@ def _add_answers(graph: _Graph, scores: str, model: Any, labels: np.ndarray, k: 
         scaled = graph.apply("Div", scores, graph.constant(model.temperature_))
         P = graph.apply("Softmax", scaled, axis=1, output="probabilities")
         graph.apply("GatherElements", P, places, axis=1, output="top_probabilities")
-        best = _or_rejected(graph, best, P, model)
+        best = _apply_rejection(graph, best, P, model)
     names = graph.constant(labels, labels.dtype)
     graph.apply("Gather", names, best, output="label")
     graph.apply("Gather", names, places, output="top_labels")
 
 
-def _or_rejected(graph: _Graph, best: str, probabilities: str, model: ProbabilityMixin) -> str:
+def _apply_rejection(
+    graph: _GraphBuilder, best: str, probabilities: str, model: ProbabilityMixin
+) -> str:
     """Return the place of the best candidate, or that after the last one for a rejected sample."""
     below = model._rejection.below
     if below is None:
@@ -373,7 +375,7 @@ def _label_values(model: Any) -> np.ndarray:
     labels = to_numpy(model._labels())
     values, kinds = labels.tolist(), {labels.dtype.kind}
     if isinstance(model, ProbabilityMixin) and model._rejection.below is not None:
-        values.append(model._rejection.checked_label(labels))
+        values.append(model._rejection.check_label(labels))
         kinds.add(np.asarray(values[-1]).dtype.kind)
     if "U" in kinds:
         return np.asarray(values, str)
@@ -386,7 +388,7 @@ def _label_values(model: Any) -> np.ndarray:
         ) from None
 
 
-def _described_outputs(model: Any, labels: np.ndarray, k: int) -> dict[str, dict[str, Any]]:
+def _describe_outputs(model: Any, labels: np.ndarray, k: int) -> dict[str, dict[str, Any]]:
     """Return type, shape and meaning of each output."""
     q = model.classes_.shape[0]
     kind = {"U": "string", "i": "int64", "f": "double"}[labels.dtype.kind]
@@ -394,27 +396,27 @@ def _described_outputs(model: Any, labels: np.ndarray, k: int) -> dict[str, dict
     if len(labels) > q:
         below = model._rejection.below
         predicted += f", or {labels[-1].item()!r} if the highest probability is below {below}"
-    outputs = {"label": _described(kind, [_ROWS], f"{predicted}.")}
+    outputs = {"label": _describe(kind, [_ROWS], f"{predicted}.")}
     each = "of each candidate, in the order of `classes`."
     if isinstance(model, ProbabilityMixin):
         ranked = "probabilities"
-        outputs[ranked] = _described("float", [_ROWS, q], f"Probability {each}")
-    outputs["scores"] = _described("float", [_ROWS, q], f"Score {each}")
+        outputs[ranked] = _describe("float", [_ROWS, q], f"Probability {each}")
+    outputs["scores"] = _describe("float", [_ROWS, q], f"Score {each}")
     best = "Labels of the best candidates, best first."
-    outputs["top_labels"] = _described(kind, [_ROWS, k], best)
-    outputs[f"top_{ranked}"] = _described("float", [_ROWS, k], f"Their {ranked}.")
+    outputs["top_labels"] = _describe(kind, [_ROWS, k], best)
+    outputs[f"top_{ranked}"] = _describe("float", [_ROWS, k], f"Their {ranked}.")
     return outputs
 
 
-_STEPS: dict[type, Callable[[_Graph, str, Any], str]] = {
-    FeatureNormalizer: _power_center_norm,
-    WithinClassWhitener: _whitened,
-    StandardScaler: _standardized,
-    Normalizer: _scaled_rows,
-    PCA: _principal_components,
+_STEPS: dict[type, Callable[[_GraphBuilder, str, Any], str]] = {
+    FeatureNormalizer: _add_normalizer,
+    WithinClassWhitener: _add_whitener,
+    StandardScaler: _add_scaler,
+    Normalizer: _scale_rows,
+    PCA: _add_pca,
 }
-_SCORES: dict[Any, Callable[[_Graph, str, Any], str]] = {
-    AnyShotClassifier: _compared_with_centers,
-    NearestPrototypeMixin: _compared_with_centers,
-    NearestSupport: _compared_with_references,
+_SCORES: dict[Any, Callable[[_GraphBuilder, str, Any], str]] = {
+    AnyShotClassifier: _compare_with_centers,
+    NearestPrototypeMixin: _compare_with_centers,
+    NearestSupport: _compare_with_references,
 }

@@ -18,21 +18,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import (
     Array,
-    all_finite,
     dtype_like,
+    has_only_finite,
     is_device_array,
     namespace,
-    placed_like,
+    place_like,
     positions_like,
     softmax,
     to_numpy,
 )
 from ..constraints import check_semantics, check_top, validate_samples
-from ..labels import distinct, listed, placed_labels, require_same_kind, shown, warn_user
+from ..labels import (
+    format_labels,
+    format_value,
+    list_distinct,
+    place_labels,
+    require_same_kind,
+    warn_user,
+)
 from ..metrics import per_class_accuracy
 from ..prototypes import Prototypes
-from ..streaming.chunks import as_chunks, in_chunks, without_names
-from ..streaming.sources import Chunk, required_labels
+from ..streaming.chunks import accept_chunks, as_chunks, drop_names
+from ..streaming.sources import Chunk, get_labels
 
 if TYPE_CHECKING:
     from .explanation import Explanation
@@ -56,23 +63,23 @@ class LinearScores:
     M: Array | None = None
 
     @classmethod
-    def of_distances(cls, centers: Array, M: Array | None = None) -> LinearScores:
+    def from_distances(cls, centers: Array, M: Array | None = None) -> LinearScores:
         """Return ||z||^2 - ||z - c_j||^2: the nearer the center, the higher the score."""
         return cls(centers, namespace(centers).sum(centers * centers, axis=1), M)
 
-    def penalized(self, penalty: float, is_penalized: np.ndarray) -> LinearScores:
+    def penalize(self, penalty: float, is_penalized: np.ndarray) -> LinearScores:
         """Return the scores less `penalty` for some of the classes."""
         xp = namespace(self.constants)
-        mask = xp.astype(placed_like(is_penalized, self.constants), self.constants.dtype)
+        mask = xp.astype(place_like(is_penalized, self.constants), self.constants.dtype)
         return replace(self, constants=self.constants + float(penalty) * mask)
 
-    def checked(self, W: Array | None = None) -> LinearScores:
+    def check(self, W: Array | None = None) -> LinearScores:
         """Return the scores; refuse infinite ones, and warn if they are the same for all.
 
         W, if given, is the projection behind them.
         """
         xp = namespace(self.centers)
-        if not all_finite(self.constants) or (W is not None and not all_finite(W)):
+        if not has_only_finite(self.constants) or (W is not None and not has_only_finite(W)):
             raise ValueError(
                 "Centers of classes must be finite, and so must their squares; in "
                 f"{self.constants.dtype} they are not. Scale samples and prototypes to a similar "
@@ -98,7 +105,7 @@ class LinearScores:
         xp = namespace(X)
 
         def moved(M: Array) -> Array:
-            return xp.astype(placed_like(M, X), X.dtype, copy=False)
+            return xp.astype(place_like(M, X), X.dtype, copy=False)
 
         M = None if self.M is None else moved(self.M)
         form = LinearScores(moved(self.centers), moved(self.constants), M)
@@ -151,7 +158,7 @@ class ScoresMixin(ClassifierMixin):
 
     classes_: Array
 
-    @in_chunks
+    @accept_chunks
     def predict(self, X: Any) -> Array:
         """Predict the class of each sample among the candidates.
 
@@ -166,9 +173,9 @@ class ScoresMixin(ClassifierMixin):
             Predicted labels, or `reject_label` if the model rejects the sample. Numeric labels
             are in the array library and on the device of `X`; text labels are always NumPy arrays.
         """
-        return self._predicted(self._validated(X))
+        return self._predict_rows(self._validate(X))
 
-    @in_chunks
+    @accept_chunks
     def predict_top(self, X: Any, k: int | None = None) -> Array:
         """Return the `k` best candidates of each sample, best first.
 
@@ -184,13 +191,13 @@ class ScoresMixin(ClassifierMixin):
         ndarray of shape (n_samples, k)
             Labels in descending order of their scores.
         """
-        X = self._validated(X)
+        X = self._validate(X)
         labels = self._labels()
         k = check_top(k, labels.shape[0])
         tops = [best_columns(scores, k) for scores in self._finite_blocks(X)]
         return labels_at(labels, namespace(X).concat(tops))
 
-    @in_chunks
+    @accept_chunks
     def decision_function(self, X: Any) -> Array:
         """Return the score of each candidate.
 
@@ -209,7 +216,7 @@ class ScoresMixin(ClassifierMixin):
             Scores, columns in the order of `classes_`. With two candidates, the second score
             minus the first, as everywhere in scikit-learn.
         """
-        X = self._validated(X)
+        X = self._validate(X)
         scores = namespace(X).concat(list(self._finite_blocks(X)))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
@@ -239,9 +246,7 @@ class ScoresMixin(ClassifierMixin):
         if chunks is None:
             predicted = self.predict(X)
         else:
-            answers = chunks.reduced(
-                _Answers(without_names(self, chunks)), "score", purpose="score"
-            )
+            answers = chunks.reduce(_Answers(drop_names(self, chunks)), "score", purpose="score")
             labels, predicted = answers.pairs()
         self._check_scored(labels)
         return per_class_accuracy(labels, predicted, sample_weight=sample_weight)
@@ -262,7 +267,7 @@ class ScoresMixin(ClassifierMixin):
 
     def _check_scored(self, y: Any) -> None:
         """Refuse labels none of which is a candidate, and warn of some: they score 0."""
-        labels, known = distinct(y, "y"), to_numpy(self._labels())
+        labels, known = list_distinct(y, "y"), to_numpy(self._labels())
         require_same_kind(y=labels, candidates=known)
         others = np.setdiff1d(labels, known)
         if not others.size:
@@ -274,12 +279,12 @@ class ScoresMixin(ClassifierMixin):
         )
         if len(others) == len(labels):
             raise ValueError(
-                f"None of the labels to score, {listed(labels)}, is a candidate; the candidates "
-                f"are {listed(known)}. {remedy}"
+                f"None of the labels to score, {format_labels(labels)}, is a candidate; the "
+                f"candidates are {format_labels(known)}. {remedy}"
             )
         warn_user(
             f"Labels to score should be candidates; {len(others)} of {len(labels)} classes are "
-            f"not and count as wrong: {listed(others)}. {remedy}"
+            f"not and count as wrong: {format_labels(others)}. {remedy}"
         )
 
     def _labels(self) -> Array:
@@ -303,13 +308,13 @@ class ScoresMixin(ClassifierMixin):
             if (scores is None or not is_device_array(scores)) and not bool(is_finite):
                 raise ValueError(
                     "Scores of samples must be finite; some are not, because X has values up to "
-                    f"{_largest(X):.3g}. Scale X in the same way as the training samples."
+                    f"{_find_largest(X):.3g}. Scale X in the same way as the training samples."
                 )
             if scores is None:
                 return
             yield scores
 
-    def _predicted(self, X: Array) -> Array:
+    def _predict_rows(self, X: Array) -> Array:
         """Return the prediction for each row of X, which has been validated."""
         return self._best(X)
 
@@ -318,7 +323,7 @@ class ScoresMixin(ClassifierMixin):
         best = [namespace(X).argmax(scores, axis=1) for scores in self._finite_blocks(X)]
         return labels_at(self._labels(), namespace(X).concat(best))
 
-    def _validated(self, X: Any) -> Any:
+    def _validate(self, X: Any) -> Any:
         check_is_fitted(self, "classes_")
         return validate_samples(self, X, reset=False)
 
@@ -330,11 +335,11 @@ class _Answers:
         self._model = model
         self._found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def fresh(self) -> _Answers:
+    def copy_empty(self) -> _Answers:
         return _Answers(self._model)
 
     def update(self, chunk: Chunk) -> None:
-        y = required_labels(chunk)
+        y = get_labels(chunk)
         if len(y):
             self._found[chunk.number] = y, to_numpy(self._model.predict(chunk.X))
 
@@ -414,12 +419,12 @@ class NearestPrototypeMixin(ExplainedMixin):
             W y for each prototype y, in sorted order of the labels if there are labels.
         """
         check_is_fitted(self, "prototypes_")
-        prototypes = labeled_or_rows(prototypes)
+        prototypes = as_prototypes(prototypes)
         require_dimensions(prototypes, self.prototypes_)
         W = self.projection_
-        return self._placed_coordinates(prototypes, W.dtype) @ W.T
+        return self._place_coordinates(prototypes, W.dtype) @ W.T
 
-    @in_chunks
+    @accept_chunks
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space.
 
@@ -433,8 +438,8 @@ class NearestPrototypeMixin(ExplainedMixin):
         ndarray of shape (n_samples, n_dimensions)
             W'x for each sample x.
         """
-        X = self._validated(X)
-        return X @ namespace(X).astype(placed_like(self.projection_, X), X.dtype, copy=False)
+        X = self._validate(X)
+        return X @ namespace(X).astype(place_like(self.projection_, X), X.dtype, copy=False)
 
     def with_classes(self, prototypes: Any) -> Self:
         """Return a fitted copy that also knows these unseen classes, without refitting.
@@ -511,20 +516,20 @@ class NearestPrototypeMixin(ExplainedMixin):
         """Set the fitted attributes for the candidates of `decision`."""
         seen = decision.seen
         named = self._named_candidates(known, seen, decision.one_hot)
-        labels = chosen_labels(decision.candidates, named, _among(known), len(seen))
+        labels = choose_labels(decision.candidates, named, _find_among(known), len(seen))
         self.prototypes_ = known
-        self.seen_classes_ = placed_labels(seen, like)
-        self.unseen_classes_ = placed_labels(np.setdiff1d(known.labels, seen), like)
-        self.classes_ = placed_labels(labels, like)
+        self.seen_classes_ = place_labels(seen, like)
+        self.unseen_classes_ = place_labels(np.setdiff1d(known.labels, seen), like)
+        self.classes_ = place_labels(labels, like)
         self._decision = replace(decision, known=known.subset(labels), labels=labels)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._scores_in(self._learned().dtype).checked(self._learned())
+            scores = self._scores_in(self._learned().dtype).check(self._learned())
         self._decision = replace(self._decision, scores=scores)
 
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
         """Return the labels that the parameter `candidates` stands for."""
         named = self._named_candidates(known, seen, self.prototypes is None)
-        return chosen_labels(self.candidates, named, _among(known), len(seen))
+        return choose_labels(self.candidates, named, _find_among(known), len(seen))
 
     def _named_candidates(
         self, known: Prototypes, seen: np.ndarray, one_hot: bool
@@ -537,36 +542,36 @@ class NearestPrototypeMixin(ExplainedMixin):
         """Return the semantic vectors y that W is applied to, one per row."""
         return prototypes.matrix
 
-    def _placed_coordinates(self, prototypes: Prototypes, dtype: Any) -> Array:
+    def _place_coordinates(self, prototypes: Prototypes, dtype: Any) -> Array:
         """Return the same in `dtype`, in the library and on the device of W."""
         W, Y = self.projection_, self._coordinates(prototypes)
-        return namespace(W).astype(placed_like(Y, W), dtype, copy=False)
+        return namespace(W).astype(place_like(Y, W), dtype, copy=False)
 
     def _learned(self) -> Array:
         """Return the array in whose library and dtype, and on whose device, scores are."""
         return self.projection_
 
-    def _compared(self, X: Array) -> Array:
+    def _map_samples(self, X: Array) -> Array:
         """Return the vectors z that the scores are linear in."""
         return X
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         """Return how vectors z of this dtype are compared with these classes."""
         W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
-        return LinearScores.of_distances(self._placed_coordinates(known, dtype) @ W.T)
+        return LinearScores.from_distances(self._place_coordinates(known, dtype) @ W.T)
 
     def _scores_in(self, dtype: Any) -> LinearScores:
         """Return the scores of the candidates in a dtype of the library of W."""
         decision = self._decision
         assert decision.known is not None
         scores = self._linear_scores(decision.known, dtype)
-        return scores.penalized(decision.penalty, np.isin(decision.labels, decision.seen))
+        return scores.penalize(decision.penalty, np.isin(decision.labels, decision.seen))
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         form, dtype = self._decision.scores, dtype_like(X.dtype, self._learned())
         if form is None or dtype != self._learned().dtype:
             form = self._scores_in(dtype)  # with all digits of X
-        return form.blocks(self._compared(X))
+        return form.blocks(self._map_samples(X))
 
     def _scores_of(self, prototypes: Prototypes, X: Array) -> Array:
         """Return the scores of other classes, which have these prototypes and no penalty."""
@@ -591,7 +596,7 @@ class Rejection:
     below: float | None
     label: Any
 
-    def checked_label(self, known: np.ndarray) -> Any:
+    def check_label(self, known: np.ndarray) -> Any:
         """Return the label of rejected samples, which is none of the known ones."""
         label, is_text = self.label, known.dtype.kind not in "iufb"
         if label is None:
@@ -599,13 +604,13 @@ class Rejection:
         if isinstance(label, str) != is_text or label in known.tolist():
             raise ValueError(
                 "`reject_label` must be a label of the same kind as the candidates, and none of "
-                f"them; got {shown(label)}. Choose another, or None."
+                f"them; got {format_value(label)}. Choose another, or None."
             )
         return label
 
-    def applied(self, predicted: Array, refused: Array, known: np.ndarray) -> Array:
+    def apply(self, predicted: Array, refused: Array, known: np.ndarray) -> Array:
         """Return the predictions with the label at the refused ones."""
-        label = self.checked_label(known)
+        label = self.check_label(known)
         # Wide enough for both: text must not be cut to the length of the other labels.
         dtype = object if known.dtype == object else np.result_type(known, np.array(label))
         if is_device_array(predicted):
@@ -623,7 +628,7 @@ class ProbabilityMixin(ExplainedMixin):
     temperature_: float
     _rejection: Rejection
 
-    @in_chunks
+    @accept_chunks
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each candidate.
 
@@ -639,11 +644,11 @@ class ProbabilityMixin(ExplainedMixin):
         ndarray of shape (n_samples, n_candidates)
             Probabilities, columns in the order of `classes_`.
         """
-        X = self._validated(X)
+        X = self._validate(X)
         blocks = [softmax(scores / self.temperature_) for scores in self._finite_blocks(X)]
         return namespace(X).concat(blocks)
 
-    @in_chunks
+    @accept_chunks
     def uncertainty(self, X: Any) -> Array:
         """Return how uncertain the prediction of each sample is.
 
@@ -657,7 +662,7 @@ class ProbabilityMixin(ExplainedMixin):
         ndarray of shape (n_samples,)
             Entropy of the probabilities, divided by that of equal ones: 0 is certain, 1 a guess.
         """
-        X = self._validated(X)
+        X = self._validate(X)
         parts = []
         for scores in self._finite_blocks(X):
             P, xp = softmax(scores / self.temperature_), namespace(scores)
@@ -665,7 +670,7 @@ class ProbabilityMixin(ExplainedMixin):
             parts.append(-xp.sum(P * logs, axis=1) / (float(np.log(P.shape[1])) or 1.0))
         return namespace(X).concat(parts)
 
-    def _predicted(self, X: Array) -> Array:
+    def _predict_rows(self, X: Array) -> Array:
         below = self._rejection.below
         if below is None:
             return self._best(X)
@@ -676,10 +681,10 @@ class ProbabilityMixin(ExplainedMixin):
             highest.append(xp.max(softmax(scores / self.temperature_), axis=1))
         labels = self._labels()
         predicted = labels_at(labels, xp.concat(best))
-        return self._rejection.applied(predicted, xp.concat(highest) < below, to_numpy(labels))
+        return self._rejection.apply(predicted, xp.concat(highest) < below, to_numpy(labels))
 
 
-def chosen_labels(
+def choose_labels(
     candidates: Any,
     named: Mapping[str, np.ndarray],
     listed_labels: Callable[[Any], np.ndarray],
@@ -695,7 +700,7 @@ def chosen_labels(
         names = ", ".join(f'"{name}"' for name in named)
         raise ValueError(
             f"`candidates` must be {names} or a list of at least one label; "
-            f"got {shown(candidates)}. A single label goes into a list."
+            f"got {format_value(candidates)}. A single label goes into a list."
         )
     if not named[candidates].size:
         raise ValueError(
@@ -710,11 +715,11 @@ def scores_as(model: Any, kind: type) -> bool:
     """Whether a model is of this kind and computes scores in the same way; a subclass may not."""
     return isinstance(model, kind) and all(
         getattr(type(model), name, None) is getattr(kind, name, None)
-        for name in ("_score_blocks", "_compared")
+        for name in ("_score_blocks", "_map_samples")
     )
 
 
-def unwrapped(model: Any) -> tuple[Any, Any]:
+def unwrap(model: Any) -> tuple[Any, Any]:
     """Return the preprocessing of a fitted pipeline, None if there is none, and its last step."""
     if not isinstance(model, Pipeline):
         return None, model
@@ -722,11 +727,11 @@ def unwrapped(model: Any) -> tuple[Any, Any]:
     return (steps if len(steps) else None), last
 
 
-def _among(known: Prototypes) -> Callable[[Any], np.ndarray]:
+def _find_among(known: Prototypes) -> Callable[[Any], np.ndarray]:
     return lambda candidates: known.subset(candidates).labels
 
 
-def labeled_or_rows(prototypes: Any) -> Prototypes:
+def as_prototypes(prototypes: Any) -> Prototypes:
     """Return prototypes, or the rows of a plain matrix numbered as if they were labeled."""
     if Prototypes.is_labeled(prototypes):
         return Prototypes.coerce(prototypes)
@@ -753,7 +758,7 @@ def _is_finite(scores: Any) -> Any:
     return bool(np.isfinite(scores.sum())) or bool(np.isfinite(scores).all())
 
 
-def _largest(X: Array) -> float:
+def _find_largest(X: Array) -> float:
     xp = namespace(X)
     return float(xp.maximum(xp.max(X), -xp.min(X)))
 
@@ -763,7 +768,7 @@ def labels_at(labels: Any, positions: Array) -> Array:
 
     Numeric labels are on the device of the positions, text is on the host.
     """
-    to_place = placed_like if is_device_array(labels) else placed_labels
+    to_place = place_like if is_device_array(labels) else place_labels
     placed = to_place(labels, positions)
     if not is_device_array(placed):
         return placed[to_numpy(positions)]
@@ -779,7 +784,7 @@ def best_columns(scores: Any, k: int) -> Array:
     among the k largest, which `argpartition` leaves open.
     """
     on_device = is_device_array(scores)
-    one_by_one = _device_one_by_one if on_device else _one_by_one
+    one_by_one = _pick_on_device if on_device else _pick_one_by_one
     few = one_by_one(scores, k) if k <= _FEW else None
     if few is not None:
         return few
@@ -794,7 +799,7 @@ def best_columns(scores: Any, k: int) -> Array:
     return np.take_along_axis(columns, order, axis=1)
 
 
-def _one_by_one(scores: np.ndarray, k: int) -> np.ndarray | None:
+def _pick_one_by_one(scores: np.ndarray, k: int) -> np.ndarray | None:
     """Return the same by k passes of argmax, faster than a partition for small k.
 
     None if a score of -inf would be chosen, because -inf marks the scores already taken.
@@ -809,7 +814,7 @@ def _one_by_one(scores: np.ndarray, k: int) -> np.ndarray | None:
     return best
 
 
-def _device_one_by_one(scores: Array, k: int) -> Array | None:
+def _pick_on_device(scores: Array, k: int) -> Array | None:
     xp = namespace(scores)
     columns = positions_like(scores.shape[1], scores)[None, :]
     taken = xp.full_like(scores, -xp.inf)

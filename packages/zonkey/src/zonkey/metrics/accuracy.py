@@ -6,9 +6,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, is_device_array, namespace, placed_like, sums_by_code, to_numpy
+from ..arrays import Array, is_device_array, namespace, place_like, sums_by_code, to_numpy
 from ..constraints import weight_vector
-from ..labels import as_labels, comparable, encoded, listed, placed_labels, require_same_kind
+from ..labels import (
+    as_labels,
+    encode_labels,
+    format_labels,
+    make_comparable,
+    place_labels,
+    require_same_kind,
+)
 
 
 def per_class_accuracy(
@@ -54,10 +61,10 @@ def per_class_accuracy(
     0.5
     """
     if is_device_array(y_pred):
-        classes, mass, hits = _counted_on_device(y_true, cast(Array, y_pred), sample_weight)
+        classes, mass, hits = _count_on_device(y_true, cast(Array, y_pred), sample_weight)
     else:
         y_true = to_numpy(y_true) if is_device_array(y_true) else y_true
-        true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
+        true, predicted = require_filled(y_true, "y_true"), require_filled(y_pred, "y_pred")
         require_same_kind(y_true=true, y_pred=predicted)
         check_same_length(true, predicted, "y_pred")
         weight = to_numpy(_as_weights(sample_weight, true.shape[0]))
@@ -65,28 +72,28 @@ def per_class_accuracy(
         mass = np.bincount(class_of, weights=weight)
         hits = np.bincount(class_of, weights=weight * (true == predicted))
     if labels is not None:
-        kept = _find_classes(filled_labels(labels, "labels"), classes)
+        kept = _find_classes(require_filled(labels, "labels"), classes)
         classes, mass, hits = classes[kept], mass[kept], hits[kept]
     if (mass == 0).any():
         raise ValueError(
             "sample_weight must leave every averaged class some weight, but it sums to 0 in: "
-            f"{listed(classes[mass == 0])}. Leave those classes out with `labels`."
+            f"{format_labels(classes[mass == 0])}. Leave those classes out with `labels`."
         )
     return float(np.mean(hits / mass))
 
 
-def _counted_on_device(
+def _count_on_device(
     y_true: Any, predicted: Array, sample_weight: Any
 ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
     """Return the classes of y_true, their total weights, and the weights predicted correctly."""
     xp = namespace(predicted)
-    classes, codes = encoded(y_true, predicted)
+    classes, codes = encode_labels(y_true, predicted)
     require_same_kind(y_true=classes, y_pred=to_numpy(predicted[:1]))
     check_same_length(codes, predicted, "y_pred")
     if not classes.size:
         raise ValueError("y_true must hold at least one label, got none. Pass a non-empty array.")
-    weight = placed_like(_as_weights(sample_weight, codes.shape[0]), predicted)
-    known, predicted = comparable(placed_labels(classes, predicted), predicted)
+    weight = place_like(_as_weights(sample_weight, codes.shape[0]), predicted)
+    known, predicted = make_comparable(place_labels(classes, predicted), predicted)
     is_right = xp.astype(xp.take(known, codes, axis=0) == predicted, xp.float64)
     sums = [sums_by_code(part, codes, len(classes)) for part in (weight, weight * is_right)]
     return classes, to_numpy(sums[0]), to_numpy(sums[1])
@@ -117,7 +124,7 @@ def hit_at_k(y_true: ArrayLike, y_top: ArrayLike, k: int | None = None) -> float
     >>> hit_at_k(["cat", "owl"], [["cat", "dog"], ["dog", "owl"]], k=1)
     0.5
     """
-    true, top = filled_labels(y_true, "y_true"), filled_labels(y_top, "y_top", ndim=2)
+    true, top = require_filled(y_true, "y_true"), require_filled(y_top, "y_top", ndim=2)
     require_same_kind(y_true=true, y_top=top)
     check_same_length(true, top, "y_top")
     n_ranked = top.shape[1]
@@ -131,7 +138,7 @@ def hit_at_k(y_true: ArrayLike, y_top: ArrayLike, k: int | None = None) -> float
     return float(np.mean((true[:, None] == top[:, :k]).any(axis=1)))
 
 
-def filled_labels(values: Any, name: str, *, ndim: int = 1) -> NDArray[Any]:
+def require_filled(values: Any, name: str, *, ndim: int = 1) -> NDArray[Any]:
     """Return labels as a non-empty array."""
     labels = as_labels(values, name, ndim=ndim)
     if labels.size == 0:
@@ -154,7 +161,7 @@ def check_columns(true: NDArray[Any], columns: NDArray[Any]) -> None:
     n_distinct = np.unique(columns).size
     absent = np.setdiff1d(true, columns)
     if n_distinct < columns.size or absent.size:
-        got = f"no {listed(absent)}" if absent.size else f"{n_distinct} of {columns.size}"
+        got = f"no {format_labels(absent)}" if absent.size else f"{n_distinct} of {columns.size}"
         raise ValueError(
             f"classes must name each column once and hold every label of y_true; got {got}. "
             "Pass `classes_` of the model, and samples of these classes."
@@ -186,6 +193,6 @@ def _find_classes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.boo
     if absent.size:
         raise ValueError(
             "labels must each have a sample in y_true, or their accuracy is undefined; without "
-            f"one: {listed(absent)}. Drop them from `labels`."
+            f"one: {format_labels(absent)}. Drop them from `labels`."
         )
     return np.isin(classes, labels)

@@ -14,7 +14,7 @@ from scipy.stats import hmean
 
 from ..arrays import require_values, to_numpy
 from ..labels import require_same_kind
-from .accuracy import check_columns, filled_labels
+from .accuracy import check_columns, require_filled
 from .generalized import SeenUnseenCurve
 
 _EQUAL_MEANS = 1e-12  # mean harmonic means that differ by less are tied
@@ -53,7 +53,7 @@ def best_penalty(curves: Sequence[SeenUnseenCurve]) -> float:
     >>> best_penalty([curve])
     2.5
     """
-    received = _no_list_of(curves, lambda entry: isinstance(entry, SeenUnseenCurve))
+    received = _describe_wrong_list(curves, lambda entry: isinstance(entry, SeenUnseenCurve))
     if received:
         raise ValueError(
             f"curves must be a list of at least one SeenUnseenCurve; got {received}. Pass the "
@@ -66,7 +66,7 @@ def best_penalty(curves: Sequence[SeenUnseenCurve]) -> float:
         means += hmean([curve.seen, curve.unseen], axis=0)[entry] / len(curves)
     # The first entry is -inf alone; there every curve has its value below all thresholds.
     lows, highs = _runs(means[1:] >= means[1:].max() - _EQUAL_MEANS)
-    ends = _finite_ends(thresholds)
+    ends = _make_ends_finite(thresholds)
     widest = np.argmax(ends[highs] - ends[lows])
     low, high = ends[lows[widest]], ends[highs[widest]]
     middle = low + (high - low) / 2
@@ -113,7 +113,7 @@ def best_temperature(
     checked = []
     for place, (scores, codes) in enumerate(folds):
         given = None if weights is None else weights[place]
-        S, columns, share = _checked_fold(scores, codes, given, f" of fold {place}")
+        S, columns, share = _check_fold(scores, codes, given, f" of fold {place}")
         below = S - S.max(axis=1, keepdims=True)
         checked.append((below, columns, share / len(folds)))
     spread = np.sqrt(sum(share @ below.var(axis=1) for below, _, share in checked))
@@ -170,7 +170,7 @@ def expected_calibration_error(
     >>> expected_calibration_error(["cat", "cat", "cat", "owl"], sure, ["cat", "owl"])
     0.0
     """
-    true, columns = filled_labels(y_true, "y_true"), filled_labels(classes, "classes")
+    true, columns = require_filled(y_true, "y_true"), require_filled(classes, "classes")
     check_columns(true, columns)
     P = _as_probabilities(probabilities, (true.size, columns.size))
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
@@ -248,7 +248,7 @@ def selective_accuracy(
     >>> found.coverage.tolist(), found.accuracy.tolist(), found.area
     ([0.5, 1.0], [1.0, 0.5], 0.75)
     """
-    true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
+    true, predicted = require_filled(y_true, "y_true"), require_filled(y_pred, "y_pred")
     require_same_kind(y_true=true, y_pred=predicted)
     sure = np.asarray(confidence, dtype=np.float64)
     if not true.shape == predicted.shape == sure.shape:
@@ -267,7 +267,7 @@ def selective_accuracy(
     return SelectiveAccuracy(answered / true.size, right / answered)
 
 
-def _no_list_of(values: Any, accepts: Callable[[Any], bool]) -> str | None:
+def _describe_wrong_list(values: Any, accepts: Callable[[Any], bool]) -> str | None:
     """Describe what was passed instead of a list of accepted entries; None if it is valid."""
     if not isinstance(values, Sequence):
         return type(values).__name__
@@ -283,7 +283,7 @@ def _runs(good: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.flatnonzero(change > 0), np.flatnonzero(change < 0)
 
 
-def _finite_ends(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+def _make_ends_finite(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return thresholds with finite numbers for the -inf and +inf at their ends."""
     finite = thresholds[1:-1]
     gap = np.median(np.diff(finite)) if finite.size > 1 else 1.0
@@ -300,7 +300,9 @@ def _excess(
 
 
 def _check_folds(folds: Any, weights: Any) -> None:
-    received = _no_list_of(folds, lambda fold: isinstance(fold, Sequence) and len(fold) == 2)
+    received = _describe_wrong_list(
+        folds, lambda fold: isinstance(fold, Sequence) and len(fold) == 2
+    )
     if received:
         raise ValueError(
             f"folds must be a list of at least one pair (scores, codes); got {received}. Put a "
@@ -313,7 +315,7 @@ def _check_folds(folds: Any, weights: Any) -> None:
         )
 
 
-def _checked_fold(
+def _check_fold(
     scores: Any, codes: Any, weights: Any, of_fold: str
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
     """Return scores as a matrix, columns of the true classes, and weights that sum to 1."""

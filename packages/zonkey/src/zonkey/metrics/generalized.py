@@ -9,7 +9,7 @@ from sklearn.utils import check_array
 
 from ..arrays import is_device_array, require_values, to_numpy
 from ..labels import require_same_kind
-from .accuracy import check_columns, check_same_length, filled_labels, per_class_accuracy
+from .accuracy import check_columns, check_same_length, per_class_accuracy, require_filled
 
 
 class GeneralizedScores(NamedTuple):
@@ -46,10 +46,10 @@ def generalized_scores(
     >>> generalized_scores(["cat", "owl", "owl"], ["cat", "owl", "cat"], ["cat"]).unseen
     0.5
     """
-    true, predicted = filled_labels(y_true, "y_true"), filled_labels(y_pred, "y_pred")
-    is_seen = _seen_mask(true, filled_labels(seen_classes, "seen_classes"))
+    true, predicted = require_filled(y_true, "y_true"), require_filled(y_pred, "y_pred")
+    is_seen = _seen_mask(true, require_filled(seen_classes, "seen_classes"))
     check_same_length(true, predicted, "y_pred")
-    return _with_harmonic_mean(
+    return _add_harmonic_mean(
         per_class_accuracy(true[is_seen], predicted[is_seen]),
         per_class_accuracy(true[~is_seen], predicted[~is_seen]),
     )
@@ -114,7 +114,7 @@ class SeenUnseenCurve:
         if np.isnan(penalty):
             raise ValueError("penalty must be a number, got NaN. Pass 0.0 for no penalty.")
         i = np.searchsorted(self.penalties, penalty, side="left")
-        return _with_harmonic_mean(float(self.seen[i]), float(self.unseen[i]))
+        return _add_harmonic_mean(float(self.seen[i]), float(self.unseen[i]))
 
 
 def seen_unseen_curve(
@@ -156,15 +156,15 @@ def seen_unseen_curve(
     W.-L. Chao, S. Changpinyo, B. Gong, F. Sha. An empirical study and analysis of generalized
     zero-shot learning for object recognition in the wild. ECCV 2016.
     """
-    true, columns = filled_labels(y_true, "y_true"), filled_labels(classes, "classes")
-    seen_labels = filled_labels(seen_classes, "seen_classes")
+    true, columns = require_filled(y_true, "y_true"), require_filled(classes, "classes")
+    seen_labels = require_filled(seen_classes, "seen_classes")
     is_seen = _seen_mask(true, seen_labels)
     S = _score_matrix(scores, (true.size, columns.size))
     check_columns(true, columns)
     seen_column = np.isin(columns, seen_labels)
 
-    best_seen, seen_pick = _best_of(S, np.flatnonzero(seen_column))
-    best_unseen, unseen_pick = _best_of(S, np.flatnonzero(~seen_column))
+    best_seen, seen_pick = _find_best(S, np.flatnonzero(seen_column))
+    best_unseen, unseen_pick = _find_best(S, np.flatnonzero(~seen_column))
 
     # A seen sample adds its share to acc_s until it moves to the unseen classes; an unseen sample
     # adds its share to acc_u from then on.
@@ -200,7 +200,7 @@ def harmonic_mean(seen: Any, unseen: Any) -> Any:
     return 2.0 * seen * unseen / np.where(total > 0, total, 1.0)
 
 
-def _with_harmonic_mean(seen: float, unseen: float) -> GeneralizedScores:
+def _add_harmonic_mean(seen: float, unseen: float) -> GeneralizedScores:
     return GeneralizedScores(seen, unseen, float(harmonic_mean(seen, unseen)))
 
 
@@ -234,7 +234,7 @@ def _score_matrix(scores: Any, shape: tuple[int, int]) -> NDArray[Any]:
     return S
 
 
-def _best_of(
+def _find_best(
     scores: NDArray[Any], group: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return the best score of each row among the columns of `group`, and that column."""

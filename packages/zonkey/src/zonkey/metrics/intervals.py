@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from ..arrays import require_values
 from ..labels import require_same_kind
-from .accuracy import check_same_length, filled_labels
+from .accuracy import check_same_length, require_filled
 
 _DRAWN_AT_A_TIME = 1 << 21  # entries of a block of draws
 
@@ -116,9 +116,9 @@ def paired_bootstrap_interval(
     >>> round(better.difference, 6), better.low > 0
     (0.5, True)
     """
-    true = filled_labels(y_true, "y_true")
-    correct_a = _correct(true, predicted_a, "predicted_a")
-    correct_b = _correct(true, predicted_b, "predicted_b")
+    true = require_filled(y_true, "y_true")
+    correct_a = _mark_correct(true, predicted_a, "predicted_a")
+    correct_b = _mark_correct(true, predicted_b, "predicted_b")
     if true.size < 2:
         raise ValueError("y_true must have at least 2 samples to resample; got 1. Pass more.")
     if isinstance(n_resamples, bool) or not isinstance(n_resamples, Integral) or n_resamples < 1:
@@ -165,10 +165,10 @@ def _deviations(values: np.ndarray, n_resamples: int, rng: np.random.Generator) 
     return np.sqrt(n / (n - 1)) * ((draws - counts) @ distinct)
 
 
-def _correct(true: np.ndarray, predicted: ArrayLike, name: str) -> np.ndarray:
+def _mark_correct(true: np.ndarray, predicted: ArrayLike, name: str) -> np.ndarray:
     """Return one row per run: 1.0 for correct labels, else 0.0."""
     ndim = 2 if np.ndim(predicted) == 2 else 1
-    labels = np.atleast_2d(filled_labels(predicted, name, ndim=ndim))
+    labels = np.atleast_2d(require_filled(predicted, name, ndim=ndim))
     require_same_kind(**{"y_true": true, name: labels})
     check_same_length(true, labels.T, name)
     return (true == labels).astype(float)

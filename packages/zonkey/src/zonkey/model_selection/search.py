@@ -149,16 +149,16 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Fitted search.
         """
         subject = _Subject(self.estimator)
-        stages = self._checked_stages(subject)
+        stages = self._check_stages(subject)
         vars(self).pop("calibration_", None)  # left by an earlier fit
         given = X
-        X, y = self._validated(subject, X, y)
+        X, y = self._validate(subject, X, y)
         labels = as_labels(y)
         judged = subject.judged(labels)
         moments = None
         if not judged.has_steps and isinstance(judged.classifier, ZeroShotClassifier):
-            points = [judged.divided(point)[1] for stage in stages for point in stage]
-            moments = _gathered(judged.classifier, points, X, labels)
+            points = [judged.divide(point)[1] for stage in stages for point in stage]
+            moments = _gather_moments(judged.classifier, points, X, labels)
         data = _Data(X, labels, judged, moments)
         folds = list(self._folds(X, labels))
         tried: list[Point] = []
@@ -173,11 +173,11 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             best = tried[_best_index(scores)]
         self._record(tried, scores)
         if self.refit:
-            self.best_estimator_ = self._calibrated(subject, X, labels).fit(given, y)
+            self.best_estimator_ = self._calibrate(subject, X, labels).fit(given, y)
             self.classes_ = self.best_estimator_.classes_
         return self
 
-    def _checked_stages(self, subject: _Subject) -> list[list[Point]]:
+    def _check_stages(self, subject: _Subject) -> list[list[Point]]:
         """Return the points of each grid."""
         last = subject.classifier
         if not isinstance(last, NearestPrototypeMixin) or isinstance(last, FewShotClassifier):
@@ -205,7 +205,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 )
         return stages
 
-    def _validated(self, subject: _Subject, X: Any, y: Any) -> tuple[Any, Any]:
+    def _validate(self, subject: _Subject, X: Any, y: Any) -> tuple[Any, Any]:
         """Return validated arrays; the first step of a pipeline gets X unchanged."""
         if is_device_array(X):
             raise TypeError(
@@ -248,7 +248,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _fold_scores(self, data: _Data, points: list[Point], fold: Fold) -> np.ndarray:
         """Return the score of every point on one fold."""
         groups: dict[Any, list[int]] = {}
-        divided = [data.judged.divided(point) for point in points]
+        divided = [data.judged.divide(point) for point in points]
         for i, (of_steps, _) in enumerate(divided):
             groups.setdefault(_group_key(of_steps, i), []).append(i)
         scores = np.empty(len(points))
@@ -260,9 +260,9 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             scores[members] = cast(list[float], pool(jobs))
         return scores
 
-    def _calibrated(self, subject: _Subject, X: np.ndarray, labels: np.ndarray) -> Any:
+    def _calibrate(self, subject: _Subject, X: np.ndarray, labels: np.ndarray) -> Any:
         """Return the best point, unfitted, with a number in place of "auto"."""
-        best = _with_parameters(subject.model, self.best_params_)
+        best = _copy_with(subject.model, self.best_params_)
         if not is_auto(_Subject(best).classifier.seen_penalty):
             return best
         penalty = calibrate(best, X, labels)
@@ -299,7 +299,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Predicted class of each sample.
         """
-        return self._refitted().predict(X)
+        return self._get_refitted().predict(X)
 
     def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
         """Return the k best candidates of each sample.
@@ -316,7 +316,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, k)
             Candidates, best first.
         """
-        best = self._refitted()
+        best = self._get_refitted()
         if isinstance(best, Pipeline):  # which forwards only scikit-learn's own methods
             last: Any = best[-1]
             return last.predict_top(best[:-1].transform(X) if len(best) > 1 else X, k)
@@ -335,7 +335,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_candidates) or (n_samples,)
             Score of each candidate; for two candidates the second score minus the first.
         """
-        return self._refitted().decision_function(X)
+        return self._get_refitted().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the per-class accuracy of the best estimator.
@@ -354,9 +354,9 @@ class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         float
             Mean of the accuracies within the classes.
         """
-        return self._refitted().score(X, y, sample_weight)
+        return self._get_refitted().score(X, y, sample_weight)
 
-    def _refitted(self) -> Any:
+    def _get_refitted(self) -> Any:
         check_is_fitted(self, "cv_results_")
         if not self.refit:
             raise AttributeError(
@@ -386,7 +386,7 @@ class _Subject:
         """Whether there are steps before the classifier."""
         return isinstance(self.model, Pipeline) and len(self.model.steps) > 1
 
-    def divided(self, point: Point) -> tuple[Point, Point]:
+    def divide(self, point: Point) -> tuple[Point, Point]:
         """Return the parameters of the steps, and those of the classifier without prefix."""
         own = {name: value for name, value in point.items() if name.startswith(self.prefix)}
         of_steps = {name: value for name, value in point.items() if name not in own}
@@ -403,7 +403,7 @@ class _Subject:
         if hasattr(last, "random_state"):
             setting["random_state"] = check_random_state(last.random_state).randint(2**31 - 1)
         changed = {f"{self.prefix}{name}": value for name, value in setting.items()}
-        return _Subject(_with_parameters(self.model, changed))
+        return _Subject(_copy_with(self.model, changed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,17 +421,17 @@ class _Data:
         X_train, X_test = (_safe_indexing(self.X, part) for part in fold)
         y_train, y_test = (self.labels[part] for part in fold)
         if self.judged.has_steps:
-            steps = _with_parameters(self.judged.model, of_steps)[:-1]
+            steps = _copy_with(self.judged.model, of_steps)[:-1]
             X_train, X_test = steps.fit_transform(X_train, y_train), steps.transform(X_test)
 
         def score(point: Point) -> float:
-            model = _with_parameters(classifier, point).fit(X_train, y_train)
+            model = _copy_with(classifier, point).fit(X_train, y_train)
             return model.score(X_test, y_test)
 
         if not isinstance(classifier, ZeroShotClassifier):
             return score
         if self.moments is None:
-            moments = _gathered(classifier, points, X_train, y_train)
+            moments = _gather_moments(classifier, points, X_train, y_train)
         else:
             names = ("n_reserve", "seed", "scatter")
             options = {name: getattr(self.moments, name) for name in names}
@@ -445,25 +445,25 @@ def _shared_scorer(
 ) -> Callable[[Point], float]:
     """Return the scorer of points that share the decomposition of these moments."""
     shared = BaseClasses(moments)
-    if any(_with_parameters(classifier, point).uses_scatter for point in points):
+    if any(_copy_with(classifier, point).uses_scatter for point in points):
         _ = shared.equations.factor  # computed here, not by several threads at once
     X_test = np.asarray(X_test)  # moments know no feature names
 
     def score(point: Point) -> float:
-        model = _with_parameters(classifier, point).fit_moments(shared)
+        model = _copy_with(classifier, point).fit_moments(shared)
         return per_class_accuracy(y_test, model.predict(X_test))
 
     return score
 
 
-def _with_parameters(model: Any, parameters: Mapping[str, Any]) -> Any:
+def _copy_with(model: Any, parameters: Mapping[str, Any]) -> Any:
     """Return an unfitted copy with these parameters."""
     copy: Any = clone(model)
     # Cloned values: models must neither change nor share an estimator of the grid.
     return copy.set_params(**{name: clone(v, safe=False) for name, v in parameters.items()})
 
 
-def _gathered(
+def _gather_moments(
     classifier: ZeroShotClassifier, points: list[Point], X: Any, labels: np.ndarray
 ) -> Moments:
     """Return moments with raw samples and scatter, if some point may need them.
@@ -484,7 +484,7 @@ def _gathered(
         most.update(synthesis="perturb", n_synthetic=max(counts))
     offered = classifier.get_params(deep=False)  # a subclass may fix some of them
     most = {name: value for name, value in most.items() if name in offered}
-    return _with_parameters(classifier, most).gather(X, labels)
+    return _copy_with(classifier, most).gather(X, labels)
 
 
 def _group_key(of_steps: Point, number: int) -> Any:

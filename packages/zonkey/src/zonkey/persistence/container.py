@@ -104,7 +104,7 @@ def write_arrays(
     """Write arrays and a header that JSON can hold; `kind` tells what the file is."""
     from safetensors.numpy import save_file
 
-    whole = {name: _plain(array) for name, array in arrays.items()}
+    whole = {name: _make_plain(array) for name, array in arrays.items()}
     listed = {name: checksum(array) for name, array in whole.items()}
     content = {"schema": SCHEMA, "kind": kind, **header, "checksums": listed}
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -149,7 +149,7 @@ class Stored:
 
 def read_header(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     """Return the header of a file of this kind; arrays are not read."""
-    with _opened(path) as file:
+    with _open_file(path) as file:
         return _headers(Path(path), file, kind)[0]
 
 
@@ -161,7 +161,7 @@ def read_arrays(
     Arrays whose name ends in one of `lazy` are `Stored`: not read yet.
     """
     path = Path(path)
-    with _opened(path) as file:
+    with _open_file(path) as file:
         header, table, start = _headers(path, file, kind)
         arrays: dict[str, Any] = {}
         for name, entry in table.items():
@@ -181,20 +181,20 @@ def _read_into(file: IO[bytes], offset: int, values: np.ndarray) -> None:
     file.readinto(values.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
+def _make_plain(array: np.ndarray) -> np.ndarray:
     """Return an array as safetensors store it: contiguous, little-endian."""
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return array if array.flags.c_contiguous else array.copy()
 
 
-def quoted(text: Any) -> str:
+def quote_text(text: Any) -> str:
     """Return text of a file for a message: short, in one line, without control characters."""
     shown = repr(str(text))
     return shown if len(shown) <= 100 else f"{shown[:96]}...'"
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def _open_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     try:
         with Path(path).open("rb") as file:
             yield file
@@ -222,7 +222,7 @@ def _headers(
     if size < 10 or length > _LARGEST_HEADER or file.read(1) != b"{":
         raise foreign
     if 8 + length > size:
-        raise _cut_short(path, size)
+        raise _make_cut_error(path, size)
     text = b"{" + file.read(length - 1)
     try:
         outer = json.loads(text)
@@ -252,7 +252,8 @@ def _headers(
         )
     if header["kind"] != kind:
         raise StorageError(
-            f"{path.name} must hold {kind}; it holds {quoted(header['kind'])}. Pass another file."
+            f"{path.name} must hold {kind}; it holds {quote_text(header['kind'])}. Pass another "
+            "file."
         )
     return header, _table(path, outer, header, size - 8 - length), 8 + length
 
@@ -283,7 +284,7 @@ def _table(
             "Save it again."
         )
     if end > n_bytes:
-        raise _cut_short(path, n_bytes)
+        raise _make_cut_error(path, n_bytes)
     if end < n_bytes:
         raise StorageError(
             f"{path.name} must end with its arrays; {n_bytes - end} bytes follow. Save it again."
@@ -291,7 +292,7 @@ def _table(
     return table
 
 
-def _cut_short(path: Path, size: int) -> StorageError:
+def _make_cut_error(path: Path, size: int) -> StorageError:
     return StorageError(
         f"{path.name} must be whole; it is cut short after {size} bytes. Copy or save it again."
     )
@@ -301,7 +302,7 @@ def _check(file: str, name: str, values: np.ndarray, expected: str) -> None:
     """Refuse an array that was altered, or that holds NaN or infinity."""
     if checksum(values) != expected:
         raise StorageError(
-            f"{file} must be as it was saved; its array {quoted(name)} was altered. Copy or "
+            f"{file} must be as it was saved; its array {quote_text(name)} was altered. Copy or "
             "save the file again."
         )
     if values.dtype.kind != "f":
@@ -310,8 +311,8 @@ def _check(file: str, name: str, values: np.ndarray, expected: str) -> None:
         total = values.sum()  # much faster than isfinite, but it may overflow
     if not np.isfinite(total) and not np.isfinite(values).all():
         raise StorageError(
-            f"{file} must hold finite numbers; its array {quoted(name)} has NaN or infinity. Save "
-            "a model that was fitted on finite data."
+            f"{file} must hold finite numbers; its array {quote_text(name)} has NaN or infinity. "
+            "Save a model that was fitted on finite data."
         )
 
 

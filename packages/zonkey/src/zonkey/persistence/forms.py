@@ -79,7 +79,7 @@ def _estimator(
     return Form(cls, take, make)
 
 
-def _storable(parameters: dict[str, Any]) -> dict[str, Any]:
+def _make_storable(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return parameters in forms that a file holds."""
     stored = dict(parameters)
     if stored.get("prototypes") is not None:
@@ -179,7 +179,7 @@ def _check_any_shot(model: Any) -> None:
         model._settle(like=None)
     require_number("temperature_", model.temperature_, np.finfo(float).tiny)
     require_that(bool(np.isfinite(model._scores.constants).all()), "Centers must be finite.")
-    _try(model, lambda: model._prepared(np.ones((1, model.n_features_in_))))
+    _try(model, lambda: model._prepare(np.ones((1, model.n_features_in_))))
     if regression is not None:
         _try(
             model, lambda: regression._coordinates(regression.prototypes.matrix[:1], evidence.sums)
@@ -347,16 +347,16 @@ FORMS: dict[str, Form] = {
     form.name: form
     for form in (
         PROTOTYPES,
-        Form.of_fields(Evidence, _check_evidence),
-        Form.of_fields(Regression, _check_regression),
-        Form.of_fields(PrototypeKernel, _check_kernel),
-        Form.of_fields(LinearScores, _check_scores),
-        Form.of_fields(Reserve, _check_reserve),
-        Form.of_fields(Adapted, _check_adapted),
-        Form.of_fields(Choice, _check_choice),
-        Form.of_fields(Point),
-        Form.of_fields(Temperatures, _check_temperatures),
-        Form.of_fields(Rejection, _check_rejection),
+        Form.from_fields(Evidence, _check_evidence),
+        Form.from_fields(Regression, _check_regression),
+        Form.from_fields(PrototypeKernel, _check_kernel),
+        Form.from_fields(LinearScores, _check_scores),
+        Form.from_fields(Reserve, _check_reserve),
+        Form.from_fields(Adapted, _check_adapted),
+        Form.from_fields(Choice, _check_choice),
+        Form.from_fields(Point),
+        Form.from_fields(Temperatures, _check_temperatures),
+        Form.from_fields(Rejection, _check_rejection),
         Form(Decision, _take_decision, lambda parts: Decision(**parts)),
         Form(ImageEncoder, _take_encoder, _make_encoder),
         _estimator(FeatureNormalizer, ("mean_", "_power", "_norm"), _check_normalizer),
@@ -406,14 +406,14 @@ FORMS: dict[str, Form] = {
                 "_class_centers",
             ),
             _check_any_shot,
-            _storable,
+            _make_storable,
             required=True,
         ),
         _estimator(
             ZeroShotClassifier,
             (*_PROJECTION, *_LEARNED, "_in_semantic_space"),
             _check_projection,
-            _storable,
+            _make_storable,
             required=True,
             since={"n_indefinite_": 0, "moved_": float("nan")},
         ),
@@ -421,7 +421,7 @@ FORMS: dict[str, Form] = {
             FewShotClassifier,
             (*_PROJECTION, "n_iter_", "novel_classes_", "mu_", "n_indefinite_"),
             _check_projection,
-            _storable,
+            _make_storable,
             required=True,
             since={"mu_": np.empty(0), "n_indefinite_": 0},
         ),
@@ -451,7 +451,7 @@ def allow(
     """
     _require_new(kind)
     own = _PROJECTION if has_projection else _PROJECTION[1:]
-    form = _estimator(kind, (*own, *state), _check_projection, _storable, required=True)
+    form = _estimator(kind, (*own, *state), _check_projection, _make_storable, required=True)
     FORMS[form.name] = form
 
 
@@ -467,7 +467,7 @@ def allow_few_shot(kind: type[BaseEstimator], state: tuple[str, ...]) -> None:
         dicts and lists of them. Base samples are not stored.
     """
     _require_new(kind)
-    form = _estimator(kind, ("classes_", *state), _check_classes, _storable, required=True)
+    form = _estimator(kind, ("classes_", *state), _check_classes, _make_storable, required=True)
     FORMS[form.name] = form
 
 

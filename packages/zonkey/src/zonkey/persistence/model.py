@@ -23,10 +23,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import to_numpy
 from ..encoders.image_encoder import split_encoder
-from ..inference.scorer import NearestPrototypeMixin, ScoresMixin, unwrapped
-from .container import StorageError, quoted, read_arrays, read_header, write_arrays
+from ..inference.scorer import NearestPrototypeMixin, ScoresMixin, unwrap
+from .container import StorageError, quote_text, read_arrays, read_header, write_arrays
 from .forms import FORMS
-from .packing import pack, unpacked
+from .packing import pack, unpack_file
 
 _KIND = "model"
 _FACTS = "_file_facts"  # attribute of loaded models: what a later `save` writes again
@@ -82,13 +82,13 @@ def save(
     check_is_fitted(model)
     given = {"notes": notes, "license": license, "scores": scores, "training": training}
     facts = _earlier_facts(model) | {name: v for name, v in given.items() if v is not None}
-    facts = {name: _checked_fact(name, value) for name, value in facts.items()}
+    facts = {name: _check_fact(name, value) for name, value in facts.items()}
     content, arrays = pack(model, FORMS)
     encoder = split_encoder(model)[0]
     if encoder is not None:
         facts["training"] = {**facts.get("training", {}), "encoder": encoder.spec_}
     # A file that could not be loaded must not replace one that can.
-    unpacked(path, {"content": content}, arrays, FORMS)
+    unpack_file(path, {"content": content}, arrays, FORMS)
     header = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": _versions(),
@@ -129,8 +129,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     header, arrays = read_arrays(path, _KIND, _LAZY)
     facts = _facts_of(path, header)
-    model = unpacked(path, header, arrays, FORMS)
-    if not isinstance(unwrapped(model)[1], ScoresMixin):
+    model = unpack_file(path, header, arrays, FORMS)
+    if not isinstance(unwrap(model)[1], ScoresMixin):
         raise StorageError(
             f"{Path(path).name} must hold a fitted classifier; it holds something else. Pass "
             "another file."
@@ -196,7 +196,7 @@ def model_card(path: str | os.PathLike[str]) -> str:
     lines = [f"# {Path(path).stem}", "", info.get("notes", ""), ""]
     lines += [
         f"- Model: `{summary['estimator']}` of zonkey {info['versions']['zonkey']}",
-        f"- License: {_plain(info.get('license', 'not stated'))}",
+        f"- License: {_strip_markdown(info.get('license', 'not stated'))}",
         f"- Input: {summary['n_features']} features",
         f"- Answers: one of {summary['n_candidates']} classes",
         f"- Saved: {info['created']}, {info['bytes']:,} bytes, schema {info['schema']}",
@@ -245,35 +245,35 @@ def _facts_of(path: Any, header: dict[str, Any]) -> dict[str, Any]:
     if missing or "zonkey" not in header["versions"]:
         raise StorageError(f"{Path(path).name} has an incomplete header. Save the model again.")
     try:
-        return {name: _checked_fact(name, header[name]) for name in _GIVEN if name in header}
+        return {name: _check_fact(name, header[name]) for name in _GIVEN if name in header}
     except TypeError as error:
         raise StorageError(f"{Path(path).name} cannot be loaded. {error}") from None
 
 
-def _checked_fact(name: str, value: Any) -> Any:
+def _check_fact(name: str, value: Any) -> Any:
     """Return a fact in a form that JSON holds."""
     if name in ("notes", "license"):
         if not isinstance(value, str):
-            raise TypeError(f"`{name}` must be text; got {quoted(value)}. Pass a string.")
+            raise TypeError(f"`{name}` must be text; got {quote_text(value)}. Pass a string.")
         return value
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise TypeError(
-            f"`{name}` must be a mapping of names to values; got {quoted(value)}. Pass a dict."
+            f"`{name}` must be a mapping of names to values; got {quote_text(value)}. Pass a dict."
         )
     plain = {key: v.item() if isinstance(v, np.generic) else v for key, v in value.items()}
     try:
         json.dumps(plain, allow_nan=False)
     except (TypeError, ValueError):
         raise TypeError(
-            f"`{name}` must hold finite numbers, text and lists; got {quoted(value)}. Leave the "
-            "rest out."
+            f"`{name}` must hold finite numbers, text and lists; got {quote_text(value)}. Leave "
+            "the rest out."
         ) from None
     return plain
 
 
 def _state(model: Any) -> tuple[Any, Any]:
     """Return objects that only a fit replaces, and that any change of the answers replaces."""
-    last = unwrapped(model)[1]
+    last = unwrap(model)[1]
     fitted = getattr(last, "_choice", _arrays(last))
     return fitted, getattr(last, "_scores", getattr(last, "_decision", None))
 
@@ -295,10 +295,10 @@ def _earlier_facts(model: Any) -> dict[str, Any]:
 
 
 def _entries(facts: Mapping[str, Any]) -> list[str]:
-    return [f"- {_plain(name)}: {_plain(value)}" for name, value in facts.items()]
+    return [f"- {_strip_markdown(name)}: {_strip_markdown(value)}" for name, value in facts.items()]
 
 
-def _plain(value: Any) -> str:
+def _strip_markdown(value: Any) -> str:
     """Return one line without Markdown."""
     if isinstance(value, Mapping):
         value = ", ".join(f"{key} {part}" for key, part in value.items() if part is not None)
@@ -309,7 +309,7 @@ def _plain(value: Any) -> str:
 
 
 def _label_lines(labels: list[Any], most: int = 100) -> list[str]:
-    shown = ", ".join(_plain(label) for label in labels[:most])
+    shown = ", ".join(_strip_markdown(label) for label in labels[:most])
     return [shown + (f", and {len(labels) - most} more" if len(labels) > most else "")]
 
 
@@ -320,7 +320,7 @@ def _versions() -> dict[str, str]:
 
 def _summary(model: Any) -> dict[str, Any]:
     """Return what can be said of a model in JSON, for those who read only the header."""
-    steps, last = unwrapped(model)
+    steps, last = unwrap(model)
     seen, unseen = (to_numpy(getattr(last, f"{name}_classes_", [])) for name in ("seen", "unseen"))
     names = [type(step).__name__ for _, step in ([] if steps is None else steps.steps)]
     known = getattr(last, "prototypes_", None)
@@ -337,7 +337,7 @@ def _summary(model: Any) -> dict[str, Any]:
         "candidates": candidates if isinstance(candidates, str) else "listed",
         "labels": labels,
         "is_transductive": bool(getattr(last, "is_transductive_", False)),
-        "chosen": {key: str(value) for key, value in _chosen(last).items()},
+        "chosen": {key: str(value) for key, value in _list_chosen(last).items()},
         "scores": {} if np.isnan(score) else {"accuracy on held-out classes": float(score)},
         "training": _training(last),
     }
@@ -350,7 +350,7 @@ def _n_features(model: Any) -> int:
     return first.n_features_in_
 
 
-def _chosen(last: Any) -> dict[str, Any]:
+def _list_chosen(last: Any) -> dict[str, Any]:
     if hasattr(last, "best_params_"):
         return last.best_params_
     hidden = ("prototypes", "base", "candidates", "verbose", "random_state")

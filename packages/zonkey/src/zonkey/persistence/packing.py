@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays import is_device_array, to_numpy
 from ..prototypes import Prototypes
-from .container import StorageError, Stored, quoted
+from .container import StorageError, Stored, quote_text
 
 _KIND = "$"
 _MOST_TEXT = 2**26  # characters of an array of text, which is as wide as its longest entry
@@ -37,7 +37,7 @@ class Form:
         return self.cls.__name__
 
     @classmethod
-    def of_fields(cls, kind: type, check: Callable[[Any], None] | None = None) -> Form:
+    def from_fields(cls, kind: type, check: Callable[[Any], None] | None = None) -> Form:
         """Store the fields of a dataclass; `check` refuses parts that do not fit together."""
         names = [entry.name for entry in fields(kind)]
 
@@ -149,7 +149,7 @@ class _Unpacker:
         if kind not in self.forms:
             raise StorageError(
                 f"A file can hold objects of these classes: {', '.join(sorted(self.forms))}; got "
-                f"{quoted(kind)}. Import zonkey_lab.peers, or update zonkey."
+                f"{quote_text(kind)}. Import zonkey_lab.peers, or update zonkey."
             )
         self.made[node["path"]] = self.forms[kind].make(parts)
         return self.made[node["path"]]
@@ -164,16 +164,16 @@ def _texts(values: Any, dtype: type) -> np.ndarray:
     return np.array(values, dtype=dtype)
 
 
-def unpacked(path: Any, header: dict[str, Any], arrays: Mapping[str, Any], forms: Forms) -> Any:
+def unpack_file(path: Any, header: dict[str, Any], arrays: Mapping[str, Any], forms: Forms) -> Any:
     """Return the content of a file; any contradiction in it is a one-line error."""
     try:
         return unpack(header["content"], arrays, forms)
     except StorageError as error:
         reason = str(error)
     except KeyError as error:
-        reason = f"The part {quoted(error.args[0])} is missing. Save the file again."
+        reason = f"The part {quote_text(error.args[0])} is missing. Save the file again."
     except (*_CONTRADICTIONS, ArithmeticError, MemoryError) as error:
-        reason = f"Its parts contradict each other ({quoted(error)}). Save the file again."
+        reason = f"Its parts contradict each other ({quote_text(error)}). Save the file again."
     raise StorageError(f"{Path(path).name} cannot be loaded. {reason}")
 
 
@@ -198,7 +198,9 @@ def require_number(name: str, value: Any, low: float = -math.inf) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < low:
         rule = "a finite number" if low == -math.inf else f"a number of at least {low:g}"
-        raise StorageError(f"{name!r} must be {rule}; got {quoted(value)}. Save the file again.")
+        raise StorageError(
+            f"{name!r} must be {rule}; got {quote_text(value)}. Save the file again."
+        )
 
 
 def require_labels(name: str, labels: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, to_numpy
 from ..streaming.checkpoint import fingerprint
-from ..streaming.chunks import Chunked, without_names
+from ..streaming.chunks import Chunked, drop_names
 
 
 class ChunkTransformerMixin:
@@ -26,34 +26,34 @@ class ChunkTransformerMixin:
         super().__init_subclass__(**options)
         # `set_output` wraps both methods, to make data frames of what they return.
         for name in ("transform", "fit_transform"):
-            setattr(cls, name, _chunks_unwrapped(getattr(cls, name)))
+            setattr(cls, name, _leave_chunks(getattr(cls, name)))
 
-    def _in_chunks(self, chunks: Chunked) -> Chunked:
+    def _map_chunks(self, chunks: Chunked) -> Chunked:
         """Return chunks that are transformed when they are read."""
-        return chunks.map(without_names(self, chunks)._transformed, key=self._key())
+        return chunks.map(drop_names(self, chunks)._transform, key=self._key())
 
     def _key(self) -> str:
         """Return text that stands for the fitted transformer in checkpoints.
 
         The last digits of what was learned depend on the number of threads, so they do not count.
         """
-        learned = [_rough(getattr(self, name)) for name in self._learned]
+        learned = [_round_text(getattr(self, name)) for name in self._learned]
         return fingerprint([type(self).__qualname__, self.get_params(deep=False), learned])
 
 
-def _chunks_unwrapped(method: Any) -> Any:
+def _leave_chunks(method: Any) -> Any:
     """Return a method of samples that leaves chunks as they are."""
 
     @wraps(method)
-    def whole(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+    def call_method(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         is_lazy = isinstance(X, Chunked) or type(X).__module__.startswith("dask")
         chosen = method.__wrapped__ if is_lazy else method
         return chosen(self, X, *args, **options)
 
-    return whole
+    return call_method
 
 
-def _rough(values: Array | None) -> str:
+def _round_text(values: Array | None) -> str:
     """Return text for numbers that is the same if only their last digits differ."""
     if values is None:
         return ""

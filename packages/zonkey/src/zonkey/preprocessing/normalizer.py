@@ -8,16 +8,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, namespace, placed_like
+from ..arrays import Array, namespace, place_like
 from ..constraints import (
     check_interval,
-    checked_weights,
+    check_weights,
     chunks_of,
     refuse_weights,
     set_features,
     validate_samples,
 )
-from ..streaming.chunks import Chunked, Chunks, in_chunks
+from ..streaming.chunks import Chunked, Chunks, accept_chunks
 from ..streaming.class_sums import blocks_of
 from ..streaming.sources import Chunk
 from .chunk_transformer import ChunkTransformerMixin
@@ -110,7 +110,7 @@ class FeatureNormalizer(
             refuse_weights(sample_weight)
             return self._fit_in_chunks(chunks)
         X = validate_samples(self, X)
-        weights = checked_weights(sample_weight, X)
+        weights = check_weights(sample_weight, X)
         sums = PowerSums((self.power,) if self.center else ())
         if self.center:
             sums.add(X, None, weights)
@@ -133,14 +133,14 @@ class FeatureNormalizer(
         """
         check_is_fitted(self)
         if isinstance(X, Chunked):
-            return self._in_chunks(X)
-        return self._transformed(X)
+            return self._map_chunks(X)
+        return self._transform(X)
 
-    @in_chunks
-    def _transformed(self, X: Any) -> Array:
-        X = powered(validate_samples(self, X, copy=True, reset=False), self._power)
+    @accept_chunks
+    def _transform(self, X: Any) -> Array:
+        X = raise_power(validate_samples(self, X, copy=True, reset=False), self._power)
         if self.mean_ is not None:
-            X -= namespace(X).astype(placed_like(self.mean_, X), X.dtype)
+            X -= namespace(X).astype(place_like(self.mean_, X), X.dtype)
         return X if self._norm is None else _to_unit_rows(X)
 
     def _fit_in_chunks(self, chunks: Chunked) -> FeatureNormalizer:
@@ -148,7 +148,7 @@ class FeatureNormalizer(
         if self.center:
             # Steps of a pipeline share the checkpoint.
             name = f"mean{len(chunks.transforms)}"
-            mean = chunks.reduced(PowerSums((self.power,)), name, f"{self.power}").mean(self.power)
+            mean = chunks.reduce(PowerSums((self.power,)), name, f"{self.power}").mean(self.power)
             n_features = mean.shape[0]
         else:
             mean, n_features = None, _n_features(chunks)
@@ -189,7 +189,7 @@ class PowerSums:
         self.total = 0.0  # number of samples, or sum of their weights
         self.sums: list[Any] = [0.0] * len(powers)
 
-    def fresh(self) -> PowerSums:
+    def copy_empty(self) -> PowerSums:
         """Return an empty one of the same powers."""
         return PowerSums(self.powers)
 
@@ -203,7 +203,7 @@ class PowerSums:
         self.total += float(X.shape[0] if weights is None else xp.sum(weights, dtype=xp.float64))
         for rows in blocks_of(X):
             for i, power in enumerate(self.powers):
-                values = powered(X[rows, :], power)
+                values = raise_power(X[rows, :], power)
                 values = values if weights is None else values * weights[rows][:, None]
                 # float32 sums over many samples lose digits.
                 self.sums[i] = self.sums[i] + xp.sum(values, axis=0, dtype=xp.float64)
@@ -227,7 +227,7 @@ class PowerSums:
         return self.sums[self.powers.index(power)] / self.total
 
 
-def powered(X: Array, power: float | None) -> Array:
+def raise_power(X: Array, power: float | None) -> Array:
     """Return sign(x) abs(x)^power of each value."""
     if power is None:
         return X
@@ -241,7 +241,7 @@ def powered(X: Array, power: float | None) -> Array:
 def _n_features(chunks: Chunked) -> int:
     """Return the number of features, from the first of them."""
     first = next(iter(chunks), None) if isinstance(chunks, Chunks) else None
-    return (chunks.applied(np.asarray) if first is None else first.X).shape[1]
+    return (chunks.apply(np.asarray) if first is None else first.X).shape[1]
 
 
 def _to_unit_rows(X: Array) -> Array:

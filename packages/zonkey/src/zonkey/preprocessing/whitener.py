@@ -7,20 +7,20 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, epsilon, identity_like, namespace, placed_like
+from ..arrays import Array, epsilon, identity_like, namespace, place_like
 from ..constraints import (
     check_classes,
     check_interval,
-    checked_weights,
+    check_weights,
     chunks_of,
     refuse_weights,
     set_features,
     validate_labeled,
     validate_samples,
 )
-from ..labels import encoded
+from ..labels import encode_labels
 from ..samples import class_sums
-from ..streaming.chunks import Chunked, in_chunks
+from ..streaming.chunks import Chunked, accept_chunks
 from ..streaming.class_sums import ClassSums
 from .chunk_transformer import ChunkTransformerMixin
 
@@ -96,8 +96,8 @@ class WithinClassWhitener(
             refuse_weights(sample_weight)
             return self._fit_in_chunks(chunks)
         X, y = validate_labeled(self, X, y)
-        labels, codes = encoded(y, X)
-        weights = checked_weights(sample_weight, X)
+        labels, codes = encode_labels(y, X)
+        weights = check_weights(sample_weight, X)
         sums = ClassSums(labels)
         sums.add(X, codes, weights)
         scatter = ClassSums(labels, scatter=True, shift=(labels, sums.means()))
@@ -121,22 +121,22 @@ class WithinClassWhitener(
         """
         check_is_fitted(self)
         if isinstance(X, Chunked):
-            return self._in_chunks(X)
-        return self._transformed(X)
+            return self._map_chunks(X)
+        return self._transform(X)
 
-    @in_chunks
-    def _transformed(self, X: Any) -> Array:
+    @accept_chunks
+    def _transform(self, X: Any) -> Array:
         X = validate_samples(self, X, reset=False)
-        return X @ namespace(X).astype(placed_like(self.whitening_, X), X.dtype, copy=False)
+        return X @ namespace(X).astype(place_like(self.whitening_, X), X.dtype, copy=False)
 
     def _fit_in_chunks(self, chunks: Chunked) -> WithinClassWhitener:
         """Learn from chunks, which stay open."""
         chunks.require_several_passes()
         step = len(chunks.transforms)  # of a pipeline, whose steps share the checkpoint
-        sums = chunks.reduced(ClassSums(), f"means{step}")
+        sums = chunks.reduce(ClassSums(), f"means{step}")
         check_classes(sums.labels)
         scatter = ClassSums(scatter=True, shift=(sums.labels, sums.means()))
-        self._learn(chunks.reduced(scatter, f"scatter{step}"))
+        self._learn(chunks.reduce(scatter, f"scatter{step}"))
         set_features(self, len(self.whitening_), chunks.feature_names)
         return self
 

@@ -21,7 +21,7 @@ from ..anyshot.classifier import AnyShotClassifier
 from ..constraints import check_option
 from ..encoders import ImageEncoder, TextEncoder
 from ..encoders.text_encoder import NAME_TEMPLATES
-from ..labels import shown
+from ..labels import format_value
 from ..persistence.container import read_arrays
 from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes
@@ -66,7 +66,7 @@ class Base:
     members: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(cls, path: Path) -> Base:
+    def from_file(cls, path: Path) -> Base:
         """Read the file that tools/build_base.py makes."""
         _, arrays = read_arrays(path, KIND)
         leaves, vectors = (
@@ -114,7 +114,7 @@ class Base:
 @cache
 def _base(name: str) -> Base:
     resource = files("zonkey.presets") / "data" / f"{name}.base"
-    return Base.of(Path(str(resource)))
+    return Base.from_file(Path(str(resource)))
 
 
 def pretrained_encoders(name: str = "efficientnet-lite0") -> tuple[ImageEncoder, TextEncoder]:
@@ -180,17 +180,17 @@ def pretrained(
     if taken:
         raise ValueError(
             f"`{taken[0]}` of a pretrained model must be left out; got "
-            f"{shown(parameters[taken[0]])}. Pass `classes`."
+            f"{format_value(parameters[taken[0]])}. Pass `classes`."
         )
     base = _base(name)
     if classes is None:
         classes = base.shown
     elif not isinstance(classes, Prototypes):
         classes = pretrained_encoders(name)[1].prototypes(classes)
-    return on_base(base, classes, **parameters)
+    return fit_on_base(base, classes, **parameters)
 
 
-def on_base(base: Base, known: Prototypes, **parameters: Any) -> AnyShotClassifier:
+def fit_on_base(base: Base, known: Prototypes, **parameters: Any) -> AnyShotClassifier:
     """Return a model of these classes that has learned from a base."""
     model = AnyShotClassifier(
         Prototypes(base.labels, base.vectors).extended(known),

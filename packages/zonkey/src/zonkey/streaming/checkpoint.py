@@ -19,7 +19,7 @@ import numpy as np
 
 from ..labels import warn_user
 from ..persistence.container import StorageError, checksum, read_arrays, write_arrays
-from ..persistence.packing import pack, unpacked
+from ..persistence.packing import pack, unpack_file
 
 _KIND = "checkpoint"
 _ENDING = ".pass"
@@ -43,7 +43,7 @@ class State:
     whole: bool
 
 
-class Checkpoint:
+class PassCheckpoint:
     """A folder with the state of each pass, by name."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -55,13 +55,13 @@ class Checkpoint:
         self._own = self.folder / _OWN
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Use the folder alone: two processes would overwrite each other's states.
 
         The system drops the lock of a process that is killed. What such a process had only begun to
         write is removed.
         """
-        with self._locked_file():
+        with self._lock_file():
             for path in self._own.iterdir():
                 if _UNFINISHED.fullmatch(path.name):
                     path.unlink(missing_ok=True)
@@ -74,7 +74,7 @@ class Checkpoint:
             return None
         try:
             header, arrays = read_arrays(path, _KIND)
-            content = unpacked(path, header, arrays, {})
+            content = unpack_file(path, header, arrays, {})
             state = State(**content)
         except (StorageError, TypeError):
             raise StorageError(
@@ -82,10 +82,10 @@ class Checkpoint:
                 "version. Remove the folder to begin again."
             ) from None
         if header.get("identity") != _digest(identity):
-            raise self.of_others(name)
+            raise self.make_foreign_error(name)
         return state
 
-    def of_others(self, name: str) -> StorageError:
+    def make_foreign_error(self, name: str) -> StorageError:
         """Return the error of a state that belongs to another computation."""
         return StorageError(
             f"{self._path(name)} must belong to this computation; it was written for other data, "
@@ -117,7 +117,7 @@ class Checkpoint:
         if not self._own.is_dir():
             return
         # A result is worth more than an empty folder, which others may use.
-        with suppress(StorageError), self.locked():
+        with suppress(StorageError), self.lock():
             for name in names:
                 self._path(name).unlink(missing_ok=True)
             if self.names():
@@ -128,7 +128,7 @@ class Checkpoint:
                     return
                 folder.rmdir()
 
-    def _locked_file(self) -> Any:
+    def _lock_file(self) -> Any:
         path = self._own / _LOCK
         try:
             self._own.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ class Checkpoint:
         if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
             return file
         file.close()  # its owner removed it meanwhile
-        return self._locked_file()
+        return self._lock_file()
 
     def _path(self, name: str) -> Path:
         return self._own / f"{name}{_ENDING}"
@@ -206,10 +206,10 @@ def _text_of(value: Any, above: tuple[int, ...]) -> str:
         known = {name: known[name] for name in known if isinstance(known[name], _VALUES)}
         rest = [code, held, known, value.__defaults__, value.__kwdefaults__]
         return f"{value.__module__}.{value.__qualname__} {of(rest)}"
-    return f"{type(value).__qualname__} {of(_reduced(value))}"
+    return f"{type(value).__qualname__} {of(_reduce_object(value))}"
 
 
-def _reduced(value: Any) -> Any:
+def _reduce_object(value: Any) -> Any:
     """Return what an object would be made of again."""
     try:
         by_type = copyreg.dispatch_table.get(type(value))

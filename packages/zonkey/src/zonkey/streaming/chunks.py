@@ -20,21 +20,21 @@ from typing import Any, Literal, Protocol, Self, TypeVar, cast
 import numpy as np
 
 from ..arrays import library_of
-from ..labels import check_count, listed, shown
-from .checkpoint import Checkpoint, State, fingerprint
+from ..labels import check_count, format_labels, format_value
+from .checkpoint import PassCheckpoint, State, fingerprint
 from .sources import (
     ROW_LIBRARIES,
     ArraySource,
+    BaseSource,
     Chunk,
     PairSource,
     Purpose,
-    Source,
-    checked,
-    checked_chunks,
+    check_chunk,
+    check_chunks,
+    get_labels,
     has_rows,
-    read_once,
-    required_labels,
-    telling,
+    make_reread_error,
+    name_chunk,
 )
 
 _START = State({}, n_chunks=0, n_rows=0, last="", whole=False)
@@ -46,7 +46,7 @@ class Reduction(Protocol):
     It starts empty. Merging it with an empty one changes nothing.
     """
 
-    def fresh(self) -> Self:
+    def copy_empty(self) -> Self:
         """Return an empty one, which shares all that chunks never change."""
         ...
 
@@ -104,7 +104,7 @@ class Chunked(ABC):
         other._keys = (*self._keys, key)
         return other
 
-    def reduced(
+    def reduce(
         self,
         reduction: R,
         name: str,
@@ -137,7 +137,7 @@ class Chunked(ABC):
         mapped = _Mapped(reduction, self.transforms)
         return cast(R, self._reduced(mapped, name, key, purpose).inner)
 
-    def applied(self, function: Callable[[Any], Any]) -> Any:
+    def apply(self, function: Callable[[Any], Any]) -> Any:
         """Return the results for the samples of all chunks, one below the other.
 
         Parameters
@@ -150,7 +150,7 @@ class Chunked(ABC):
         array
             One row or entry per sample; a lazy array for a Dask collection.
         """
-        return self._applied(function)
+        return self._run_function(function)
 
     def require_several_passes(self) -> None:  # noqa: B027
         """Refuse chunks that can be read once only."""
@@ -163,7 +163,7 @@ class Chunked(ABC):
     def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any: ...
 
     @abstractmethod
-    def _applied(self, function: Callable[[Any], Any]) -> Any: ...
+    def _run_function(self, function: Callable[[Any], Any]) -> Any: ...
 
     @abstractmethod
     def _names(self) -> tuple[str, ...] | None: ...
@@ -176,11 +176,11 @@ class _Mapped:
     inner: Any
     transforms: tuple[Transform, ...]
 
-    def fresh(self) -> _Mapped:
-        return replace(self, inner=self.inner.fresh())
+    def copy_empty(self) -> _Mapped:
+        return replace(self, inner=self.inner.copy_empty())
 
     def update(self, chunk: Chunk) -> None:
-        self.inner.update(_after(chunk, self.transforms))
+        self.inner.update(_transform_chunk(chunk, self.transforms))
 
     def merge(self, other: _Mapped) -> None:
         self.inner.merge(other.inner)
@@ -192,20 +192,20 @@ class _Mapped:
         self.inner.restore(parts)
 
 
-def transformed(X: Any, transforms: Iterable[Transform]) -> Any:
+def apply_transforms(X: Any, transforms: Iterable[Transform]) -> Any:
     """Return samples after some functions."""
     for transform in transforms:
         X = transform(X)
     return X
 
 
-def _after(chunk: Chunk, transforms: tuple[Transform, ...]) -> Chunk:
+def _transform_chunk(chunk: Chunk, transforms: tuple[Transform, ...]) -> Chunk:
     """Return a chunk after some functions of its samples."""
     if not transforms:
         return chunk
-    with telling(chunk.number):
-        X = transformed(chunk.X, transforms)
-    return replace(checked(X, None, chunk.number), y=chunk.y)
+    with name_chunk(chunk.number):
+        X = apply_transforms(chunk.X, transforms)
+    return replace(check_chunk(X, None, chunk.number), y=chunk.y)
 
 
 class Chunks(Chunked):
@@ -240,7 +240,7 @@ class Chunks(Chunked):
 
     See Also
     --------
-    zonkey.files.open_chunks : Chunks of files.
+    zonkey.datasets.open_chunks : Chunks of files.
 
     Notes
     -----
@@ -269,8 +269,8 @@ class Chunks(Chunked):
         self.every = check_count("every", every, 1)
         if isinstance(X, str | PathLike):
             raise TypeError(
-                f"X must be samples; got the path {shown(str(X))}. Use "
-                "zonkey.files.open_chunks(path), or np.load(path, mmap_mode='r')."
+                f"X must be samples; got the path {format_value(str(X))}. Use "
+                "zonkey.datasets.open_chunks(path), or np.load(path, mmap_mode='r')."
             )
         sliceable = has_rows(X)
         if not sliceable and (y is not None or rows is not None):
@@ -279,12 +279,12 @@ class Chunks(Chunked):
                 f"rows of their own; got X of type {type(X).__name__}. Put the labels into the "
                 "pairs."
             )
-        if isinstance(X, Source):
-            self._source: Source = X
+        if isinstance(X, BaseSource):
+            self._source: BaseSource = X
         else:
             self._source = ArraySource(X, y, rows) if sliceable else PairSource(X)
         self.n_rows = self._source.n_rows
-        self.checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
+        self.checkpoint = None if checkpoint is None else PassCheckpoint(checkpoint)
         self.progress = progress
         self._ran: set[str] = set()  # names of passes, also of copies
 
@@ -292,7 +292,7 @@ class Chunks(Chunked):
         """Read the chunks, checked and transformed."""
         return self._chunks("all")
 
-    def labeled(self) -> Iterator[Chunk]:
+    def read_labeled(self) -> Iterator[Chunk]:
         """Read the samples to learn from, checked and transformed.
 
         Yields
@@ -301,21 +301,21 @@ class Chunks(Chunked):
             Samples and labels.
         """
         for chunk in self._chunks("learn"):
-            required_labels(chunk)
+            get_labels(chunk)
             yield chunk
 
     def _chunks(self, purpose: Purpose) -> Iterator[Chunk]:
-        for chunk in checked_chunks(self._source.read(0, purpose), 0):
-            yield _after(chunk, self.transforms)
+        for chunk in check_chunks(self._source.read(0, purpose), 0):
+            yield _transform_chunk(chunk, self.transforms)
             del chunk
 
-    def _applied(self, function: Callable[[Any], Any]) -> Any:
-        return _joined(self._results(function), self.n_rows)
+    def _run_function(self, function: Callable[[Any], Any]) -> Any:
+        return _join(self._results(function), self.n_rows)
 
     def _results(self, function: Callable[[Any], Any]) -> Iterator[Any]:
         n_rows, name = 0, getattr(function, "name", "apply")
         for chunk in self:
-            with telling(chunk.number):
+            with name_chunk(chunk.number):
                 yield function(chunk.X)
             n_rows += len(chunk.X)
             self._tell(name, n_rows)
@@ -334,7 +334,7 @@ class Chunks(Chunked):
     def require_several_passes(self) -> None:
         """Refuse an iterator, before anything is read."""
         if self._source.once:
-            raise read_once()
+            raise make_reread_error()
 
     def _names(self) -> tuple[str, ...] | None:
         return self._source.names()
@@ -342,21 +342,21 @@ class Chunks(Chunked):
     def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:
         kept, source = self.checkpoint, self._source
         if kept is None or purpose == "score":
-            chunks = checked_chunks(source.read(0, purpose), 0)
+            chunks = check_chunks(source.read(0, purpose), 0)
             return self._pass(reduction, name, chunks, _START, None)
-        with kept.locked():
+        with kept.lock():
             identity = self._identity(key)
             start = kept.read(name, identity) or _START
             self._ran.add(name)
             is_compared = start.n_chunks > 0 and not source.is_file
             first = start.n_chunks - is_compared  # the last one is read again
             read = islice(source.read(0, purpose), first, None) if source.once else None
-            chunks = checked_chunks(read or source.read(first, purpose), first)
+            chunks = check_chunks(read or source.read(first, purpose), first)
             if is_compared:
                 last = next(chunks, None)
                 is_more = start.whole and next(chunks, None) is not None
                 if last is None or _digest(last) != start.last or is_more:
-                    raise kept.of_others(name)
+                    raise kept.make_foreign_error(name)
             if start.n_chunks:
                 reduction.restore(start.parts)
             if start.whole:
@@ -381,14 +381,14 @@ class Chunks(Chunked):
         """Take up chunks; write the state after every few of them, and at the end."""
         done, n_rows, chunk = start.n_chunks, start.n_rows, None
         for chunk in chunks:
-            with telling(chunk.number):
+            with name_chunk(chunk.number):
                 reduction.update(chunk)
             before, done, n_rows = done, chunk.number + 1, n_rows + len(chunk.X)
             if write is not None and done // self.every > before // self.every:
                 write(State(reduction.parts(), done, n_rows, _digest(chunk), whole=False))
             self._tell(name, n_rows)
         if not n_rows:
-            raise no_samples()
+            raise make_empty_error()
         if n_rows != self.n_rows:
             self._tell(name, self.n_rows)  # those that were left out
         if write is not None:
@@ -416,29 +416,29 @@ def as_chunks(X: Any, y: Any = None) -> Chunked | None:
     if library_of(X) in ("dask", "dask_expr"):
         from .dask import DaskChunks
 
-        return DaskChunks.of(X, y)
+        return DaskChunks.from_dask(X, y)
     is_file = isinstance(X, np.memmap) or library_of(X) in ROW_LIBRARIES
     return Chunks(X, y) if is_file and has_rows(X) else None
 
 
-def in_chunks(method: M) -> M:
+def accept_chunks(method: M) -> M:
     """Let a method of samples take samples in chunks, and return the results of all.
 
     Results of Dask collections are lazy.
     """
 
     @wraps(method)
-    def whole(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+    def call_whole(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         chunks = as_chunks(X)
         if chunks is None:
             return method(self, X, *args, **options)
-        owner = without_names(self, chunks)
-        return chunks.applied(_Bound(owner, method.__name__, args, options))
+        owner = drop_names(self, chunks)
+        return chunks.apply(_Bound(owner, method.__name__, args, options))
 
-    return cast(M, whole)
+    return cast(M, call_whole)
 
 
-def without_names(estimator: Any, chunks: Chunked) -> Any:
+def drop_names(estimator: Any, chunks: Chunked) -> Any:
     """Return a fitted estimator for chunks whose names of features are right.
 
     Chunks are arrays, so it must not compare names again.
@@ -450,8 +450,8 @@ def without_names(estimator: Any, chunks: Chunked) -> Any:
     if names is not None and [*names] != [*known]:
         raise ValueError(
             f"Chunks must have the features that {type(estimator).__name__} was fitted on, in "
-            f"their order: {listed(np.asarray(known))}; got {listed(np.asarray(names))}. Prepare "
-            "them as the training data."
+            f"their order: {format_labels(np.asarray(known))}; got "
+            f"{format_labels(np.asarray(names))}. Prepare them as the training data."
         )
     other = copy.copy(estimator)
     del other.feature_names_in_
@@ -471,12 +471,12 @@ class _Bound:
         return getattr(self.owner, self.name)(X, *self.args, **self.options)
 
 
-def _joined(parts: Iterable[Any], n_rows: int | None) -> np.ndarray:
+def _join(parts: Iterable[Any], n_rows: int | None) -> np.ndarray:
     """Return arrays one below the other; a known number of rows is allocated once."""
     if n_rows is None:
         found = list(parts)
         if not found:
-            raise no_samples()
+            raise make_empty_error()
         return np.concatenate(found)
     whole, n = None, 0
     for part in map(np.asarray, parts):
@@ -488,10 +488,10 @@ def _joined(parts: Iterable[Any], n_rows: int | None) -> np.ndarray:
         n += len(part)
         del part
     if whole is None:
-        raise no_samples()
+        raise make_empty_error()
     return whole[:n]
 
 
-def no_samples() -> ValueError:
+def make_empty_error() -> ValueError:
     """Return the error of a source without any sample."""
     return ValueError("X must have at least one sample; got no chunk. Check the source.")

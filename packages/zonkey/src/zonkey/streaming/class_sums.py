@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import Array, is_device_array, namespace, placed_like, to_numpy
-from ..labels import joined_labels, places_among
+from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
+from ..labels import join_labels, places_among
 from ..samples import class_sums
-from .sources import Chunk, required_labels
+from .sources import Chunk, get_labels
 
 # Numbers in a block: enough rows for a full-speed product of them.
 _ON_HOST, _ON_DEVICE = 2**22, 2**25
@@ -65,13 +65,13 @@ class ClassSums:
         self._shift = shift
         self._shifts: Any = None  # rows of the shift in the order of the labels, once needed
 
-    def fresh(self) -> ClassSums:
+    def copy_empty(self) -> ClassSums:
         """Return empty sums with the same shift."""
         return ClassSums(self._given, scatter=self._has_scatter, shift=self._shift)
 
     def update(self, chunk: Chunk) -> None:
         """Add the samples of a chunk."""
-        labels, codes = np.unique(required_labels(chunk), return_inverse=True)
+        labels, codes = np.unique(get_labels(chunk), return_inverse=True)
         if not len(labels):
             return
         self._start(chunk.X)
@@ -110,19 +110,19 @@ class ClassSums:
 
     def totals(self) -> Array:
         """Return the sum of the samples of each class, with the shift."""
-        shifts = self._aligned()
+        shifts = self._align_shift()
         if shifts is None:
             return self.sums
-        return self.sums + placed_like(self.counts, self.sums)[:, None] * shifts
+        return self.sums + place_like(self.counts, self.sums)[:, None] * shifts
 
     def means(self) -> Array:
         """Return the mean of each class, zero without samples."""
-        return self.totals() / placed_like(np.maximum(self.counts, 1e-300), self.sums)[:, None]
+        return self.totals() / place_like(np.maximum(self.counts, 1e-300), self.sums)[:, None]
 
     def covariance(self) -> Array:
         """Return the pooled within-class covariance."""
         roots = np.sqrt(np.where(self.counts > 0, self.counts, 1.0))
-        R = self.sums / placed_like(roots, self.sums)[:, None]
+        R = self.sums / place_like(roots, self.sums)[:, None]
         return (self.scatter - R.T @ R) / float(self.counts.sum())
 
     def _add(self, X: Any, codes: Any, weights: Any) -> None:
@@ -132,7 +132,7 @@ class ClassSums:
         numbers = class_sums(xp.stack([ones, ones * xp.vecdot(X, X)], axis=1), codes, m)
         self.counts += to_numpy(numbers[:, 0])
         self.squares += to_numpy(numbers[:, 1])
-        shifts = self._aligned()
+        shifts = self._align_shift()
         D = X if shifts is None else X - xp.take(shifts, codes, axis=0)
         if isinstance(D, np.ndarray):
             # Few of very many classes are in a block.
@@ -154,7 +154,7 @@ class ClassSums:
 
     def _grow(self, labels: np.ndarray) -> None:
         """Make room for further classes."""
-        every = joined_labels(self.labels, labels)
+        every = join_labels(self.labels, labels)
         if len(every) == len(self.labels):
             return
         places = places_among(every, self.labels)
@@ -165,7 +165,7 @@ class ClassSums:
             setattr(self, name, wider)
         self.labels, self._shifts = every, None
 
-    def _aligned(self) -> Any:
+    def _align_shift(self) -> Any:
         """Return the shift of each label; to merge sums, none is needed."""
         if self._shift is None or self._shifts is not None:
             return self._shifts

@@ -24,9 +24,9 @@ from typing import Any, Self
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from ..labels import as_labels, shown, warn_user
-from .chunks import Chunked, no_samples, transformed
-from .sources import Purpose, checked, frame_names, telling
+from ..labels import as_labels, format_value, warn_user
+from .chunks import Chunked, apply_transforms, make_empty_error
+from .sources import Purpose, check_chunk, frame_names, name_chunk
 
 FAN_IN = 4  # merged by one task, whose worker holds all of them
 _TRIES = 4  # submissions of a reduction whose connection is lost
@@ -50,7 +50,7 @@ class DaskChunks(Chunked):
         self._columns = names
 
     @classmethod
-    def of(cls, X: Any, y: Any = None) -> Self:
+    def from_dask(cls, X: Any, y: Any = None) -> Self:
         """Return the chunks of a collection, and of its labels if given."""
         names = None
         if hasattr(X, "to_dask_array") and getattr(X, "ndim", 0) == 2:
@@ -66,23 +66,23 @@ class DaskChunks(Chunked):
                 "array with one row per sample."
             )
         X = X.rechunk({1: -1})
-        return cls(X, None if y is None else _aligned(y, X), names)
+        return cls(X, None if y is None else _align_labels(y, X), names)
 
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
         return self._X.numblocks[0]
 
-    def _applied(self, function: Callable[[Any], Any]) -> Any:
+    def _run_function(self, function: Callable[[Any], Any]) -> Any:
         work = _Application(function, self.transforms, self._width())
         # The result for one sample tells type and shape; a sample of zeros may be refused.
-        one = checked(np.ones((1, self._X.shape[1]), self._X.dtype), None, 0)
+        one = check_chunk(np.ones((1, self._X.shape[1]), self._X.dtype), None, 0)
         work.form = np.asarray(work.result(one.X))[:0]
         is_flat = work.form.ndim == 1
         columns = (1,) if is_flat else (work.form.shape[1],)
         meta = work.form[:, None] if is_flat else work.form
         chunks = self._X.chunks[0], columns
-        results = self._blocks(_apply, _sent_once(work), chunks=chunks, meta=meta)
+        results = self._blocks(_apply, _send_once(work), chunks=chunks, meta=meta)
         return results[:, 0] if is_flat else results
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class DaskChunks(Chunked):
 
         get: Any = get_scheduler(cls=Delayed)
         client = getattr(get, "__self__", None)
-        work = _sent_once(_Work(reduction, self._width()))
+        work = _send_once(_Work(reduction, self._width()))
         form: Any = {"chunks": ((1,) * self.n_chunks, (1,)), "meta": np.empty((0, 0), object)}
         leaves = self._blocks(_reduce, work, self._y, **form)
         (leaves,) = optimize(leaves)  # reads and reduces a chunk in one task
@@ -125,15 +125,15 @@ class DaskChunks(Chunked):
         tree[layer] = (_parts_of, keys[0])
         graph = HighLevelGraph.from_collections(layer, tree, dependencies=[leaves, work])
         whole = Delayed(layer, graph)
-        with _one_clear_error(self._X):
-            parts = whole.compute() if client is None else _computed_by(client, whole)
+        with _clarify_error(self._X):
+            parts = whole.compute() if client is None else _compute_on(client, whole)
         if parts is None:
-            raise no_samples()
+            raise make_empty_error()
         reduction.restore(parts)
         return reduction
 
 
-def _sent_once(work: Any) -> Any:
+def _send_once(work: Any) -> Any:
     """Return an object to be used by its name: once in a graph, neither taken apart nor hashed."""
     from dask.delayed import delayed
 
@@ -177,7 +177,7 @@ class _Application:
     form: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def result(self, X: np.ndarray) -> Any:
-        return self.function(transformed(X, self.transforms))
+        return self.function(apply_transforms(X, self.transforms))
 
 
 class _OneThread:
@@ -202,7 +202,7 @@ class _OneThread:
             if self._n_tasks == 1:
                 self._start()
         try:
-            with _limited():  # where it belongs to the thread
+            with _limit_threads():  # where it belongs to the thread
                 yield
         finally:
             with self._lock:
@@ -220,7 +220,7 @@ class _OneThread:
     @staticmethod
     def _keep(is_set: Event, end: Event) -> None:
         try:
-            with _limited():
+            with _limit_threads():
                 is_set.set()
                 end.wait()
         finally:
@@ -230,7 +230,7 @@ class _OneThread:
 _one_thread = _OneThread()
 
 
-def _limited() -> Any:
+def _limit_threads() -> Any:
     return _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
 
 
@@ -244,20 +244,20 @@ def _libraries(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
 
 
 def _reduce(X: Any, y: Any, *, work: _Work, block_id: tuple[int, ...]) -> Any:
-    chunk = checked(X, y, block_id[0], work.width)
+    chunk = check_chunk(X, y, block_id[0], work.width)
     if not len(chunk.X):
         return _State(None)
-    reduction = work.empty.fresh()
-    with telling(chunk.number), _one_thread():
+    reduction = work.empty.copy_empty()
+    with name_chunk(chunk.number), _one_thread():
         reduction.update(chunk)
         return _State(reduction.parts())
 
 
 def _apply(X: Any, y: None, *, work: _Application, block_id: tuple[int, ...]) -> np.ndarray:  # noqa: ARG001
-    chunk = checked(X, None, block_id[0], work.width)
+    chunk = check_chunk(X, None, block_id[0], work.width)
     result = work.form
     if len(chunk.X):
-        with telling(chunk.number), _one_thread():
+        with name_chunk(chunk.number), _one_thread():
             result = np.asarray(work.result(chunk.X))
     return result[:, None] if result.ndim == 1 else result
 
@@ -266,10 +266,10 @@ def _merge(states: list[_State], work: _Work) -> _State:
     found = [state for state in states if state.parts is not None]
     if len(found) < 2:
         return found[0] if found else _State(None)
-    whole = work.empty.fresh()  # a task must not change its inputs
+    whole = work.empty.copy_empty()  # a task must not change its inputs
     with _one_thread():
         for state in found:
-            other = work.empty.fresh()
+            other = work.empty.copy_empty()
             other.restore(state.parts)
             whole.merge(other)
         return _State(whole.parts())
@@ -307,7 +307,7 @@ def _floats(frame: Any) -> np.ndarray:
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _aligned(y: Any, X: Any) -> Any:
+def _align_labels(y: Any, X: Any) -> Any:
     """Return labels as an array with one chunk for each chunk of X, in one column.
 
     The blocks of the column stay as they are; so it lies about their shape.
@@ -351,18 +351,18 @@ def _aligned(y: Any, X: Any) -> Any:
             "Chunks of unknown lengths must be as many for X as for y; got "
             f"{n_chunks} and {y.numblocks[0]}. Call .compute_chunk_sizes() on both arrays."
         )
-    return y.map_blocks(_same, new_axis=1, meta=np.empty((0, 0), y.dtype))
+    return y.map_blocks(_return_block, new_axis=1, meta=np.empty((0, 0), y.dtype))
 
 
 class _SilenceError(ConnectionError):
     """The scheduler is connected and does not answer."""
 
 
-def _same(block: Any) -> Any:
+def _return_block(block: Any) -> Any:
     return block
 
 
-def _computed_by(client: Any, whole: Any) -> Any:
+def _compute_on(client: Any, whole: Any) -> Any:
     """Compute on a cluster; again if its tasks were lost together with the connection.
 
     A client that connects again has lost all it waited for.
@@ -373,8 +373,8 @@ def _computed_by(client: Any, whole: Any) -> Any:
         with config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y in memory
             future = client.compute(whole)
         try:
-            with _thread_lent():
-                return _awaited(client, future)
+            with _lend_thread():
+                return _await_result(client, future)
         except (CancelledError, OSError) as error:
             if future.status == "error" or not _is_loss(error):
                 raise
@@ -383,14 +383,15 @@ def _computed_by(client: Any, whole: Any) -> Any:
                 raise ConnectionError(
                     "The scheduler must stay reachable while chunks are reduced; the connection "
                     f"to {_address(client)} was lost {_TRIES - left} times, or for good: "
-                    f"{shown(str(error))} Check the network and the scheduler, then run it again "
-                    "with a new Client; collections that were persisted must be persisted again."
+                    f"{format_value(str(error))} Check the network and the scheduler, then run it "
+                    "again with a new Client; collections that were persisted must be persisted "
+                    "again."
                 ) from error
     raise AssertionError
 
 
 @contextmanager
-def _thread_lent() -> Iterator[None]:
+def _lend_thread() -> Iterator[None]:
     """Let a worker use this thread for other tasks, if it runs one: they may be awaited."""
     from dask.context import thread_state
 
@@ -408,7 +409,7 @@ def _thread_lent() -> Iterator[None]:
             rejoin()
 
 
-def _awaited(client: Any, future: Any) -> Any:
+def _await_result(client: Any, future: Any) -> Any:
     """Wait for a result, as long as the scheduler answers and has workers."""
     from distributed import wait
 
@@ -471,7 +472,7 @@ def _address(client: Any) -> str:
 
 
 @contextmanager
-def _one_clear_error(X: Any) -> Iterator[None]:
+def _clarify_error(X: Any) -> Iterator[None]:
     """Tell what to do if chunks are too large for the memory."""
     try:
         yield
@@ -481,12 +482,12 @@ def _one_clear_error(X: Any) -> Iterator[None]:
             raise
         rows = np.nanmax([0, *X.chunks[0]])
         n = f"{max(1, int(rows) // 4)}" if rows else "n"
-        what = f"{_n_ended(error)} workers ended on one" if is_killed else f"got: {error}"
+        what = f"{_count_ended(error)} workers ended on one" if is_killed else f"got: {error}"
         raise MemoryError(
             f"A chunk and its sums must fit into the memory of a worker; {what}. Pass smaller "
             f"chunks, for example X.rechunk({{0: {n}}}), or give workers more memory."
         ) from None
 
 
-def _n_ended(error: Any) -> int:
+def _count_ended(error: Any) -> int:
     return error.allowed_failures + 1

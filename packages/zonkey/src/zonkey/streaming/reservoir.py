@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import Array, namespace, placed_like, positions_like, to_numpy
-from ..blocks import in_parts
+from ..arrays import Array, namespace, place_like, positions_like, to_numpy
+from ..blocks import run_in_parts
 
 _NO_LIMIT = 2**63 - 1
 # Values are rounded to this share of the largest value of their row. Of the 52 fraction bits of
@@ -55,7 +55,7 @@ class Reservoir:
         self.size = size
         self.seed = seed
         none = xp.zeros((0, like.shape[1]), dtype=like.dtype, device=device(like))
-        self._rows = _Rows.of(none)
+        self._rows = _PagedRows.from_array(none)
         self._codes: Any = positions_like(0, like)
         self._priorities: Any = positions_like(0, like)
         # No sample with a priority below the limit of its class has been lost.
@@ -72,9 +72,9 @@ class Reservoir:
         is_near = priorities <= xp.take(self._held_limits(), codes, axis=0)
         near = positions_like(X.shape[0], X)[is_near]
         parts = (xp.take(M, near, axis=0) for M in (codes, priorities, X[:, 0], X[:, -1]))
-        chosen = xp.take(near, self._lowest(*parts), axis=0)
+        chosen = xp.take(near, self._find_lowest(*parts), axis=0)
         codes, priorities = (xp.take(M, chosen, axis=0) for M in (codes, priorities))
-        self._add(_Rows.of(xp.take(X, chosen, axis=0)), codes, priorities)
+        self._add(_PagedRows.from_array(xp.take(X, chosen, axis=0)), codes, priorities)
 
     def merge(self, other: Reservoir) -> None:
         """Add the samples of a reservoir of the same size and seed."""
@@ -90,32 +90,32 @@ class Reservoir:
         """
         xp = namespace(self._limits)
         limits = xp.minimum(self._held_limits(), other._limits)
-        is_emptied = placed_like(emptied, self._limits)
+        is_emptied = place_like(emptied, self._limits)
         self._limits = xp.where(is_emptied, xp.full_like(limits, _NO_LIMIT), limits)
         left = _multiset_difference(*_pair_keys(self, other))
         codes = xp.take(self._codes, left, axis=0)
         stays = xp.take(self._priorities, left, axis=0) <= xp.take(self._limits, codes, axis=0)
         self._hold(left[stays & ~xp.take(is_emptied, codes, axis=0)])
 
-    def relabeled(self, n_classes: int, old: np.ndarray, new: np.ndarray) -> Reservoir:
+    def relabel(self, n_classes: int, old: np.ndarray, new: np.ndarray) -> Reservoir:
         """Return the same samples with class old[i] renamed new[i]."""
         xp = namespace(self._limits)
         other = Reservoir(n_classes, self.size, self.seed, self._rows.pages[0])
         source = np.full(n_classes, -1)
         source[new] = old
-        limits = xp.take(self._limits, placed_like(np.maximum(source, 0), self._limits), axis=0)
-        is_known = placed_like(source >= 0, self._limits)
+        limits = xp.take(self._limits, place_like(np.maximum(source, 0), self._limits), axis=0)
+        is_known = place_like(source >= 0, self._limits)
         other._limits = xp.where(is_known, limits, other._limits)
         names = np.zeros(len(self._bounds) - 1, np.int64)
         names[old] = new
         other._rows, other._priorities = self._rows, self._priorities
-        other._codes = xp.take(placed_like(names, self._limits), self._codes, axis=0)
+        other._codes = xp.take(place_like(names, self._limits), self._codes, axis=0)
         other._hold(xp.argsort(other._codes, stable=True))
         return other
 
     def samples(self, j: int) -> Array:
         """Return the samples kept for class j, in order of priority."""
-        return self._whole()[int(self._bounds[j]) : int(self._bounds[j + 1]), :]
+        return self._to_array()[int(self._bounds[j]) : int(self._bounds[j + 1]), :]
 
     def to_numpy(self) -> Reservoir:
         """Return the same samples in host memory."""
@@ -124,7 +124,7 @@ class Reservoir:
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as flat NumPy arrays, for saving."""
         return {
-            "reserve_rows": to_numpy(self._whole()),
+            "reserve_rows": to_numpy(self._to_array()),
             "reserve_priorities": to_numpy(self._priorities).view(np.uint64) ^ _SIGN,
             "reserve_lengths": np.diff(self._bounds),
             "reserve_limits": to_numpy(self._limits).view(np.uint64) ^ _SIGN,
@@ -135,7 +135,7 @@ class Reservoir:
         """Rebuild a reservoir from `to_arrays`."""
         lengths = arrays["reserve_lengths"]
         reservoir = cls(len(lengths), size, seed, arrays["reserve_rows"])
-        reservoir._rows = _Rows.of(arrays["reserve_rows"])
+        reservoir._rows = _PagedRows.from_array(arrays["reserve_rows"])
         reservoir._codes = np.repeat(np.arange(len(lengths)), lengths)
         for name in ("priorities", "limits"):
             unsigned = arrays[f"reserve_{name}"]
@@ -143,10 +143,10 @@ class Reservoir:
         reservoir._bounds = np.concatenate([[0], np.cumsum(lengths)])
         return reservoir
 
-    def _whole(self) -> Array:
+    def _to_array(self) -> Array:
         """Return all samples as one array, which stands for them from then on."""
         whole = self._rows.whole()
-        self._rows = _Rows.of(whole)
+        self._rows = _PagedRows.from_array(whole)
         return whole
 
     def _held_limits(self) -> Array:
@@ -155,19 +155,19 @@ class Reservoir:
         if not self._codes.shape[0] or not full.any():
             return self._limits
         xp = namespace(self._limits)
-        last = placed_like(np.maximum(self._bounds[1:] - 1, 0), self._limits)
+        last = place_like(np.maximum(self._bounds[1:] - 1, 0), self._limits)
         highest = xp.take(self._priorities, last, axis=0)
-        is_full = placed_like(full, self._limits)
+        is_full = place_like(full, self._limits)
         return xp.where(is_full, xp.minimum(self._limits, highest), self._limits)
 
-    def _add(self, rows: _Rows, codes: Array, priorities: Array) -> None:
+    def _add(self, rows: _PagedRows, codes: Array, priorities: Array) -> None:
         xp = namespace(codes)
-        self._rows = self._rows.joined(rows)
+        self._rows = self._rows.join(rows)
         self._codes = xp.concat([self._codes, codes])
         self._priorities = xp.concat([self._priorities, priorities])
-        self._hold(self._lowest(self._codes, self._priorities, *self._rows.ends()))
+        self._hold(self._find_lowest(self._codes, self._priorities, *self._rows.ends()))
 
-    def _lowest(self, codes: Array, priorities: Array, first: Array, last: Array) -> Array:
+    def _find_lowest(self, codes: Array, priorities: Array, first: Array, last: Array) -> Array:
         """Return the positions to keep, sorted by class and priority.
 
         Values break ties of the hash, so that the order of arrival never does.
@@ -193,7 +193,7 @@ class Reservoir:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _PagedRows:
     """Rows in some order, in pages that are never changed, so that copies share them.
 
     Replacing a few rows copies a few rows. One array would be copied as a whole, which takes longer
@@ -205,7 +205,7 @@ class _Rows:
     slots: np.ndarray
 
     @classmethod
-    def of(cls, rows: Array) -> _Rows:
+    def from_array(cls, rows: Array) -> _PagedRows:
         """Return the rows of an array."""
         return cls([rows], np.arange(rows.shape[0]))
 
@@ -217,7 +217,7 @@ class _Rows:
             return first, last
         return first[self.slots], last[self.slots]
 
-    def joined(self, other: _Rows) -> _Rows:
+    def join(self, other: _PagedRows) -> _PagedRows:
         """Return these rows and then others."""
         xp = namespace(*self.pages)
         used = [part for part in (self, other) if len(part.slots)] or [other]
@@ -225,19 +225,19 @@ class _Rows:
         pages = [page for part in used for page in part.pages]
         n = sum(page.shape[0] for page in used[0].pages)
         slots = [part.slots + i * n for i, part in enumerate(used)]
-        return _Rows([xp.astype(p, dtype, copy=False) for p in pages], np.concatenate(slots))
+        return _PagedRows([xp.astype(p, dtype, copy=False) for p in pages], np.concatenate(slots))
 
-    def kept(self, positions: Array) -> _Rows:
+    def kept(self, positions: Array) -> _PagedRows:
         """Return the rows at some positions; pages that are mostly unused are written anew.
 
         On a device, which copies fast and must not wait for the host, there is one page.
         """
         if not isinstance(self.pages[0], np.ndarray):
             xp = namespace(*self.pages)
-            return _Rows.of(xp.take(xp.concat(self.pages), positions, axis=0))
+            return _PagedRows.from_array(xp.take(xp.concat(self.pages), positions, axis=0))
         return self._kept(np.asarray(positions))
 
-    def _kept(self, positions: np.ndarray) -> _Rows:
+    def _kept(self, positions: np.ndarray) -> _PagedRows:
         slots = self.slots[positions]
         is_used = np.zeros(sum(page.shape[0] for page in self.pages), bool)
         is_used[slots] = True
@@ -258,7 +258,7 @@ class _Rows:
                 pages[-1] = np.concatenate([pages[-1], page])
             else:
                 pages.append(page)
-        return _Rows([page for page in pages if len(page)] or pages[:1], places[slots])
+        return _PagedRows([page for page in pages if len(page)] or pages[:1], places[slots])
 
     def whole(self) -> Array:
         """Return the rows as one array."""
@@ -304,7 +304,7 @@ def row_priorities(X: Array, seed: int) -> Array:
     if not isinstance(X, np.ndarray):
         return _device_priorities(X, keys)
     n, d = X.shape
-    sums = np.concatenate(in_parts(partial(_row_sums, X, keys), n, d, X))
+    sums = np.concatenate(run_in_parts(partial(_row_sums, X, keys), n, d, X))
     return (_mix(sums) ^ _SIGN).view(np.int64)
 
 
@@ -336,8 +336,8 @@ def _row_sums(X: np.ndarray, keys: np.ndarray, start: int, stop: int) -> np.ndar
 def _device_priorities(X: Array, keys: np.ndarray) -> Array:
     """Compute the same hash with int64, because not every library has unsigned integers."""
     xp = namespace(X)
-    of_values = placed_like(keys[:-1].view(np.int64), X)
-    of_size = placed_like(keys[-1:].view(np.int64), X)
+    of_values = place_like(keys[:-1].view(np.int64), X)
+    of_size = place_like(keys[-1:].view(np.int64), X)
     n, d = X.shape
     block = max(1, (_DEVICE_BLOCK if str(device(X)) == "cpu" else _ACCELERATOR_BLOCK) // d)
     sums = []
@@ -368,11 +368,11 @@ def _mix_in_place(h: np.ndarray, spare: np.ndarray) -> None:
 
 def _mix_signed(h: Any) -> Any:
     for shift, factor in _MIXERS:
-        h = (h ^ _shifted(h, shift)) * (factor - 2**64)
-    return h ^ _shifted(h, _LAST_SHIFT)
+        h = (h ^ _shift(h, shift)) * (factor - 2**64)
+    return h ^ _shift(h, _LAST_SHIFT)
 
 
-def _shifted(h: Any, shift: int) -> Array:
+def _shift(h: Any, shift: int) -> Array:
     # A signed shift repeats the sign bit; the mask makes it an unsigned shift.
     return (h >> shift) & (2 ** (64 - shift) - 1)
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from ..arrays import library_of, require_values
-from ..labels import as_labels, listed, shown
+from ..labels import as_labels, format_labels, format_value
 from ..samples import as_samples, require_scale
 
 # Numbers per chunk, unless the rows are given: enough rows for a full-speed product of them.
@@ -43,7 +43,7 @@ class Chunk:
     number: int
 
 
-class Source(ABC):
+class BaseSource(ABC):
     """Where chunks come from.
 
     `n_rows` is the number of all rows, None if unknown. `identity` tells how they are divided into
@@ -67,22 +67,22 @@ class Source(ABC):
         """Yield pairs (X, y) from chunk `first` on; y may be None."""
 
 
-def ahead(items: Iterable[Any]) -> Iterator[Any]:
+def read_ahead(items: Iterable[Any]) -> Iterator[Any]:
     """Yield items; meanwhile a thread reads the next one.
 
     Nobody waits for a thread that is no longer needed: its source may never answer.
     """
     left = iter(items)
-    coming = _in_a_thread(left)
+    coming = _read_in_thread(left)
     while True:
         found = coming.result()
         if not found:
             return
-        coming = _in_a_thread(left)
+        coming = _read_in_thread(left)
         yield found.pop()
 
 
-def _in_a_thread(left: Iterator[Any]) -> Future[list[Any]]:
+def _read_in_thread(left: Iterator[Any]) -> Future[list[Any]]:
     """Read one item, none at the end, in a thread that does not keep the process alive."""
     future: Future[list[Any]] = Future()
 
@@ -108,7 +108,7 @@ def frame_names(X: Any) -> tuple[str, ...] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-class ArraySource(Source):
+class ArraySource(BaseSource):
     """Slices of rows of one array, and of its labels."""
 
     def __init__(self, X: Any, y: Any, rows: int | None) -> None:
@@ -126,7 +126,7 @@ class ArraySource(Source):
         self.identity = f"{self._rows} rows of {(self.n_rows, d)}"
         path = getattr(X, "filename", None) if isinstance(X, np.memmap) else None
         if path is not None and Path(path).exists():
-            self.identity += f", {written(Path(path))}"
+            self.identity += f", {describe_file(Path(path))}"
 
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield samples and labels from chunk `first` on."""
@@ -136,7 +136,7 @@ class ArraySource(Source):
             yield self._take(start, stop), None if y is None else y[start:stop]
 
 
-def written(path: Path) -> str:
+def describe_file(path: Path) -> str:
     """Return size and time of the last change of a file, or of all files of a folder together."""
     files = [*filter(Path.is_file, path.rglob("*"))] if path.is_dir() else [path]
     facts = [file.stat() for file in files]
@@ -178,10 +178,10 @@ def row_reader(X: Any) -> Callable[[int, int], Any]:
         and isinstance(X.filename, str | PathLike)
     ):
         return _FileRows(X)
-    return partial(_copied, rows)
+    return partial(_copy_rows, rows)
 
 
-def _copied(X: Any, start: int, stop: int) -> np.ndarray:
+def _copy_rows(X: Any, start: int, stop: int) -> np.ndarray:
     return np.array(X[start:stop])
 
 
@@ -203,9 +203,9 @@ class _FileRows:
         except FileNotFoundError:
             if X is None:
                 raise
-            return _copied(X, start, stop)
+            return _copy_rows(X, start, stop)
         is_same = X is None or rows[-1].tobytes() == X[stop - 1].tobytes()
-        return rows if is_same else _copied(X, start, stop)
+        return rows if is_same else _copy_rows(X, start, stop)
 
     def _read(self, start: int, stop: int) -> np.ndarray:
         rows = np.empty((stop - start, self._width), self._dtype)
@@ -223,7 +223,7 @@ class _FileRows:
         return rows
 
 
-def read_once() -> ValueError:
+def make_reread_error() -> ValueError:
     """Return the error of an iterator that would have to be read again."""
     return ValueError(
         "This computation must read the chunks more than once; got an iterator, which can be read "
@@ -231,7 +231,7 @@ def read_once() -> ValueError:
     )
 
 
-class PairSource(Source):
+class PairSource(BaseSource):
     """Pairs (X, y) of the user."""
 
     def __init__(self, pairs: Any) -> None:
@@ -249,55 +249,55 @@ class PairSource(Source):
     def names(self) -> tuple[str, ...] | None:
         """Return the names of the first samples, which are read for it unless they were."""
         if not self._is_used:
-            pairs: Any = iter(self._begun())
+            pairs: Any = iter(self._begin())
             first = list(islice(pairs, 1))
             if self.once:
                 self._pairs = chain(first, pairs)
             for pair in first:
-                self.feature_names = frame_names(_pair(pair)[0])
+                self.feature_names = frame_names(_check_pair(pair)[0])
         return self.feature_names
 
-    def _begun(self) -> Any:
+    def _begin(self) -> Any:
         return self._pairs() if callable(self._pairs) else self._pairs
 
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         """Yield the pairs from number `first` on; those before are read, too."""
         if self.once and self._is_used:
-            raise read_once()
+            raise make_reread_error()
         self._is_used = True
-        for number, pair in enumerate(islice(self._begun(), first, None), first):
-            X, y = _pair(pair)
+        for number, pair in enumerate(islice(self._begin(), first, None), first):
+            X, y = _check_pair(pair)
             names = frame_names(X)
             self.feature_names = self.feature_names or names
             if names not in (None, self.feature_names):
                 raise ValueError(
                     f"Chunks must have the same features in the same order; chunk {number} has "
-                    f"{listed(np.array(names))}, those before have "
-                    f"{listed(np.array(self.feature_names))}. Sort the columns."
+                    f"{format_labels(np.array(names))}, those before have "
+                    f"{format_labels(np.array(self.feature_names))}. Sort the columns."
                 )
             # The user may reuse the memory for the next one, which is read meanwhile.
-            yield _own(X), _own(y)
+            yield _copy_part(X), _copy_part(y)
             del pair, X, y
 
 
-def _own(part: Any) -> Any:
+def _copy_part(part: Any) -> Any:
     return np.array(part) if isinstance(part, np.ndarray) else part
 
 
-def _pair(pair: Any) -> Any:
+def _check_pair(pair: Any) -> Any:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise TypeError(
-            f"Chunks must be pairs (X, y); got {shown(pair)}. Yield the samples and their labels "
-            "together."
+            f"Chunks must be pairs (X, y); got {format_value(pair)}. Yield the samples and their "
+            "labels together."
         )
     return pair
 
 
-def checked_chunks(pairs: Iterator[Any], first: int) -> Iterator[Chunk]:
+def check_chunks(pairs: Iterator[Any], first: int) -> Iterator[Chunk]:
     """Yield chunks from number `first` on; the next one is read while the last is used."""
     width, number = None, first
-    for X, y in ahead(pairs):
-        chunk = checked(X, y, number, width)
+    for X, y in read_ahead(pairs):
+        chunk = check_chunk(X, y, number, width)
         del X, y  # they may be copies
         width, number = chunk.X.shape[1], number + 1
         if len(chunk.X):
@@ -305,9 +305,9 @@ def checked_chunks(pairs: Iterator[Any], first: int) -> Iterator[Chunk]:
         del chunk
 
 
-def checked(X: Any, y: Any, number: int, width: int | None = None) -> Chunk:
+def check_chunk(X: Any, y: Any, number: int, width: int | None = None) -> Chunk:
     """Return a chunk of finite floats with one label per sample; `width` is that of the others."""
-    with telling(number):
+    with name_chunk(number):
         dtype = getattr(X, "dtype", None)
         if getattr(dtype, "name", "") in (*_NARROW, "float32"):
             X = np.asarray(X, np.float32)  # in the byte order of the machine
@@ -328,7 +328,7 @@ def checked(X: Any, y: Any, number: int, width: int | None = None) -> Chunk:
     return Chunk(X, labels, number)
 
 
-def required_labels(chunk: Chunk) -> np.ndarray:
+def get_labels(chunk: Chunk) -> np.ndarray:
     """Return the labels of a chunk, which must have some."""
     if chunk.y is None:
         raise ValueError(
@@ -339,7 +339,7 @@ def required_labels(chunk: Chunk) -> np.ndarray:
 
 
 @contextmanager
-def telling(number: int) -> Iterator[None]:
+def name_chunk(number: int) -> Iterator[None]:
     """Name the chunk in errors about samples."""
     try:
         yield

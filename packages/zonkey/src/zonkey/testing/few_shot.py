@@ -37,11 +37,11 @@ class ShotsProblem:
     y_query: np.ndarray
     prototypes: dict[str, np.ndarray]
 
-    def fitted(self, estimator: Any, **parameters: Any) -> Any:
+    def fit_clone(self, estimator: Any, **parameters: Any) -> Any:
         """Return a clone that is fitted on the support set, with `random_state=0`."""
-        return self.prepared(estimator, **parameters).fit(self.X_support, self.y_support)
+        return self.make_clone(estimator, **parameters).fit(self.X_support, self.y_support)
 
-    def prepared(self, estimator: Any, **parameters: Any) -> Any:
+    def make_clone(self, estimator: Any, **parameters: Any) -> Any:
         """Return an unfitted clone with `random_state=0`."""
         if "random_state" in estimator.get_params():
             parameters = {"random_state": 0, **parameters}
@@ -100,13 +100,15 @@ def shots_problem(
     prototypes = dict(zip([*base, *novel], attributes, strict=True))
     hidden = rng.normal(size=(n_attributes, n_features))
 
-    def drawn(of: list[str], n: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw_samples(of: list[str], n: int) -> tuple[np.ndarray, np.ndarray]:
         y = rng.permutation(np.repeat(of, n))
         X = np.stack([prototypes[label] for label in y]) @ hidden + 1
         X += noise * rng.normal(size=X.shape)
         return X.astype(np.float32).astype(np.float64), y  # equal in both dtypes
 
-    return ShotsProblem(*drawn(base, 9), *drawn(novel, n_shots), *drawn(novel, 8), prototypes)
+    return ShotsProblem(
+        *draw_samples(base, 9), *draw_samples(novel, n_shots), *draw_samples(novel, 8), prototypes
+    )
 
 
 def few_shot_checks(estimator: Any) -> Iterator[tuple[str, Check]]:
@@ -173,7 +175,7 @@ def inference_calls(model: Any, p: ShotsProblem) -> dict[str, tuple[Any, ...]]:
 def check_fit_leaves_inputs_untouched(estimator: Any) -> None:
     """Require that `fit` changes neither X nor y nor the parameters."""
     p = shots_problem()
-    model = p.prepared(estimator)
+    model = p.make_clone(estimator)
     given = {name: value for name, value in model.get_params().items() if name != "base"}
     before = joblib.hash((p.X_support, p.y_support)), state(given)
     model.fit(p.X_support, p.y_support)
@@ -186,15 +188,15 @@ def check_fit_leaves_inputs_untouched(estimator: Any) -> None:
 def check_inference_changes_nothing(estimator: Any) -> None:
     """Require that no method but `fit` changes its arguments or the fitted state."""
     p = shots_problem()
-    model = p.fitted(estimator)
+    model = p.fit_clone(estimator)
 
-    def own() -> dict[str, str]:
+    def hash_own() -> dict[str, str]:
         return state({name: value for name, value in vars(model).items() if name != "base"})
 
     for method, arguments in inference_calls(model, p).items():
-        before = own(), joblib.hash(arguments)
+        before = hash_own(), joblib.hash(arguments)
         first, second = (getattr(model, method)(*arguments) for _ in range(2))
-        assert before == (own(), joblib.hash(arguments)), f"{method} changes"
+        assert before == (hash_own(), joblib.hash(arguments)), f"{method} changes"
         if hasattr(first, "get_params"):
             assert_same_scores(first, second, p)
         else:
@@ -204,7 +206,7 @@ def check_inference_changes_nothing(estimator: Any) -> None:
 def check_parameters_wait_for_refit(estimator: Any) -> None:
     """Require that `set_params` after `fit` changes no prediction before the next `fit`."""
     p = shots_problem()
-    model = p.fitted(estimator)
+    model = p.fit_clone(estimator)
     before = model.decision_function(p.X_query)
     model.set_params(**dict.fromkeys(model.get_params(deep=False), "none of the values"))
     assert_array_equal(model.decision_function(p.X_query), before)
@@ -213,17 +215,17 @@ def check_parameters_wait_for_refit(estimator: Any) -> None:
 def check_label_types(estimator: Any) -> None:
     """Require the same predictions for strings and integers, in any container."""
     p = shots_problem()
-    expected = p.fitted(estimator).predict(p.X_query)
+    expected = p.fit_clone(estimator).predict(p.X_query)
     for y in containers(p.y_support.tolist()):
-        assert_array_equal(p.prepared(estimator).fit(p.X_support, y).predict(p.X_query), expected)
+        assert_array_equal(p.make_clone(estimator).fit(p.X_support, y).predict(p.X_query), expected)
 
 
 def check_order_does_not_matter(estimator: Any) -> None:
     """Require invariance to the order of support samples, and of samples to predict."""
     p = shots_problem()
     order = np.random.default_rng(1).permutation(len(p.y_support))
-    model = p.fitted(estimator)
-    other = p.prepared(estimator).fit(p.X_support[order], p.y_support[order])
+    model = p.fit_clone(estimator)
+    other = p.make_clone(estimator).fit(p.X_support[order], p.y_support[order])
     assert_same_scores(model, other, p)
     assert_array_equal(model.predict(p.X_query)[order], model.predict(p.X_query[order]))
 
@@ -231,33 +233,33 @@ def check_order_does_not_matter(estimator: Any) -> None:
 def check_same_seed_same_model(estimator: Any) -> None:
     """Require that models with equal `random_state` agree, also after a second `fit`."""
     p = shots_problem()
-    model = p.fitted(estimator)
-    assert_same_scores(model, p.fitted(estimator), p)
-    assert_same_scores(p.fitted(estimator), model.fit(p.X_support, p.y_support), p)
+    model = p.fit_clone(estimator)
+    assert_same_scores(model, p.fit_clone(estimator), p)
+    assert_same_scores(p.fit_clone(estimator), model.fit(p.X_support, p.y_support), p)
 
 
 def check_float32(estimator: Any) -> None:
     """Require that float32 samples get float32 scores, those of float64 up to precision."""
     p = shots_problem()
-    narrow = p.prepared(estimator).fit(p.X_support.astype(np.float32), p.y_support)
+    narrow = p.make_clone(estimator).fit(p.X_support.astype(np.float32), p.y_support)
     scores = narrow.decision_function(p.X_query.astype(np.float32))
     assert scores.dtype == np.float32, f"scores of float32 samples are {scores.dtype}"
-    expected = p.fitted(estimator).decision_function(p.X_query)
+    expected = p.fit_clone(estimator).decision_function(p.X_query)
     assert_allclose(scores, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
 
 
 def check_clone_and_pickle(estimator: Any) -> None:
     """Require that a refitted clone and an unpickled model predict the same."""
     p = shots_problem()
-    model = p.fitted(estimator)
-    assert_same_scores(model, p.fitted(model), p)
+    model = p.fit_clone(estimator)
+    assert_same_scores(model, p.fit_clone(model), p)
     assert_same_scores(model, pickle.loads(pickle.dumps(model)), p)
 
 
 def check_decision_function(estimator: Any) -> None:
     """Require one score per class, the largest predicted, and the best first in `predict_top`."""
     p = shots_problem()
-    model = p.fitted(estimator)
+    model = p.fit_clone(estimator)
     scores = model.decision_function(p.X_query)
     assert scores.shape == (len(p.X_query), len(model.classes_))
     assert_array_equal(model.classes_, np.unique(p.y_support))
@@ -269,7 +271,7 @@ def check_decision_function(estimator: Any) -> None:
 def check_accuracy(estimator: Any) -> None:
     """Require that the problem, which is easy, is learned."""
     p = shots_problem()
-    accuracy = p.fitted(estimator).score(p.X_query, p.y_query)
+    accuracy = p.fit_clone(estimator).score(p.X_query, p.y_query)
     assert accuracy > 0.75, f"accuracy {accuracy:.2f}"
 
 
@@ -277,16 +279,16 @@ def check_bad_support_refused(estimator: Any) -> None:
     """Require errors for unequal lengths, NaN, other features, and base classes as novel ones."""
     p = shots_problem()
     X, y = p.X_support, p.y_support
-    assert_refused(lambda: p.prepared(estimator).fit(X, y[:-1]), "inconsistent", "samples")
+    assert_refused(lambda: p.make_clone(estimator).fit(X, y[:-1]), "inconsistent", "samples")
     broken = X.copy()
     broken[1, 1] = np.nan
-    assert_refused(lambda: p.prepared(estimator).fit(broken, y), "NaN")
-    model = p.fitted(estimator)
+    assert_refused(lambda: p.make_clone(estimator).fit(broken, y), "NaN")
+    model = p.fit_clone(estimator)
     assert_refused(lambda: model.predict(p.X_query[:, :-1]), "features")
     if estimator.get_params().get("base") is not None:
-        assert_refused(lambda: p.prepared(estimator).fit(X[:, :-1], y), "features")
+        assert_refused(lambda: p.make_clone(estimator).fit(X[:, :-1], y), "features")
         overlap = np.where(y == y[0], p.y_base[0], y)
-        assert_refused(lambda: p.prepared(estimator).fit(X, overlap), "base")
+        assert_refused(lambda: p.make_clone(estimator).fit(X, overlap), "base")
 
 
 # Each check, and the methods and parameters that an estimator must offer for it.

@@ -97,11 +97,11 @@ class ZeroShotProblem:
     seen: list[Any]
     unseen: list[Any]
 
-    def fitted(self, estimator: Any, **parameters: Any) -> Any:
+    def fit_clone(self, estimator: Any, **parameters: Any) -> Any:
         """Return a clone that is fitted on the training samples."""
-        return self.prepared(estimator, **parameters).fit(self.X, self.y)
+        return self.make_clone(estimator, **parameters).fit(self.X, self.y)
 
-    def prepared(self, estimator: Any, **parameters: Any) -> Any:
+    def make_clone(self, estimator: Any, **parameters: Any) -> Any:
         """Return an unfitted clone with the prototypes of the problem and `random_state=0`."""
         parameters = {"prototypes": self.prototypes, **parameters}
         if "random_state" in estimator.get_params():
@@ -162,13 +162,15 @@ def linear_problem(
     prototypes = dict(zip(labels, rng.normal(size=(n_classes, n_attributes)), strict=True))
     hidden = rng.normal(size=(n_attributes, n_features))
 
-    def drawn(of: list[str], n: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw_samples(of: list[str], n: int) -> tuple[np.ndarray, np.ndarray]:
         y = rng.permutation(np.repeat(of, n))
         X = np.stack([prototypes[label] for label in y]) @ hidden
         X += noise * rng.normal(size=X.shape)
         return X.astype(np.float32).astype(np.float64), y  # equal in both dtypes
 
-    return ZeroShotProblem(*drawn(seen, 9), *drawn(unseen, 6), prototypes, seen, unseen)
+    return ZeroShotProblem(
+        *draw_samples(seen, 9), *draw_samples(unseen, 6), prototypes, seen, unseen
+    )
 
 
 def state(attributes: dict[str, Any]) -> dict[str, str]:
@@ -213,7 +215,7 @@ def assert_refused(call: Callable[[], Any], *words: str) -> None:
 def check_fit_leaves_inputs_untouched(estimator: Any) -> None:
     """Require that `fit` changes neither X nor y nor the prototypes nor the parameters."""
     p = linear_problem()
-    model = p.prepared(estimator)
+    model = p.make_clone(estimator)
     before = joblib.hash((p.X, p.y, p.prototypes)), state(model.get_params())
     model.fit(p.X, p.y)
     after = joblib.hash((p.X, p.y, p.prototypes)), state(model.get_params())
@@ -245,7 +247,7 @@ def inference_calls(model: Any, p: ZeroShotProblem) -> dict[str, tuple[Any, ...]
 def check_inference_changes_nothing(estimator: Any) -> None:
     """Require that no method but `fit` changes its arguments or the fitted state."""
     p = linear_problem()
-    model = p.fitted(estimator)
+    model = p.fit_clone(estimator)
     for method, arguments in inference_calls(model, p).items():
         before = state(vars(model)), joblib.hash(arguments)
         first, second = (getattr(model, method)(*arguments) for _ in range(2))
@@ -256,7 +258,7 @@ def check_inference_changes_nothing(estimator: Any) -> None:
 def check_parameters_wait_for_refit(estimator: Any) -> None:
     """Require that `set_params` after `fit` changes no result before the next `fit`."""
     p = linear_problem()
-    model = p.fitted(estimator, candidates="all")
+    model = p.fit_clone(estimator, candidates="all")
 
     def results() -> dict[str, Any]:
         calls = inference_calls(model, p).items()
@@ -297,7 +299,7 @@ def check_predicts_candidates_only(estimator: Any) -> None:
         (chosen, sorted(chosen)),
         ([p.seen[0]], [p.seen[0]]),
     ]:
-        model = p.fitted(estimator, candidates=candidates)
+        model = p.fit_clone(estimator, candidates=candidates)
         assert_array_equal(model.classes_, expected)
         assert set(model.predict(X).tolist()) <= set(expected), f"candidates={candidates!r}"
 
@@ -305,7 +307,7 @@ def check_predicts_candidates_only(estimator: Any) -> None:
 def check_with_candidates_equals_fit(estimator: Any) -> None:
     """Require that candidates chosen after the fit act like those chosen before it."""
     p = linear_problem()
-    model = p.fitted(estimator)
+    model = p.fit_clone(estimator)
     # What a model chooses may depend on the candidates; a copy keeps what was chosen.
     kept = {
         name: value
@@ -315,7 +317,7 @@ def check_with_candidates_equals_fit(estimator: Any) -> None:
     for candidates in ["all", "unseen", [p.unseen[1], p.seen[2], p.seen[0]]]:
         other = model.with_candidates(candidates)
         assert other.get_params()["candidates"] is candidates, "the parameter has another value"
-        fitted = p.fitted(estimator, candidates=candidates, **kept)
+        fitted = p.fit_clone(estimator, candidates=candidates, **kept)
         assert_array_equal(other.classes_, fitted.classes_)
         assert_same_scores(other, fitted, p)
 
@@ -323,13 +325,13 @@ def check_with_candidates_equals_fit(estimator: Any) -> None:
 def check_label_types(estimator: Any) -> None:
     """Require the same predictions for strings and integers, in any container."""
     p = linear_problem()
-    expected = p.fitted(estimator).predict(p.X_new)
+    expected = p.fit_clone(estimator).predict(p.X_new)
     for y in containers(p.y.tolist()):
-        assert_array_equal(p.prepared(estimator).fit(p.X, y).predict(p.X_new), expected)
+        assert_array_equal(p.make_clone(estimator).fit(p.X, y).predict(p.X_new), expected)
     number = {label: 10 * j for j, label in enumerate(p.prototypes)}  # the same sorted order
     numbered = {number[label]: vector for label, vector in p.prototypes.items()}
     for y in containers([number[label] for label in p.y]):
-        model = p.prepared(estimator, prototypes=numbered).fit(p.X, y)
+        model = p.make_clone(estimator, prototypes=numbered).fit(p.X, y)
         assert_array_equal(model.predict(p.X_new), [number[label] for label in expected])
 
 
@@ -337,27 +339,27 @@ def check_order_does_not_matter(estimator: Any) -> None:
     """Require invariance to the order of samples and of prototypes."""
     p = linear_problem()
     order = np.random.default_rng(1).permutation(len(p.y))
-    model = p.fitted(estimator)
-    assert_same_scores(model, p.prepared(estimator).fit(p.X[order], p.y[order]), p)
+    model = p.fit_clone(estimator)
+    assert_same_scores(model, p.make_clone(estimator).fit(p.X[order], p.y[order]), p)
     order = order[order < len(p.y_new)]
     assert_array_equal(model.predict(p.X_new)[order], model.predict(p.X_new[order]))
     backwards = dict(reversed(p.prototypes.items()))
-    assert_same_scores(model, p.fitted(estimator, prototypes=backwards), p)
+    assert_same_scores(model, p.fit_clone(estimator, prototypes=backwards), p)
 
 
 def check_same_seed_same_model(estimator: Any) -> None:
     """Require that models with equal `random_state` agree, also after a second `fit`."""
     p = linear_problem()
-    model = p.fitted(estimator)
-    assert_same_scores(model, p.fitted(estimator), p)
-    assert_same_scores(p.fitted(estimator), model.fit(p.X, p.y), p)
+    model = p.fit_clone(estimator)
+    assert_same_scores(model, p.fit_clone(estimator), p)
+    assert_same_scores(p.fit_clone(estimator), model.fit(p.X, p.y), p)
 
 
 def check_float32(estimator: Any) -> None:
     """Require that float32 stays float32, with the scores of float64 up to precision."""
     p = linear_problem()
-    model = p.fitted(estimator, candidates="all")
-    narrow = p.prepared(estimator, candidates="all").fit(p.X.astype(np.float32), p.y)
+    model = p.fit_clone(estimator, candidates="all")
+    narrow = p.make_clone(estimator, candidates="all").fit(p.X.astype(np.float32), p.y)
     if hasattr(narrow, "projection_"):
         assert narrow.projection_.dtype == np.float32, f"got {narrow.projection_.dtype}"
     scores = narrow.decision_function(p.X_new.astype(np.float32))
@@ -369,19 +371,19 @@ def check_float32(estimator: Any) -> None:
 def check_clone_and_pickle(estimator: Any) -> None:
     """Require that a refitted clone and an unpickled model predict the same."""
     p = linear_problem()
-    model = p.fitted(estimator)
-    assert_same_scores(model, p.fitted(model), p)
+    model = p.fit_clone(estimator)
+    assert_same_scores(model, p.fit_clone(model), p)
     assert_same_scores(model, pickle.loads(pickle.dumps(model)), p)
 
 
 def check_decision_function(estimator: Any) -> None:
     """Require one score per candidate, the largest predicted; for two, their difference."""
     p = linear_problem()
-    model = p.fitted(estimator, candidates="all")
+    model = p.fit_clone(estimator, candidates="all")
     scores = model.decision_function(p.X_new)
     assert scores.shape == (len(p.X_new), len(model.classes_))
     assert_array_equal(model.classes_[scores.argmax(axis=1)], model.predict(p.X_new))
-    model = p.fitted(estimator, candidates=p.unseen[:2])
+    model = p.fit_clone(estimator, candidates=p.unseen[:2])
     difference = model.decision_function(p.X_new)
     assert difference.shape == (len(p.X_new),)
     assert_array_equal(model.classes_[(difference > 0).astype(int)], model.predict(p.X_new))
@@ -393,7 +395,7 @@ def check_predict_top(estimator: Any) -> None:
     twins = {f"twin {j}": p.prototypes[p.unseen[0]] for j in range(20)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of equal prototypes
-        model = p.fitted(estimator, prototypes={**p.prototypes, **twins}, candidates="all")
+        model = p.fit_clone(estimator, prototypes={**p.prototypes, **twins}, candidates="all")
     scores = model.decision_function(p.X_new)
     ranking = np.argsort(-scores, axis=1, kind="stable")
     for k in (1, 3, len(model.classes_)):
@@ -407,7 +409,7 @@ def check_predict_proba(estimator: Any) -> None:
     """Require probabilities that sum to 1, rank as the scores do, and keep float32."""
     p = linear_problem()
     for candidates in ("all", p.unseen[:2]):
-        model = p.fitted(estimator, candidates=candidates)
+        model = p.fit_clone(estimator, candidates=candidates)
         for X in (p.X_new, p.X_new.astype(np.float32)):
             shares = model.predict_proba(X)
             assert shares.shape == (len(X), len(model.classes_))
@@ -422,8 +424,8 @@ def check_seen_penalty(estimator: Any) -> None:
     With a parameter `worth`, a class may have a part of the penalty only.
     """
     p = linear_problem()
-    free = p.fitted(estimator, candidates="all", seen_penalty=0.0)
-    held = p.fitted(estimator, candidates="all", seen_penalty=0.25)
+    free = p.fit_clone(estimator, candidates="all", seen_penalty=0.0)
+    held = p.fit_clone(estimator, candidates="all", seen_penalty=0.25)
     shift = free.decision_function(p.X_new) - held.decision_function(p.X_new)
     is_seen = np.isin(free.classes_, p.seen)
     expected = 0.25 * is_seen
@@ -432,8 +434,8 @@ def check_seen_penalty(estimator: Any) -> None:
         within = (shift[0] > 1e-6) & (shift[0] <= 0.25 + 1e-9)
         assert within[is_seen].all(), f"penalties of seen classes are {shift[0][is_seen]}"
     assert_allclose(shift, np.broadcast_to(expected, shift.shape), atol=1e-9)
-    assert_refused(lambda: p.fitted(estimator, seen_penalty="much"), "seen_penalty")
-    assert_refused(lambda: p.fitted(estimator, seen_penalty=np.nan), "seen_penalty")
+    assert_refused(lambda: p.fit_clone(estimator, seen_penalty="much"), "seen_penalty")
+    assert_refused(lambda: p.fit_clone(estimator, seen_penalty=np.nan), "seen_penalty")
 
 
 def check_with_classes(estimator: Any) -> None:
@@ -443,7 +445,7 @@ def check_with_classes(estimator: Any) -> None:
     for label in p.unseen:
         others = [unseen for unseen in p.unseen if unseen != label]
         for candidates in ("unseen", "all", others):
-            model = p.fitted(estimator, prototypes=p.without(label), candidates=candidates)
+            model = p.fit_clone(estimator, prototypes=p.without(label), candidates=candidates)
             wider = model.with_classes({label: p.prototypes[label]})
             if hasattr(model, "projection_"):
                 assert_array_equal(wider.projection_, model.projection_)
@@ -461,7 +463,7 @@ def check_with_classes(estimator: Any) -> None:
 def check_unseen_accuracy(estimator: Any) -> None:
     """Require that unseen classes are recognized on an easy problem."""
     p = linear_problem()
-    accuracy = p.fitted(estimator).score(p.X_new, p.y_new)
+    accuracy = p.fit_clone(estimator).score(p.X_new, p.y_new)
     assert accuracy > 0.7, f"accuracy {accuracy:.2f} among {len(p.unseen)} unseen classes"
 
 
@@ -472,27 +474,27 @@ def check_bad_labels_refused(estimator: Any) -> None:
     """
     p = linear_problem()
     label = p.seen[0]
-    model = p.prepared(estimator, prototypes=p.without(label), candidates="all")
+    model = p.make_clone(estimator, prototypes=p.without(label), candidates="all")
     if hasattr(estimator, "worth"):
         found = model.fit(p.X, p.y).predict(p.X[p.y == label]) == label
         assert found.mean() > 0.5, f"a class without prototype has recall {found.mean():.0%}"
         of_others = {unseen: p.prototypes[unseen] for unseen in p.unseen}
-        model = p.prepared(estimator, prototypes=of_others)
+        model = p.make_clone(estimator, prototypes=of_others)
     assert_refused(lambda: model.fit(p.X, p.y), label)
-    assert_refused(lambda: p.prepared(estimator).fit(p.X, np.unique(p.y, return_inverse=True)[1]))
+    assert_refused(lambda: p.make_clone(estimator).fit(p.X, np.unique(p.y, return_inverse=True)[1]))
 
 
 def check_non_finite_refused(estimator: Any) -> None:
     """Require an error for NaN and infinity in training, prediction and prototypes."""
     p = linear_problem()
-    model = p.fitted(estimator)
+    model = p.fit_clone(estimator)
     for value in (np.nan, np.inf, -np.inf):
         X, X_new, vector = p.X.copy(), p.X_new.copy(), p.prototypes[p.unseen[0]].copy()
         X[3, 2] = X_new[1, 4] = vector[0] = value
         prototypes = {**p.prototypes, p.unseen[0]: vector}
-        assert_refused(lambda X=X: p.prepared(estimator).fit(X, p.y), "NaN", "infinity")
+        assert_refused(lambda X=X: p.make_clone(estimator).fit(X, p.y), "NaN", "infinity")
         assert_refused(lambda X=X_new: model.predict(X), "NaN", "infinity")
-        assert_refused(lambda other=prototypes: p.fitted(estimator, prototypes=other), "NaN")
+        assert_refused(lambda other=prototypes: p.fit_clone(estimator, prototypes=other), "NaN")
 
 
 # Each check, and the methods and parameters that an estimator must offer for it.

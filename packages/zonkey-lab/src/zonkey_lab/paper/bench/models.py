@@ -18,7 +18,7 @@ from zonkey.anyshot.classifier import AnyShotClassifier
 from zonkey.bpl.few_shot import FewShotClassifier
 from zonkey.bpl.nearest_support import NearestSupport
 from zonkey.bpl.zero_shot import ZeroShotClassifier
-from zonkey.files.readers import required_package
+from zonkey.files.readers import require_package
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey.prototypes import Prototypes
 
@@ -56,10 +56,10 @@ class ZeroShotModel:
         for name, value in (("random_state", seed), ("device", DEVICE.get())):
             if name in known and value is not None:
                 parameters[name] = value
-        prototypes = prepared_prototypes(prototypes, self.preset, seen)
+        prototypes = prepare_prototypes(prototypes, self.preset, seen)
         classifier = self.classifier(prototypes, **parameters)
         pipeline = Pipeline([*feature_steps(self.preset).steps, (CLASSIFY, classifier)])
-        return pipeline.set_params(**prefixed(chosen))
+        return pipeline.set_params(**prefix_names(chosen))
 
     def record(self) -> dict[str, Any]:
         """Return the settings of a run that describe the model."""
@@ -156,7 +156,7 @@ class AnyShotModel:
         classifier = AnyShotClassifier(prototypes, **parameters)
         return Pipeline([("raw", "passthrough"), (CLASSIFY, classifier)])
 
-    def chosen_by(self, fitted: AnyShotClassifier) -> dict[str, Any]:
+    def read_choice(self, fitted: AnyShotClassifier) -> dict[str, Any]:
         """Return what a fitted classifier has chosen, for a record."""
         best = {name: v for name, v in fitted.best_params_.items() if name not in self.fixed}
         steps, transformer = best.pop("preprocessing"), best.pop("prototype_transformer")
@@ -167,7 +167,7 @@ class AnyShotModel:
             "prototype_norm": transformer.norm,
             **best,
         }
-        return {name: _short(value) for name, value in found.items()}
+        return {name: _round_value(value) for name, value in found.items()}
 
     def record(self) -> dict[str, Any]:
         """Return the settings of a run that describe the model."""
@@ -186,7 +186,7 @@ def _from_record(chosen: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, **steps}
 
 
-def _short(value: Any) -> Any:
+def _round_value(value: Any) -> Any:
     """Round numbers: further digits depend on the machine."""
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
@@ -198,7 +198,7 @@ def feature_steps(preset: Preset) -> Pipeline:
     return Pipeline([("unit", FeatureNormalizer() if preset == "paper" else "passthrough")])
 
 
-def prepared_prototypes(
+def prepare_prototypes(
     prototypes: Prototypes, preset: Preset, seen: np.ndarray | None = None
 ) -> Prototypes:
     """Return transformed prototypes; the transformation is learned from `seen`, or from all."""
@@ -211,7 +211,7 @@ def prepared_prototypes(
     return Prototypes(prototypes.labels, transformer.transform(prototypes.matrix))
 
 
-def prefixed(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def prefix_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters of the classifier under their names in a pipeline."""
     return {f"{CLASSIFY}__{name}": value for name, value in parameters.items()}
 
@@ -221,7 +221,7 @@ def as_dicts(grid: Grid) -> list[dict[str, list[Any]]]:
     return [part for part in (grid if isinstance(grid, list) else [grid]) if part]
 
 
-def sampled(grid: Grid, n_points: int) -> Grid:
+def sample_grid(grid: Grid, n_points: int) -> Grid:
     """Return a grid of `n_points` of its points, drawn without replacement; all if there are fewer.
 
     The draw depends on the number of points alone: models with the same grid get the same ones.
@@ -233,12 +233,12 @@ def sampled(grid: Grid, n_points: int) -> Grid:
     return [{name: [value] for name, value in points[i].items()} for i in sorted(drawn.tolist())]
 
 
-def on_device(X: Any) -> Any:
+def move_to_device(X: Any) -> Any:
     """Return an array on the device of the run, which is the host by default."""
     name = DEVICE.get()
     if name is None:
         return X
-    return required_package("torch", "A run on another device").asarray(X, device=name)
+    return require_package("torch", "A run on another device").asarray(X, device=name)
 
 
 # The catalog. Grids have at least as many points as every model is tuned on, where they can.
@@ -337,7 +337,7 @@ _PUSH_LITTLE: dict[str, list[Any]] = {"mu": [0.1, 0.3]}
 _NO_SHOTS = 1e6  # worth of a prototype that outweighs any number of shots
 
 
-def _on_top(push: dict[str, list[Any]] | None = None, **fixed: Any) -> ZeroShotModel:
+def _build_on_top(push: dict[str, list[Any]] | None = None, **fixed: Any) -> ZeroShotModel:
     """Return the paper's model on recommended features; its ridge is chosen without synthesis."""
     grid = {**_PULL_LITTLE, **(push or {}), "n_neighbors": [3, 8]}
     return ZeroShotModel(fixed, grid, "recommended", calibrates=False)
@@ -377,10 +377,10 @@ ZERO_SHOT: dict[str, ZeroShotModel | AnyShotModel] = {
     "ESZSL, recommended features": ZeroShotModel({}, _ESZSL, "recommended", classifier=zsl.ESZSL),
     "exemplars, recommended features": _exemplars("recommended"),
     "recommended": AnyShotModel({"candidates": "all"}),
-    "BPL1, unscaled, recommended features": _on_top(competition=None, scaling=None),
-    "BPL, recommended features": _on_top(_PUSH_LITTLE),
-    "BPL, unscaled, recommended features": _on_top(_PUSH_LITTLE, scaling=None),
-    "assigned, unscaled, recommended features": _on_top(competition="assigned", scaling=None),
+    "BPL1, unscaled, recommended features": _build_on_top(competition=None, scaling=None),
+    "BPL, recommended features": _build_on_top(_PUSH_LITTLE),
+    "BPL, unscaled, recommended features": _build_on_top(_PUSH_LITTLE, scaling=None),
+    "assigned, unscaled, recommended features": _build_on_top(competition="assigned", scaling=None),
 }
 
 
@@ -389,7 +389,7 @@ def _shots(grid: Grid = _SHOTS, **fixed: Any) -> FewShotModel:
     return FewShotModel({"synthesis": "support", **fixed}, grid)
 
 
-def _nearest(reference: str, preset: Preset = "paper") -> FewShotModel:
+def _build_nearest(reference: str, preset: Preset = "paper") -> FewShotModel:
     return FewShotModel({"reference": reference}, {}, preset, NearestSupport)
 
 
@@ -459,9 +459,9 @@ FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
     "BPL (SFSP2)": _shots(synthesis="base"),
     "BPL (SFSP2), unscaled": _shots(synthesis="base", scaling=None),
     "BPL (novel)": _shots(base=None),
-    "NN": _nearest("sample"),
-    "nearest mean": _nearest("mean"),
-    "shots alone": _nearest("mean", "recommended"),
+    "NN": _build_nearest("sample"),
+    "nearest mean": _build_nearest("mean"),
+    "shots alone": _build_nearest("mean", "recommended"),
     **{
         name: FewShotModel(fixed, grid, "raw", kind)
         for name, (kind, fixed, grid) in _SHOT_PEERS.items()

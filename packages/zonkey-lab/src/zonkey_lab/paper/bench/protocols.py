@@ -22,8 +22,15 @@ from zonkey.metrics import generalized_scores
 from ...peers.fsl import BaseSamples
 from ...trials import draw_trial
 from ..records import pack
-from .models import FEW_SHOT, ZERO_SHOT, AnyShotModel, on_device
-from .selection import CONCENTRATION, NovelData, novel_data, prepared, prepared_shots, quiet
+from .models import FEW_SHOT, ZERO_SHOT, AnyShotModel, move_to_device
+from .selection import (
+    CONCENTRATION,
+    NovelData,
+    novel_data,
+    prepare,
+    prepare_shots,
+    silence_warnings,
+)
 
 _CURVE_POINTS = 60
 _MAP_SAMPLES, _MOST_MAPPED = 60, 3000  # of one class, of all
@@ -34,7 +41,7 @@ _LONG = 20.0  # seconds of a fit that is not repeated
 _MB = 2.0**20
 
 
-def zero_shot(
+def measure_zero_shot(
     data: Dataset,
     model: str,
     parameters: dict[str, Any],
@@ -47,7 +54,7 @@ def zero_shot(
     Models that calibrate also report the harmonic mean at the chosen penalty of seen classes.
     """
     fixed = {"seen_penalty": 0.0} if isinstance(ZERO_SHOT[model], AnyShotModel) else {}
-    fitted, parts = _fitted(data, model, {**parameters, **fixed}, seed)
+    fitted, parts = _fit_zero_shot(data, model, {**parameters, **fixed}, seed)
     unseen = parts["test_unseen"]
     labels = fitted.classes_
     results: dict[str, Any] = {
@@ -68,7 +75,9 @@ def zero_shot(
             calibrated = curve.at(seen_penalty).harmonic_mean
             results |= {"seen_penalty": seen_penalty, "hm_calibrated": calibrated}
         elif fixed:
-            fitted, _ = _fitted(data, model, parameters, seed)  # with a penalty of its own choice
+            fitted, _ = _fit_zero_shot(
+                data, model, parameters, seed
+            )  # with a penalty of its own choice
             scores, _ = seen_unseen_scores(fitted, *seen, unseen, data.y_test_unseen)
             results |= {"seen_penalty": fitted.seen_penalty_, "hm_calibrated": scores["hm"]}
     return results
@@ -88,7 +97,9 @@ def _steps_of(fitted: Any) -> dict[str, Any]:
     }
 
 
-def unlabeled(data: Dataset, model: str, parameters: dict[str, Any], seed: int) -> dict[str, Any]:
+def measure_unlabeled(
+    data: Dataset, model: str, parameters: dict[str, Any], seed: int
+) -> dict[str, Any]:
     """Return accuracies before and after learning from the unlabeled test samples.
 
     Among all classes, samples of seen and unseen classes are in one pile. Figures after it are
@@ -96,8 +107,8 @@ def unlabeled(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
     samples of unseen classes alone.
     """
     if getattr(ZERO_SHOT[model], "is_transductive", False):
-        return _transductive(data, model, parameters, seed)
-    fitted, parts = _fitted(data, model, parameters, seed)
+        return _measure_transductive(data, model, parameters, seed)
+    fitted, parts = _fit_zero_shot(data, model, parameters, seed)
     X, y = parts["test_unseen"], data.y_test_unseen
     results = {"zsl": fitted.score(X, y), "zsl_unlabeled": fitted.adapt(X).score(X, y)}
     if len(data.split.test_seen):
@@ -109,13 +120,13 @@ def unlabeled(data: Dataset, model: str, parameters: dict[str, Any], seed: int) 
     return results
 
 
-def _transductive(
+def _measure_transductive(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int
 ) -> dict[str, Any]:
     pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
     steps, last = pipeline[:-1].fit(data.X_train, data.y_train), cast(Any, pipeline[-1])
     X, y = steps.transform(data.X_test_unseen), data.y_test_unseen
-    with quiet():
+    with silence_warnings():
         fitted = last.fit_transductive(steps.transform(data.X_train), data.y_train, X)
     fitted = fitted.with_candidates("unseen")
     results = {"zsl_unlabeled": fitted.score(X, y)}
@@ -126,7 +137,7 @@ def _transductive(
     return results
 
 
-def projection_map(
+def measure_map(
     data: Dataset,
     model: str,
     parameters: dict[str, Any],
@@ -140,7 +151,7 @@ def projection_map(
     together with the samples, at their own length: predictions compare samples with W y itself,
     and at unit length more prototypes would lie next to each other instead of next to samples.
     """
-    fitted, parts = _fitted(data, model, parameters, seed)
+    fitted, parts = _fit_zero_shot(data, model, parameters, seed)
     rng = np.random.default_rng(0)  # the same classes and samples for every model
     known = np.sort(rng.permutation(data.unseen_classes)[:n_classes])
     most = min(_MAP_SAMPLES, max(1, _MOST_MAPPED // len(known)))
@@ -185,7 +196,7 @@ def scatter_ratios(
     }
 
 
-def convergence(
+def measure_convergence(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, quick: bool = False
 ) -> dict[str, Any]:
     """Return objective and change of W after every step, and accuracy after some steps."""
@@ -193,7 +204,7 @@ def convergence(
     accuracies, objective, changes = [], [], []
     for number in numbers:
         steps = {"max_iter": number, "tol": 0.0} if number else {"synthesis": None}
-        fitted, parts = _fitted(data, model, {**parameters, **steps}, seed)
+        fitted, parts = _fit_zero_shot(data, model, {**parameters, **steps}, seed)
         accuracies.append(fitted.score(parts["test_unseen"], data.y_test_unseen))
         objective, changes = fitted.objective_, fitted.changes_  # at last, those of every step
     return {
@@ -204,20 +215,20 @@ def convergence(
     }
 
 
-def few_shot(
+def measure_trials(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, n_shot: int, n_trials: int
 ) -> dict[str, Any]:
     """Return the accuracy of every trial, and what Algorithm 1 did in all of them."""
-    shots, estimator = _novel(data, model, parameters)
+    shots, estimator = _prepare_novel(data, model, parameters)
     sizes, steps = shots.sizes(n_shot), Steps()
     options = {"random_state": seed, "watch": steps.add}
-    found = shots.in_trials({model: estimator}, sizes, n_trials, **options)
+    found = shots.score_trials({model: estimator}, sizes, n_trials, **options)
     return {
         "accuracies": pack(found[model]),
         **sizes,
         "n_trials": n_trials,
         "queries_fixed": shots.queries_are_fixed,
-        **steps.named("steps"),
+        **steps.name_summary("steps"),
     }
 
 
@@ -249,20 +260,20 @@ class Steps:
             "mean_mu": float(mu.mean()),
         }
 
-    def named(self, name: str) -> dict[str, Any]:
+    def name_summary(self, name: str) -> dict[str, Any]:
         """Return the summary under a name, or nothing."""
         found = self.summary()
         return {} if found is None else {name: found}
 
 
-def unlabeled_trials(
+def measure_unlabeled_trials(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, n_shot: int, n_trials: int
 ) -> dict[str, Any]:
     """Return the accuracies of trials before and after learning from the unlabeled queries.
 
     Trials are balanced, and unbalanced if there are samples for it.
     """
-    shots, estimator = _novel(data, model, parameters)
+    shots, estimator = _prepare_novel(data, model, parameters)
     fixed = shots.queries_are_fixed
     results: dict[str, Any] = {**shots.sizes(n_shot), "n_trials": n_trials, "queries_fixed": fixed}
     for name, concentration in (("balanced", None), ("unbalanced", CONCENTRATION)):
@@ -271,12 +282,12 @@ def unlabeled_trials(
             continue
         for ending, adapt in (("", False), ("_unlabeled", True)):
             options = {"adapt": adapt, "concentration": concentration, "random_state": seed}
-            found = shots.in_trials({model: estimator}, sizes, n_trials, **options)
+            found = shots.score_trials({model: estimator}, sizes, n_trials, **options)
             results[f"{name}{ending}"] = pack(found[model])
     return results
 
 
-def all_classes(
+def measure_all_classes(
     data: Dataset,
     model: str,
     parameters: dict[str, Any],
@@ -290,19 +301,19 @@ def all_classes(
 
     Zero shots, for models that can do without any, use parameters chosen for zero-shot learning.
     """
-    shots, estimator = _novel(data, model, parameters)
+    shots, estimator = _prepare_novel(data, model, parameters)
     chosen = dict.fromkeys(range(1, min(most_shots, shots.most_shots) + 1), estimator)
     if FEW_SHOT[model].from_zero:
         at_zero = estimator
         if zero_parameters:
-            _, at_zero = _novel(data, model, zero_parameters)
+            _, at_zero = _prepare_novel(data, model, zero_parameters)
         chosen = {0: at_zero, **chosen}
     top = (1, min(5, len(shots.classes)))
     parts, behavior = [], []
     for K, estimator in chosen.items():
         steps = Steps()
         options = {"shots": [K], "top": top, "n_repeats": n_repeats, "random_state": seed}
-        parts.append(shots.at_once({model: estimator}, **options, watch=steps.add)[model])
+        parts.append(shots.score_all_classes({model: estimator}, **options, watch=steps.add)[model])
         behavior.append(steps.summary())
     hits = np.concatenate(parts, axis=1)
     return {
@@ -315,7 +326,7 @@ def all_classes(
     }
 
 
-def runtime(
+def measure_runtime(
     data: Dataset,
     model: str,
     parameters: dict[str, Any],
@@ -338,7 +349,7 @@ def runtime(
         rng = np.random.default_rng(seed)
         sizes = {"n_way": None, "n_shot": K, "n_query": None, "queries": shots.queries}
         support = data.split.novel[draw_trial(shots.y, shots.classes, **sizes, rng=rng).support]
-        fit = _end_to_end(data, model, parameters, seed, support)
+        fit = _make_fit(data, model, parameters, seed, support)
         timings, fitted = _timings(fit, n_timings)
         seconds.append(round(float(np.median(timings)), 3))
         counts.append(len(timings))
@@ -349,7 +360,7 @@ def runtime(
     return {"shots": numbers, "seconds": seconds, "n_timings": counts, **memory}
 
 
-def _end_to_end(
+def _make_fit(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, support: np.ndarray
 ) -> Callable[[], Any]:
     """Return a function that learns from base samples and a support set, from the beginning."""
@@ -359,8 +370,10 @@ def _end_to_end(
     def fit() -> Any:
         if isinstance(spec, AnyShotModel):
             estimator = spec.build(data.prototypes, seed=0, **parameters)[-1]
-            return estimator.fit(on_device(data.X_train), data.y_train).with_shots(on_device(X), y)
-        known = prepared(data, spec.preset, spec.base)
+            return estimator.fit(move_to_device(data.X_train), data.y_train).with_shots(
+                move_to_device(X), y
+            )
+        known = prepare(data, spec.preset, spec.base)
         estimator: Any = spec.build(known.prototypes, known.base, **parameters)
         if "random_state" in estimator.get_params():
             estimator.set_params(random_state=seed)
@@ -373,7 +386,7 @@ def _timings(fit: Callable[[], Any], n_timings: int) -> tuple[list[float], Any]:
     """Return the seconds of each fit, and what was fitted."""
     found, fitted = [], None
     while not found or (len(found) < n_timings and found[0] < _LONG):
-        with quiet():
+        with silence_warnings():
             start = time.perf_counter()
             fitted = fit()
             found.append(time.perf_counter() - start)
@@ -383,7 +396,7 @@ def _timings(fit: Callable[[], Any], n_timings: int) -> tuple[list[float], Any]:
 def _peak_mb(fit: Callable[[], Any]) -> float:
     tracemalloc.start()
     try:
-        with quiet():
+        with silence_warnings():
             fit()
         return round(tracemalloc.get_traced_memory()[1] / _MB, 2)
     finally:
@@ -410,12 +423,12 @@ def stored_mb(fitted: Any) -> float | None:
     return round(sum(to_numpy(part).nbytes for part in parts) / _MB, 3)
 
 
-def _fitted(
+def _fit_zero_shot(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int
 ) -> tuple[Any, dict[str, np.ndarray]]:
     """Fit a zero-shot model; return its classifier and the preprocessed test samples."""
     pipeline = ZERO_SHOT[model].build(data.prototypes, seed, seen=data.seen_classes, **parameters)
-    with quiet():
+    with silence_warnings():
         pipeline.fit(data.X_train, data.y_train)
     last: Any = pipeline[-1]
     classifier = last.with_candidates("unseen")
@@ -432,14 +445,14 @@ def _fitted(
     return classifier, parts
 
 
-def _novel(data: Dataset, model: str, parameters: dict[str, Any]) -> tuple[NovelData, Any]:
+def _prepare_novel(data: Dataset, model: str, parameters: dict[str, Any]) -> tuple[NovelData, Any]:
     """Return novel samples and the estimator; one for any number of shots is already fitted."""
     spec = FEW_SHOT[model]
     if isinstance(spec, AnyShotModel):
         estimator = spec.build(data.prototypes, seed=0, **parameters)[-1]
-        with quiet():
-            return novel_data(data), estimator.fit(on_device(data.X_train), data.y_train)
-    shots = prepared_shots(data, spec.preset, spec.base)
+        with silence_warnings():
+            return novel_data(data), estimator.fit(move_to_device(data.X_train), data.y_train)
+    shots = prepare_shots(data, spec.preset, spec.base)
     return shots, spec.build(shots.prototypes, shots.base, **parameters)
 
 

@@ -29,19 +29,19 @@ from ..experiments import (
 )
 from ..records import Key, Records
 from . import protocols
-from .models import DEVICE, FEW_SHOT, ZERO_SHOT, Grid, as_dicts, model_of, sampled
+from .models import DEVICE, FEW_SHOT, ZERO_SHOT, Grid, as_dicts, model_of, sample_grid
 from .selection import select_few_shot, select_zero_shot
 from .sources import NoValidationClasses, find_source
 
 PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
-    "zero-shot": protocols.zero_shot,
-    "map": protocols.projection_map,
-    "convergence": protocols.convergence,
-    "trials": protocols.few_shot,
-    "unlabeled": protocols.unlabeled,
-    "unlabeled-trials": protocols.unlabeled_trials,
-    "all-classes": protocols.all_classes,
-    "runtime": protocols.runtime,
+    "zero-shot": protocols.measure_zero_shot,
+    "map": protocols.measure_map,
+    "convergence": protocols.measure_convergence,
+    "trials": protocols.measure_trials,
+    "unlabeled": protocols.measure_unlabeled,
+    "unlabeled-trials": protocols.measure_unlabeled_trials,
+    "all-classes": protocols.measure_all_classes,
+    "runtime": protocols.measure_runtime,
 }
 # Raise one if a protocol of zero-shot or of few-shot models measures something else.
 PROTOCOL_VERSION, FEW_SHOT_VERSION = 3, 4
@@ -141,13 +141,13 @@ def _settings(
     if is_selection(key):
         return _settings_of_selection(key, settings, scale, folder, records)
     choice = selection_of(key)
-    parameters = _chosen(records, choice)
+    parameters = _read_choice(records, choice)
     if key.protocol == "zero-shot":
         penalty = _results(records, choice).get("seen_penalty")
         settings |= {} if penalty is None else {"seen_penalty": penalty}
     zero = zero_selection_of(key)
     if zero is not None:
-        settings["zero_parameters"] = _chosen(records, zero)
+        settings["zero_parameters"] = _read_choice(records, zero)
     return None if parameters is None else {**settings, "parameters": parameters}
 
 
@@ -155,15 +155,15 @@ def _settings_of_selection(
     key: Key, settings: dict[str, Any], scale: Scale, folder: str | None, records: Records
 ) -> dict[str, Any] | None:
     grid = model_of(key).grid
-    settings["grid"] = sampled(grid, scale.n_points)
+    settings["grid"] = sample_grid(grid, scale.n_points)
     if key.protocol == "sensitivity":
-        settings["grid"] = _every_second(grid) if scale.quick else grid
+        settings["grid"] = _thin_grid(grid) if scale.quick else grid
     if is_zero_shot(key.protocol):
         settings["n_folds"] = scale.n_folds
         start = start_of(key)
         if start is None:
             return settings
-        chosen = _chosen(records, start)
+        chosen = _read_choice(records, start)
         return None if chosen is None else {**settings, "start": chosen, "start_of": start.model}
     trials = None if key.protocol.endswith("-all") else scale.n_selection_trials
     validation = _load_validation(key.data, folder)
@@ -171,11 +171,11 @@ def _settings_of_selection(
     return {**settings, "n_trials": trials, "validation": known}
 
 
-def _every_second(grid: Grid) -> Grid:
+def _thin_grid(grid: Grid) -> Grid:
     return [{name: values[::2] for name, values in part.items()} for part in as_dicts(grid)]
 
 
-def _chosen(records: Records, key: Key) -> dict[str, Any] | None:
+def _read_choice(records: Records, key: Key) -> dict[str, Any] | None:
     chosen = _results(records, key).get("chosen")
     return chosen if isinstance(chosen, dict) else None
 
@@ -221,7 +221,7 @@ def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
 
 
 def _measure(job: Job, data: Dataset) -> dict[str, Any]:
-    options = _picked(job.settings, *_OPTIONS)
+    options = _pick_settings(job.settings, *_OPTIONS)
     protocol, shots = job.key.protocol, shots_of(job.key.protocol)
     if shots is not None:
         protocol, options["n_shot"] = protocol.removesuffix(f"-{shots}"), shots
@@ -232,7 +232,7 @@ def _measure(job: Job, data: Dataset) -> dict[str, Any]:
 def _select(job: Job, data: Dataset) -> dict[str, Any]:
     settings, model = job.settings, job.key.model
     if is_zero_shot(job.key.protocol):
-        options = _picked(settings, "grid", "n_folds", "start")
+        options = _pick_settings(settings, "grid", "n_folds", "start")
         calibrates = job.key.protocol == "selection" and settings.get("calibrates", False)
         options["calibrates"] = calibrates and len(data.split.test_seen) > 0
         return select_zero_shot(ZERO_SHOT[model], data, **options)
@@ -242,11 +242,11 @@ def _select(job: Job, data: Dataset) -> dict[str, Any]:
         _load_validation(job.key.data, job.folder),
         data,
         n_shot=SHOTS_TO_CHOOSE_ON if task == "all" else int(task),
-        **_picked(settings, "grid", "n_trials"),
+        **_pick_settings(settings, "grid", "n_trials"),
     )
 
 
-def _picked(settings: dict[str, Any], *names: str) -> dict[str, Any]:
+def _pick_settings(settings: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: settings[name] for name in names if name in settings}
 
 

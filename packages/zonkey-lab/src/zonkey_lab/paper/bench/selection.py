@@ -36,9 +36,9 @@ from .models import (
     ZeroShotModel,
     as_dicts,
     feature_steps,
-    on_device,
-    prefixed,
-    prepared_prototypes,
+    move_to_device,
+    prefix_names,
+    prepare_prototypes,
 )
 from .sources import NoValidationClasses
 
@@ -47,7 +47,7 @@ _N_WAY, _N_QUERY = 5, 15
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_warnings() -> Iterator[None]:
     """Suppress warnings that extreme points of a grid cause: guards, near-singular equations."""
     with warnings.catch_warnings():
         for category in (ConvergenceWarning, LinAlgWarning):
@@ -95,18 +95,18 @@ class NovelData:
         n_query = min(_N_QUERY, least if balanced else least // n_way)
         return {"n_way": n_way, "n_shot": n_shot, "n_query": n_query}
 
-    def in_trials(
+    def score_trials(
         self, models: dict[str, Any], sizes: dict[str, int], n_trials: int, **options: Any
     ) -> dict[str, np.ndarray]:
         """Return accuracies in trials of these sizes by model."""
         options = {**sizes, "queries": self.queries, "n_trials": n_trials, **options}
-        with quiet():
+        with silence_warnings():
             return n_way_k_shot(models, self.X, self.y, self.classes, **options)
 
-    def at_once(self, models: dict[str, Any], **options: Any) -> dict[str, np.ndarray]:
+    def score_all_classes(self, models: dict[str, Any], **options: Any) -> dict[str, np.ndarray]:
         """Return hits among all classes by model: an array by repetition, shots and top k."""
         samples = (self.X, self.y, self.classes)
-        with quiet():
+        with silence_warnings():
             return large_scale(models, *samples, queries=self.queries, **options)
 
 
@@ -115,7 +115,7 @@ def novel_data(data: Dataset) -> NovelData:
     novel = data.split.novel
     asked = np.flatnonzero(np.isin(novel, data.split.query))
     return NovelData(
-        X=on_device(np.asarray(data.X[novel])),
+        X=move_to_device(np.asarray(data.X[novel])),
         y=data.y[novel],
         classes=data.unseen_classes,
         queries=asked if len(asked) else None,
@@ -135,39 +135,39 @@ class Prepared:
     def features(self, X: np.ndarray) -> Any:
         """Return preprocessed samples, on the device of the run; raw ones stay on the host."""
         X = self.steps.transform(X)
-        return X if self.preset == "raw" else on_device(X)
+        return X if self.preset == "raw" else move_to_device(X)
 
 
-def prepared(data: Dataset, preset: Preset = "paper", base: Base | None = "moments") -> Prepared:
+def prepare(data: Dataset, preset: Preset = "paper", base: Base | None = "moments") -> Prepared:
     """Learn preprocessing from the base classes, and gather what models need of them."""
     steps = feature_steps(preset).fit(data.X_train, data.y_train)
-    prototypes = prepared_prototypes(data.prototypes, preset, data.seen_classes)
+    prototypes = prepare_prototypes(data.prototypes, preset, data.seen_classes)
     found = Prepared(preset, steps, prototypes)
     if base is None:
         return found
     X = steps.transform(data.X_train)
     if base == "samples":
         return replace(found, base=BaseSamples(X, data.y_train))
-    moments = Moments(prototypes).update(on_device(X), data.y_train)
+    moments = Moments(prototypes).update(move_to_device(X), data.y_train)
     return replace(found, base=BaseClasses(moments))
 
 
-def prepared_shots(
+def prepare_shots(
     data: Dataset, preset: Preset = "paper", base: Base | None = "moments", *, stops: bool = False
 ) -> NovelData:
     """Return novel samples, and what models learn of base classes from.
 
     With `stops` the novel classes are validation classes, which tell trained models to stop.
     """
-    known = prepared(data, preset, None if base == "samples" else base)
+    known = prepare(data, preset, None if base == "samples" else base)
     if base == "samples":
-        known = replace(known, base=_shared_samples(data, preset, stops))
+        known = replace(known, base=_share_samples(data, preset, stops))
     X = known.features(np.asarray(data.X[data.split.novel]))
     return replace(novel_data(data), X=X, prototypes=known.prototypes, base=known.base)
 
 
 @lru_cache(maxsize=2)
-def _shared_samples(data: Dataset, preset: Preset, stops: bool) -> BaseSamples:
+def _share_samples(data: Dataset, preset: Preset, stops: bool) -> BaseSamples:
     """Return base samples, the same for all runs: a model is trained on them once."""
     steps = feature_steps(preset).fit(data.X_train, data.y_train)
     novel = data.split.novel
@@ -211,21 +211,21 @@ def select_zero_shot(
         cv = ClassKFold(n_folds, shuffle=True, random_state=0)
         known = data.prototypes.subset(np.unique(data.y_train))
         pipeline = model.build(known, seed=0, **given)
-        score = _transductive_points if model.is_transductive else _searched_points
-        with quiet():
+        score = _transductive_points if model.is_transductive else _search_points
+        with silence_warnings():
             points = score(pipeline, parts, cv, data)
         best = int(np.argmax([np.mean(point["scores"]) for point in points]))
         found = {"chosen": {**given, **points[best]["parameters"]}, "points": points}
     if calibrates:
-        found["seen_penalty"] = _chosen_penalty(model, data, found["chosen"])
+        found["seen_penalty"] = _choose_penalty(model, data, found["chosen"])
     return found
 
 
-def _searched_points(
+def _search_points(
     pipeline: Pipeline, parts: list[dict[str, Any]], cv: ClassKFold, data: Dataset
 ) -> list[dict[str, Any]]:
     """Return every point with its scores on the folds, which share their work."""
-    grids = [prefixed(part) for part in parts]
+    grids = [prefix_names(part) for part in parts]
     search = ZeroShotSearchCV(pipeline, grids, cv=cv, refit=False).fit(data.X_train, data.y_train)
     results = search.cv_results_
     scores = [results[f"split{fold}_test_score"] for fold in range(cv.n_splits)]
@@ -253,20 +253,20 @@ def _transductive_points(
     return points
 
 
-def _chosen_penalty(model: ZeroShotModel, data: Dataset, chosen: dict[str, Any]) -> float:
+def _choose_penalty(model: ZeroShotModel, data: Dataset, chosen: dict[str, Any]) -> float:
     """Return the penalty of seen classes with the best harmonic mean on held-out classes."""
     pipeline = model.build(data.prototypes, seed=0, seen=data.seen_classes, **chosen)
     pipeline.set_params(**{f"{CLASSIFY}__seen_penalty": "auto"})
-    with quiet():
+    with silence_warnings():
         return float(calibrate(pipeline, data.X_train, data.y_train))
 
 
 def _own_choice(model: AnyShotModel, data: Dataset, validation: Any = None) -> dict[str, Any]:
     """Return what a model chooses itself, on held-out training or on validation classes."""
     classifier: Any = model.build(data.prototypes, seed=0)[-1]
-    with quiet():
+    with silence_warnings():
         classifier.fit(data.X_train, data.y_train, validation=validation)
-    return {"chosen": model.chosen_by(classifier), "points": []}
+    return {"chosen": model.read_choice(classifier), "points": []}
 
 
 def _own_names(point: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,7 +306,7 @@ def select_few_shot(
         return {"chosen": {}, "points": []}
     if validation is None:
         raise NoValidationClasses(test.name)
-    shots = prepared_shots(validation, model.preset, model.base, stops=True)
+    shots = prepare_shots(validation, model.preset, model.base, stops=True)
     points = list(ParameterGrid(parts or [{}]))
     models = {
         str(i): model.build(shots.prototypes, shots.base, **point) for i, point in enumerate(points)
@@ -319,7 +319,7 @@ def select_few_shot(
     best = int(np.argmax([float(np.mean(found)) for found in scores]))
     chosen = dict(points[best])
     if model.is_trained:
-        chosen |= _found_epochs(models[str(best)], shots, n_shot, in_trials=n_trials is not None)
+        chosen |= _find_epochs(models[str(best)], shots, n_shot, in_trials=n_trials is not None)
     return {
         "chosen": chosen,
         "points": [
@@ -331,13 +331,13 @@ def select_few_shot(
 
 def _scores_at_once(shots: NovelData, models: dict[str, Any], n_shot: int) -> list[np.ndarray]:
     options = {"shots": [min(n_shot, shots.most_shots)], "top": [1], "n_repeats": 2}
-    return [hits[:, 0, 0] for hits in shots.at_once(models, **options).values()]
+    return [hits[:, 0, 0] for hits in shots.score_all_classes(models, **options).values()]
 
 
 def _scores_in_trials(
     shots: NovelData, models: dict[str, Any], n_shot: int, n_trials: int
 ) -> list[np.ndarray]:
-    return list(shots.in_trials(models, shots.sizes(n_shot), n_trials).values())
+    return list(shots.score_trials(models, shots.sizes(n_shot), n_trials).values())
 
 
 def _scores_in_adapted_trials(
@@ -352,11 +352,11 @@ def _scores_in_adapted_trials(
         sizes = shots.sizes(n_shot, balanced=concentration is None)
         if sizes["n_query"]:
             options = {"adapt": True, "concentration": concentration}
-            found.append(shots.in_trials(models, sizes, n_trials, **options))
+            found.append(shots.score_trials(models, sizes, n_trials, **options))
     return [np.concatenate([scores[name] for scores in found]) for name in models]
 
 
-def _found_epochs(
+def _find_epochs(
     estimator: Any, shots: NovelData, n_shot: int, *, in_trials: bool
 ) -> dict[str, Any]:
     """Return the number of epochs after which validation classes stopped the training.
@@ -368,7 +368,7 @@ def _found_epochs(
     n_shot = min(n_shot, shots.most_shots)
     sizes = {"n_way": n_way, "n_shot": n_shot, "n_query": 1, "queries": shots.queries}
     trial = draw_trial(shots.y, shots.classes, **sizes, rng=np.random.default_rng(0))
-    with quiet():
+    with silence_warnings():
         fitted: Any = clone(estimator)
         fitted.fit(shots.X[trial.support], shots.y[trial.support])
     return {"max_iter": int(fitted.n_iter_), "n_iter_no_change": None}

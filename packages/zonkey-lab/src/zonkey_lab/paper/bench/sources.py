@@ -35,7 +35,7 @@ class NoValidationClasses(DataError):
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """A data set and its loaders: for zero-shot learning, few-shot learning, and validation.
 
     The novel classes of the validation data are validation classes, to choose parameters on.
@@ -47,7 +47,7 @@ class Source:
     load_validation: Callable[[], Dataset]
 
 
-def available(folder: Path | str | None = None) -> dict[str, Source]:
+def find_sources(folder: Path | str | None = None) -> dict[str, DataSource]:
     """Return the data sets found in `folder`, $ZONKEY_DATA or the user's cache, by name."""
     sources = {
         name: _source(name, *(partial(load_emoji, split=split, **options) for split in _SPLITS))
@@ -69,21 +69,21 @@ def available(folder: Path | str | None = None) -> dict[str, Source]:
         # The backbone was trained on its own validation classes: accuracy there is near 100 %.
         load_validation = partial(load_mini_imagenet, validation, novel="val")
         load = partial(load_mini_imagenet, test)
-        sources["mini-imagenet"] = Source("mini-imagenet", load, load, load_validation)
+        sources["mini-imagenet"] = DataSource("mini-imagenet", load, load, load_validation)
     return sources
 
 
 def _source(
     name: str, load: Callable[[], Dataset], load_shots: Callable[[], Dataset] | None = None
-) -> Source:
+) -> DataSource:
     """Return a source whose split names the validation classes."""
     shots = load_shots or load
-    return Source(name, load, shots, lambda: validation_view(shots()))
+    return DataSource(name, load, shots, lambda: validation_view(shots()))
 
 
-def find_source(name: str, folder: Path | str | None = None) -> Source:
+def find_source(name: str, folder: Path | str | None = None) -> DataSource:
     """Return a data set by name."""
-    sources = available(folder)
+    sources = find_sources(folder)
     if name.lower() not in sources:
         raise DataError(
             f"The data set must be one of {', '.join(sources)}; got {name!r}. Fetch it with "

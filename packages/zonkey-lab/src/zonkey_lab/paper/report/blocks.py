@@ -32,7 +32,7 @@ Cell = str | Rounded
 _PAGE_DIGITS, _MARKDOWN_DIGITS = 2, 1
 
 
-def rounded(write: Callable[[int], str]) -> Rounded:
+def round_text(write: Callable[[int], str]) -> Rounded:
     """Return text for page and Markdown from a function of the number of digits."""
     return Rounded(write(_PAGE_DIGITS), write(_MARKDOWN_DIGITS))
 
@@ -149,13 +149,13 @@ def markdown_text(report: Document) -> str:
 
 
 def _chunks(report: Document) -> Iterator[str]:
-    yield f"# {_escaped(report.title)}"
+    yield f"# {_escape(report.title)}"
     for section in report.sections:
-        yield f"## {_escaped(section.title)}"
+        yield f"## {_escape(section.title)}"
         if section.note:
             yield _paragraph(section.note)
         for part in section.parts:
-            yield f"### {_escaped(part.title)}"
+            yield f"### {_escape(part.title)}"
             yield from (text for text in map(_block, part.blocks) if text)
 
 
@@ -181,14 +181,14 @@ def _table(table: TableBlock) -> str:
 
 def _line(cells: Sequence[Cell]) -> str:
     texts = (cell.markdown if isinstance(cell, Rounded) else cell for cell in cells)
-    return f"| {' | '.join(map(_escaped, texts))} |"
+    return f"| {' | '.join(map(_escape, texts))} |"
 
 
 def _paragraph(text: str) -> str:
     """Return escaped text that does not start a list or a line."""
-    return _LIST.sub(r"\1\\\2", _escaped(text))
+    return _LIST.sub(r"\1\\\2", _escape(text))
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text that is shown as given, in one line."""
     return " ".join(text.translate(_SPECIAL).split())

@@ -15,7 +15,7 @@ _N_BEST, _N_CONFUSIONS = 10, 20
 _N_CONFUSED = 40  # classes shown of a larger confusion matrix
 
 
-def most_confused(matrix: np.ndarray) -> np.ndarray:
+def find_confused(matrix: np.ndarray) -> np.ndarray:
     """Return the classes with most wrong predictions, as truth or as prediction, in order."""
     wrong = matrix - np.diag(np.diag(matrix))
     order = np.argsort(-(wrong.sum(axis=0) + wrong.sum(axis=1)), kind="stable")

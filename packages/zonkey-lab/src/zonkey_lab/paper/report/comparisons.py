@@ -12,7 +12,7 @@ from zonkey.metrics import mean_confidence_interval, paired_bootstrap_interval
 
 from ..experiments import RANDOM
 from ..records import Record
-from .blocks import Block, Cell, TableBlock, Text, rounded
+from .blocks import Block, Cell, TableBlock, Text, round_text
 from .collection import Collection, Study
 from .fits import predictions
 from .measures import NOTHING, points, repetitions, shots_label, trial_accuracies
@@ -145,46 +145,48 @@ def _harmonic_mean(runs: Sequence[Record]) -> tuple[float, float] | None:
 
 def compare_trials(first: Record | None, second: Record | None) -> Comparison | None:
     """Return the interval over trials that two models share."""
-    if first is None or second is None or not _same_draws(first, second):
+    if first is None or second is None or not _share_draws(first, second):
         return None
     a, b = trial_accuracies(first), trial_accuracies(second)
     if len(a) != len(b):
         return None
-    return _paired(first["model"], second["model"], a - b, f"over {len(a)} trials")
+    return _compare_pairs(first["model"], second["model"], a - b, f"over {len(a)} trials")
 
 
 def compare_shots(
     first: Record | None, second: Record | None, metric: str, only: int | None = None
 ) -> Comparison | None:
     """Return the interval over repetitions of hit@k, averaged over K >= 1, or with `only` K."""
-    if first is None or second is None or not _same_draws(first, second):
+    if first is None or second is None or not _share_draws(first, second):
         return None
-    a, b = (_with_shots(run, metric, only) for run in (first, second))
+    a, b = (_select_shots(run, metric, only) for run in (first, second))
     if a.shape != b.shape or not a.size:
         return None
-    return _paired(first["model"], second["model"], (a - b).mean(axis=1), _over_draws(first))
+    return _compare_pairs(
+        first["model"], second["model"], (a - b).mean(axis=1), _describe_draws(first)
+    )
 
 
 def compare_gains(first: Record | None, second: Record | None, metric: str) -> Comparison | None:
     """Return by how much the lead of a model is larger with the fewest shots than with the most."""
-    if first is None or second is None or not _same_draws(first, second):
+    if first is None or second is None or not _share_draws(first, second):
         return None
-    a, b = (_with_shots(run, metric) for run in (first, second))
+    a, b = (_select_shots(run, metric) for run in (first, second))
     if a.shape != b.shape or a.shape[1] < 2:
         return None
     leads = a - b
     names = (f"lead over {second['model']} with few shots", "with many")
-    return _paired(*names, leads[:, 0] - leads[:, -1], _over_draws(first))
+    return _compare_pairs(*names, leads[:, 0] - leads[:, -1], _describe_draws(first))
 
 
 def compare_features(first: Record | None, second: Record | None) -> Comparison | None:
     """Return the difference of one model with two kinds of features, in the same trials."""
-    if first is None or second is None or not _same_sizes(first, second):
+    if first is None or second is None or not _share_sizes(first, second):
         return None
     a, b = trial_accuracies(first), trial_accuracies(second)
     if len(a) != len(b) or first["data"]["split"] != second["data"]["split"]:
         return None
-    return _paired(first["data_name"], second["data_name"], a - b, f"over {len(a)} trials")
+    return _compare_pairs(first["data_name"], second["data_name"], a - b, f"over {len(a)} trials")
 
 
 def compare_numbers_of_shots(run: Record, metric: str, more: int, fewer: int) -> Comparison | None:
@@ -192,36 +194,38 @@ def compare_numbers_of_shots(run: Record, metric: str, more: int, fewer: int) ->
     a, b = repetitions(run, metric, more), repetitions(run, metric, fewer)
     if a is None or b is None:
         return None
-    return _paired(f"K = {more}", f"K = {fewer}", a - b, _over_draws(run))
+    return _compare_pairs(f"K = {more}", f"K = {fewer}", a - b, _describe_draws(run))
 
 
-def _over_draws(run: Record) -> str:
+def _describe_draws(run: Record) -> str:
     """Return what an interval over repetitions is based on."""
     is_fixed = run["results"].get("queries_fixed")
     kinds = {None: "", True: ", queries fixed", False: ", all other samples are queries"}
     return f"over {len(run['results']['hit@1'])} draws of shots{kinds[is_fixed]}"
 
 
-def _paired(first: str, second: str, differences: np.ndarray, basis: str) -> Comparison | None:
+def _compare_pairs(
+    first: str, second: str, differences: np.ndarray, basis: str
+) -> Comparison | None:
     if len(differences) < 2:
         return None
     mean, half_width = mean_confidence_interval(differences)
     return Comparison(first, second, mean, mean - half_width, mean + half_width, basis)
 
 
-def _with_shots(run: Record, metric: str, only: int | None = None) -> np.ndarray:
+def _select_shots(run: Record, metric: str, only: int | None = None) -> np.ndarray:
     """Return hit@k by repetition and number of shots, without K = 0, or with `only` K."""
     shots = np.asarray(run["results"]["shots"])
     wanted = shots > 0 if only is None else shots == only
     return np.asarray(run["results"][metric], dtype=float)[:, wanted]
 
 
-def _same_draws(first: Record, second: Record) -> bool:
+def _share_draws(first: Record, second: Record) -> bool:
     """Whether classes, shots and queries are the same."""
-    return first["data"]["sha256"] == second["data"]["sha256"] and _same_sizes(first, second)
+    return first["data"]["sha256"] == second["data"]["sha256"] and _share_sizes(first, second)
 
 
-def _same_sizes(first: Record, second: Record) -> bool:
+def _share_sizes(first: Record, second: Record) -> bool:
     """Whether classes, shots and queries of two data sets with the same labels are the same."""
     sizes = ("n_way", "n_shot", "n_query")
     same = all(first["results"].get(key) == second["results"].get(key) for key in sizes)
@@ -259,13 +263,13 @@ def on_top_summary(collection: Collection, data: str) -> Cell | None:
     """Return verdicts and differences for the summary."""
     found = on_top_comparisons(collection.study("on-top", data))
 
-    def written(digits: int) -> str:
+    def write(digits: int) -> str:
         return "; ".join(
             f"{_phrase(model, comparison)} ({comparison.text(digits)})"
             for model, comparison in found.items()
         )
 
-    return rounded(written) if found else None
+    return round_text(write) if found else None
 
 
 def _phrase(model: str, comparison: Comparison) -> str:
@@ -280,7 +284,7 @@ def comparison_table(study: Study) -> TableBlock | None:
         [
             label,
             f"{found.first} - {found.second}",
-            rounded(found.text),
+            round_text(found.text),
             verdict_of(found) if name == "on-top" else found.verdict,
         ]
         for label, found in _comparisons(study)

@@ -13,22 +13,22 @@ from zonkey.display.drawing import (
     MARKERS,
     add_grid,
     bar_style,
+    escape_dollars,
     line_style,
     new_figure,
-    plain,
-    shortened,
+    shorten_name,
 )
 
 from ..records import Record
 from .blocks import Drawing
 from .collection import Study
 from .comparisons import Comparison, on_top_comparisons
-from .measures import Measurement, accuracies_by_step, over_repetitions
+from .measures import Measurement, accuracies_by_step, average_repetitions
 from .tables import (
     LABELS,
     accuracy_column,
-    before_and_after,
     column_groups,
+    pair_figures,
     seconds_by_shots,
     sensitivity_profiles,
 )
@@ -69,7 +69,7 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
             return (caption, lambda: draw_trade_off(curves)) if curves else None
         case "runtime", _:
             shown = _main_curves(runs)
-            rest = _others_left_out(shown, runs)
+            rest = _tell_left_out(shown, runs)
             return f"time from base samples to a fitted model.{rest}", lambda: draw_runtimes(shown)
         case "beyond", _:
             values = accuracy_column(study, "zsl").values
@@ -81,14 +81,14 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
             label = "difference of accuracy (points)"
             return (caption, lambda: draw_differences(differences, label)) if differences else None
         case "unlabeled" | "transductive-fsl", _:
-            values = before_and_after(study)
+            values = pair_figures(study)
             return "transductive; spread as in the table.", lambda: draw_bars(values, "percent")
         case "any-shot", _:
             caption = f"K = 0 is zero-shot learning; {draws}"
             return caption, lambda: draw_shot_curves(runs, least=0)
         case _, "all-classes":
             shown = _main_curves(runs)
-            return f"{draws}{_others_left_out(shown, runs)}", lambda: draw_shot_curves(shown)
+            return f"{draws}{_tell_left_out(shown, runs)}", lambda: draw_shot_curves(shown)
         case _, "trials" if len(runs) > _MOST_BARS:
             return "spread as in the table.", lambda: _rankings(study)
         case _, "zero-shot" if len(runs) > _MOST_BARS:
@@ -129,7 +129,7 @@ def _main_curves(runs: Mapping[str, Record]) -> Mapping[str, Record]:
     return {model: run for model, run in runs.items() if model in ranked[:_MOST_CURVES]}
 
 
-def _others_left_out(shown: Mapping[str, Record], runs: Mapping[str, Record]) -> str:
+def _tell_left_out(shown: Mapping[str, Record], runs: Mapping[str, Record]) -> str:
     return " Of the other models only the table tells." if len(shown) < len(runs) else ""
 
 
@@ -166,10 +166,10 @@ def draw_bars(values: Mapping[str, Mapping[str, Measurement | None]], label: str
                 heights.append(100 * value.mean)
                 spreads.append(100 * (value.spread or 0.0))
         error = spreads if any(spreads) else None
-        style = {"width": 0.92 * width, "label": plain(model), "capsize": 3}
+        style = {"width": 0.92 * width, "label": escape_dollars(model), "capsize": 3}
         bars = axis.bar(places, heights, yerr=error, **style, **bar_style(i))
         axis.bar_label(bars, fmt=_number, fontsize=8, padding=2)
-    axis.set_xticks(range(len(values)), [plain(group) for group in values])
+    axis.set_xticks(range(len(values)), [escape_dollars(group) for group in values])
     axis.set(ylabel=label, xlim=(-0.6, len(values) - 0.4))
     axis.margins(y=0.12)
     add_grid(axis, "y")
@@ -233,7 +233,7 @@ def _rows_of(names: list[str], label: str) -> tuple[Figure, Axes]:
 
 
 def _as_rows(axis: Axes, names: list[str], label: str) -> None:
-    axis.set_yticks(range(len(names)), [plain(name) for name in names])
+    axis.set_yticks(range(len(names)), [escape_dollars(name) for name in names])
     axis.set(xlabel=label, ylim=(len(names) - 0.4, -0.6))
     add_grid(axis, "x")
 
@@ -245,7 +245,7 @@ def draw_shot_curves(runs: Mapping[str, Record], least: int = 1) -> Figure:
         shots = [n_shot for n_shot in run["results"]["shots"] if n_shot >= least]
         means, spreads = {}, {}
         for metric in ("hit@1", "hit@5"):
-            found = [over_repetitions(run, metric, n_shot) for n_shot in shots]
+            found = [average_repetitions(run, metric, n_shot) for n_shot in shots]
             means[metric] = [value.mean for value in found if value]
             spreads[metric] = [value.spread or 0.0 for value in found if value]
         curves[model] = (shots, means, spreads)
@@ -258,7 +258,7 @@ def draw_runtimes(runs: Mapping[str, Record]) -> Figure:
     axis = figure.subplots()
     times = {model: seconds_by_shots(run) for model, run in runs.items()}
     for i, (model, found) in enumerate(times.items()):
-        axis.plot(list(found), list(found.values()), label=plain(model), **line_style(i))
+        axis.plot(list(found), list(found.values()), label=escape_dollars(model), **line_style(i))
     axis.set(xlabel="labeled samples per class (K)", ylabel="seconds per fit", ylim=(0, None))
     axis.set_xticks(sorted({n_shot for found in times.values() for n_shot in found}))
     figure.legend(loc="outside right upper", fontsize=9)
@@ -278,7 +278,9 @@ def draw_convergence(runs: Mapping[str, Record]) -> Figure:
             {step: 100 * accuracy for step, accuracy in accuracies.items()},
         )
         for axis, heights in zip(axes, series, strict=True):
-            axis.plot(list(heights), list(heights.values()), label=plain(model), **line_style(i))
+            axis.plot(
+                list(heights), list(heights.values()), label=escape_dollars(model), **line_style(i)
+            )
     labels = ("objective", "relative change of W", "accuracy on unseen classes (%)")
     changes = [change for run in runs.values() for change in run["results"]["change"]]
     if min(changes, default=0) > 0:
@@ -307,7 +309,7 @@ def draw_sensitivity(selection: Record) -> Figure:
         axis.errorbar(values, heights, yerr=spreads, capsize=3, **line_style(i))
         chosen = float(selection["results"]["chosen"][name])
         axis.axvline(chosen, color="0.4", linestyle=":", linewidth=1)
-        axis.set(xlabel=plain(f"{name} (chosen: {chosen:g})"))
+        axis.set(xlabel=escape_dollars(f"{name} (chosen: {chosen:g})"))
         axis.margins(x=0.15)
         if values[0] > 0 and values[-1] / values[0] > 30:
             axis.set_xscale("log")
@@ -337,11 +339,13 @@ def draw_maps(runs: Mapping[str, Record]) -> Figure:
     for axis, (model, run) in zip(panels, runs.items(), strict=False):
         _draw_map(axis, run["results"])
         right = np.mean(np.equal(run["results"]["truth"], run["results"]["predicted"]))
-        axis.set_title(plain(f"{model} ({100 * right:.0f} % correct)"), fontsize=10)
+        axis.set_title(escape_dollars(f"{model} ({100 * right:.0f} % correct)"), fontsize=10)
     for axis in panels[len(runs) :]:
         axis.set_axis_off()
     handles = [
-        Line2D([], [], linestyle="", label=plain(f"{j + 1} {shortened(name)}"), **_mark(j))
+        Line2D(
+            [], [], linestyle="", label=escape_dollars(f"{j + 1} {shorten_name(name)}"), **_mark(j)
+        )
         for j, name in enumerate(names)
     ]
     cross = {"marker": "x", "color": "black", "markersize": 7, "markeredgewidth": 1.5}
@@ -394,7 +398,7 @@ def draw_confusions(names: list[str], matrix: np.ndarray, shown: np.ndarray) -> 
     axis = figure.subplots()
     image = axis.imshow(shares, cmap="Grays", vmin=0, vmax=100)
     size = 9 if len(names) <= 15 else 6
-    labels = [plain(shortened(name)) for name in names]
+    labels = [escape_dollars(shorten_name(name)) for name in names]
     axis.set_xticks(range(len(names)), labels, rotation=90, fontsize=size)
     axis.set_yticks(range(len(names)), labels, fontsize=size)
     axis.set(xlabel="predicted class", ylabel="true class")

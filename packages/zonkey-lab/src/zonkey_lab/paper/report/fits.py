@@ -9,7 +9,7 @@ import numpy as np
 
 from ..records import Record, unpack
 from .collection import Study
-from .measures import ABSENT, over_seeds
+from .measures import ABSENT, average_seeds
 
 START = "BPL0"  # the initial projection of Algorithm 1
 
@@ -26,7 +26,9 @@ def fit_columns(study: Study) -> dict[str, dict[str, str]]:
     if study.experiment.name == "alternatives":
         start = study.collection.runs("zero-shot", study.data, START)
         wanted[f"W moved from {START} (%)"] = moved_text
-        wanted[f"predictions equal to {START}'s (%)"] = lambda runs: _shown(equal(runs, start))
+        wanted[f"predictions equal to {START}'s (%)"] = lambda runs: _format_share(
+            compare_to_start(runs, start)
+        )
     found = {}
     for heading, tell in wanted.items():
         texts = {model: tell(runs) for model, runs in study.runs.items()}
@@ -79,14 +81,14 @@ def _competes(results: dict[str, Any]) -> bool:
 
 def moved_text(runs: Sequence[Record]) -> str | None:
     """Return the distance of W from its start, relative to the start; None if not known."""
-    found = over_seeds(runs, "moved")
+    found = average_seeds(runs, "moved")
     if found is None:
         return None
     percent = 100 * found.mean
     return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
 
 
-def equal(runs: Sequence[Record], start: Sequence[Record]) -> float | None:
+def compare_to_start(runs: Sequence[Record], start: Sequence[Record]) -> float | None:
     """Return the share of predictions that equal those of the start; None if not known."""
     if not runs or not start or start[0]["data"]["sha256"] != runs[0]["data"]["sha256"]:
         return None
@@ -99,5 +101,5 @@ def predictions(run: Record, key: str = "predicted") -> np.ndarray:
     return np.asarray(run["results"]["classes"])[unpack(run["results"][key])]
 
 
-def _shown(share: float | None) -> str | None:
+def _format_share(share: float | None) -> str | None:
     return None if share is None else f"{100 * share:.1f}"

@@ -31,10 +31,10 @@ class Measurement:
 
     def percent(self) -> str:
         """Return it as text, in percent."""
-        return with_spread(100 * self.mean, None if self.spread is None else 100 * self.spread)
+        return format_spread(100 * self.mean, None if self.spread is None else 100 * self.spread)
 
 
-def with_spread(mean: float, spread: float | None) -> str:
+def format_spread(mean: float, spread: float | None) -> str:
     """Return a figure in percent as text."""
     return f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
 
@@ -67,16 +67,16 @@ def accuracies_by_step(run: Record) -> dict[int, float]:
     return dict(zip(steps, accuracies, strict=True))
 
 
-def over_values(values: Sequence[float] | np.ndarray) -> Measurement:
+def average_values(values: Sequence[float] | np.ndarray) -> Measurement:
     """Return mean and standard deviation."""
     values = np.asarray(values, dtype=float)
     return Measurement(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None)
 
 
-def over_seeds(runs: Sequence[Record], metric: str) -> Measurement | None:
+def average_seeds(runs: Sequence[Record], metric: str) -> Measurement | None:
     """Return mean and standard deviation over the runs with this metric."""
     values = [run["results"][metric] for run in runs if metric in run["results"]]
-    return over_values(values) if values else None
+    return average_values(values) if values else None
 
 
 def trial_accuracies(run: Record, name: str = "accuracies") -> np.ndarray:
@@ -84,7 +84,7 @@ def trial_accuracies(run: Record, name: str = "accuracies") -> np.ndarray:
     return unpack(run["results"][name])
 
 
-def over_trials(run: Record, name: str = "accuracies") -> Measurement:
+def average_trials(run: Record, name: str = "accuracies") -> Measurement:
     """Return mean and half-width of its 95 % interval over trials."""
     values = trial_accuracies(run, name)
     if len(values) < 2:
@@ -101,7 +101,7 @@ def repetitions(run: Record, metric: str, n_shot: int) -> np.ndarray | None:
     return np.asarray(run["results"][metric], dtype=float)[:, column]
 
 
-def over_repetitions(run: Record, metric: str, n_shot: int) -> Measurement | None:
+def average_repetitions(run: Record, metric: str, n_shot: int) -> Measurement | None:
     """Return mean and standard deviation over repetitions.
 
     Without shots nothing is drawn at random: identical repetitions have no spread.
@@ -109,5 +109,5 @@ def over_repetitions(run: Record, metric: str, n_shot: int) -> Measurement | Non
     values = repetitions(run, metric, n_shot)
     if values is None:
         return None
-    found = over_values(values)
+    found = average_values(values)
     return found if np.ptp(values) else replace(found, spread=None)

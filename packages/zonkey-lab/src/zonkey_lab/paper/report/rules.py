@@ -10,9 +10,9 @@ from typing import Any
 from zonkey.metrics import mean_confidence_interval
 
 from ..experiments import EXPERIMENTS
-from ..printed import printed
+from ..printed import find_printed
 from ..records import Record
-from .blocks import Cell, Rounded, rounded
+from .blocks import Cell, Rounded, round_text
 from .collection import Collection
 from .comparisons import (
     Comparison,
@@ -24,9 +24,9 @@ from .comparisons import (
     compare_shots,
     compare_trials,
 )
-from .fits import START, equal, moved_text
-from .measures import over_seeds, over_trials, points
-from .tables import compares, features_used, split_note
+from .fits import START, compare_to_start, moved_text
+from .measures import average_seeds, average_trials, points
+from .tables import compares, describe_features, split_note
 
 REPRODUCES, FAILS, UNDECIDED = "reproduces", "does not reproduce", "undecided"
 UNMOVED = 0.99  # share of predictions equal to BPL0's from which on a model did not move
@@ -57,8 +57,8 @@ def decide(comparison: Comparison, margin: float = 0.0) -> str:
     return {1: REPRODUCES, 0: UNDECIDED, -1: FAILS}[comparison.sign(margin)]
 
 
-def _found(comparison: Comparison, text: str, margin: float = 0.0, **facts: Any) -> Finding:
-    evidence = rounded(lambda digits: f"{text}; difference {comparison.text(digits)}")
+def _make_finding(comparison: Comparison, text: str, margin: float = 0.0, **facts: Any) -> Finding:
+    evidence = round_text(lambda digits: f"{text}; difference {comparison.text(digits)}")
     return Finding(decide(comparison, margin), evidence, facts)
 
 
@@ -66,13 +66,13 @@ def better_zero_shot(
     collection: Collection, data: str, first: str, second: str, metric: str = "zsl"
 ) -> Finding | None:
     """Test that a model beats another: accuracy on unseen classes, or harmonic mean."""
-    comparison = _compared(collection, data, first, second, metric)
+    comparison = _compare_runs(collection, data, first, second, metric)
     if comparison is None:
         return None
-    return _found(comparison, _both_figures(collection, data, first, second, metric))
+    return _make_finding(comparison, _both_figures(collection, data, first, second, metric))
 
 
-def _compared(
+def _compare_runs(
     collection: Collection, data: str, first: str, second: str, metric: str
 ) -> Comparison | None:
     runs = [collection.runs("zero-shot", data, model) for model in (first, second)]
@@ -84,7 +84,7 @@ def _both_figures(
 ) -> str:
     texts = []
     for model in (first, second):
-        value = over_seeds(collection.runs("zero-shot", data, model), metric)
+        value = average_seeds(collection.runs("zero-shot", data, model), metric)
         texts.append(f"{model} {value.percent()}" if value else model)
     return ", ".join(texts)
 
@@ -97,7 +97,7 @@ def better_where_it_moved(
     if found is None:
         return None
     runs = collection.runs("zero-shot", data, second)
-    share = equal(runs, collection.runs("zero-shot", data, START))
+    share = compare_to_start(runs, collection.runs("zero-shot", data, START))
     if share is not None and share < UNMOVED:
         return found
     moved = moved_text(runs)
@@ -117,7 +117,7 @@ def gain_within(
     collection: Collection, data: str, first: str, second: str, least: float, most: float
 ) -> Finding | None:
     """Test that a gain of accuracy has the size that the paper states."""
-    found = _compared(collection, data, first, second, "zsl")
+    found = _compare_runs(collection, data, first, second, "zsl")
     if found is None:
         return None
     verdict = UNDECIDED
@@ -126,7 +126,7 @@ def gain_within(
     elif least <= found.difference <= most and found.sign() > 0:
         verdict = REPRODUCES
     text = _both_figures(collection, data, first, second)
-    return Finding(verdict, rounded(lambda digits: f"{text}; difference {found.text(digits)}"))
+    return Finding(verdict, round_text(lambda digits: f"{text}; difference {found.text(digits)}"))
 
 
 def best_of(
@@ -135,11 +135,11 @@ def best_of(
     """Test that a model beats every one of several systems."""
     if metric == "hm" and data in _NOT_BEST:
         return None
-    known = {other: _compared(collection, data, first, other, metric) for other in others}
-    return _best(known)
+    known = {other: _compare_runs(collection, data, first, other, metric) for other in others}
+    return _decide_best(known)
 
 
-def _best(known: dict[str, Comparison | None], **facts: Any) -> Finding | None:
+def _decide_best(known: dict[str, Comparison | None], **facts: Any) -> Finding | None:
     """Decide whether a model beats all others, from its comparison with each."""
     found = {other: comparison for other, comparison in known.items() if comparison is not None}
     if not found:
@@ -164,7 +164,7 @@ def _best(known: dict[str, Comparison | None], **facts: Any) -> Finding | None:
 def balanced(collection: Collection, data: str, model: str) -> Finding | None:
     """Test that the smaller of the accuracies on seen and unseen classes is half the larger."""
     runs = collection.runs("zero-shot", data, model)
-    sides = [over_seeds(runs, metric) for metric in ("acc_s", "acc_u")]
+    sides = [average_seeds(runs, metric) for metric in ("acc_s", "acc_u")]
     seen, unseen = sides
     if seen is None or unseen is None:
         return None
@@ -222,9 +222,9 @@ def better_in_trials(
     comparison = compare_trials(*runs)
     if comparison is None or runs[0] is None or runs[0]["results"]["n_shot"] != n_shot:
         return None
-    a, b = (over_trials(run) for run in runs if run is not None)
+    a, b = (average_trials(run) for run in runs if run is not None)
     text = f"{first} {a.percent()}, {second} {b.percent()}"
-    return _found(comparison, text, margin, **_sizes(runs[0]))
+    return _make_finding(comparison, text, margin, **_sizes(runs[0]))
 
 
 def best_in_trials(
@@ -238,7 +238,7 @@ def best_in_trials(
         other: compare_trials(run, collection.first(f"trials-{n_shot}", data, other))
         for other in others
     }
-    return _best(known, **_sizes(run))
+    return _decide_best(known, **_sizes(run))
 
 
 def _sizes(run: Record) -> dict[str, Any]:
@@ -251,8 +251,8 @@ def better_features(collection: Collection, data: str, model: str, n_shot: int) 
     comparison = compare_features(*runs)
     if comparison is None or runs[0] is None:
         return None
-    texts = [f"{features_used(run)} {over_trials(run).percent()}" for run in runs if run]
-    return _found(comparison, "; ".join(texts), **_sizes(runs[0]))
+    texts = [f"{describe_features(run)} {average_trials(run).percent()}" for run in runs if run]
+    return _make_finding(comparison, "; ".join(texts), **_sizes(runs[0]))
 
 
 def near_the_printed_trials(
@@ -263,16 +263,16 @@ def near_the_printed_trials(
     The weights of the network are others, and so are the trials.
     """
     run = collection.first(f"trials-{n_shot}", data, model)
-    figure = printed("metafsl", data, f"{n_shot}-shot").get(PRINTED_SHOTS)
+    figure = find_printed("metafsl", data, f"{n_shot}-shot").get(PRINTED_SHOTS)
     if run is None or figure is None:
         return None
-    value = over_trials(run)
+    value = average_trials(run)
     gap = abs(value.mean - figure.value / 100)
     verdict = REPRODUCES if gap <= _TOLERANCE else UNDECIDED
     if gap - (value.spread or 0.0) > _TOLERANCE:
         verdict = FAILS
     text = f"paper {figure.value:.1f} ± {figure.spread}, measured {value.percent()}"
-    note = f"features: {figure.features} in the paper, {features_used(run)} here"
+    note = f"features: {figure.features} in the paper, {describe_features(run)} here"
     return Finding(verdict, f"{text}; {note}", _sizes(run))
 
 
@@ -287,7 +287,9 @@ def better_with_shots(
     """Test that a model beats another, up to a margin, among all novel classes."""
     a, b = (collection.first("all-classes", data, model) for model in (first, second))
     comparison = compare_shots(a, b, metric)
-    return _found(comparison, f"{metric}, mean over K", margin=margin) if comparison else None
+    return (
+        _make_finding(comparison, f"{metric}, mean over K", margin=margin) if comparison else None
+    )
 
 
 def best_with_shots(
@@ -301,7 +303,7 @@ def best_with_shots(
         other: compare_shots(run, collection.first("all-classes", data, other), metric)
         for other in others
     }
-    return _best(known)
+    return _decide_best(known)
 
 
 def better_with_one_shot(
@@ -315,7 +317,7 @@ def better_with_one_shot(
         other: compare_shots(run, collection.first("all-classes", data, other), metric, only=1)
         for other in others
     }
-    return _best(known)
+    return _decide_best(known)
 
 
 def leads_more_with_few_shots(
@@ -338,14 +340,14 @@ def leads_more_with_few_shots(
         text = f"lead in {metric} with K = {fewest}: {points(lead.difference, digits)}"
         return f"{text}; less that with the most shots: {comparison.text(digits)}"
 
-    return Finding(verdict, rounded(evidence))
+    return Finding(verdict, round_text(evidence))
 
 
 def one_shot_helps(collection: Collection, data: str, model: str) -> Finding | None:
     """Test that one shot is better than none."""
     run = collection.first("all-classes", data, model)
     comparison = compare_numbers_of_shots(run, "hit@5", 1, 0) if run else None
-    return _found(comparison, "hit@5 from K = 0 to 1") if comparison else None
+    return _make_finding(comparison, "hit@5 from K = 0 to 1") if comparison else None
 
 
 def grows_with_shots(
@@ -372,7 +374,7 @@ def grows_with_shots(
         text = f"{metric} from K = {shots[0]} to {shots[-1]}: {whole.text(digits)}"
         return f"{text}; least step {points(least, digits)}"
 
-    return Finding(verdict, rounded(evidence))
+    return Finding(verdict, round_text(evidence))
 
 
 def faster(collection: Collection, data: str, first: str, others: Sequence[str]) -> Finding | None:
@@ -432,8 +434,8 @@ def near_the_printed_figure(
 ) -> Finding | None:
     """Test that a reading of BPL is within a point of the printed figure, on the same features."""
     runs = collection.runs("zero-shot", data, model)
-    figure = printed(EXPERIMENTS[experiment].source, data, metric).get("BPL")
-    value = over_seeds(runs, metric)
+    figure = find_printed(EXPERIMENTS[experiment].source, data, metric).get("BPL")
+    value = average_seeds(runs, metric)
     if figure is None or value is None or not compares(runs[0], figure):
         return None
     verdict, doubt = UNDECIDED, "a single seed"

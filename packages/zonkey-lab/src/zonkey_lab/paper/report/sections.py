@@ -8,22 +8,33 @@ from typing import Any
 import numpy as np
 
 from ..experiments import EXPERIMENTS, is_zero_shot
-from ..printed import printed
+from ..printed import find_printed
 from ..records import Record
-from .blocks import Block, Cell, Code, Document, Drawing, Part, Section, TableBlock, Text, rounded
-from .claims import READINGS, RULES, Judgment, changed_by_reading, judge
-from .classes import class_tables, confusions, most_confused
+from .blocks import (
+    Block,
+    Cell,
+    Code,
+    Document,
+    Drawing,
+    Part,
+    Section,
+    TableBlock,
+    Text,
+    round_text,
+)
+from .claims import READINGS, RULES, Judgment, find_changed, judge
+from .classes import class_tables, confusions, find_confused
 from .collection import Collection, Study, parameters_of
 from .comparisons import compare_predictions, comparison_table, on_top_blocks, on_top_summary
 from .figures import draw_confusions, experiment_drawing
-from .measures import ABSENT, accuracies_by_step, over_repetitions, over_seeds, shots_label
+from .measures import ABSENT, accuracies_by_step, average_repetitions, average_seeds, shots_label
 from .rules import FAILS, REPRODUCES, UNDECIDED
 from .tables import (
     LABELS,
     accuracy_column,
     compares,
+    describe_features,
     experiment_table,
-    features_used,
     own_tables,
     sensitivity_profiles,
 )
@@ -71,7 +82,7 @@ def experiment_blocks(study: Study) -> list[Block]:
     name, runs = study.experiment.name, study.firsts
     blocks: list[Block | None] = [
         QUICK_BANNER if study.is_quick else None,
-        about_data(study.run),
+        describe_data(study.run),
         experiment_table(study),
         *own_tables(study),
         _spread_note(study),
@@ -87,7 +98,7 @@ def experiment_blocks(study: Study) -> list[Block]:
     if name == "pure-zsl":
         shown = runs.get(_OURS) or list(runs.values())[-1]
         blocks += class_blocks(shown, f"{name}-{study.data}-confusions")
-    blocks += how_to_repeat(study)
+    blocks += describe_repetition(study)
     return [block for block in blocks if block is not None]
 
 
@@ -136,7 +147,7 @@ def class_blocks(run: Record, name: str) -> list[Block]:
     """Return best and worst classes, all classes, frequent confusions, and the matrix."""
     who = f"{run['model']}, seed {run['seed']}"
     names, matrix = confusions(run)
-    shown = np.arange(len(names)) if len(names) <= _MOST_CLASSES else most_confused(matrix)
+    shown = np.arange(len(names)) if len(names) <= _MOST_CLASSES else find_confused(matrix)
     caption = f"Confusion matrix of {who}: share of the samples of a class, in percent."
     if len(shown) < len(names):
         caption += f" The {len(shown)} of {len(names)} classes that are confused most often."
@@ -146,7 +157,7 @@ def class_blocks(run: Record, name: str) -> list[Block]:
     ]
 
 
-def about_data(run: Record) -> Text:
+def describe_data(run: Record) -> Text:
     """Return split, sizes and features of the data."""
     data = run["data"]
     sizes = data["n_samples"]
@@ -154,7 +165,7 @@ def about_data(run: Record) -> Text:
         f"{data['name']}, split {data['split']}: {sizes['train']} training samples of "
         f"{data['n_seen']} classes, {sizes['test_unseen']} test samples of {data['n_unseen']} "
         f"unseen classes (chance: {100 / max(1, data['n_unseen']):.1f} %). Features: "
-        f"{features_used(run)}, {data['n_features']} dimensions.",
+        f"{describe_features(run)}, {data['n_features']} dimensions.",
         is_dim=True,
     )
 
@@ -191,7 +202,7 @@ def preset_note(runs: Iterable[Record]) -> Text | None:
     )
 
 
-def how_to_repeat(study: Study) -> list[Block]:
+def describe_repetition(study: Study) -> list[Block]:
     """Return commands, seeds and hashes, and the cost of the runs."""
     runs = [run for found in study.runs.values() for run in found]
     commands = sorted({run.get("command") or ABSENT for run in runs})
@@ -280,9 +291,9 @@ def summary_section(collection: Collection) -> Section:
     readings = ("claim of the paper", "source", "data", *READINGS)
     parts = [
         Part("In short", opening),
-        *(_listed(title, _HEADINGS, found[verdict]) for verdict, title in titles.items()),
-        _listed("Which verdicts change with the reading", readings, _by_reading(judgments)),
-        _listed("What we add", ("addition", "data", "result"), additions(collection)),
+        *(_list_rows(title, _HEADINGS, found[verdict]) for verdict, title in titles.items()),
+        _list_rows("Which verdicts change with the reading", readings, _list_by_reading(judgments)),
+        _list_rows("What we add", ("addition", "data", "result"), additions(collection)),
     ]
     return Section("Summary", parts)
 
@@ -297,9 +308,9 @@ def _quick_note(collection: Collection) -> list[Text]:
     return [Text(f"Quick runs of {data}: {'; '.join(names)}.") for data, names in found.items()]
 
 
-def _by_reading(judgments: list[Judgment]) -> list[list[Cell]]:
+def _list_by_reading(judgments: list[Judgment]) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
-    for found in changed_by_reading(judgments):
+    for found in find_changed(judgments):
         one = next(iter(found.values()))
         text = one.claim.text.format(**one.finding.facts)
         verdicts = [found[name].finding.verdict if name in found else ABSENT for name in READINGS]
@@ -307,7 +318,7 @@ def _by_reading(judgments: list[Judgment]) -> list[list[Cell]]:
     return rows
 
 
-def _listed(title: str, headings: Sequence[str], rows: list[list[Cell]]) -> Part:
+def _list_rows(title: str, headings: Sequence[str], rows: list[list[Cell]]) -> Part:
     return Part(title, [TableBlock(headings, rows) if rows else Text("Nothing.")])
 
 
@@ -338,31 +349,31 @@ def _comparability(collection: Collection) -> list[Text]:
     for data in collection.data_names:
         run = collection.first("zero-shot", data, "BPL")
         metric = "hit@5" if data == "imnet" else "zsl"
-        figure = printed(EXPERIMENTS["pure-zsl"].source, data, metric).get("BPL")
+        figure = find_printed(EXPERIMENTS["pure-zsl"].source, data, metric).get("BPL")
         if run and figure and not compares(run, figure):
             text = f"{data}: the paper used {figure.features} features, these records"
             rest = "Figures are not comparable; rankings may be."
-            texts.append(Text(f"{text} {features_used(run)}. {rest}"))
+            texts.append(Text(f"{text} {describe_features(run)}. {rest}"))
     return texts
 
 
-def _any_shot(collection: Collection, data: str) -> str | None:
+def _tell_any_shot(collection: Collection, data: str) -> str | None:
     run = collection.first("all-classes", data, "BPL (SFSP1)")
     if run is None or 0 not in run["results"]["shots"]:
         return None
     shots = run["results"]["shots"]
-    ends = [over_repetitions(run, "hit@1", number) for number in (shots[0], shots[-1])]
+    ends = [average_repetitions(run, "hit@1", number) for number in (shots[0], shots[-1])]
     low, high = (value.percent() for value in ends if value is not None)
     return f"one model from K = 0 (hit@1 {low}) to K = {shots[-1]} (hit@1 {high})"
 
 
-def _area(collection: Collection, data: str) -> str | None:
+def _tell_area(collection: Collection, data: str) -> str | None:
     found = accuracy_column(collection.study("generalized-zsl", data), "ausuc").values
     texts = [f"{model} {value.percent()}" for model, value in found.items() if value is not None]
     return ", ".join(texts) or None
 
 
-def _sensitivity(collection: Collection, data: str) -> str | None:
+def _tell_sensitivity(collection: Collection, data: str) -> str | None:
     run = collection.first(EXPERIMENTS["sensitivity"].protocol, data, "BPL")
     if run is None:
         return None
@@ -374,7 +385,7 @@ def _sensitivity(collection: Collection, data: str) -> str | None:
     return f"points of validation accuracy: {', '.join(texts)}" if texts else None
 
 
-def _steps(collection: Collection, data: str) -> str | None:
+def _tell_steps(collection: Collection, data: str) -> str | None:
     run = collection.first("convergence", data, "BPL")
     if run is None:
         return None
@@ -383,7 +394,7 @@ def _steps(collection: Collection, data: str) -> str | None:
     return "accuracy " + ", ".join(f"{100 * accuracies[t]:.1f} at t = {t}" for t in shown)
 
 
-def _selection(collection: Collection, data: str) -> str | None:
+def _tell_selection(collection: Collection, data: str) -> str | None:
     chosen = {
         (run["protocol"], model)
         for name in EXPERIMENTS
@@ -395,7 +406,7 @@ def _selection(collection: Collection, data: str) -> str | None:
     return f"{len(chosen)} {text}; the runner refuses test classes" if chosen else None
 
 
-def _recommended(collection: Collection, data: str) -> Cell | None:
+def _tell_recommended(collection: Collection, data: str) -> Cell | None:
     """Compare the recommended model with the paper's."""
     models = (EXPERIMENTS["beyond"].subject, "BPL")
     runs = [collection.runs("zero-shot", data, model) for model in models]
@@ -404,23 +415,23 @@ def _recommended(collection: Collection, data: str) -> Cell | None:
         return None
     texts = []
     for metric in ("zsl", "hm_calibrated"):
-        ours, papers = (over_seeds(found, metric) for found in runs)
+        ours, papers = (average_seeds(found, metric) for found in runs)
         if ours is not None and papers is not None:
             figures = f"{ours.percent()}, that of {models[1]} {papers.percent()}"
             texts.append(f"{LABELS[metric]} {figures}")
 
-    def written(digits: int) -> str:
+    def write(digits: int) -> str:
         return "; ".join([*texts, f"difference of accuracy {comparison.text(digits)}"])
 
-    return rounded(written)
+    return round_text(write)
 
 
 _ADDITIONS: dict[str, Callable[[Collection, str], Cell | None]] = {
-    "Any-shot curve": _any_shot,
-    "Area under the seen-unseen curve (AUSUC)": _area,
-    "Sensitivity to parameters": _sensitivity,
-    "Accuracy step by step": _steps,
-    "Honest selection": _selection,
-    "Recommended model": _recommended,
+    "Any-shot curve": _tell_any_shot,
+    "Area under the seen-unseen curve (AUSUC)": _tell_area,
+    "Sensitivity to parameters": _tell_sensitivity,
+    "Accuracy step by step": _tell_steps,
+    "Honest selection": _tell_selection,
+    "Recommended model": _tell_recommended,
     "Synthesis and competition on recommended features": on_top_summary,
 }

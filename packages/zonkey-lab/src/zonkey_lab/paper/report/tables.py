@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..printed import PRINTED, Printed, contradiction, printed
+from ..printed import PRINTED, Printed, contradiction, find_printed
 from ..records import Record
 from .blocks import TableBlock
 from .collection import Study
@@ -17,12 +17,12 @@ from .measures import (
     ABSENT,
     Measurement,
     accuracies_by_step,
-    over_repetitions,
-    over_seeds,
-    over_trials,
-    over_values,
+    average_repetitions,
+    average_seeds,
+    average_trials,
+    average_values,
+    format_spread,
     shots_label,
-    with_spread,
 )
 
 LABELS = {
@@ -65,7 +65,7 @@ def experiment_table(study: Study) -> TableBlock | None:
     asked = {column.printed for group in groups.values() for column in group}
     behavior = fit_columns(study)
     rows = []
-    for model in models_and_printed(study, asked):
+    for model in list_models(study, asked):
         for label, group in groups.items():
             row = _row(study, model, group)
             if row is not None:
@@ -104,21 +104,21 @@ def column_groups(study: Study) -> dict[str, list[Column]]:
 
 def accuracy_column(study: Study, metric: str) -> Column:
     """Return a metric of zero-shot runs over seeds."""
-    values = {model: over_seeds(runs, metric) for model, runs in study.runs.items()}
+    values = {model: average_seeds(runs, metric) for model, runs in study.runs.items()}
     return Column(LABELS.get(metric, metric), metric, values)
 
 
 def _trials_column(runs: dict[str, list[Record]]) -> Column:
     label = shots_label(next(iter(runs.values()))[0])
-    return Column(label, label, {model: over_trials(found[0]) for model, found in runs.items()})
+    return Column(label, label, {model: average_trials(found[0]) for model, found in runs.items()})
 
 
 def _shots_column(study: Study, metric: str, K: int) -> Column:
-    values = {model: over_repetitions(run, metric, K) for model, run in study.firsts.items()}
+    values = {model: average_repetitions(run, metric, K) for model, run in study.firsts.items()}
     return Column(metric, f"{metric}, K={K}", values)
 
 
-def models_and_printed(study: Study, asked: Container[str]) -> list[str]:
+def list_models(study: Study, asked: Container[str]) -> list[str]:
     """Return the models of the experiment, then the other systems printed in the paper."""
     others = [
         figure.model
@@ -134,12 +134,12 @@ def _row(study: Study, model: str, columns: list[Column]) -> tuple[list[str], li
     cells: list[str] = []
     found, measured = [], False
     for column in columns:
-        figure = printed(study.experiment.source, study.data, column.printed).get(model)
+        figure = find_printed(study.experiment.source, study.data, column.printed).get(model)
         value = column.values.get(model)
         found += [figure] if figure else []
         measured = measured or value is not None
         if _has_paper(study, column):
-            cells.append(with_spread(figure.value, figure.spread) if figure else ABSENT)
+            cells.append(format_spread(figure.value, figure.spread) if figure else ABSENT)
         cells.append(value.percent() if value else ABSENT)
     if not found and not measured:
         return None
@@ -159,7 +159,7 @@ def features_and_note(run: Record | None, found: list[Printed]) -> list[str]:
         if first.source == "gsrl":
             notes.append(contradiction(first.data, first.model))
     text = "; ".join(note for note in notes if note)
-    return [ABSENT if run is None else features_used(run), text]
+    return [ABSENT if run is None else describe_features(run), text]
 
 
 def compares(run: Record, figure: Printed) -> bool:
@@ -169,7 +169,7 @@ def compares(run: Record, figure: Printed) -> bool:
         is_whole = about.get("published_sizes") == "match" and about["n_features"] == 1024
         return run["data_name"] == "imnet" and is_whole
     of_paper = run["data_name"] in _XLSA17 and figure.features == "ResNet101"
-    return of_paper and features_used(run) == "res101.mat"
+    return of_paper and describe_features(run) == "res101.mat"
 
 
 def split_note(run: Record) -> str:
@@ -183,7 +183,7 @@ def split_note(run: Record) -> str:
     return f"split {split}; the paper's is {_PAPERS_SPLIT}"
 
 
-def features_used(run: Record) -> str:
+def describe_features(run: Record) -> str:
     """Return the features of the data set, as it describes them."""
     about = run["data"]
     names = (about.get(key) for key in ("features", "features_file", "backbone_file"))
@@ -194,7 +194,7 @@ def _note(run: Record, figure: Printed) -> str:
     split = [split_note(run)] if run["data_name"] in _XLSA17 else []
     if compares(run, figure):
         return "; ".join(["same features", *split])
-    other = "other " if figure.features.lower() in features_used(run).lower() else ""
+    other = "other " if figure.features.lower() in describe_features(run).lower() else ""
     return "; ".join([f"not comparable: the paper used {other}{figure.features} features", *split])
 
 
@@ -223,9 +223,9 @@ def runtime_table(study: Study) -> TableBlock:
     """Return seconds of a fit by model and number of shots, next to the paper's minutes."""
     times = {model: seconds_by_shots(run) for model, run in study.firsts.items()}
     shots = sorted({n_shot for found in times.values() for n_shot in found})
-    figures = printed(study.experiment.source, study.data, _MINUTES)
+    figures = find_printed(study.experiment.source, study.data, _MINUTES)
     rows = []
-    for model in models_and_printed(study, {_MINUTES}):
+    for model in list_models(study, {_MINUTES}):
         measured, figure = times.get(model, {}), figures.get(model)
         if not measured and figure is None:
             continue
@@ -260,7 +260,7 @@ def sensitivity_profiles(selection: Record) -> dict[str, dict[Any, Measurement]]
     for name in sorted(chosen):
         others = {key: value for key, value in chosen.items() if key != name}
         profile = {
-            point["parameters"][name]: over_values(point["scores"])
+            point["parameters"][name]: average_values(point["scores"])
             for point in selection["results"]["points"]
             if {key: point["parameters"][key] for key in others} == others
         }
@@ -278,7 +278,7 @@ def sensitivity_table(selection: Record) -> TableBlock:
             f"{value}{' (chosen)' if value == chosen[name] else ''}",
             ABSENT,
             found.percent(),
-            features_used(selection),
+            describe_features(selection),
         ]
         for name, profile in sensitivity_profiles(selection).items()
         for value, found in profile.items()
@@ -290,13 +290,13 @@ def sensitivity_table(selection: Record) -> TableBlock:
 
 def unlabeled_table(study: Study) -> TableBlock:
     """Return figures before and after learning from unlabeled samples, by task."""
-    found = before_and_after(study)
+    found = pair_figures(study)
     names = list(dict.fromkeys(name for values in found.values() for name in values))
     rows = [
         [
             task,
             *(values[name].percent() if name in values else ABSENT for name in names),
-            features_used(study.run),
+            describe_features(study.run),
         ]
         for task, values in found.items()
     ]
@@ -308,7 +308,7 @@ def unlabeled_table(study: Study) -> TableBlock:
     return TableBlock(headings, rows, caption, range(1, 1 + len(names)))
 
 
-def before_and_after(study: Study) -> dict[str, dict[str, Measurement]]:
+def pair_figures(study: Study) -> dict[str, dict[str, Measurement]]:
     """Return the figures without and with unlabeled samples, by task and model.
 
     Models without an inductive form have figures with unlabeled samples only.
@@ -325,7 +325,7 @@ def before_and_after(study: Study) -> dict[str, dict[str, Measurement]]:
             if name in results:
                 task = f"{results['n_way']}-way {shots_label(run)}, {kind}"
                 for ending, more in _ENDINGS.items():
-                    value = over_trials(run, f"{name}{ending}")
+                    value = average_trials(run, f"{name}{ending}")
                     found.setdefault(task, {})[f"{run['model']}{more}"] = value
     return found
 
@@ -343,7 +343,7 @@ def convergence_table(run: Record) -> TableBlock:
                 f"{objective[step]:.6g}" if step < len(objective) else ABSENT,
                 f"{changes[step - 1]:.2g}" if 0 < step <= len(changes) else ABSENT,
                 f"{100 * accuracies[step]:.1f}" if step in accuracies else ABSENT,
-                features_used(run),
+                describe_features(run),
             ]
         )
     caption = f"{run['model']} after each step of Algorithm 1 (the paper: at most 5)"
@@ -361,7 +361,7 @@ def map_table(runs: Mapping[str, Record]) -> TableBlock:
         numbers = [results.get(name) for name in ("compactness", "centering")]
         texts = [ABSENT if number is None else f"{number:.3f}" for number in numbers]
         share = f"{100 * right.mean():.1f}"
-        rows.append([model, classes, samples, ABSENT, share, *texts, features_used(run)])
+        rows.append([model, classes, samples, ABSENT, share, *texts, describe_features(run)])
     headings = [
         "model", "classes", "samples", "paper", "correct (%), measured",
         "compactness, measured", "centering, measured", "features used",

@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state, check_X_y
 from zonkey.arrays import Array
 from zonkey.constraints import check_classes, validate_labeled
 from zonkey.inference.scorer import ScoresMixin
-from zonkey.labels import as_labels, check_count, listed, shown
+from zonkey.labels import as_labels, check_count, format_labels, format_value
 
-from ..base import CheckedMixin, in_order, unit_rows
+from ..base import CheckedMixin, sort_samples, unit_rows
 
 _ROWS = 4096  # samples that are compared with all classes at a time
 _MOST_KEPT = 64  # results of learning from base samples: a search and its folds reuse them
@@ -76,13 +76,13 @@ class BaseSamples:
         floats: Any = [np.float64, np.float32]
         X, labels = check_X_y(X, as_labels(y), dtype=floats)
         check_classes(labels)
-        self.X, self.codes, self.classes = in_order(np.asarray(X), labels)
+        self.X, self.codes, self.classes = sort_samples(np.asarray(X), labels)
         self.validation: BaseSamples | None = None
         if validation is not None:
             if not isinstance(validation, tuple | list) or len(validation) != 2:
                 raise TypeError(
-                    f"`validation` must be a tuple (X, y) or None; got {shown(validation)}. Pass "
-                    "samples and labels of validation classes."
+                    f"`validation` must be a tuple (X, y) or None; got {format_value(validation)}. "
+                    "Pass samples and labels of validation classes."
                 )
             self.validation = BaseSamples(*validation)
             self._check_validation(self.validation)
@@ -99,7 +99,7 @@ class BaseSamples:
         both = np.intersect1d(other.classes, self.classes)
         if both.size:
             raise ValueError(
-                f"Validation classes must not be base classes; {listed(both)} came in both. "
+                f"Validation classes must not be base classes; {format_labels(both)} came in both. "
                 "Leave them out of one."
             )
 
@@ -238,26 +238,26 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
         self
             The fitted estimator.
         """
-        with self._unchanged_on_failure():
+        with self._restore_on_failure():
             self._check_parameters()
             X, y = validate_labeled(self, X, y)
             labels = as_labels(y)
             check_classes(labels)
-            X, codes, classes = in_order(np.asarray(X), labels)
-            base = self._checked_base(X, classes)
+            X, codes, classes = sort_samples(np.asarray(X), labels)
+            base = self._check_base(X, classes)
             given = getattr(self, "random_state", 0)  # a peer without chance lacks the parameter
             seed = int(check_random_state(given).randint(2**31 - 1))
             vars(self).update(self._learn(Support(X, codes, classes, seed, base)))
             self.classes_ = classes
             return self
 
-    def _checked_base(self, X: np.ndarray, classes: np.ndarray) -> BaseSamples | None:
+    def _check_base(self, X: np.ndarray, classes: np.ndarray) -> BaseSamples | None:
         base = self.base
         if base is None:
             return None
         if not isinstance(base, BaseSamples):
             raise TypeError(
-                f"`base` must be BaseSamples or None; got {shown(base)}. Pass "
+                f"`base` must be BaseSamples or None; got {format_value(base)}. Pass "
                 "BaseSamples(X_base, y_base)."
             )
         if base.n_features != X.shape[1]:
@@ -268,8 +268,8 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
         both = np.intersect1d(base.classes, classes)
         if both.size:
             raise ValueError(
-                f"Novel classes must not be among the base classes; {listed(both)} came in both. "
-                "Leave them out of the base samples, or out of the support set."
+                f"Novel classes must not be among the base classes; {format_labels(both)} came in "
+                "both. Leave them out of the base samples, or out of the support set."
             )
         return base
 
@@ -294,7 +294,7 @@ def center_of(support: Support) -> np.ndarray:
     return np.zeros(support.X.shape[1]) if support.base is None else support.base.mean
 
 
-def centered_units(X: np.ndarray, center: np.ndarray) -> np.ndarray:
+def center_rows(X: np.ndarray, center: np.ndarray) -> np.ndarray:
     """Return features less the center, scaled to length 1, in the dtype of X.
 
     It is what `SimpleShot` compares, and the input of the trained peers.

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..base import unit_rows
-from .base import BaseSamples, Support, centered_units
-from .transductive import TransductivePeer, centered_start, start_means
+from .base import BaseSamples, Support, center_rows
+from .transductive import TransductivePeer, center_support, start_means
 
 
 class BDCSPN(TransductivePeer):
@@ -76,20 +76,20 @@ class BDCSPN(TransductivePeer):
         self.temperature = temperature
 
     def _learn(self, support: Support) -> dict[str, Any]:
-        start = centered_start(support, temperature=float(self.temperature))
+        start = center_support(support, temperature=float(self.temperature))
         return {"_start": start, "centers_": start_means(start).astype(support.X.dtype)}
 
-    def _adapted(self, X: np.ndarray) -> dict[str, Any]:
-        X = centered_units(X.astype(np.float64, copy=False), self._start["center"])
-        centers = rectified(self._start, X, self._start["temperature"])
+    def _adapt(self, X: np.ndarray) -> dict[str, Any]:
+        X = center_rows(X.astype(np.float64, copy=False), self._start["center"])
+        centers = rectify(self._start, X, self._start["temperature"])
         return {"centers_": centers.astype(self.centers_.dtype)}
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        Z = centered_units(X, self._start["center"])  # of unit length
+        Z = center_rows(X, self._start["center"])  # of unit length
         return Z @ unit_rows(self.centers_.astype(X.dtype, copy=False)).T
 
 
-def rectified(start: dict[str, Any], X: np.ndarray, temperature: float) -> np.ndarray:
+def rectify(start: dict[str, Any], X: np.ndarray, temperature: float) -> np.ndarray:
     """Return class centers from support samples and pseudo-labeled ones (m x d), float64.
 
     X (n x d) is normalized as the support samples.

@@ -117,11 +117,11 @@ class DistributionCalibration(FewShotPeer):
 
     def _learn(self, support: Support) -> dict[str, Any]:
         power = float(self.power)
-        X, codes = _transformed(support.X.astype(np.float64), power), support.codes
+        X, codes = _transform_power(support.X.astype(np.float64), power), support.codes
         if support.base is not None:
-            sampled, sources = self._sampled(X, support, support.base)
+            sampled, sources = self._sample(X, support, support.base)
             X, codes = np.concatenate([X, sampled]), np.concatenate([codes, codes[sources]])
-        coef, intercept = _logistic(X, codes, support.n_classes, float(self.C))
+        coef, intercept = _fit_logistic(X, codes, support.n_classes, float(self.C))
         dtype = support.X.dtype
         return {
             "coef_": coef.astype(dtype),
@@ -129,7 +129,7 @@ class DistributionCalibration(FewShotPeer):
             "_power": power,
         }
 
-    def _sampled(
+    def _sample(
         self, X: np.ndarray, support: Support, base: BaseSamples
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return sampled features, and the support sample that each belongs to."""
@@ -148,17 +148,17 @@ class DistributionCalibration(FewShotPeer):
         return np.concatenate(drawn), np.repeat(np.arange(len(X)), shares)
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        return _transformed(X, self._power) @ self.coef_.T + self.intercept_
+        return _transform_power(X, self._power) @ self.coef_.T + self.intercept_
 
 
-def _transformed(X: np.ndarray, power: float) -> np.ndarray:
+def _transform_power(X: np.ndarray, power: float) -> np.ndarray:
     """Return Tukey's transformation; negative numbers keep their sign."""
     return X if power == 1 else np.sign(X) * np.abs(X) ** power
 
 
 def _statistics(base: BaseSamples, power: float) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return class means (m x d), and a root R of each covariance R'R."""
-    X = _transformed(base.X.astype(np.float64), power)
+    X = _transform_power(base.X.astype(np.float64), power)
     means = class_means(X, base.codes)
     X -= means[base.codes]
     X /= np.sqrt(np.maximum(base.counts - 1, 1))[base.codes, None]
@@ -177,7 +177,7 @@ def _deviations(
     return drawn + np.sqrt(alpha) * rng.standard_normal((n, 1))
 
 
-def _logistic(
+def _fit_logistic(
     X: np.ndarray, codes: np.ndarray, n_classes: int, C: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights and intercepts, one per class."""

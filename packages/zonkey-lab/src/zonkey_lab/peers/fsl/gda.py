@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 from zonkey.constraints import check_interval
 
 from ..base import class_means
-from .base import BaseSamples, FewShotPeer, Support, center_of, centered_units
+from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
 from .texts import LOGIT_SCALE, text_classifier
 
 _LEAST_SHARE = 1e-9  # keeps a covariance of few samples invertible
@@ -114,11 +114,11 @@ class GaussianDiscriminant(FewShotPeer):
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)
-        X = centered_units(support.X.astype(np.float64), center)
+        X = center_rows(support.X.astype(np.float64), center)
         n, d = X.shape
         means = class_means(X, support.codes)
         share = d / (n - 1 + d) if self.shrinkage is None else float(self.shrinkage)
-        weights = _divided(means, _covariance(X - means[support.codes], support), share)
+        weights = _divide(means, _covariance(X - means[support.codes], support), share)
         texts = text_classifier(self.prototypes, support)
         intercept = -0.5 * np.einsum("ij,ij->i", weights, means)
         return {
@@ -129,7 +129,7 @@ class GaussianDiscriminant(FewShotPeer):
         }
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        return centered_units(X, self._center) @ self.coef_.T + self.intercept_
+        return center_rows(X, self._center) @ self.coef_.T + self.intercept_
 
 
 def _covariance(deviations: np.ndarray, support: Support) -> np.ndarray:
@@ -144,12 +144,12 @@ def _covariance(deviations: np.ndarray, support: Support) -> np.ndarray:
 
 def _scatter(base: BaseSamples) -> np.ndarray:
     """Return the sum of squared deviations of normalized base samples from their class means."""
-    X = centered_units(base.X.astype(np.float64), base.mean)
+    X = center_rows(base.X.astype(np.float64), base.mean)
     X -= class_means(X, base.codes)[base.codes]
     return X.T @ X
 
 
-def _divided(means: np.ndarray, covariance: np.ndarray, share: float) -> np.ndarray:
+def _divide(means: np.ndarray, covariance: np.ndarray, share: float) -> np.ndarray:
     """Return the means times the inverse of the shrunk covariance (m x d)."""
     d = len(covariance)
     variance = np.trace(covariance) / d

@@ -9,9 +9,9 @@ import numpy as np
 from zonkey.arrays import softmax, squared_distances
 from zonkey.labels import check_count
 
-from .base import BaseSamples, Support, centered_units, negative_distances
-from .bd_cspn import rectified
-from .transductive import TransductivePeer, centered_start, start_means
+from .base import BaseSamples, Support, center_rows, negative_distances
+from .bd_cspn import rectify
+from .transductive import TransductivePeer, center_support, start_means
 
 _TOLERANCE = 1e-6  # relative change of the bound that ends the updates, as in the authors' code
 _SAME = 1e-10  # squared distance of unit vectors below which they are one sample
@@ -100,7 +100,7 @@ class LaplacianShot(TransductivePeer):
         check_count("n_neighbors", self.n_neighbors, 0)
 
     def _learn(self, support: Support) -> dict[str, Any]:
-        start = centered_start(
+        start = center_support(
             support,
             n_neighbors=int(self.n_neighbors),
             smoothness=float(self.smoothness),
@@ -110,20 +110,20 @@ class LaplacianShot(TransductivePeer):
         nobody = {"X": start["X"][:0], "assignments": np.empty((0, len(centers)), centers.dtype)}
         return {"_start": start, "centers_": centers, "_others": nobody}
 
-    def _adapted(self, X: np.ndarray) -> dict[str, Any]:
+    def _adapt(self, X: np.ndarray) -> dict[str, Any]:
         start, dtype = self._start, self.centers_.dtype
-        X = centered_units(X.astype(np.float64, copy=False), start["center"])
-        centers = rectified(start, X, 1.0)
+        X = center_rows(X.astype(np.float64, copy=False), start["center"])
+        centers = rectify(start, X, 1.0)
         distances = np.asarray(squared_distances(X, X))
         np.fill_diagonal(distances, np.inf)
-        neighbors = _nearest(distances, start["n_neighbors"])
+        neighbors = _find_nearest(distances, start["n_neighbors"])
         scores = negative_distances(X, centers)
-        assignments = smoothed(scores, neighbors, start["smoothness"], start["n_steps"])
+        assignments = smooth(scores, neighbors, start["smoothness"], start["n_steps"])
         others = {"X": X.astype(dtype), "assignments": assignments.astype(dtype)}
         return {"centers_": centers.astype(dtype), "_others": others}
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        Z = centered_units(X, self._start["center"])
+        Z = center_rows(X, self._start["center"])
         scores = negative_distances(Z, self.centers_)
         others = self._others["X"].astype(X.dtype, copy=False)
         if not len(others):
@@ -133,12 +133,12 @@ class LaplacianShot(TransductivePeer):
         gaps = Z - others[best]  # exact, unlike the distances
         rows = np.flatnonzero(np.einsum("ij,ij->i", gaps, gaps) < _SAME)
         distances[rows, best[rows]] = np.inf
-        neighbors = _nearest(distances, self._start["n_neighbors"])
+        neighbors = _find_nearest(distances, self._start["n_neighbors"])
         assignments = self._others["assignments"].astype(X.dtype, copy=False)
         return scores + self._start["smoothness"] * assignments[neighbors].sum(axis=1)
 
 
-def smoothed(
+def smooth(
     scores: np.ndarray, neighbors: np.ndarray, smoothness: float, n_steps: int
 ) -> np.ndarray:
     """Return the assignments (n x m) before the last update, which prediction makes.
@@ -158,7 +158,7 @@ def smoothed(
     return before
 
 
-def _nearest(distances: np.ndarray, k: int) -> np.ndarray:
+def _find_nearest(distances: np.ndarray, k: int) -> np.ndarray:
     """Return the positions of the k nearest columns per row, fewer if there are not as many."""
     k = min(k, distances.shape[1] - 1)  # a sample is no neighbor of itself
     return np.argsort(distances, axis=1, kind="stable")[:, :k]

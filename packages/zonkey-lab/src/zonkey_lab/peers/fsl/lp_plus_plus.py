@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from ..base import class_means
-from .base import BaseSamples, FewShotPeer, Support, center_of, centered_units
+from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
 from .texts import text_classifier
 
 _CYCLE = 10  # steps of the visual prototypes before one of the multipliers
@@ -110,7 +110,7 @@ class LPPlusPlus(FewShotPeer):
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)
-        F = centered_units(support.X.astype(np.float64), center)
+        F = center_rows(support.X.astype(np.float64), center)
         T = text_classifier(self.prototypes, support)
         # Prototypes never leave the span of the samples: descend in its coordinates.
         Z, singular, axes = np.linalg.svd(F, full_matrices=False)
@@ -125,7 +125,7 @@ class LPPlusPlus(FewShotPeer):
         }
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        return centered_units(X, self._center) @ self.coef_.T
+        return center_rows(X, self._center) @ self.coef_.T
 
 
 class _Probe:

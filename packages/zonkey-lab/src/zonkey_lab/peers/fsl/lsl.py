@@ -20,10 +20,10 @@ from ..networks import (
     arrays_of,
     fast_products,
     layers,
-    seeded,
+    seed_networks,
     zero_layers,
 )
-from .base import BaseSamples, FewShotPeer, Support, centered_units
+from .base import BaseSamples, FewShotPeer, Support, center_rows
 
 _GENERATOR = ("relu", "relu", "linear")
 _ROWS = 1024  # displacements that are compared with all others at a time
@@ -189,10 +189,10 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     def _learn(self, support: Support) -> dict[str, Any]:
         base = support.base_or_own
-        taught = base.learned(self._base_key(), lambda: self._taught(base))
-        H = taught.shrunk(centered_units(support.X, base.mean).astype(np.float32))
+        taught = base.learned(self._base_key(), lambda: self._teach(base))
+        H = taught.shrink(center_rows(support.X, base.mean).astype(np.float32))
         rng = np.random.default_rng(support.seed)
-        synthetic, codes = taught.hallucinated(H, support.codes, int(self.n_synthetic), rng)
+        synthetic, codes = taught.hallucinate(H, support.codes, int(self.n_synthetic), rng)
         W, b = logistic_regression(
             np.concatenate([H, synthetic]),
             np.concatenate([support.codes, codes]),
@@ -208,7 +208,7 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         }
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        Z = centered_units(X, self._center)
+        Z = center_rows(X, self._center)
         intercept = self.intercept_.astype(X.dtype, copy=False)
         return Z @ self.coef_.T.astype(X.dtype, copy=False) + intercept
 
@@ -217,20 +217,20 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         last = {"n_synthetic": 0, "weight_decay": 1.0}
         return type(self)(**{**self.get_params(deep=False), **last})._identity()
 
-    def _taught(self, base: BaseSamples) -> _Taught:
+    def _teach(self, base: BaseSamples) -> _Taught:
         torch, device = self._torch()
         content = (self._base_key(), base.X, base.codes, base.seed)
         with fast_products(torch, device), self._progress(("head", "generator"), *content) as kept:
             head = _Head(self, base)
-            self._trained(head, base.seed, int(self.max_iter), kept("head"))
-            taught = head.taught()
-            Z = taught.shrunk(centered_units(base.X.astype(np.float32), base.mean))
+            self._train(head, base.seed, int(self.max_iter), kept("head"))
+            taught = head.make_taught()
+            Z = taught.shrink(center_rows(base.X.astype(np.float32), base.mean))
             centers, codes = cluster_centers(Z, base.counts, int(self.n_clusters), base.seed)
             quadruples = analogies(centers, codes)
             taught.centers, taught.codes = centers, codes
             if len(quadruples):
                 generator = _Generator(self, base.seed, head, centers, codes, quadruples)
-                history = self._trained(generator, base.seed, int(self.max_iter), kept("generator"))
+                history = self._train(generator, base.seed, int(self.max_iter), kept("generator"))
                 taught.generator = arrays_of(generator.networks["f"])
                 taught.losses = history.losses
         return taught
@@ -247,10 +247,10 @@ class _Taught:
     generator: Arrays
     losses: list[float]
 
-    def shrunk(self, Z: np.ndarray) -> np.ndarray:
+    def shrink(self, Z: np.ndarray) -> np.ndarray:
         return Z + (Z @ self.V + self.v)
 
-    def hallucinated(
+    def hallucinate(
         self, H: np.ndarray, codes: np.ndarray, n_wanted: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return samples (rows) and their classes, so that each class has `n_wanted` with H."""
@@ -261,18 +261,18 @@ class _Taught:
         drawn = np.repeat(np.arange(len(shots)), missing)
         starts = np.cumsum(shots) - shots
         seeds = starts[drawn] + (rng.random(len(drawn)) * shots[drawn]).astype(int)
-        first, second = drawn_pairs(self.codes, len(drawn), rng)
+        first, second = draw_pairs(self.codes, len(drawn), rng)
         a, c, d = H[seeds], self.centers[first], self.centers[second]
-        return generated(self.generator, a, c, d), drawn
+        return generate(self.generator, a, c, d), drawn
 
 
 class _Head(BatchLearner):
     def __init__(self, peer: LSL, base: BaseSamples) -> None:
-        inputs = centered_units(base.X.astype(np.float32), base.mean)
+        inputs = center_rows(base.X.astype(np.float32), base.mean)
         super().__init__(*peer._torch(), inputs, peer.batch_size)
         self.sgm, self.codes = peer.sgm or 0.0, self.positions(base.codes)
         d, m = base.n_features, len(base.classes)
-        with seeded(self.torch, base.seed):
+        with seed_networks(self.torch, base.seed):
             head = zero_layers(self.torch, (d, d), ("linear",))
             classifier = layers(self.torch, (d, m), ("linear",))
         self.networks = {"head": head.to(self.device), "classifier": classifier.to(self.device)}
@@ -290,7 +290,7 @@ class _Head(BatchLearner):
         squares = (p.square().sum(dim=1) - 2 * p_own + 1) * H.square().sum(dim=1)
         return self.descend("all", (self.sgm * squares - own).mean())
 
-    def taught(self) -> _Taught:
+    def make_taught(self) -> _Taught:
         arrays = arrays_of(self.networks["head"])
         nothing = arrays["W0"][:0]
         return _Taught(arrays["W0"], arrays["b0"], nothing, np.arange(0), {}, [])
@@ -311,7 +311,7 @@ class _Generator(BatchLearner):
         self.codes, self.error_weight = self.positions(codes), peer.error_weight
         self.classifier = head.networks["classifier"].requires_grad_(False)
         d, n = centers.shape[1], peer.n_hidden
-        with seeded(self.torch, seed):
+        with seed_networks(self.torch, seed):
             f = zero_layers(self.torch, (3 * d, n, n, d), _GENERATOR)
         self.networks = {"f": f.to(self.device)}
         self.optimizers = {"f": self.adam("f", learning_rate=peer.learning_rate)}
@@ -326,7 +326,7 @@ class _Generator(BatchLearner):
         return self.descend("f", self.error_weight * error + loss)
 
 
-def generated(f: Arrays, a: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
+def generate(f: Arrays, a: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
     """Return G(a, c, d), row by row."""
     return a + d - c + apply_layers(f, _GENERATOR, np.concatenate([a, c, d], axis=1))
 
@@ -383,7 +383,7 @@ def pairs_within(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def drawn_pairs(
+def draw_pairs(
     codes: np.ndarray, n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw n times a class with two centers at least, then two of its centers."""

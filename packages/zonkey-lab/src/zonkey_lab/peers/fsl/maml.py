@@ -9,10 +9,10 @@ import numpy as np
 
 from zonkey.arrays import namespace
 from zonkey.constraints import check_interval
-from zonkey.labels import shown
+from zonkey.labels import format_value
 
-from ..base import in_dtype
-from ..networks import seeded
+from ..base import convert_dtype
+from ..networks import seed_networks
 from .base import BaseSamples, Support
 from .meta import EpisodeLearner, MetaPeer, arrays_from
 
@@ -179,33 +179,33 @@ class MAML(MetaPeer):
         check_interval("inner_learning_rate", self.inner_learning_rate, 0, open_below=True)
         if not isinstance(self.first_order, bool | np.bool_):
             raise ValueError(
-                f"`first_order` must be True or False; got {shown(self.first_order)}. Use False, "
-                "as in the publication."
+                f"`first_order` must be True or False; got {format_value(self.first_order)}. Use "
+                "False, as in the publication."
             )
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _Learner(self, base)
+        return _MAMLLearner(self, base)
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
+    def _adapt(self, support: Support) -> dict[str, Any]:
         X, Y = self._inputs(support.X), one_hot(support)
-        head = initial_head(in_dtype(self.weights_, X.dtype), support.n_classes)
+        head = initial_head(convert_dtype(self.weights_, X.dtype), support.n_classes)
         for _ in range(self.n_steps):
-            head = stepped(head, gradient(head, X, Y), self.inner_learning_rate)
+            head = take_step(head, gradient(head, X, Y), self.inner_learning_rate)
         return {"head_": head}
 
     def _inputs(self, X: np.ndarray) -> np.ndarray:
         return LENGTH * super()._inputs(X)
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        return scores(in_dtype(self.head_, X.dtype), self._inputs(X))
+        return scores(convert_dtype(self.head_, X.dtype), self._inputs(X))
 
 
-class _Learner(EpisodeLearner):
+class _MAMLLearner(EpisodeLearner):
     def __init__(self, peer: MAML, base: BaseSamples) -> None:
         super().__init__(*peer._torch(), base, peer)
         self.maml, torch = peer, self.torch
         sizes = base.n_features, peer.n_hidden
-        with seeded(torch, base.seed):
+        with seed_networks(torch, base.seed):
             first = torch.nn.Linear(*sizes)
         begin = {
             "W0": first.weight.detach().T.contiguous(),
@@ -229,7 +229,7 @@ class _Learner(EpisodeLearner):
             at = head
             if self.maml.first_order:
                 at = {name: w.detach() for name, w in head.items()}
-            head = stepped(head, gradient(at, X, Y), self.maml.inner_learning_rate)
+            head = take_step(head, gradient(at, X, Y), self.maml.inner_learning_rate)
         return scores(head, query.flatten(1, 2))
 
     def learned(self) -> dict[str, np.ndarray]:
@@ -271,7 +271,7 @@ def gradient(head: Mapping[str, Any], X: Any, Y: Any) -> dict[str, Any]:
     }
 
 
-def stepped(head: Mapping[str, Any], along: Mapping[str, Any], rate: float) -> dict[str, Any]:
+def take_step(head: Mapping[str, Any], along: Mapping[str, Any], rate: float) -> dict[str, Any]:
     """Return the weights after a step against the gradient."""
     return {name: w - rate * along[name] for name, w in head.items()}
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..base import class_means, unit_rows
-from ..networks import apply_layers, arrays_of, seeded, zero_layers
+from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
 from .base import BaseSamples, Support
 from .meta import EpisodeLearner, MetaPeer
 
@@ -163,30 +163,30 @@ class MAPSSVM(MetaPeer):
         self.verbose = verbose
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _Learner(*self._torch(), base, self)
+        return _MAPSSVMLearner(*self._torch(), base, self)
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
-        means = class_means(self._embedded(support.X), support.codes)
+    def _adapt(self, support: Support) -> dict[str, Any]:
+        means = class_means(self._embed(support.X), support.codes)
         sums = means * support.counts[:, None]
         n_others = np.maximum(len(support.X) - support.counts, 1)  # none if there is one class
         others = (sums.sum(axis=0) - sums) / n_others[:, None]
         return {"coef_": (means - others).astype(support.X.dtype)}
 
-    def _embedded(self, X: np.ndarray) -> np.ndarray:
+    def _embed(self, X: np.ndarray) -> np.ndarray:
         inputs = self._inputs(X)
         return unit_rows(inputs + apply_layers(self.weights_, _ACTIVATIONS, inputs))
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        return self._embedded(X) @ self.coef_.T.astype(X.dtype, copy=False)
+        return self._embed(X) @ self.coef_.T.astype(X.dtype, copy=False)
 
 
-class _Learner(EpisodeLearner):
+class _MAPSSVMLearner(EpisodeLearner):
     peer: MAPSSVM
 
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MAPSSVM) -> None:
         super().__init__(torch, device, base, peer)
         d = base.n_features
-        with seeded(torch, base.seed):
+        with seed_networks(torch, base.seed):
             self.networks = {"map": zero_layers(torch, (d, d), _ACTIVATIONS).to(device)}
         self.optimizers = {"map": self.adam()}
 

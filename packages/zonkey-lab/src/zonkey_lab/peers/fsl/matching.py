@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from zonkey.arrays import softmax
-from zonkey.labels import shown
+from zonkey.labels import format_value
 
 from ..base import unit_rows
-from ..networks import Arrays, part_of, seeded, to_array
+from ..networks import Arrays, part_of, seed_networks, to_array
 from .base import BaseSamples, Support
 from .meta import EpisodeLearner, MetaPeer
 from .meta_lstm import logistic
@@ -172,15 +172,15 @@ class MatchingNetwork(MetaPeer):
         super()._check_parameters()
         if not isinstance(self.full_context, bool | np.bool_):
             raise ValueError(
-                f"`full_context` must be True or False; got {shown(self.full_context)}. "
+                f"`full_context` must be True or False; got {format_value(self.full_context)}. "
                 "Pass False for embeddings of one sample at a time."
             )
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _Learner(*self._torch(), base, self)
+        return _MatchingLearner(*self._torch(), base, self)
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
-        S, counts = self._embedded(support.X), support.counts
+    def _adapt(self, support: Support) -> dict[str, Any]:
+        S, counts = self._embed(support.X), support.counts
         if self.full_context:
             ahead = _read(part_of(self.weights_, "forward"), S)
             back = _read(part_of(self.weights_, "backward"), S[::-1])[::-1]
@@ -191,19 +191,19 @@ class MatchingNetwork(MetaPeer):
             "_n_reads": int(self.n_steps) if self.full_context else 0,
         }
 
-    def _embedded(self, X: np.ndarray) -> np.ndarray:
+    def _embed(self, X: np.ndarray) -> np.ndarray:
         return self._inputs(X) @ self.weights_["W"].astype(X.dtype, copy=False)
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        Z, S = self._embedded(X), self.support_.astype(X.dtype, copy=False)
+        Z, S = self._embed(X), self.support_.astype(X.dtype, copy=False)
         if self._n_reads:
-            Z = _with_context(part_of(self.weights_, "read"), Z, S, self._n_reads)
+            Z = _add_context(part_of(self.weights_, "read"), Z, S, self._n_reads)
         scaled = unit_rows(Z) @ unit_rows(S).T * self.weights_["t"].astype(X.dtype)
         of_classes = np.logaddexp.reduceat(scaled, self._starts, axis=1)
         return of_classes - np.logaddexp.reduce(of_classes, axis=1, keepdims=True)
 
 
-def _with_context(arrays: Arrays, Z: np.ndarray, S: np.ndarray, n_steps: int) -> np.ndarray:
+def _add_context(arrays: Arrays, Z: np.ndarray, S: np.ndarray, n_steps: int) -> np.ndarray:
     """Return the embeddings of samples after so many reads of the support embeddings S."""
     Wx, Wh, b = (arrays[name].astype(Z.dtype, copy=False) for name in ("Wx", "Wh", "b"))
     d = Z.shape[1]
@@ -212,7 +212,7 @@ def _with_context(arrays: Arrays, Z: np.ndarray, S: np.ndarray, n_steps: int) ->
     for _ in range(n_steps):
         attention = np.asarray(softmax(h @ S.T))
         # The mean of mapped rows is the mapped mean, and there are fewer rows to map.
-        h, c = _gated(of_sample + attention @ of_support + h @ Wh, c)
+        h, c = _apply_gates(of_sample + attention @ of_support + h @ Wh, c)
         h = h + Z
     return h
 
@@ -223,19 +223,19 @@ def _read(arrays: Arrays, Z: np.ndarray) -> np.ndarray:
     of_rows, out = Z @ Wx + b, np.empty_like(Z)
     h = c = np.zeros_like(Z[:1])
     for i in range(len(Z)):
-        h, c = _gated(of_rows[i : i + 1] + h @ Wh, c)
+        h, c = _apply_gates(of_rows[i : i + 1] + h @ Wh, c)
         out[i] = h[0]
     return out
 
 
-def _gated(gates: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _apply_gates(gates: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return output and cell state of an LSTM."""
     enter, forget, new, leave = np.split(gates, 4, axis=1)
     c = logistic(forget) * c + logistic(enter) * np.tanh(new)
     return logistic(leave) * np.tanh(c), c
 
 
-class _Learner(EpisodeLearner):
+class _MatchingLearner(EpisodeLearner):
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MatchingNetwork) -> None:
         super().__init__(torch, device, base, peer)
         d = base.n_features
@@ -246,7 +246,7 @@ class _Learner(EpisodeLearner):
         }
         self.n_steps = peer.n_steps if peer.full_context else 0
         if peer.full_context:
-            with seeded(torch, base.seed):
+            with seed_networks(torch, base.seed):
                 context = torch.nn.LSTM(d, d, batch_first=True, bidirectional=True)
                 read = torch.nn.LSTMCell(2 * d, d)
             for network in (context, read):
@@ -262,12 +262,12 @@ class _Learner(EpisodeLearner):
         if self.n_steps:
             out, _ = self.networks["context"](S)
             S = S + out[..., :d] + out[..., d:]
-            Z = self._with_context(Z, S)
+            Z = self._add_context(Z, S)
         scaled = self.networks["scale"]["t"] * unit(Z, dim=2) @ unit(S, dim=2).mT
         votes = scaled.log_softmax(dim=2).unflatten(2, (n_way, n_shot))
         return votes.logsumexp(dim=3)
 
-    def _with_context(self, Z: Any, S: Any) -> Any:
+    def _add_context(self, Z: Any, S: Any) -> Any:
         torch, cell, d = self.torch, self.networks["read"], Z.shape[2]
         of_sample = Z @ cell.weight_ih[:, :d].T + cell.bias_ih + cell.bias_hh
         of_support = S @ cell.weight_ih[:, d:].T

@@ -13,8 +13,8 @@ from zonkey.labels import check_count
 
 from ..base import OnDeviceMixin, TrainedMixin
 from ..networks import NetworkLearner, fast_products, to_array
-from ..training import History, Kept, batches
-from .base import BaseSamples, FewShotPeer, Support, centered_units
+from ..training import History, TrainingProgress, batches
+from .base import BaseSamples, FewShotPeer, Support, center_rows
 
 _HELD_OUT = 0.2  # share of the base classes that decides when to stop, without validation classes
 _LEAST_CLASSES = 10  # with fewer base classes none is held out
@@ -91,7 +91,7 @@ class EpisodeLearner(NetworkLearner):
 
     def samples(self, base: BaseSamples) -> Any:
         """Return the samples as the networks see them."""
-        return self.tensor(centered_units(base.X.astype(np.float32), self.center))
+        return self.tensor(center_rows(base.X.astype(np.float32), self.center))
 
     @abstractmethod
     def logits(self, support: Any, query: Any) -> Any:
@@ -197,19 +197,19 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         """Return the networks before training."""
         raise NotImplementedError
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
+    def _adapt(self, support: Support) -> dict[str, Any]:
         """Return what the trained networks (`weights_`, `_center`) make of a support set."""
         raise NotImplementedError
 
     def _learn(self, support: Support) -> dict[str, Any]:
         base = support.base_or_own
-        self._sizes = self._wanted_sizes(support, own=support.base is None)
+        self._sizes = self._choose_sizes(support, own=support.base is None)
         key = self._identity(vars(self._sizes))
-        vars(self).update(base.learned(key, lambda: self._meta_trained(base)))
+        vars(self).update(base.learned(key, lambda: self._meta_train(base)))
         del self._sizes  # of the training; a fitted model does without
-        return self._adapted(support)
+        return self._adapt(support)
 
-    def _wanted_sizes(self, support: Support, own: bool) -> EpisodeSizes:
+    def _choose_sizes(self, support: Support, own: bool) -> EpisodeSizes:
         # One class is a support set, but no episode.
         usual = min(max(2, support.n_classes), _MOST_WAYS)
         n_way = usual if self.n_way is None else int(self.n_way)
@@ -218,10 +218,10 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
             n_shot = max(1, n_shot // 2)
         return EpisodeSizes(n_way, n_shot, int(self.n_query))
 
-    def _meta_trained(self, base: BaseSamples) -> dict[str, Any]:
+    def _meta_train(self, base: BaseSamples) -> dict[str, Any]:
         """Return the fitted attributes that depend on base classes only."""
         with fast_products(*self._torch()):
-            learner, n_epochs, history, scores = self._trained_on(base)
+            learner, n_epochs, history, scores = self._train_on(base)
         return {
             "weights_": learner.learned(),
             "_center": base.mean,
@@ -230,50 +230,52 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
             "validation_scores_": scores,
         }
 
-    def _trained_on(self, base: BaseSamples) -> tuple[EpisodeLearner, int, History, list[float]]:
+    def _train_on(self, base: BaseSamples) -> tuple[EpisodeLearner, int, History, list[float]]:
         held = base.validation
         others = None if held is None else (held.X, held.codes)
         content = (vars(self._sizes), base.X, base.codes, others, base.seed)
         with self._progress(("search", "final"), *content) as kept:
-            return self._trained_with(base, kept)
+            return self._train_with(base, kept)
 
-    def _trained_with(
-        self, base: BaseSamples, kept: Callable[[str], Kept | None]
+    def _train_with(
+        self, base: BaseSamples, kept: Callable[[str], TrainingProgress | None]
     ) -> tuple[EpisodeLearner, int, History, list[float]]:
         n_epochs, scores, held = int(self.max_iter), [], None
         if self.n_iter_no_change is not None:
             held = base.validation
-            if held is None and len(self._eligible(base)) >= _LEAST_CLASSES:
+            if held is None and len(self._find_eligible(base)) >= _LEAST_CLASSES:
                 n_epochs, scores = self._searched(base, kept("search"))
         learner = self._learner(base)
         score = None if held is None else learner.accuracy(held, base.seed)
         at_start = 0.0 if score is None else score()
-        history = self._trained(learner, base.seed, n_epochs, kept("final"), score=score)
-        best = _best(history, at_start)
+        history = self._train(learner, base.seed, n_epochs, kept("final"), score=score)
+        best = _find_best(history, at_start)
         if best == 0:
             learner = self._learner(base)
         return learner, best, history, scores or history.scores
 
-    def _searched(self, base: BaseSamples, kept: Kept | None) -> tuple[int, list[float]]:
+    def _searched(
+        self, base: BaseSamples, kept: TrainingProgress | None
+    ) -> tuple[int, list[float]]:
         """Return the best number of epochs on held-out base classes, and the scores of all."""
-        order = np.random.default_rng(base.seed).permutation(self._eligible(base))
+        order = np.random.default_rng(base.seed).permutation(self._find_eligible(base))
         held = order[: max(2, round(_HELD_OUT * len(order)))]
         learner = self._learner(base.of_classes(np.setdiff1d(base.codes, held)))
         score = learner.accuracy(base.of_classes(held), base.seed)
         at_start, options = score(), {"score": score, "keeps_best": False}
-        history = self._trained(learner, base.seed, int(self.max_iter), kept, **options)
-        return _best(history, at_start), history.scores
+        history = self._train(learner, base.seed, int(self.max_iter), kept, **options)
+        return _find_best(history, at_start), history.scores
 
-    def _eligible(self, base: BaseSamples) -> np.ndarray:
+    def _find_eligible(self, base: BaseSamples) -> np.ndarray:
         """Return the positions of the classes that have samples for an episode."""
         return np.flatnonzero(base.counts > self._sizes.n_shot)
 
     def _inputs(self, X: np.ndarray) -> np.ndarray:
         """Return samples as the networks see them."""
-        return centered_units(X, self._center)
+        return center_rows(X, self._center)
 
 
-def _best(history: History, at_start: float) -> int:
+def _find_best(history: History, at_start: float) -> int:
     """Return the number of epochs after which the score was best, 0 if it was before training."""
     is_better = not history.scores or max(history.scores) > at_start
     return history.best if is_better else 0

@@ -10,8 +10,8 @@ import numpy as np
 
 from zonkey.arrays import namespace
 
-from ..base import in_dtype
-from ..networks import seeded
+from ..base import convert_dtype
+from ..networks import seed_networks
 from .base import BaseSamples, Support
 from .maml import LENGTH, one_hot, sample_weights, softmax_errors
 from .meta import EpisodeLearner, MetaPeer, arrays_from
@@ -166,11 +166,11 @@ class MetaLearnerLSTM(MetaPeer):
         self.verbose = verbose
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _Learner(self, base)
+        return _MetaLSTMLearner(self, base)
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
+    def _adapt(self, support: Support) -> dict[str, Any]:
         X, Y = self._inputs(support.X), one_hot(support)
-        W = classifier(in_dtype(self.weights_, X.dtype), X[None], Y, self.n_steps)
+        W = classifier(convert_dtype(self.weights_, X.dtype), X[None], Y, self.n_steps)
         return {"coef_": np.ascontiguousarray(W[0].T)}
 
     def _inputs(self, X: np.ndarray) -> np.ndarray:
@@ -180,12 +180,12 @@ class MetaLearnerLSTM(MetaPeer):
         return self._inputs(X) @ self.coef_.T.astype(X.dtype, copy=False)
 
 
-class _Learner(EpisodeLearner):
+class _MetaLSTMLearner(EpisodeLearner):
     def __init__(self, peer: MetaLearnerLSTM, base: BaseSamples) -> None:
         super().__init__(*peer._torch(), base, peer)
         torch, h = self.torch, int(peer.n_hidden)
         self.n_steps = int(peer.n_steps)
-        with seeded(torch, base.seed):
+        with seed_networks(torch, base.seed):
             first = torch.nn.Linear(4 + h, 4 * h)
             gates = [0.01 * (2 * torch.rand(h + 3) - 1) for _ in range(2)]
         for gate, bias in zip(gates, (_FORGET, _INPUT), strict=True):
@@ -237,7 +237,7 @@ def classifier(weights: Mapping[str, Any], X: Any, Y: Any, n_steps: int) -> Any:
     hidden = cell = xp.stack([0 * W] * (weights["b0"].shape[0] // 4), axis=-1)
     for _ in range(n_steps):
         losses, gradients = constants(X, Y, W)
-        seen = xp.concat([preprocessed(gradients), preprocessed(losses + 0 * gradients)], axis=-1)
+        seen = xp.concat([preprocess(gradients), preprocess(losses + 0 * gradients)], axis=-1)
         hidden, cell = lstm_layer(weights, seen, hidden, cell)
         before = forget, take
         forget, take = (
@@ -259,7 +259,7 @@ def constants(X: Any, Y: Any, W: Any) -> tuple[Any, Any]:
     return losses[:, None, None], xp.matrix_transpose(X) @ softmax_errors(found, Y)
 
 
-def preprocessed(values: Any) -> Any:
+def preprocess(values: Any) -> Any:
     """Return size and sign of numbers, on a new last axis of length 2."""
     xp = namespace(values)
     sizes = xp.abs(values)

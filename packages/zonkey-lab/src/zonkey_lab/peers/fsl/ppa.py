@@ -9,7 +9,7 @@ import numpy as np
 from zonkey.constraints import check_interval
 
 from ..base import class_means, unit_rows
-from ..networks import apply_layers, arrays_of, seeded, zero_layers
+from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
 from ..training import batches
 from .base import BaseSamples, Support
 from .meta import EpisodeLearner, EpisodeSizes, MetaPeer
@@ -153,9 +153,9 @@ class PPA(MetaPeer):
         check_interval("mean_weight", self.mean_weight, 0, 1)
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _Learner(*self._torch(), base, self)
+        return _PPALearner(*self._torch(), base, self)
 
-    def _wanted_sizes(self, support: Support, own: bool) -> EpisodeSizes:  # noqa: ARG002
+    def _choose_sizes(self, support: Support, own: bool) -> EpisodeSizes:  # noqa: ARG002
         return _JUDGED_BY  # what is learned serves any number of classes and shots
 
     def _learn(self, support: Support) -> dict[str, Any]:
@@ -163,9 +163,9 @@ class PPA(MetaPeer):
             return super()._learn(support)
         vars(self).update(weights_={}, _center=np.zeros(support.X.shape[1]))
         untrained = {"n_iter_": 0, "loss_curve_": [], "validation_scores_": []}
-        return {**untrained, **self._adapted(support)}
+        return {**untrained, **self._adapt(support)}
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
+    def _adapt(self, support: Support) -> dict[str, Any]:
         inputs = self._inputs(support.X)
         means = class_means(inputs, support.codes).astype(support.X.dtype)
         singles = class_means(self._phi(inputs), support.codes)
@@ -180,14 +180,14 @@ class PPA(MetaPeer):
         return self._inputs(X) @ self.coef_.T.astype(X.dtype, copy=False)
 
 
-class _Learner(EpisodeLearner):
+class _PPALearner(EpisodeLearner):
     peer: PPA
 
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: PPA) -> None:
         super().__init__(torch, device, base, peer)
         self.codes = base.codes
         d = base.n_features
-        with seeded(torch, base.seed):
+        with seed_networks(torch, base.seed):
             self.networks = {"phi": zero_layers(torch, (d, d, d), _ACTIVATIONS).to(device)}
         weights = self.networks["phi"].parameters()
         decay = {"lr": peer.learning_rate, "weight_decay": peer.weight_decay}
@@ -204,7 +204,7 @@ class _Learner(EpisodeLearner):
         for some in batches(len(classified), self.peer.batch_size, rng):
             rows = classified[some]
             loss = self.base_loss(self.statistics(means, kept, rng), rows)
-            total = total + len(rows) * self.descended(loss)
+            total = total + len(rows) * self.descend(loss)
         return float(total) / max(len(classified), 1)
 
     def means(self, kept: np.ndarray) -> Any:
@@ -226,7 +226,7 @@ class _Learner(EpisodeLearner):
         scores = _SCALE * self.X[self.positions(rows)] @ self.phi(statistics).T
         return self.torch.nn.functional.cross_entropy(scores, self.positions(self.codes[rows]))
 
-    def descended(self, loss: Any) -> Any:
+    def descend(self, loss: Any) -> Any:
         optimizer = self.optimizers["phi"]
         optimizer.zero_grad()
         loss.backward()

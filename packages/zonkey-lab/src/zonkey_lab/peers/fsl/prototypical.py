@@ -145,20 +145,20 @@ class PrototypicalNetwork(MetaPeer):
         self.verbose = verbose
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _Learner(*self._torch(), base, self)
+        return _PrototypicalLearner(*self._torch(), base, self)
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
-        centers = class_means(self._embedded(support.X), support.codes)
+    def _adapt(self, support: Support) -> dict[str, Any]:
+        centers = class_means(self._embed(support.X), support.codes)
         return {"centers_": centers.astype(support.X.dtype)}
 
-    def _embedded(self, X: np.ndarray) -> np.ndarray:
+    def _embed(self, X: np.ndarray) -> np.ndarray:
         return self._inputs(X) @ self.weights_["W"].astype(X.dtype, copy=False)
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        return negative_distances(self._embedded(X), self.centers_)
+        return negative_distances(self._embed(X), self.centers_)
 
 
-class _Learner(EpisodeLearner):
+class _PrototypicalLearner(EpisodeLearner):
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MetaPeer) -> None:
         super().__init__(torch, device, base, peer)
         self.networks = {"embedding": identity_layer(torch, base.n_features, _SCALE**0.5, device)}

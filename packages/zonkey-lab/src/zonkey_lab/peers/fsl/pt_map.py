@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from zonkey.constraints import check_interval, check_option
-from zonkey.labels import shown
+from zonkey.labels import format_value
 
 from ..base import unit_rows
 from .base import BaseSamples, Support, negative_distances
@@ -125,11 +125,11 @@ class PTMAP(TransductivePeer):
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, m = support.X.dtype, support.n_classes
         transform = {"power": float(self.power), "normalization": self.normalization}
-        Z, center = transformed(support.X, **transform)
+        Z, center = transform_power(support.X, **transform)
         start = {
             "X": Z,
             "codes": support.codes,
-            "priors": _checked_priors(self.priors, m),
+            "priors": _check_priors(self.priors, m),
             "sharpness": float(self.sharpness),
             "step_size": float(self.step_size),
             "n_steps": int(self.n_steps),
@@ -141,19 +141,19 @@ class PTMAP(TransductivePeer):
             "offsets_": np.zeros(m, dtype),
         }
 
-    def _adapted(self, X: np.ndarray) -> dict[str, Any]:
+    def _adapt(self, X: np.ndarray) -> dict[str, Any]:
         start, dtype = self._start, self.centers_.dtype
         transform = {name: self._transform[name] for name in ("power", "normalization")}
-        Z, center = transformed(X.astype(np.float64, copy=False), **transform)
+        Z, center = transform_power(X.astype(np.float64, copy=False), **transform)
         counts = None if start["priors"] is None else len(Z) * start["priors"]
         n_shots = np.bincount(start["codes"])[:, None]
         centers, offsets = start_means(start), np.zeros(len(n_shots))
         sums, doubled = centers * n_shots, 2 * start["sharpness"] * Z
         for _ in range(start["n_steps"]):
-            plan, offsets = transported(_compared(doubled, centers, start), counts, offsets)
+            plan, offsets = transport(_compare_centers(doubled, centers, start), counts, offsets)
             means = (plan.T @ Z + sums) / (plan.sum(axis=0)[:, None] + n_shots)
             centers += start["step_size"] * (means - centers)
-        _, offsets = transported(_compared(doubled, centers, start), counts, offsets)
+        _, offsets = transport(_compare_centers(doubled, centers, start), counts, offsets)
         return {
             "_transform": {**transform, "center": center.astype(dtype)},
             "centers_": centers.astype(dtype),
@@ -161,12 +161,12 @@ class PTMAP(TransductivePeer):
         }
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        Z, _ = transformed(X, **self._transform)
+        Z, _ = transform_power(X, **self._transform)
         scores = self._start["sharpness"] * negative_distances(Z, self.centers_)
         return scores + self.offsets_.astype(X.dtype, copy=False)
 
 
-def transformed(
+def transform_power(
     X: np.ndarray, power: float, normalization: str | None, center: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return features after the power transform, and their center: that of X if None is given."""
@@ -180,12 +180,12 @@ def transformed(
     return unit_rows(Z - mean), mean
 
 
-def _compared(doubled: np.ndarray, centers: np.ndarray, start: dict[str, Any]) -> np.ndarray:
+def _compare_centers(doubled: np.ndarray, centers: np.ndarray, start: dict[str, Any]) -> np.ndarray:
     """Return minus sharpness times squared distances, but for a number per sample."""
     return doubled @ centers.T - start["sharpness"] * np.einsum("ij,ij->i", centers, centers)
 
 
-def transported(
+def transport(
     scores: np.ndarray, counts: np.ndarray | None, offsets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the plan softmax_j(s_ij + b_j) whose columns sum to `counts`, and b.
@@ -225,7 +225,7 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
     return scores
 
 
-def _checked_priors(priors: Any, n_classes: int) -> np.ndarray | None:
+def _check_priors(priors: Any, n_classes: int) -> np.ndarray | None:
     """Return proportions with sum 1, or None."""
     if priors is None:
         return None
@@ -239,6 +239,6 @@ def _checked_priors(priors: Any, n_classes: int) -> np.ndarray | None:
     if not is_valid:
         raise ValueError(
             f'`priors` must be "uniform", None or a positive number for each of the {n_classes} '
-            f"classes; got {shown(priors)}. Use None if proportions are unknown."
+            f"classes; got {format_value(priors)}. Use None if proportions are unknown."
         )
     return shares / shares.sum()

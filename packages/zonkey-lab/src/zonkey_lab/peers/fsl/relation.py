@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..base import class_means
-from ..networks import arrays_of, layers, seeded
+from ..networks import arrays_of, layers, seed_networks
 from .base import BaseSamples, Support
 from .meta import EpisodeLearner, MetaPeer
 
@@ -157,9 +157,9 @@ class RelationNetwork(MetaPeer):
         self.verbose = verbose
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _Learner(*self._torch(), base, self)
+        return _RelationLearner(*self._torch(), base, self)
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
+    def _adapt(self, support: Support) -> dict[str, Any]:
         centers = class_means(self._inputs(support.X), support.codes)
         return {"centers_": centers.astype(support.X.dtype)}
 
@@ -179,11 +179,11 @@ class RelationNetwork(MetaPeer):
 _NAMES = ("W0", "b0", "W1", "b1")
 
 
-class _Learner(EpisodeLearner):
+class _RelationLearner(EpisodeLearner):
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: RelationNetwork) -> None:
         super().__init__(torch, device, base, peer)
         d, n_pairs = base.n_features, -(-peer.n_hidden // 2)
-        with seeded(torch, base.seed):
+        with seed_networks(torch, base.seed):
             network = layers(torch, (2 * d, 2 * n_pairs, 1), ("relu", "linear"))
             _begin_at_distances(torch, network, d, n_pairs)
         self.networks = {"relation": network.to(device)}

@@ -9,7 +9,7 @@ import numpy as np
 from zonkey.constraints import check_option
 
 from ..base import class_means, unit_rows
-from .base import BaseSamples, FewShotPeer, Support, center_of, centered_units, negative_distances
+from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows, negative_distances
 
 _NORMALIZATIONS = ("centered", "unit", None)
 
@@ -75,14 +75,14 @@ class SimpleShot(FewShotPeer):
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype = support.X.dtype
         steps = {"center": center_of(support).astype(dtype), "normalization": self.normalization}
-        centers = class_means(_normalized(support.X, **steps), support.codes)
+        centers = class_means(_normalize(support.X, **steps), support.codes)
         return {"centers_": centers.astype(dtype), "_steps": steps}
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        return negative_distances(_normalized(X, **self._steps), self.centers_)
+        return negative_distances(_normalize(X, **self._steps), self.centers_)
 
 
-def _normalized(X: np.ndarray, center: np.ndarray, normalization: str | None) -> np.ndarray:
+def _normalize(X: np.ndarray, center: np.ndarray, normalization: str | None) -> np.ndarray:
     if normalization is None:
         return X
-    return unit_rows(X) if normalization == "unit" else centered_units(X, center)
+    return unit_rows(X) if normalization == "unit" else center_rows(X, center)

@@ -10,9 +10,9 @@ import numpy as np
 
 from zonkey.arrays import namespace
 
-from ..base import in_dtype
-from ..networks import seeded
-from .base import BaseSamples, Support, centered_units
+from ..base import convert_dtype
+from ..networks import seed_networks
+from .base import BaseSamples, Support, center_rows
 from .meta import EpisodeLearner, EpisodeSizes, MetaPeer, arrays_from
 from .meta_lstm import logistic
 
@@ -175,11 +175,11 @@ class SNAIL(MetaPeer):
         self.verbose = verbose
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _Learner(self, base)
+        return _SNAILLearner(self, base)
 
-    def _wanted_sizes(self, support: Support, own: bool) -> EpisodeSizes:
+    def _choose_sizes(self, support: Support, own: bool) -> EpisodeSizes:
         """Return sizes with an output for each class of the support set."""
-        sizes = super()._wanted_sizes(support, own)
+        sizes = super()._choose_sizes(support, own)
         if self.n_way is None:
             return replace(sizes, n_way=max(2, support.n_classes))
         if support.n_classes > sizes.n_way:
@@ -189,25 +189,25 @@ class SNAIL(MetaPeer):
             )
         return sizes
 
-    def _adapted(self, support: Support) -> dict[str, Any]:
+    def _adapt(self, support: Support) -> dict[str, Any]:
         n_way = self.weights_["output"].shape[1]
         labels = np.eye(n_way, dtype=support.X.dtype)[support.codes]
-        weights = in_dtype(self.weights_, support.X.dtype)
+        weights = convert_dtype(self.weights_, support.X.dtype)
         return {"memory_": channels_of_support(weights, self._inputs(support.X), labels)}
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        weights, memory = (in_dtype(part, X.dtype) for part in (self.weights_, self.memory_))
+        weights, memory = (convert_dtype(part, X.dtype) for part in (self.weights_, self.memory_))
         found = scores_of_queries(weights, self._inputs(X), memory)
         return np.ascontiguousarray(found[:, : self.classes_.shape[0]])
 
 
-class _Learner(EpisodeLearner):
+class _SNAILLearner(EpisodeLearner):
     def __init__(self, peer: SNAIL, base: BaseSamples) -> None:
         super().__init__(*peer._torch(), base, peer)
         self.n_way = peer._sizes.n_way  # base classes may be fewer
         n_rates = (self.n_way * peer._sizes.n_shot).bit_length()  # 2 ** n_rates > support samples
         axes = _principal_axes(base, int(peer.n_hidden))
-        with seeded(self.torch, base.seed):
+        with seed_networks(self.torch, base.seed):
             begin = _initial_weights(self.torch, axes, self.n_way, int(peer.n_filters), n_rates)
         self.networks = {"all": self.torch.nn.ParameterDict(begin).to(self.device)}
         self.optimizers = {"all": self.adam()}
@@ -242,7 +242,7 @@ class _Learner(EpisodeLearner):
 
 def _principal_axes(base: BaseSamples, n: int) -> np.ndarray:
     """Return the first principal axes of the inputs (d x n, or d x d if d < n)."""
-    X = centered_units(base.X.astype(np.float64), base.mean)
+    X = center_rows(base.X.astype(np.float64), base.mean)
     return np.linalg.eigh(X.T @ X)[1][:, : -n - 1 : -1].copy()  # largest last; torch needs a copy
 
 
@@ -254,16 +254,16 @@ def _initial_weights(
     found = {"embedding": torch.as_tensor(axes, dtype=torch.float32)}
     n_channels, n_values = h + n_way, max(h, n_way)
 
-    def added(name: str, n_inputs: int, width: int, n_new: int) -> None:
+    def add_channels(name: str, n_inputs: int, width: int, n_new: int) -> None:
         nonlocal n_channels
         bound = n_inputs**-0.5  # as torch's own layers
         found[name] = bound * (2 * torch.rand(n_inputs + 1, width) - 1)
         n_channels += n_new
 
     for i in range(3):
-        added(f"attention{i}", n_channels, 2 * (h + 1) + n_values, n_values)
+        add_channels(f"attention{i}", n_channels, 2 * (h + 1) + n_values, n_values)
         for j in range(n_rates if i < 2 else 0):
-            added(f"convolution{i}_{j}", 2 * n_channels, 2 * n_filters, n_filters)
+            add_channels(f"convolution{i}_{j}", 2 * n_channels, 2 * n_filters, n_filters)
     _attend_to_similar_samples(torch, found["attention0"], h, n_way)
     found["output"] = torch.zeros(n_channels + 1, n_way)
     # The labels that the first attention reads come right after the first channels.

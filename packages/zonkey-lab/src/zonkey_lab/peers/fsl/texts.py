@@ -11,7 +11,7 @@ from zonkey.prototypes import Prototypes
 from zonkey.streaming.checkpoint import fingerprint
 
 from ..base import class_means, unit_rows
-from .base import BaseSamples, Support, centered_units
+from .base import BaseSamples, Support, center_rows
 
 _RIDGES = 10.0 ** np.arange(-3, 4)  # in units of the mean squared length of centered prototypes
 LOGIT_SCALE = 100.0  # of cosines between samples and texts, as in CLIP
@@ -47,7 +47,7 @@ def text_classifier(prototypes: Any, support: Support) -> np.ndarray:
     if base is not None:
         described = np.isin(base.classes, known.labels)
         if described.sum() >= _LEAST_CLASSES:
-            return unit_rows(_predicted(novel, known, base, described))
+            return unit_rows(_predict_means(novel, known, base, described))
     if known.n_dimensions != n_features:
         raise ValueError(
             f"Prototypes must have the {n_features} dimensions of the features if no base classes "
@@ -57,18 +57,18 @@ def text_classifier(prototypes: Any, support: Support) -> np.ndarray:
     return unit_rows(novel)
 
 
-def _predicted(
+def _predict_means(
     novel: np.ndarray, known: Prototypes, base: BaseSamples, described: np.ndarray
 ) -> np.ndarray:
     """Return the predicted means of novel classes (m x d)."""
     known = known.subset(base.classes[described])
     key = fingerprint(["texts", known.labels, known.matrix])
-    return base.learned(key, lambda: _regressed(known, base, described)).predict(novel)
+    return base.learned(key, lambda: _fit_regression(known, base, described)).predict(novel)
 
 
-def _regressed(known: Prototypes, base: BaseSamples, described: np.ndarray) -> Any:
+def _fit_regression(known: Prototypes, base: BaseSamples, described: np.ndarray) -> Any:
     """Return the ridge regression of class means on prototypes."""
-    means = class_means(centered_units(base.X, base.mean), base.codes)[described]
+    means = class_means(center_rows(base.X, base.mean), base.codes)[described]
     Y = known.matrix.astype(np.float64)
     scale = float(np.square(Y - Y.mean(axis=0)).sum(axis=1).mean()) or 1.0
     return RidgeCV(alphas=scale * _RIDGES).fit(Y, means)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from zonkey.constraints import check_interval, check_option
-from zonkey.labels import check_count, shown
+from zonkey.labels import check_count, format_value
 
 from ..base import unit_rows
-from .base import BaseSamples, Support, centered_units, negative_distances
-from .transductive import TransductivePeer, centered_start, start_means
+from .base import BaseSamples, Support, center_rows, negative_distances
+from .transductive import TransductivePeer, center_support, start_means
 
 _METRICS = ("euclidean", "cosine")
 _SOLVERS = {"gd": 1000, "adm": 150}  # and their numbers of steps in the authors' code
@@ -138,15 +138,15 @@ class TIM(TransductivePeer):
         if self.solver == "adm" and (self.alpha is not None or self.metric != "euclidean"):
             raise ValueError(
                 'solver="adm" must have alpha=None and metric="euclidean", for which its steps are '
-                f"known; got alpha={shown(self.alpha)}, metric={shown(self.metric)}. Use "
-                'solver="gd".'
+                f"known; got alpha={format_value(self.alpha)}, metric={format_value(self.metric)}. "
+                'Use solver="gd".'
             )
 
     def _learn(self, support: Support) -> dict[str, Any]:
         usual = 0.1 if self.alpha is None else 1.0
         given = self.support_weight, self.conditional_weight
         support_weight, conditional_weight = (usual if w is None else float(w) for w in given)
-        start = centered_start(
+        start = center_support(
             support,
             alpha=None if self.alpha is None else float(self.alpha),
             support_weight=support_weight,
@@ -159,9 +159,9 @@ class TIM(TransductivePeer):
         )
         return {"_start": start, "weights_": start_means(start).astype(support.X.dtype)}
 
-    def _adapted(self, X: np.ndarray) -> dict[str, Any]:
+    def _adapt(self, X: np.ndarray) -> dict[str, Any]:
         start, dtype = self._start, self.weights_.dtype
-        Z = centered_units(X.astype(dtype, copy=False), start["center"])
+        Z = center_rows(X.astype(dtype, copy=False), start["center"])
         names = ("alpha", "support_weight", "conditional_weight", "metric", "temperature")
         targets = np.eye(len(self.weights_), dtype=dtype)[start["codes"]]
         task = Information(
@@ -169,14 +169,14 @@ class TIM(TransductivePeer):
         )
         W = start_means(start).astype(dtype)
         if start["solver"] == "gd":
-            W = descended(task.gradient, W, start["n_steps"], start["learning_rate"])
+            W = descend(task.gradient, W, start["n_steps"], start["learning_rate"])
             return {"weights_": W}
         for _ in range(start["n_steps"]):
-            W = task.alternated(W)
+            W = task.alternate(W)
         return {"weights_": W}
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        Z = centered_units(X, self._start["center"])
+        Z = center_rows(X, self._start["center"])
         if self._start["metric"] == "cosine":
             W = unit_rows(self.weights_.astype(X.dtype, copy=False))
             return self._start["temperature"] * (Z @ W.T)
@@ -245,7 +245,7 @@ class Information:
         along = np.einsum("ij,ij->i", slopes, directions)[:, None]
         return (slopes - along * directions) / lengths
 
-    def alternated(self, W: np.ndarray) -> np.ndarray:
+    def alternate(self, W: np.ndarray) -> np.ndarray:
         """Return W after one step of the alternating direction method.
 
         Auxiliary assignments q of the unlabeled samples are found for fixed W, then W for fixed q.
@@ -274,7 +274,7 @@ class Information:
         return self.alpha / (1 - self.alpha) * P ** (self.alpha - 1)
 
 
-def descended(
+def descend(
     gradient: Callable[[np.ndarray], np.ndarray], W: np.ndarray, n_steps: int, rate: float
 ) -> np.ndarray:
     """Return W after some steps of Adam."""

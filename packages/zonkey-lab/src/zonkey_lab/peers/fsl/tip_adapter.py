@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import BaseSamples, FewShotPeer, Support, center_of, centered_units
+from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
 from .texts import LOGIT_SCALE, text_classifier
 
 
@@ -102,7 +102,7 @@ class TipAdapter(FewShotPeer):
         dtype, center = support.X.dtype, center_of(support)
         counts = support.counts
         return {
-            "keys_": centered_units(support.X, center),
+            "keys_": center_rows(support.X, center),
             "texts_": text_classifier(self.prototypes, support).astype(dtype),
             "_cache": {
                 "center": center.astype(dtype),
@@ -115,7 +115,7 @@ class TipAdapter(FewShotPeer):
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
         cache = self._cache
-        X = centered_units(X, cache["center"])
+        X = center_rows(X, cache["center"])
         near = np.exp(cache["beta"] * (X @ self.keys_.T - 1))
         found = np.add.reduceat(near, cache["starts"], axis=1)
         return LOGIT_SCALE * X @ self.texts_.T + cache["alpha"] * cache["weights"] * found

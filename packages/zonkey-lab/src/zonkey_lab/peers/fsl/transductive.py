@@ -12,7 +12,7 @@ from zonkey.constraints import validate_samples
 from zonkey.streaming.reservoir import row_priorities
 
 from ..base import class_means
-from .base import FewShotPeer, Support, center_of, centered_units
+from .base import FewShotPeer, Support, center_of, center_rows
 
 
 class TransductivePeer(FewShotPeer):
@@ -47,18 +47,18 @@ class TransductivePeer(FewShotPeer):
         X = np.asarray(validate_samples(self, X_unlabeled, reset=False))
         X = X[np.argsort(np.asarray(row_priorities(X, 0)), kind="stable")]
         other = copy.copy(self)
-        vars(other).update(self._adapted(X))
+        vars(other).update(self._adapt(X))
         return other
 
-    def _adapted(self, X: np.ndarray) -> dict[str, Any]:
+    def _adapt(self, X: np.ndarray) -> dict[str, Any]:
         """Return the fitted attributes that change; X is in an order of its values."""
         raise NotImplementedError
 
 
-def centered_start(support: Support, **parameters: Any) -> dict[str, Any]:
+def center_support(support: Support, **parameters: Any) -> dict[str, Any]:
     """Return what `adapt` needs of a support set, centered by the base mean, of unit length."""
     center = center_of(support).astype(support.X.dtype)
-    X = centered_units(support.X, center)
+    X = center_rows(support.X, center)
     return {"X": X, "codes": support.codes, "center": center, **parameters}
 
 

@@ -28,21 +28,28 @@ from zonkey.labels import as_labels
 from zonkey.metrics import per_class_accuracy
 from zonkey.prototypes import Prototypes
 
-from ..base import CheckedMixin, OnDeviceMixin, TrainedMixin, class_means, in_dtype, in_order
+from ..base import (
+    CheckedMixin,
+    OnDeviceMixin,
+    TrainedMixin,
+    class_means,
+    convert_dtype,
+    sort_samples,
+)
 from ..networks import fast_products
-from ..training import History, Kept, Learner
+from ..training import History, Learner, TrainingProgress
 
 _HELD_OUT = 0.2  # share of the seen classes that decides when to stop
 _LEAST_CLASSES = 4  # with fewer seen classes none can be held out
 
 
-def not_offered(reason: str) -> Any:
+def refuse_method(reason: str) -> Any:
     """Return a replacement for an inherited method that a peer lacks: `hasattr` is False."""
 
-    def missing(_: object) -> Any:
+    def refuse(_: object) -> Any:
         raise AttributeError(reason)
 
-    return property(missing, doc=reason)
+    return property(refuse, doc=reason)
 
 
 class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
@@ -75,7 +82,7 @@ class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class PeerTask:
     """Training samples in an order that depends on their values only.
 
     Attributes
@@ -98,9 +105,11 @@ class Task:
     has_semantics: bool = True
 
     @classmethod
-    def of(cls, X: np.ndarray, labels: np.ndarray, Y: np.ndarray, **options: Any) -> Task:
+    def from_samples(
+        cls, X: np.ndarray, labels: np.ndarray, Y: np.ndarray, **options: Any
+    ) -> PeerTask:
         """Return the task of labeled samples; rows of Y are in the order of the labels."""
-        X, codes, _ = in_order(X, labels)
+        X, codes, _ = sort_samples(X, labels)
         return cls(X, codes, Y, **options)
 
     @property
@@ -114,7 +123,7 @@ class Task:
         order = np.argsort(self.codes, kind="stable")
         return class_means(self.X[order], self.codes[order])
 
-    def divided(self) -> tuple[Task, Task] | None:
+    def divide(self) -> tuple[PeerTask, PeerTask] | None:
         """Return the tasks of most classes and of the held-out ones; None if there are too few."""
         if not self.has_semantics or self.n_classes < _LEAST_CLASSES:
             return None
@@ -122,7 +131,7 @@ class Task:
         n_held = max(2, round(_HELD_OUT * self.n_classes))
         return self.of_classes(np.sort(order[n_held:])), self.of_classes(np.sort(order[:n_held]))
 
-    def of_classes(self, kept: np.ndarray) -> Task:
+    def of_classes(self, kept: np.ndarray) -> PeerTask:
         """Return the task of some of the classes."""
         rows = np.isin(self.codes, kept)
         codes = np.searchsorted(kept, self.codes[rows])
@@ -147,10 +156,10 @@ class SamplePeer(Peer):
         self
             Fitted estimator.
         """
-        with self._unchanged_on_failure():
-            return self._fitted(X, y)
+        with self._restore_on_failure():
+            return self._fit(X, y)
 
-    def _fitted(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         X, y = validate_labeled(self, X, y)
         labels = as_labels(y)  # scikit-learn rejects integers in an object array
@@ -162,11 +171,11 @@ class SamplePeer(Peer):
         Y = known.subset(seen).matrix.astype(np.float64)
         given = getattr(self, "random_state", 0)  # a peer without chance lacks the parameter
         seed = int(check_random_state(given).randint(2**31 - 1))
-        task = Task.of(np.asarray(X), labels, Y, seed=seed, has_semantics=not one_hot)
+        task = PeerTask.from_samples(np.asarray(X), labels, Y, seed=seed, has_semantics=not one_hot)
         penalty = self._penalty(X, labels)
         return self._settle(known, seen, self._learn(task), penalty)
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         """Return the fitted attributes by name, arrays in the dtype of the samples."""
         raise NotImplementedError
 
@@ -194,24 +203,24 @@ class TrainedPeer(TrainedMixin, SamplePeer):
     samples of either precision give the same model.
     """
 
-    def _learner(self, task: Task) -> ZeroShotLearner:
+    def _learner(self, task: PeerTask) -> ZeroShotLearner:
         """Return the model before training. `task.X` is float32."""
         raise NotImplementedError
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         dtype, task = task.X.dtype, replace(task, X=task.X.astype(np.float32))
         with self._progress(("search", "final"), vars(task)) as kept:
-            learner, history, searched = self._trained_on(task, kept)
-        learned = {name: in_dtype(value, dtype) for name, value in learner.learned().items()}
+            learner, history, searched = self._train_on(task, kept)
+        learned = {name: convert_dtype(value, dtype) for name, value in learner.learned().items()}
         curves = {"loss_curve_": history.losses, "validation_scores_": searched.scores}
         return {**learned, "n_iter_": len(history.losses), **curves}
 
-    def _trained_on(
-        self, task: Task, kept: Callable[[str], Kept | None]
+    def _train_on(
+        self, task: PeerTask, kept: Callable[[str], TrainingProgress | None]
     ) -> tuple[ZeroShotLearner, History, History]:
         """Return the model trained on all classes, its history, and that on most of them."""
         n_epochs, searched = int(self.max_iter), History()
-        parts = None if self.n_iter_no_change is None else task.divided()
+        parts = None if self.n_iter_no_change is None else task.divide()
         if parts is not None:
             rest, held = parts
             learner = self._learner(rest)
@@ -221,10 +230,10 @@ class TrainedPeer(TrainedMixin, SamplePeer):
                 return float(per_class_accuracy(held.codes, found))
 
             options: Any = {"score": score, "keeps_best": False}
-            searched = self._trained(learner, task.seed, n_epochs, kept("search"), **options)
+            searched = self._train(learner, task.seed, n_epochs, kept("search"), **options)
             n_epochs = searched.best
         learner = self._learner(task)
-        history = self._trained(learner, task.seed, n_epochs, kept("final"))
+        history = self._train(learner, task.seed, n_epochs, kept("final"))
         return learner, history, searched
 
 
@@ -234,10 +243,10 @@ class NetworkPeer(OnDeviceMixin, TrainedPeer):
     weights_: dict[str, np.ndarray]
 
     # A peer that maps prototypes to features, or samples to semantics, overrides it.
-    project = not_offered("This system maps no prototype to the feature space.")
-    embed = not_offered("This system maps no sample to the semantic space.")
+    project = refuse_method("This system maps no prototype to the feature space.")
+    embed = refuse_method("This system maps no sample to the semantic space.")
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         with fast_products(*self._torch()):
             return super()._learn(task)
 

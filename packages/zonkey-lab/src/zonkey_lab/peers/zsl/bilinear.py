@@ -15,8 +15,8 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
 from ..training import batches
-from .base import Task, TrainedPeer, ZeroShotLearner, not_offered
-from .closed_form import in_span
+from .base import PeerTask, TrainedPeer, ZeroShotLearner, refuse_method
+from .closed_form import reduce_to_span
 
 (_gemm,) = get_blas_funcs(("gemm",), dtype=np.float32)
 _EVERY = 8  # steps between two terms of the mean of W: each step would take longer, to no avail
@@ -37,7 +37,9 @@ class BilinearPeer(TrainedPeer):
     """
 
     _compares_distances = False
-    project = not_offered("W y is not a point in the feature space; classes are compared by x'W y.")
+    project = refuse_method(
+        "W y is not a point in the feature space; classes are compared by x'W y."
+    )
 
     margin: float = 1.0
 
@@ -71,7 +73,7 @@ class BilinearPeer(TrainedPeer):
         """
         return (violations > 0).astype(violations.dtype)
 
-    def _learner(self, task: Task) -> RankingLearner:
+    def _learner(self, task: PeerTask) -> RankingLearner:
         return RankingLearner(task, self)
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
@@ -90,9 +92,9 @@ class RankingLearner(ZeroShotLearner):
     same course in any unit of theirs.
     """
 
-    def __init__(self, task: Task, peer: BilinearPeer) -> None:
+    def __init__(self, task: PeerTask, peer: BilinearPeer) -> None:
         self.X, self.codes, self.peer = task.X, task.codes, peer
-        R, self.basis = in_span(task.Y)
+        R, self.basis = reduce_to_span(task.Y)
         self.R = R.astype(np.float32)
         squares = np.einsum("ij,ij->", task.X, task.X, dtype=np.float64) / len(task.X)
         self.size = float(squares * np.mean(np.sum(task.Y**2, axis=1))) or 1.0

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..networks import apply_layers, layers, part_of, seeded
-from .base import Task
+from ..networks import apply_layers, layers, part_of, seed_networks
+from .base import PeerTask
 from .generative import (
     GenerativeLearner,
     GenerativePeer,
@@ -25,16 +25,16 @@ _WARM_UP = {"divergence": (0.0, 0.9), "cross": (0.21, 0.75), "distribution": (0.
 _TINY = 1e-12  # a square root has no slope at 0
 
 
-class _Learner(GenerativeLearner):
+class _CADAVAELearner(GenerativeLearner):
     """Two encoders and two decoders in training."""
 
     kept: ClassVar[Kept] = {"features": _ENCODER, "prototypes": _ENCODER}
 
-    def __init__(self, torch: Any, device: str, task: Task, peer: CADAVAE) -> None:
+    def __init__(self, torch: Any, device: str, task: PeerTask, peer: CADAVAE) -> None:
         super().__init__(torch, device, task, peer.batch_size)
         sizes = {"features": self.X.shape[1], "prototypes": self.Y.shape[1]}
         n_hidden, self.n_noise = peer.n_hidden, peer.n_latent
-        with seeded(torch, task.seed):
+        with seed_networks(torch, task.seed):
             encoders = {
                 name: layers(torch, [size, n_hidden, 2 * self.n_noise], _ENCODER)
                 for name, size in sizes.items()
@@ -225,7 +225,7 @@ class CADAVAE(GenerativePeer):
     True
     """
 
-    _kind = _Learner
+    _kind = _CADAVAELearner
     _counts = (*GenerativePeer._counts, "n_latent")
     _non_negative = ("beta", "gamma", "delta")
     _seen_share = 0.5
@@ -267,10 +267,10 @@ class CADAVAE(GenerativePeer):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learner(self, task: Task) -> _Learner:
-        return _Learner(*self._torch(), task, self)
+    def _learner(self, task: PeerTask) -> _CADAVAELearner:
+        return _CADAVAELearner(*self._torch(), task, self)
 
-    def _mapped(self, X: np.ndarray) -> np.ndarray:
+    def _map(self, X: np.ndarray) -> np.ndarray:
         """Return the means of the latent distributions."""
         moments = apply_layers(part_of(self.weights_, "features"), _ENCODER, X)
         return moments[:, : moments.shape[1] // 2]

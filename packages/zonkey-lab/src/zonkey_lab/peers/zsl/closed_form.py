@@ -55,10 +55,10 @@ class ClosedFormPeer(Peer):
         self
             Fitted estimator.
         """
-        with self._unchanged_on_failure():
-            return self._fitted(X, y)
+        with self._restore_on_failure():
+            return self._fit(X, y)
 
-    def _fitted(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         one_hot, options = self.prototypes is None, {"n_reserve": 0, "scatter": self._needs_scatter}
         labels: Any = None
@@ -92,7 +92,7 @@ class ClosedFormPeer(Peer):
         raise NotImplementedError
 
 
-def in_span(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+def reduce_to_span(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Return prototypes (m x k) in an orthonormal basis of their span, and that basis (k x m).
 
     If there are as many prototypes as dimensions, both stay: the basis is None. Outside the span

@@ -9,10 +9,10 @@ import numpy as np
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.chunks import in_chunks
+from zonkey.streaming.chunks import accept_chunks
 
-from ..networks import BatchLearner, apply_layers, arrays_of, layers, seeded
-from .base import NetworkPeer, Task, ZeroShotLearner
+from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
+from .base import NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("tanh", "linear")
 
@@ -137,10 +137,10 @@ class CMT(NetworkPeer):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learner(self, task: Task) -> ZeroShotLearner:
-        return _Learner(self, task)
+    def _learner(self, task: PeerTask) -> ZeroShotLearner:
+        return _CMTLearner(self, task)
 
-    @in_chunks
+    @accept_chunks
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space.
 
@@ -154,21 +154,21 @@ class CMT(NetworkPeer):
         ndarray of shape (n_samples, n_dimensions)
             Output f(x) for each sample x.
         """
-        return self._compared(self._validated(X))
+        return self._map_samples(self._validate(X))
 
-    def _compared(self, X: Array) -> Array:
+    def _map_samples(self, X: Array) -> Array:
         return apply_layers(self.weights_, _ACTIVATIONS, np.asarray(X))
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        return LinearScores.of_distances(known.matrix.astype(dtype))
+        return LinearScores.from_distances(known.matrix.astype(dtype))
 
 
-class _Learner(BatchLearner, ZeroShotLearner):
-    def __init__(self, peer: CMT, task: Task) -> None:
+class _CMTLearner(BatchLearner, ZeroShotLearner):
+    def __init__(self, peer: CMT, task: PeerTask) -> None:
         super().__init__(*peer._torch(), task.X, peer.batch_size)
         self.targets = self.tensor(task.Y[task.codes])
         sizes = (task.X.shape[1], peer.n_hidden, task.Y.shape[1])
-        with seeded(self.torch, task.seed):
+        with seed_networks(self.torch, task.seed):
             self.networks = {"f": layers(self.torch, sizes, _ACTIVATIONS).to(self.device)}
         self.optimizers = {"f": self.adam("f", learning_rate=peer.learning_rate)}
 

@@ -14,7 +14,7 @@ from zonkey.prototypes import Prototypes
 
 from ..base import unit_rows
 from ..convex import linear_classifiers, softmax_loss
-from .base import SamplePeer, Task, not_offered
+from .base import PeerTask, SamplePeer, refuse_method
 
 _CURVATURE = 0.01  # of the loss: p (1 - p) with p near 1 / 100, as for many classes
 
@@ -86,7 +86,7 @@ class ConSE(SamplePeer):
     """
 
     _compares_distances = False
-    project = not_offered("Classifiers of seen classes map no prototype to the feature space.")
+    project = refuse_method("Classifiers of seen classes map no prototype to the feature space.")
 
     classifiers_: np.ndarray
     intercepts_: np.ndarray
@@ -124,9 +124,9 @@ class ConSE(SamplePeer):
         ndarray of shape (n_samples, n_dimensions)
             The combination f(x) for each sample x.
         """
-        return self._combined(self._validated(X))
+        return self._combine(self._validate(X))
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         loss, m = softmax_loss(task.codes), task.n_classes
         W, b = linear_classifiers(task.X, loss, m, ridge=self.ridge, curvature=_CURVATURE)
         dtype = task.X.dtype
@@ -137,7 +137,7 @@ class ConSE(SamplePeer):
             "_n_top": min(int(self.n_top), m),
         }
 
-    def _combined(self, X: np.ndarray) -> np.ndarray:
+    def _combine(self, X: np.ndarray) -> np.ndarray:
         dtype = X.dtype
         scores = X @ self.classifiers_.astype(dtype, copy=False)
         P = np.asarray(softmax(scores + self.intercepts_.astype(dtype, copy=False)))
@@ -146,9 +146,9 @@ class ConSE(SamplePeer):
         P /= P.sum(axis=1, keepdims=True)
         return P @ self._seen_matrix.astype(dtype, copy=False)
 
-    def _compared(self, X: Array) -> Array:
+    def _map_samples(self, X: Array) -> Array:
         """Return unit vectors, so that scores are cosines."""
-        return unit_rows(self._combined(np.asarray(X)))
+        return unit_rows(self._combine(np.asarray(X)))
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         Y = unit_rows(known.matrix.astype(dtype))

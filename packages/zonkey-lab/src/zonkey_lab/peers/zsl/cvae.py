@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..networks import layers, seeded
-from .base import Task
+from ..networks import layers, seed_networks
+from .base import PeerTask
 from .generative import (
     GenerativeLearner,
     GenerativePeer,
@@ -18,16 +18,16 @@ from .generative import (
 )
 
 
-class _Learner(GenerativeLearner):
+class _CVAELearner(GenerativeLearner):
     """Encoder and decoder in training."""
 
     kept: ClassVar[Kept] = {"decoder": ("relu", "linear")}
 
-    def __init__(self, torch: Any, device: str, task: Task, peer: CVAE) -> None:
+    def __init__(self, torch: Any, device: str, task: PeerTask, peer: CVAE) -> None:
         super().__init__(torch, device, task, peer.batch_size)
         d, k, n_hidden = self.X.shape[1], self.Y.shape[1], peer.n_hidden
         self.n_noise = peer.n_latent
-        with seeded(torch, task.seed):
+        with seed_networks(torch, task.seed):
             encoder = layers(torch, [d + k, n_hidden, 2 * self.n_noise], ("relu", "linear"))
             decoder = layers(torch, [self.n_noise + k, n_hidden, d], self.kept["decoder"])
         self.networks = {"encoder": encoder.to(device), "decoder": decoder.to(device)}
@@ -155,7 +155,7 @@ class CVAE(GenerativePeer):
     True
     """
 
-    _kind = _Learner
+    _kind = _CVAELearner
     _counts = (*GenerativePeer._counts, "n_latent")
 
     def __init__(
@@ -189,5 +189,5 @@ class CVAE(GenerativePeer):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learner(self, task: Task) -> _Learner:
-        return _Learner(*self._torch(), task, self)
+    def _learner(self, task: PeerTask) -> _CVAELearner:
+        return _CVAELearner(*self._torch(), task, self)

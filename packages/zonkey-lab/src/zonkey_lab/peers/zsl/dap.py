@@ -11,7 +11,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
 from ..convex import linear_classifiers, logistic_loss
-from .base import SamplePeer, Task, not_offered
+from .base import PeerTask, SamplePeer, refuse_method
 
 _CURVATURE = 0.15  # of the logistic loss: at most a quarter
 
@@ -90,8 +90,8 @@ class DAP(SamplePeer):
     """
 
     _compares_distances = False
-    project = not_offered("Classifiers of attributes map no prototype to the feature space.")
-    embed = not_offered("Log-odds of attributes are not a point in the space of the prototypes.")
+    project = refuse_method("Classifiers of attributes map no prototype to the feature space.")
+    embed = refuse_method("Log-odds of attributes are not a point in the space of the prototypes.")
 
     classifiers_: np.ndarray
     intercepts_: np.ndarray
@@ -117,7 +117,7 @@ class DAP(SamplePeer):
         if self.threshold is not None:
             check_interval("threshold", self.threshold, float("-inf"))
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y = task.Y
         thresholds = Y.mean(axis=0)
         if self.threshold is not None:

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from zonkey.arrays import Array
-from zonkey.inference.scorer import LinearScores, labeled_or_rows, require_dimensions
+from zonkey.inference.scorer import LinearScores, as_prototypes, require_dimensions
 from zonkey.prototypes import Prototypes
 
-from ..networks import BatchLearner, apply_layers, arrays_of, layers, seeded
-from .base import NetworkPeer, Task, ZeroShotLearner
+from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
+from .base import NetworkPeer, PeerTask, ZeroShotLearner
 
 
 class DEM(NetworkPeer):
@@ -143,8 +143,8 @@ class DEM(NetworkPeer):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learner(self, task: Task) -> ZeroShotLearner:
-        return _Learner(self, task)
+    def _learner(self, task: PeerTask) -> ZeroShotLearner:
+        return _DEMLearner(self, task)
 
     def project(self, prototypes: Any) -> Array:
         """Map prototypes to the feature space.
@@ -160,7 +160,7 @@ class DEM(NetworkPeer):
             Center f(y) for each prototype y, in sorted order of the labels if there are labels.
         """
         check_is_fitted(self, "prototypes_")
-        rows = labeled_or_rows(prototypes)
+        rows = as_prototypes(prototypes)
         require_dimensions(rows, self.prototypes_)
         return self._centers(rows, self._learned().dtype)
 
@@ -168,17 +168,17 @@ class DEM(NetworkPeer):
         return apply_layers(self.weights_, ("relu", self._output), known.matrix.astype(dtype))
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        return LinearScores.of_distances(self._centers(known, dtype))
+        return LinearScores.from_distances(self._centers(known, dtype))
 
 
-class _Learner(BatchLearner, ZeroShotLearner):
-    def __init__(self, peer: DEM, task: Task) -> None:
+class _DEMLearner(BatchLearner, ZeroShotLearner):
+    def __init__(self, peer: DEM, task: PeerTask) -> None:
         super().__init__(*peer._torch(), task.X, peer.batch_size)
         self.codes, self.Y = task.codes, self.tensor(task.Y)
         # Features of either sign cannot be reached through a last ReLU.
         self.activations = ("relu", "relu" if task.X.min() >= 0 else "linear")
         sizes = (task.Y.shape[1], peer.n_hidden, task.X.shape[1])
-        with seeded(self.torch, task.seed):
+        with seed_networks(self.torch, task.seed):
             self.networks = {"f": layers(self.torch, sizes, self.activations).to(self.device)}
         # From the mean feature, no unit of a last ReLU begins dead.
         *_, last, _ = self.networks["f"]

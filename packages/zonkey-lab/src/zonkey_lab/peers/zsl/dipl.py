@@ -129,10 +129,8 @@ class DIPL(ZeroShotClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _refined(
-        self, base: BaseClasses, frame: Frame, W: Array, unlabeled: Array | None
-    ) -> Course:
+    def _refine(self, base: BaseClasses, frame: Frame, W: Array, unlabeled: Array | None) -> Course:
         if unlabeled is None:
             none = np.empty(0)
             return Course(W, none, none, [], set(), converged=True)
-        return super()._refined(base, frame, W, unlabeled)
+        return super()._refine(base, frame, W, unlabeled)

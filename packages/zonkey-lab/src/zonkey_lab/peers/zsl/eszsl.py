@@ -14,8 +14,8 @@ from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
-from .base import not_offered
-from .closed_form import ClosedFormPeer, in_span, value_of
+from .base import refuse_method
+from .closed_form import ClosedFormPeer, reduce_to_span, value_of
 
 
 class ESZSL(ClosedFormPeer):
@@ -83,7 +83,7 @@ class ESZSL(ClosedFormPeer):
 
     _non_negative = ("gamma", "lam")
     _compares_distances = False
-    project = not_offered("V s is not a point in the feature space; ESZSL compares by x'V s.")
+    project = refuse_method("V s is not a point in the feature space; ESZSL compares by x'V s.")
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ class ESZSL(ClosedFormPeer):
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         seen = moments.counts > 0
-        rows, basis = in_span(moments.prototypes.matrix[seen].astype(np.float64))
+        rows, basis = reduce_to_span(moments.prototypes.matrix[seen].astype(np.float64))
         S = rows.T
         sums = moments.class_sums[seen].T
         others = sums.sum(axis=1, keepdims=True) - sums
         XY = sums + self.negative * others  # targets: 1 for the own class, `negative` for others
-        A = Factor.of(moments.A0).transformed(shift=self.gamma)
-        B = Factor.of(S @ S.T).transformed(shift=self.lam)
+        A = Factor.from_matrix(moments.A0).rescale(shift=self.gamma)
+        B = Factor.from_matrix(S @ S.T).rescale(shift=self.lam)
         # Each inverse is a Sylvester equation without one of its terms.
         half = solve(A, Factor.zeros(len(S), like=A.values), XY @ S.T)
         V = value_of(half, "Increase `gamma`.")

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from zonkey.arrays import Array
 from zonkey.bpl.kernels import PrototypeKernel
 from zonkey.constraints import check_interval
-from zonkey.inference.scorer import LinearScores, labeled_or_rows, require_dimensions
-from zonkey.labels import check_count, shown
+from zonkey.inference.scorer import LinearScores, as_prototypes, require_dimensions
+from zonkey.labels import check_count, format_value
 from zonkey.prototypes import Prototypes
 
-from .base import SamplePeer, Task, not_offered
+from .base import PeerTask, SamplePeer, refuse_method
 
 
 class EXEM(SamplePeer):
@@ -98,7 +98,7 @@ class EXEM(SamplePeer):
     """
 
     _non_negative = ("gamma",)
-    embed = not_offered("Samples have no point in the semantic space: exemplars are not linear.")
+    embed = refuse_method("Samples have no point in the semantic space: exemplars are not linear.")
 
     components_: np.ndarray
     mean_: np.ndarray
@@ -134,20 +134,20 @@ class EXEM(SamplePeer):
         check_interval("nu", self.nu, 0, 1, open_below=True)
         if not isinstance(self.standardize, bool | np.bool_):
             raise ValueError(
-                f"`standardize` must be True or False; got {shown(self.standardize)}. Use True, as "
-                "the reference does."
+                f"`standardize` must be True or False; got {format_value(self.standardize)}. Use "
+                "True, as the reference does."
             )
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y, dtype = task.Y, task.X.dtype
-        mean, components = _principal(task.X, int(self.n_components))
+        mean, components = _find_principal(task.X, int(self.n_components))
         Z = (task.X - mean) @ components
         reduced = replace(task, X=Z)
         exemplars = reduced.means
         scales = _within_deviations(reduced) if self.standardize else np.ones(Z.shape[1])
-        kernel = PrototypeKernel.of(Y, "rbf", self.gamma)
-        K = np.asarray(kernel.between(Y, Y, np.arange(len(Y))))
-        weights, offsets = self._regressed(K, exemplars)
+        kernel = PrototypeKernel.from_vectors(Y, "rbf", self.gamma)
+        K = np.asarray(kernel.compare(Y, Y, np.arange(len(Y))))
+        weights, offsets = self._fit_regression(K, exemplars)
         return {
             "components_": components.astype(dtype),
             "mean_": mean.astype(dtype),
@@ -158,7 +158,7 @@ class EXEM(SamplePeer):
             "_offsets": offsets,
         }
 
-    def _regressed(self, K: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _fit_regression(self, K: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return weights (m x r) and offsets (r,) that predict targets (m x r)."""
         center, unit = targets.mean(axis=0), targets.std(axis=0)
         weights = np.zeros_like(targets)
@@ -173,7 +173,7 @@ class EXEM(SamplePeer):
     def _exemplars(self, prototypes: Prototypes) -> np.ndarray:
         """Return the predicted means in the space of the components, float64."""
         Y, S = prototypes.matrix.astype(np.float64), self._seen_matrix
-        K = np.asarray(self._kernel.between(Y, S, np.arange(len(S))))
+        K = np.asarray(self._kernel.compare(Y, S, np.arange(len(S))))
         return K @ self._weights + self._offsets
 
     def project(self, prototypes: Any) -> Array:
@@ -190,12 +190,12 @@ class EXEM(SamplePeer):
             Predicted mean of each class, in sorted order of the labels if there are labels.
         """
         check_is_fitted(self, "prototypes_")
-        prototypes = labeled_or_rows(prototypes)
+        prototypes = as_prototypes(prototypes)
         require_dimensions(prototypes, self.prototypes_)
         exemplars = self._exemplars(prototypes) @ self.components_.astype(np.float64).T
         return (exemplars + self.mean_).astype(self.mean_.dtype)
 
-    def _compared(self, X: Array) -> Array:
+    def _map_samples(self, X: Array) -> Array:
         """Return standardized components."""
         dtype = X.dtype
         M = self.components_.astype(dtype, copy=False) / self.scales_.astype(dtype, copy=False)
@@ -203,13 +203,13 @@ class EXEM(SamplePeer):
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         centers = self._exemplars(known) / self.scales_.astype(np.float64)
-        return LinearScores.of_distances(centers.astype(dtype))
+        return LinearScores.from_distances(centers.astype(dtype))
 
     def _learned(self) -> np.ndarray:
         return self.components_
 
 
-def _principal(X: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _find_principal(X: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and the first n principal components (d x n), those with variance."""
     mean = X.mean(axis=0, dtype=np.float64)
     centered = X - mean
@@ -224,7 +224,7 @@ def _principal(X: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     return mean, vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1, 1)
 
 
-def _within_deviations(task: Task) -> np.ndarray:
+def _within_deviations(task: PeerTask) -> np.ndarray:
     """Return the standard deviation within classes, the mean over classes; 1 where it is zero."""
     residuals = task.X - task.means[task.codes]
     deviations = np.sqrt(replace(task, X=residuals * residuals).means).mean(axis=0)

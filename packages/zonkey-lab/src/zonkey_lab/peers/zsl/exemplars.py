@@ -13,7 +13,7 @@ from zonkey.bpl.symmetric import Factor
 from zonkey.constraints import check_option
 from zonkey.prototypes import Prototypes
 
-from .base import not_offered
+from .base import refuse_method
 from .closed_form import ClosedFormPeer, value_of
 
 _KERNELS = ("rbf", "linear", "poly", "arccos")
@@ -87,7 +87,7 @@ class ExemplarRegression(ClosedFormPeer):
 
     _non_negative = ("gamma", "ridge")
     _needs_scatter = False
-    embed = not_offered("Samples have no point in the semantic space: c(y) is not linear in y.")
+    embed = refuse_method("Samples have no point in the semantic space: c(y) is not linear in y.")
 
     _kernel: PrototypeKernel
     _seen_matrix: np.ndarray
@@ -116,8 +116,8 @@ class ExemplarRegression(ClosedFormPeer):
         seen = moments.counts > 0
         Y = moments.prototypes.matrix[seen].astype(np.float64)
         means = moments.class_sums[seen] / moments.counts[seen, None]
-        kernel = PrototypeKernel.of(Y, self.kernel, self.gamma)
-        K = Factor.of(kernel.between(Y, Y, np.arange(len(Y)))).transformed(shift=self.ridge)
+        kernel = PrototypeKernel.from_vectors(Y, self.kernel, self.gamma)
+        K = Factor.from_matrix(kernel.compare(Y, Y, np.arange(len(Y)))).rescale(shift=self.ridge)
         # The inverse is a Sylvester equation without its second term.
         solution = solve(K, Factor.zeros(len(Y), like=Y), np.eye(len(Y)))
         inverse = value_of(solution, "Increase `ridge`.")
@@ -129,4 +129,4 @@ class ExemplarRegression(ClosedFormPeer):
         # In float64, then rounded: weights are moderate, but the inverse may be as large as
         # 1 / ridge, so that float32 would lose most digits to cancellation.
         Y, Z = prototypes.matrix.astype(np.float64), self._seen_matrix
-        return self._kernel.between(Y, Z, np.arange(len(Z))) @ self._inverse
+        return self._kernel.compare(Y, Z, np.arange(len(Z))) @ self._inverse

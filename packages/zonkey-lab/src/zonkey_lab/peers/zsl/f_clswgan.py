@@ -9,10 +9,10 @@ import numpy as np
 from zonkey.constraints import check_option
 from zonkey.prototypes import Prototypes
 
-from ..networks import layers, seeded, to_array
+from ..networks import layers, seed_networks, to_array
 from ..training import train
 from .ale import ALE
-from .base import Task
+from .base import PeerTask
 from .generative import GenerativeLearner, GenerativePeer, Kept, Networks, softmax_regression
 
 _GENERATOR = ("leaky_relu", "relu")
@@ -73,16 +73,16 @@ class AdversarialLearner(GenerativeLearner):
         self.descend("critic", self.critic_loss(x, y, fake, share))
 
 
-class _Learner(AdversarialLearner):
+class _FCLSWGANLearner(AdversarialLearner):
     """Generator and critic in training."""
 
     kept: ClassVar[Kept] = {"generator": _GENERATOR}
 
-    def __init__(self, torch: Any, device: str, task: Task, peer: FCLSWGAN) -> None:
+    def __init__(self, torch: Any, device: str, task: PeerTask, peer: FCLSWGAN) -> None:
         super().__init__(torch, device, task, peer.batch_size)
         d, k, n_hidden = self.X.shape[1], self.Y.shape[1], peer.n_hidden
         self.n_noise, self.cls_weight = k, peer.cls_weight
-        with seeded(torch, task.seed):
+        with seed_networks(torch, task.seed):
             generator = layers(torch, [self.n_noise + k, n_hidden, d], _GENERATOR)
             critic = layers(torch, [d + k, n_hidden, 1], _CRITIC)
         self.networks = {"generator": generator.to(device), "critic": critic.to(device)}
@@ -215,7 +215,7 @@ class FCLSWGAN(GenerativePeer):
     True
     """
 
-    _kind = _Learner
+    _kind = _FCLSWGANLearner
     _non_negative = ("cls_weight",)
 
     def __init__(
@@ -255,10 +255,10 @@ class FCLSWGAN(GenerativePeer):
         super()._check_parameters()
         check_option("classifier", self.classifier, _CLASSIFIERS)
 
-    def _learner(self, task: Task) -> _Learner:
-        return _Learner(*self._torch(), task, self)
+    def _learner(self, task: PeerTask) -> _FCLSWGANLearner:
+        return _FCLSWGANLearner(*self._torch(), task, self)
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         learned = super()._learn(task)
         learned["_synthesis"]["classifier"] = self.classifier
         return learned
@@ -271,7 +271,7 @@ class FCLSWGAN(GenerativePeer):
         low, size = (self.weights_[name].astype(np.float32) for name in ("low", "size"))
         Y, seed, peer = known.matrix.astype(np.float64), self._synthesis["seed"], ALE(**_RANKING)
         # Without a bias it matters where zero is: ranking is learned on unscaled features.
-        learner = peer._learner(Task(to_array(Z) * size + low, codes, Y, seed))
+        learner = peer._learner(PeerTask(to_array(Z) * size + low, codes, Y, seed))
         train(learner, max_iter=peer.max_iter, seed=seed)
         W = Y @ learner.learned()["projection_"].T
         return W * size, W @ low

@@ -26,7 +26,7 @@ from ..networks import (
     to_array,
     torch_for,
 )
-from .base import NetworkPeer, Task, ZeroShotLearner, not_offered
+from .base import NetworkPeer, PeerTask, ZeroShotLearner, refuse_method
 
 _ROWS = 4096  # samples mapped at a time to the space of the classifier, while predicting
 _FEW = 10  # synthesized samples per class that decide when to stop
@@ -50,14 +50,14 @@ class GenerativeLearner(BatchLearner, ZeroShotLearner):
     kept: ClassVar[Kept]
     n_noise: int
 
-    def __init__(self, torch: Any, device: str, task: Task, batch_size: int) -> None:
+    def __init__(self, torch: Any, device: str, task: PeerTask, batch_size: int) -> None:
         low = task.X.min(axis=0)
         self.scales = {
             "low": low,
             "size": root_mean_square(task.X - low),
             "of_prototypes": root_mean_square(task.Y),
         }
-        super().__init__(torch, device, scaled(task.X, self.scales), batch_size)
+        super().__init__(torch, device, scale_features(task.X, self.scales), batch_size)
         self.Y = self.tensor(task.Y / self.scales["of_prototypes"])
         self.codes, self.seed = self.positions(task.codes), task.seed
 
@@ -94,7 +94,7 @@ class GenerativeLearner(BatchLearner, ZeroShotLearner):
             repeated = self.tensor(np.repeat(Y / self.scales["of_prototypes"], _FEW, axis=0))
             Z = self.synthesize(torch, networks, repeated, noise)
             means = Z.reshape(len(Y), _FEW, -1).mean(dim=1)
-            found = self.encode(torch, networks, self.tensor(scaled(X, self.scales)))
+            found = self.encode(torch, networks, self.tensor(scale_features(X, self.scales)))
             return to_array(2 * found @ means.T - (means * means).sum(dim=1))
 
     def learned(self) -> dict[str, Any]:
@@ -126,12 +126,12 @@ class GenerativePeer(NetworkPeer):
     _samples: Arrays
     _synthesis: dict[str, Any]
 
-    with_classes = not_offered(
+    with_classes = refuse_method(
         "The classifier depends on all candidates. Fit again, with prototypes of the new classes."
     )
-    explain = not_offered("The classifier depends on all candidates, not on the class alone.")
+    explain = refuse_method("The classifier depends on all candidates, not on the class alone.")
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         learned = super()._learn(task)
         sizes = np.bincount(task.codes)
         places = np.arange(len(task.codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -168,7 +168,7 @@ class GenerativePeer(NetworkPeer):
         is_seen = np.isin(known.labels, self._decision.seen)
         unseen = np.repeat(np.flatnonzero(~is_seen), n)
         rows, seen = self._real_rows(known.labels, is_seen)
-        real = scaled(self._samples["X"][rows].astype(np.float32), self.weights_)
+        real = scale_features(self._samples["X"][rows].astype(np.float32), self.weights_)
         with torch.no_grad():
             Y = tensor(known.matrix[unseen] / np.float32(self.weights_["of_prototypes"]))
             drawn = kind.synthesize(torch, networks, Y, noise(len(unseen)))
@@ -193,19 +193,19 @@ class GenerativePeer(NetworkPeer):
         balanced = self._seen_share is None
         return softmax_regression(torch, Z, codes, len(known), balanced=balanced)
 
-    def _mapped(self, X: np.ndarray) -> np.ndarray:
+    def _map(self, X: np.ndarray) -> np.ndarray:
         """Return samples, whose features are scaled, in the space of the classifier."""
         return X
 
-    def _compared(self, X: Array) -> Array:
-        return self._mapped(scaled(np.asarray(X), self.weights_))
+    def _map_samples(self, X: Array) -> Array:
+        return self._map(scale_features(np.asarray(X), self.weights_))
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         form = self._decision.scores
         if form is None:
             form = self._scores_in(X.dtype)
         for start in range(0, X.shape[0], _ROWS):
-            yield from form.blocks(self._compared(X[start : start + _ROWS]))
+            yield from form.blocks(self._map_samples(X[start : start + _ROWS]))
 
 
 def _device_like(device: str) -> str:
@@ -216,7 +216,7 @@ def _device_like(device: str) -> str:
         return torch_device("auto")
 
 
-def scaled(X: np.ndarray, scales: Mapping[str, np.ndarray]) -> np.ndarray:
+def scale_features(X: np.ndarray, scales: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return features shifted by their minima and scaled to mean square 1, as for training."""
     low, size = (scales[name].astype(X.dtype, copy=False) for name in ("low", "size"))
     return (X - low) / size

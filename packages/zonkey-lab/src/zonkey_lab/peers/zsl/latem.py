@@ -12,7 +12,7 @@ from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
-from .base import Task, not_offered
+from .base import PeerTask, refuse_method
 from .bilinear import BilinearPeer, RankingLearner
 
 
@@ -107,7 +107,7 @@ class LATEM(BilinearPeer):
     """
 
     _counts = ("n_matrices",)
-    embed = not_offered("A sample has K points W_i'x in the semantic space, one per matrix.")
+    embed = refuse_method("A sample has K points W_i'x in the semantic space, one per matrix.")
 
     projections_: np.ndarray
 
@@ -140,7 +140,7 @@ class LATEM(BilinearPeer):
         )
         self.n_matrices = n_matrices
 
-    def _learner(self, task: Task) -> RankingLearner:
+    def _learner(self, task: PeerTask) -> RankingLearner:
         return _LatentLearner(task, self)
 
     def _learned(self) -> np.ndarray:

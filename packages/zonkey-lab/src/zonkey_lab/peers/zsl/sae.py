@@ -15,7 +15,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
 from ..base import unit_rows
-from .closed_form import ClosedFormPeer, in_span, value_of
+from .closed_form import ClosedFormPeer, reduce_to_span, value_of
 
 _DIRECTIONS = ("feature-to-semantic", "semantic-to-feature")
 
@@ -102,10 +102,10 @@ class SAE(ClosedFormPeer):
         check_option("direction", self.direction, _DIRECTIONS)
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
-        A = Factor.of(moments.A0).transformed(scale=self.lam)
-        Y, basis = in_span(moments.prototypes.matrix.astype(np.float64))
+        A = Factor.from_matrix(moments.A0).rescale(scale=self.lam)
+        Y, basis = reduce_to_span(moments.prototypes.matrix.astype(np.float64))
         B0, C0 = (Y.T * moments.counts[None, :]) @ Y, moments.class_sums.T @ Y
-        solution = solve(A, Factor.of(B0), (1 + self.lam) * C0)
+        solution = solve(A, Factor.from_matrix(B0), (1 + self.lam) * C0)
         decoder = value_of(solution, "Remove features that hardly vary, or change `lam`.")
         decoder = decoder if basis is None else decoder @ basis.T
         semantic = self.direction == "feature-to-semantic"
@@ -117,7 +117,7 @@ class SAE(ClosedFormPeer):
             centers = centers @ self.projection_.astype(dtype, copy=False).T
         return LinearScores(unit_rows(centers) / 2, np.zeros(len(centers), dtype))
 
-    def _compared(self, X: Array) -> Array:
+    def _map_samples(self, X: Array) -> Array:
         """Return unit vectors: with cosines, a penalty has the same effect on every sample."""
         Z = X @ self.projection_.astype(X.dtype, copy=False) if self._in_semantic_space else X
         return unit_rows(np.asarray(Z))

@@ -9,11 +9,11 @@ import numpy as np
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.chunks import in_chunks
+from zonkey.streaming.chunks import accept_chunks
 
 from ..base import unit_rows
-from ..networks import BatchLearner, apply_layers, arrays_of, layers, seeded
-from .base import NetworkPeer, Task, ZeroShotLearner
+from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
+from .base import NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("leaky_relu", "linear")
 
@@ -160,10 +160,10 @@ class SPAEN(NetworkPeer):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learner(self, task: Task) -> ZeroShotLearner:
-        return _Learner(self, task)
+    def _learner(self, task: PeerTask) -> ZeroShotLearner:
+        return _SPAENLearner(self, task)
 
-    @in_chunks
+    @accept_chunks
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space.
 
@@ -177,9 +177,9 @@ class SPAEN(NetworkPeer):
         ndarray of shape (n_samples, n_dimensions)
             E(x) for each sample x, of unit length.
         """
-        return self._compared(self._validated(X))
+        return self._map_samples(self._validate(X))
 
-    def _compared(self, X: Array) -> Array:
+    def _map_samples(self, X: Array) -> Array:
         return unit_rows(apply_layers(self.weights_, _ACTIVATIONS, np.asarray(X)))
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
@@ -187,8 +187,8 @@ class SPAEN(NetworkPeer):
         return LinearScores(centers / 2, np.zeros(len(centers), dtype))
 
 
-class _Learner(BatchLearner, ZeroShotLearner):
-    def __init__(self, peer: SPAEN, task: Task) -> None:
+class _SPAENLearner(BatchLearner, ZeroShotLearner):
+    def __init__(self, peer: SPAEN, task: PeerTask) -> None:
         super().__init__(*peer._torch(), task.X, peer.batch_size)
         self.codes, self.Y = self.positions(task.codes), self.tensor(unit_rows(task.Y))
         self.margin, self.adversarial = float(peer.margin), float(peer.adversarial)
@@ -197,7 +197,7 @@ class _Learner(BatchLearner, ZeroShotLearner):
         self.reconstruction = float(peer.reconstruction) / (square or 1.0)
         d, k, hidden = task.X.shape[1], task.Y.shape[1], peer.n_hidden
         sizes = {"E": (d, hidden, k), "F": (d, hidden, k), "G": (k, hidden, d), "D": (k, hidden, 1)}
-        with seeded(self.torch, task.seed):
+        with seed_networks(self.torch, task.seed):
             self.networks = {
                 name: layers(self.torch, size, _ACTIVATIONS).to(self.device)
                 for name, size in sizes.items()
@@ -209,10 +209,10 @@ class _Learner(BatchLearner, ZeroShotLearner):
         E, F, G, D = (self.networks[name] for name in "EFGD")
         places, others = self.positions(rows), rng.integers(len(self.X), size=len(rows))
         X, codes = self.X[places], self.codes[places]
-        embedded, coded = _unit(E(X)), _unit(F(X))
+        embedded, coded = _scale_to_unit(E(X)), _scale_to_unit(F(X))
         softplus = self.torch.nn.functional.softplus
         with self.torch.no_grad():
-            real = _unit(F(self.X[self.positions(others)]))
+            real = _scale_to_unit(F(self.X[self.positions(others)]))
         self.descend("D", softplus(-D(real)).mean() + softplus(D(embedded.detach())).mean())
         errors = (X - G(coded)).square().sum(dim=1)
         loss = self._ranking(embedded, codes) + self._ranking(coded, codes)
@@ -233,5 +233,5 @@ class _Learner(BatchLearner, ZeroShotLearner):
         return {"weights_": arrays_of(self.networks["E"])}
 
 
-def _unit(Z: Any) -> Any:
+def _scale_to_unit(Z: Any) -> Any:
     return Z / Z.norm(dim=1, keepdim=True).clamp_min(1e-12)

@@ -15,7 +15,7 @@ from zonkey.labels import check_count
 from zonkey.prototypes import Prototypes
 
 from ..convex import descent
-from .base import SamplePeer, Task, not_offered
+from .base import PeerTask, SamplePeer, refuse_method
 
 _TOL = 1e-3  # of the objective
 _MIXED = 1e-12  # largest change of a mixture in the last step
@@ -111,8 +111,8 @@ class SSE(SamplePeer):
     """
 
     _compares_distances = False
-    project = not_offered("A mixture of seen classes is not a point in the feature space.")
-    embed = not_offered("Similarities to seen classes are not a point in the semantic space.")
+    project = refuse_method("A mixture of seen classes is not a point in the feature space.")
+    embed = refuse_method("Similarities to seen classes are not a point in the semantic space.")
 
     weights_: np.ndarray
     bounds_: np.ndarray
@@ -144,7 +144,7 @@ class SSE(SamplePeer):
         if self.n_samples is not None:
             check_count("n_samples", self.n_samples, 1)
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         X, dtype = task.X.astype(np.float64), task.X.dtype
         length = float(np.sqrt(np.mean(np.sum(X * X, axis=1)))) or 1.0
         M = (task.means / length).astype(np.float32)
@@ -164,7 +164,7 @@ class SSE(SamplePeer):
             "_spread": float(self.gamma),
         }
 
-    def _compared(self, X: Array) -> Array:
+    def _map_samples(self, X: Array) -> Array:
         """Return the similarities f(x)."""
         X = np.asarray(X)
         w, V = (part.astype(X.dtype, copy=False) for part in (self.weights_, self.bounds_))
@@ -245,7 +245,7 @@ def mixtures(Y: np.ndarray, B: np.ndarray, gamma: float) -> np.ndarray:
     Z = np.full(C.shape, 1 / len(B))
     ahead, t = Z, np.ones((len(Y), 1))
     for _ in range(_MOST_STEPS):
-        following = _on_simplex(ahead - step * (ahead @ Q - C))
+        following = _project_to_simplex(ahead - step * (ahead @ Q - C))
         move = following - Z
         # Momentum that points uphill is dropped, per row.
         t = np.where(np.sum((ahead - following) * move, axis=1, keepdims=True) > 0, 1.0, t)
@@ -256,7 +256,7 @@ def mixtures(Y: np.ndarray, B: np.ndarray, gamma: float) -> np.ndarray:
     return Z
 
 
-def _on_simplex(P: np.ndarray) -> np.ndarray:
+def _project_to_simplex(P: np.ndarray) -> np.ndarray:
     """Return the nearest points of the simplex to the rows of P."""
     sorted_ = -np.sort(-P, axis=1)
     over = (np.cumsum(sorted_, axis=1) - 1) / np.arange(1, P.shape[1] + 1)

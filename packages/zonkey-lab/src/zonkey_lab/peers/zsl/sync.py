@@ -13,7 +13,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
 from ..convex import linear_classifiers, squared_hinge_loss
-from .base import SamplePeer, Task, not_offered
+from .base import PeerTask, SamplePeer, refuse_method
 
 _CURVATURE = 2.0  # of the squared hinge: the first step is then a least-squares solution
 _RANK = 1e-10  # singular values of S below this share count as zero
@@ -94,8 +94,8 @@ class SynC(SamplePeer):
     """
 
     _compares_distances = False
-    project = not_offered("The classifier of a class is not a point in the feature space.")
-    embed = not_offered("Scores of seen classes are not a point in the semantic space.")
+    project = refuse_method("The classifier of a class is not a point in the feature space.")
+    embed = refuse_method("Scores of seen classes are not a point in the semantic space.")
 
     classifiers_: np.ndarray
     intercepts_: np.ndarray
@@ -121,7 +121,7 @@ class SynC(SamplePeer):
         check_interval("sigma", self.sigma, 0, open_below=True)
         check_interval("lam", self.lam, 0, open_below=True)
 
-    def _learn(self, task: Task) -> dict[str, Any]:
+    def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y, m, dtype = task.Y, task.n_classes, task.X.dtype
         loss = squared_hinge_loss(task.codes, m)
         W, b = linear_classifiers(task.X, loss, m, ridge=self.lam, curvature=_CURVATURE)

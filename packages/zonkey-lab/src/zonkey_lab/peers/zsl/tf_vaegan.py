@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..networks import apply_layers, layers, part_of, seeded
-from .base import Task
+from ..networks import apply_layers, layers, part_of, seed_networks
+from .base import PeerTask
 from .f_clswgan import AdversarialLearner
 from .generative import GenerativePeer, Kept, Networks, divergence, normal_samples
 
@@ -17,7 +17,7 @@ _LONGEST = 1.0  # gradient of encoder, generator and feedback
 _FEEDBACK_RATE = 0.1  # learning rate of the feedback, relative to that of the other networks
 
 
-class _Learner(AdversarialLearner):
+class _TFVAEGANLearner(AdversarialLearner):
     """Encoder, generator, critic, decoder of prototypes, and feedback in training."""
 
     kept: ClassVar[Kept] = {
@@ -26,12 +26,12 @@ class _Learner(AdversarialLearner):
         "feedback": ("leaky_relu", "leaky_relu"),
     }
 
-    def __init__(self, torch: Any, device: str, task: Task, peer: TFVAEGAN) -> None:
+    def __init__(self, torch: Any, device: str, task: PeerTask, peer: TFVAEGAN) -> None:
         super().__init__(torch, device, task, peer.batch_size)
         d, k, n = self.X.shape[1], self.Y.shape[1], peer.n_hidden
         self.n_noise, self.gan_weight, self.cycle_weight = k, peer.gan_weight, peer.cycle_weight
         self.variance = self.within_variance()
-        with seeded(torch, task.seed):
+        with seed_networks(torch, task.seed):
             networks = {
                 "encoder": layers(torch, [d + k, n, 2 * k], _PLAIN),
                 "generator": layers(torch, [2 * k, n, d], self.kept["generator"]),
@@ -64,33 +64,33 @@ class _Learner(AdversarialLearner):
         last = torch.nn.Sequential(*rest)
         if not feedback:
             return last(hidden)
-        return last(hidden + networks["feedback"](_decoded(networks, last(hidden))[0]))
+        return last(hidden + networks["feedback"](_decode(networks, last(hidden))[0]))
 
     @staticmethod
     def synthesize(torch: Any, networks: Networks, Y: Any, noise: Any) -> Any:
         """Return generated features, beside what the decoder makes of them."""
-        X = _Learner.generate(torch, networks, Y, noise)
-        return torch.cat([X, *_decoded(networks, X)], dim=1)
+        X = _TFVAEGANLearner.generate(torch, networks, Y, noise)
+        return torch.cat([X, *_decode(networks, X)], dim=1)
 
     @staticmethod
     def encode(torch: Any, networks: Networks, X: Any, noise: Any = None) -> Any:
         """Return features, beside what the decoder makes of them."""
         del noise
-        return torch.cat([X, *_decoded(networks, X)], dim=1)
+        return torch.cat([X, *_decode(networks, X)], dim=1)
 
     def cycle_loss(self, X: Any, Y: Any) -> Any:
         """Return the mean distance of decoded prototypes from the true ones."""
-        return (_decoded(self.networks, X)[1] - Y).abs().sum(dim=1).mean()
+        return (_decode(self.networks, X)[1] - Y).abs().sum(dim=1).mean()
 
     def fake(self, x: Any, y: Any, rng: np.random.Generator) -> Any:
         """Return samples that are encoded and generated again, half of the times with feedback."""
         noise = self.noise(rng, len(x), self.n_noise)
-        return self.reconstructed(x, y, noise, rng.random() < 0.5)[0]
+        return self.reconstruct(x, y, noise, rng.random() < 0.5)[0]
 
-    def reconstructed(self, x: Any, y: Any, noise: Any, feedback: bool) -> tuple[Any, Any]:
+    def reconstruct(self, x: Any, y: Any, noise: Any, feedback: bool) -> tuple[Any, Any]:
         """Return samples that are encoded and generated again, and their latent distributions."""
         torch, networks = self.torch, self.networks
-        moments = _at_most_standard(torch, networks["encoder"](torch.cat([x, y], dim=1)))
+        moments = _bound_variances(torch, networks["encoder"](torch.cat([x, y], dim=1)))
         latent = normal_samples(torch, moments, noise)
         return self.generate(torch, networks, y, latent, feedback), moments
 
@@ -102,7 +102,7 @@ class _Learner(AdversarialLearner):
 
     def vaegan_loss(self, x: Any, y: Any, noise: Any, feedback: bool) -> Any:
         """Return the negative evidence bound, less the critic's verdict, plus the cycle loss."""
-        fake, moments = self.reconstructed(x, y, noise, feedback)
+        fake, moments = self.reconstruct(x, y, noise, feedback)
         error = ((x - fake) ** 2).sum(dim=1).mean() / (2 * self.variance)
         loss = error + divergence(self.torch, moments)
         loss = loss - self.gan_weight * self.critic(fake, y).mean()
@@ -243,7 +243,7 @@ class TFVAEGAN(GenerativePeer):
     True
     """
 
-    _kind = _Learner
+    _kind = _TFVAEGANLearner
     _non_negative = ("gan_weight", "cycle_weight")
 
     def __init__(
@@ -279,10 +279,10 @@ class TFVAEGAN(GenerativePeer):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learner(self, task: Task) -> _Learner:
-        return _Learner(*self._torch(), task, self)
+    def _learner(self, task: PeerTask) -> _TFVAEGANLearner:
+        return _TFVAEGANLearner(*self._torch(), task, self)
 
-    def _mapped(self, X: np.ndarray) -> np.ndarray:
+    def _map(self, X: np.ndarray) -> np.ndarray:
         """Return features, beside what the decoder makes of them."""
         arrays = part_of(self.weights_, "decoder")
         hidden = apply_layers(arrays, _DECODER[:1], X)
@@ -290,7 +290,7 @@ class TFVAEGAN(GenerativePeer):
         return np.concatenate([X, hidden, apply_layers(last, _DECODER[1:], hidden)], axis=1)
 
 
-def _at_most_standard(torch: Any, moments: Any) -> Any:
+def _bound_variances(torch: Any, moments: Any) -> Any:
     """Return means and log-variances, the latter below 0.
 
     A posterior is no wider than its prior, N(0, I). Without the bound, one long step can widen all
@@ -300,7 +300,7 @@ def _at_most_standard(torch: Any, moments: Any) -> Any:
     return torch.cat([mean, -torch.nn.functional.softplus(-log_variance)], dim=1)
 
 
-def _decoded(networks: Networks, X: Any) -> tuple[Any, Any]:
+def _decode(networks: Networks, X: Any) -> tuple[Any, Any]:
     """Return the hidden layer of the decoder, and the prototypes that it makes of samples."""
     first, activation, *rest = networks["decoder"]
     hidden = activation(first(X))

@@ -18,10 +18,10 @@ from ..networks import (
     arrays_of,
     layers,
     root_mean_square,
-    seeded,
+    seed_networks,
     to_array,
 )
-from .base import NetworkPeer, Task, ZeroShotLearner
+from .base import NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("relu", "linear")
 
@@ -171,10 +171,10 @@ class VZSL(NetworkPeer):
         super()._check_parameters()
         check_interval("lam", self.lam, 0, 1)
 
-    def _learner(self, task: Task) -> ZeroShotLearner:
-        return _Learner(self, task)
+    def _learner(self, task: PeerTask) -> ZeroShotLearner:
+        return _VZSLLearner(self, task)
 
-    def _compared(self, X: Array) -> Array:
+    def _map_samples(self, X: Array) -> Array:
         return _moments(self.weights_, np.asarray(X))
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
@@ -200,8 +200,8 @@ def _prior_scores(weights: Arrays, Y: np.ndarray) -> LinearScores:
     return LinearScores(centers, constants)
 
 
-class _Learner(BatchLearner, ZeroShotLearner):
-    def __init__(self, peer: VZSL, task: Task) -> None:
+class _VZSLLearner(BatchLearner, ZeroShotLearner):
+    def __init__(self, peer: VZSL, task: PeerTask) -> None:
         # Vectors of unit length have tiny entries, on which networks start slowly.
         self.scales = root_mean_square(task.X), root_mean_square(task.Y)
         super().__init__(*peer._torch(), task.X / self.scales[0], peer.batch_size)
@@ -209,7 +209,7 @@ class _Learner(BatchLearner, ZeroShotLearner):
         self.lam, self.reconstruction = float(peer.lam), float(peer.reconstruction)
         self.codes, self.Y = self.positions(task.codes), self.tensor(task.Y / self.scales[1])
         d, k, hidden, latent = task.X.shape[1], task.Y.shape[1], peer.n_hidden, peer.n_latent
-        with seeded(torch, task.seed):
+        with seed_networks(torch, task.seed):
             self.networks = {
                 "encoder": layers(torch, (d, hidden, 2 * latent), _ACTIVATIONS).to(self.device),
                 "decoder": layers(torch, (latent, hidden, d), _ACTIVATIONS).to(self.device),
