@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .bpl.moments import Moments
     from .bpl.nearest_support import NearestSupport
     from .bpl.zero_shot import ZeroShotClassifier
+    from .config import config_context, get_config, set_config
     from .evaluation.evaluating import evaluate
     from .inference.explain import explain
     from .inference.index import CandidateIndex
@@ -44,11 +45,14 @@ _MODULES = {
     "Prototypes": "prototypes",
     "StorageError": "persistence.container",
     "ZeroShotClassifier": "bpl.zero_shot",
+    "config_context": "config",
     "explain": "inference.explain",
+    "get_config": "config",
     "load": "persistence.model",
     "model_card": "persistence.model",
     "model_info": "persistence.model",
     "save": "persistence.model",
+    "set_config": "config",
     "to_onnx": "inference.onnx",
     "evaluate": "evaluation",
 }
@@ -64,11 +68,13 @@ __all__ = [
     "Prototypes",
     "StorageError",
     "ZeroShotClassifier",
+    "config_context",
     "datasets",
     "encoders",
     "evaluate",
     "evaluation",
     "explain",
+    "get_config",
     "load",
     "metrics",
     "model_card",
@@ -78,6 +84,7 @@ __all__ = [
     "preprocessing",
     "presets",
     "save",
+    "set_config",
     "to_onnx",
 ]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from zonkey.encoders import cache as module
-from zonkey.encoders.cache import FeatureCache, content_key, file_place, user_folder
+from zonkey.encoders.cache import FeatureCache, content_key, file_place
 
 D = 5
 
@@ -395,20 +395,6 @@ def test_a_file_that_may_still_change_has_no_place(tmp_path):
     os.utime(path, ns=(whole_second, whole_second))
     assert file_place(path) is None
     assert file_place(tmp_path / "missing.jpg") is None
-
-
-def test_the_default_folder_is_that_of_the_user(tmp_path, monkeypatch):
-    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path))
-    assert user_folder() == tmp_path / "features"
-    monkeypatch.delenv("ZONKEY_CACHE")
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert user_folder() == tmp_path / "xdg" / "zonkey" / "features"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert user_folder().parts[-4:] == ("Library", "Caches", "zonkey", "features")
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    assert user_folder() == tmp_path / "local" / "zonkey" / "features"
 
 
 def test_lookups_take_microseconds(tmp_path):

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+from zonkey.config import cache_folder
 from zonkey.files.dataset import DataError
 from zonkey.files.readers import join_lines, require_package
 
@@ -74,7 +75,7 @@ def find_dataset(
 
 def data_folder(folder: Path | str | None = None) -> Path:
     """Return the folder of all data: `folder`, else $ZONKEY_DATA, else the user's cache."""
-    chosen = folder or os.environ.get("ZONKEY_DATA") or _pooch().os_cache("zonkey")
+    chosen = folder or os.environ.get("ZONKEY_DATA") or cache_folder()
     return Path(chosen).expanduser().absolute()
 
 

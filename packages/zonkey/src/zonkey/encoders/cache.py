@@ -18,7 +18,6 @@ import hashlib
 import os
 import re
 import struct
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -369,20 +368,6 @@ def file_place(path: Path, member: str = "") -> bytes | None:
     # Times are too coarse to tell two files apart that a link leads to one after the other.
     file = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return _digest(repr((str(path.absolute()), member, *file)).encode())
-
-
-def user_folder() -> Path:
-    """Return the default folder of features: in $ZONKEY_CACHE, else in the user's cache."""
-    chosen = os.environ.get("ZONKEY_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().absolute() / "features"
-    if sys.platform == "win32":
-        found, usual = os.environ.get("LOCALAPPDATA"), Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        found, usual = None, Path.home() / "Library" / "Caches"
-    else:
-        found, usual = os.environ.get("XDG_CACHE_HOME"), Path.home() / ".cache"
-    return Path(found or usual) / "zonkey" / "features"
 
 
 def _digest(*parts: Any, size: int = 16) -> bytes:

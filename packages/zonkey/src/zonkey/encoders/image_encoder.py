@@ -17,9 +17,10 @@ from joblib import cpu_count
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.pipeline import Pipeline
 
+from ..config import cache_folder
 from ..constraints import check_option
 from ..labels import check_count, format_value, warn_user
-from .cache import FeatureCache, content_key, file_place, user_folder
+from .cache import FeatureCache, content_key, file_place
 from .registry import DEFAULT_IMAGE, ImageBackend
 from .weights import file_state
 
@@ -421,7 +422,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "whenever its features do."
             )
             return None
-        folder = user_folder() if self.cache is True else Path(self.cache)
+        folder = cache_folder("features") if self.cache is True else Path(self.cache)
         return FeatureCache(folder, backend.name, backend.revision, backend.n_features)
 
 
