@@ -25,12 +25,13 @@ check: $(VENV)/.dev ## linters, types, import direction, docstrings
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_docstrings.py
+	$(BIN)/python tools/structure.py --check
 
 format: $(VENV)/.dev ## automatic fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-structure: $(VENV)/.dev ## size of the code base, length of call paths, docstring failures
+structure: $(VENV)/.dev ## sizes, cycles, private reads, names and call paths, against their budgets
 	$(BIN)/python tools/structure.py
 
 bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not part of the tests

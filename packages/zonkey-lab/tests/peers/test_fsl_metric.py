@@ -223,7 +223,7 @@ def disturbed_learner(peer):
 @each_formula
 def test_scores_in_training_by_loops(peer, formula):
     learner, support, query = disturbed_learner(peer)
-    weights = {name: array.astype(np.float64) for name, array in learner.learned().items()}
+    weights = {name: array.astype(np.float64) for name, array in learner.export().items()}
     found = learner.logits(support, query).detach().numpy()
     assert found.shape == (2, WAY * QUERY, WAY)
     shots, samples = support.double().numpy(), query.double().numpy().reshape(2, -1, D)
@@ -247,10 +247,10 @@ def test_scores_of_fitted_models_by_loops(peer, formula, monkeypatch):
     learner, *_ = disturbed_learner(peer)
     X, y = RNG.normal(size=(9, D)), np.array(["a", "c", "b", "c", "a", "b", "c", "b", "b"])
     center = RNG.normal(size=D)
-    trained = {"weights_": learner.learned(), "_center": center}
+    trained = {"weights_": learner.export(), "_center": center}
     monkeypatch.setattr(type(peer), "_meta_train", lambda *_: trained)
     model = clone(peer).set_params(n_shot=1).fit(X, y)
-    weights = {name: array.astype(np.float64) for name, array in learner.learned().items()}
+    weights = {name: array.astype(np.float64) for name, array in learner.export().items()}
 
     def inputs(row):
         return (row - center) / np.sqrt(sum((row - center) ** 2))
@@ -429,7 +429,7 @@ def test_an_untrained_matching_network_compares_by_cosines(full_context):
     peer = MatchingNetwork(BASE, full_context=full_context, **LEARNING)
     learner = P.make_clone(peer)
     learner._sizes = EpisodeSizes(3, 1, 2)
-    weights = learner._learner(BASE).learned()
+    weights = learner._learner(BASE).export()
     S, x = RNG.normal(size=(3, 10)), RNG.normal(size=10)
     S /= np.linalg.norm(S, axis=1, keepdims=True)
     found = matching(5 if full_context else 0)(weights, S[:, None], x)
@@ -440,7 +440,7 @@ def test_an_untrained_matching_network_compares_by_cosines(full_context):
 def test_an_untrained_relation_network_compares_by_distances():
     peer = RelationNetwork(n_hidden=3999)
     peer._sizes = EpisodeSizes(2, 1, 1)
-    weights = peer._learner(BASE).learned()
+    weights = peer._learner(BASE).export()
     assert weights["W0"].shape == (20, 4000)
     A, B = (U / np.linalg.norm(U, axis=1, keepdims=True) for U in RNG.normal(size=(2, 40, 10)))
     found = [relation(weights, a[None, None], b)[0] for a, b in zip(A, B, strict=True)]

@@ -56,9 +56,9 @@ def test_base_samples_keep_what_was_used_last(monkeypatch):
     monkeypatch.setattr("zonkey_lab.peers.fsl.base._MOST_KEPT", 2)
     base, calls = BaseSamples(P.X_base, P.y_base), []
     for key in "abaca":
-        base.learned(key, lambda key=key: calls.append(key))
+        base.learn_once(key, lambda key=key: calls.append(key))
     assert calls == ["a", "b", "c"]
-    base.learned("b", lambda: calls.append("b"))
+    base.learn_once("b", lambda: calls.append("b"))
     assert calls == ["a", "b", "c", "b"]
 
 

@@ -122,7 +122,7 @@ def test_the_model_is_a_mean_in_which_late_steps_count_more():
     terms = [places[i] for i in (2, 10, 13, 21)]  # every eighth step, and the last of each epoch
     expected = sum(n * W for n, W in enumerate(terms, 1)) / (1 + 2 + 3 + 4)
     assert_allclose(learner.mean, expected, rtol=1e-5, atol=1e-6)
-    assert_allclose(learner.learned()["projection_"], learner.mean, rtol=1e-7)
+    assert_allclose(learner.export()["projection_"], learner.mean, rtol=1e-7)
 
 
 def planted(sign_flips=False, n_seen=24, n_unseen=8, k=6, d=12):

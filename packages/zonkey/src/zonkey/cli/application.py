@@ -26,7 +26,7 @@ class _Commands(TyperGroup):
     prefix = ""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *self._added()]
+        return [*super().list_commands(ctx), *self._list_added()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         found = super().get_command(ctx, cmd_name)
@@ -42,7 +42,7 @@ class _Commands(TyperGroup):
         added.command(cmd_name)(function)
         return get_command(added)
 
-    def _added(self) -> list[str]:
+    def _list_added(self) -> list[str]:
         names = (name.rpartition(" ") for name in find_plugins("commands"))
         return [last for first, space, last in names if first + space == self.prefix]
 

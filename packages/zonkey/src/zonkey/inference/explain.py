@@ -396,7 +396,7 @@ class _Projection:
         model = self.question.model
         if not model._compares_distances:
             return None
-        form = model._linear_scores(prototypes, dtype_like("float64", model._learned()))
+        form = model._linear_scores(prototypes, dtype_like("float64", model._get_learned()))
         form, z = form.like(self.x), model._map_samples(self.x)
         z = z if form.M is None else z @ form.M
         return np.linalg.norm(z - form.centers, axis=1)

@@ -227,7 +227,7 @@ class CandidateIndex:
         if isinstance(last, AnyShotClassifier) or Z.dtype == self._scores.centers.dtype:
             return self._scores.like(Z)
         if self._other is None or self._other.centers.dtype != Z.dtype:
-            self._other = _to_host(last._scores_in(dtype_like(Z.dtype, last._learned())))
+            self._other = _to_host(last._scores_in(dtype_like(Z.dtype, last._get_learned())))
         return self._other
 
     def _compare_with_all(self, X: Any, k: int) -> np.ndarray:

@@ -308,7 +308,9 @@ def _compare_with_centers(graph: _GraphBuilder, X: str, model: Any) -> str:
     if isinstance(model, AnyShotClassifier):
         form = model._scores
     else:
-        form: LinearScores = model._scores_in(dtype_like(np.dtype(np.float32), model._learned()))
+        form: LinearScores = model._scores_in(
+            dtype_like(np.dtype(np.float32), model._get_learned())
+        )
     if form.M is not None:
         X = graph.apply("MatMul", X, graph.constant(form.M))
     centers = graph.constant(2 * to_numpy(form.centers))

@@ -389,7 +389,7 @@ class NearestPrototypeMixin(ExplainedMixin):
     which by default compares with the nearest W y; `_linear_scores` must not read parameters,
     because copies with other candidates call it after `fit`. If its scores are not
     `LinearScores.of_distances`, `_compares_distances` is False. Scores that are linear in something
-    else than the samples override `_compared`. A model without W overrides `_learned`.
+    else than the samples override `_compared`. A model without W overrides `_get_learned`.
     """
 
     _compares_distances = True
@@ -523,7 +523,7 @@ class NearestPrototypeMixin(ExplainedMixin):
         self.classes_ = place_labels(labels, like)
         self._decision = replace(decision, known=known.subset(labels), labels=labels)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._scores_in(self._learned().dtype).check(self._learned())
+            scores = self._scores_in(self._get_learned().dtype).check(self._get_learned())
         self._decision = replace(self._decision, scores=scores)
 
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
@@ -547,7 +547,7 @@ class NearestPrototypeMixin(ExplainedMixin):
         W, Y = self.projection_, self._coordinates(prototypes)
         return namespace(W).astype(place_like(Y, W), dtype, copy=False)
 
-    def _learned(self) -> Array:
+    def _get_learned(self) -> Array:
         """Return the array in whose library and dtype, and on whose device, scores are."""
         return self.projection_
 
@@ -568,8 +568,8 @@ class NearestPrototypeMixin(ExplainedMixin):
         return scores.penalize(decision.penalty, np.isin(decision.labels, decision.seen))
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
-        form, dtype = self._decision.scores, dtype_like(X.dtype, self._learned())
-        if form is None or dtype != self._learned().dtype:
+        form, dtype = self._decision.scores, dtype_like(X.dtype, self._get_learned())
+        if form is None or dtype != self._get_learned().dtype:
             form = self._scores_in(dtype)  # with all digits of X
         return form.blocks(self._map_samples(X))
 

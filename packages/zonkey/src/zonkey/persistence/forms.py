@@ -249,7 +249,7 @@ def _check_projection(model: Any) -> None:
     model.seen_classes_ = decision.seen
     model.unseen_classes_ = np.setdiff1d(known.labels, decision.seen)
     model.classes_ = decision.labels
-    row = np.ones((1, model.n_features_in_), model._learned().dtype)
+    row = np.ones((1, model.n_features_in_), model._get_learned().dtype)
     _try(model, lambda: np.concatenate([*model._score_blocks(row)]))
 
 

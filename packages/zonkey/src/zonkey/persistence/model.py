@@ -281,7 +281,7 @@ def _state(model: Any) -> tuple[Any, Any]:
 def _arrays(last: Any) -> Any:
     """Return the array that a fit has learned, None if it is not fitted."""
     if isinstance(last, NearestPrototypeMixin):
-        return last._learned() if hasattr(last, "prototypes_") else None
+        return last._get_learned() if hasattr(last, "prototypes_") else None
     return getattr(last, "references_", None)
 
 

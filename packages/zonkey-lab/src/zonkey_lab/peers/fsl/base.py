@@ -134,7 +134,7 @@ class BaseSamples:
         rows = np.isin(self.codes, kept)
         return BaseSamples(self.X[rows], self.classes[self.codes[rows]], random_state=self.seed)
 
-    def learned(self, key: str, learn: Callable[[], T]) -> T:
+    def learn_once(self, key: str, learn: Callable[[], T]) -> T:
         """Return what `learn` returned when it was called for this key.
 
         Parameters

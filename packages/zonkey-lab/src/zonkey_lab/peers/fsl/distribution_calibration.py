@@ -135,7 +135,7 @@ class DistributionCalibration(FewShotPeer):
         """Return sampled features, and the support sample that each belongs to."""
         power, alpha = float(self.power), float(self.alpha)
         key = f"distribution calibration, power {power!r}"
-        means, roots = base.learned(key, lambda: _statistics(base, power))
+        means, roots = base.learn_once(key, lambda: _statistics(base, power))
         near = np.argsort(-negative_distances(X, means), axis=1, kind="stable")
         near = near[:, : self.n_neighbors]
         n_each = min(int(self.n_samples), _MOST_SAMPLES // support.n_classes)

@@ -137,7 +137,7 @@ def _covariance(deviations: np.ndarray, support: Support) -> np.ndarray:
     scatter, n = deviations.T @ deviations, len(deviations)
     if support.base is not None:
         base = support.base
-        scatter = scatter + base.learned("scatter within classes", lambda: _scatter(base))
+        scatter = scatter + base.learn_once("scatter within classes", lambda: _scatter(base))
         n += len(base.X)
     return scatter / max(n - 1, 1)
 

@@ -189,7 +189,7 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     def _learn(self, support: Support) -> dict[str, Any]:
         base = support.base_or_own
-        taught = base.learned(self._base_key(), lambda: self._teach(base))
+        taught = base.learn_once(self._base_key(), lambda: self._teach(base))
         H = taught.shrink(center_rows(support.X, base.mean).astype(np.float32))
         rng = np.random.default_rng(support.seed)
         synthetic, codes = taught.hallucinate(H, support.codes, int(self.n_synthetic), rng)

@@ -232,7 +232,7 @@ class _MAMLLearner(EpisodeLearner):
             head = take_step(head, gradient(at, X, Y), self.maml.inner_learning_rate)
         return scores(head, query.flatten(1, 2))
 
-    def learned(self) -> dict[str, np.ndarray]:
+    def export(self) -> dict[str, np.ndarray]:
         return arrays_from(dict(self.networks["head"].items()))
 
 

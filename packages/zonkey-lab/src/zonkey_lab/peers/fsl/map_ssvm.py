@@ -190,16 +190,16 @@ class _MAPSSVMLearner(EpisodeLearner):
             self.networks = {"map": zero_layers(torch, (d, d), _ACTIVATIONS).to(device)}
         self.optimizers = {"map": self.adam()}
 
-    def embedded(self, X: Any) -> Any:
+    def embed(self, X: Any) -> Any:
         return self.torch.nn.functional.normalize(X + self.networks["map"](X), dim=-1)
 
     def logits(self, support: Any, query: Any) -> Any:
         # With equally many shots, the mean cosine with the others changes no order of classes.
-        return self.embedded(query.flatten(1, 2)) @ self.embedded(support).mean(dim=2).mT
+        return self.embed(query.flatten(1, 2)) @ self.embedded(support).mean(dim=2).mT
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:  # noqa: ARG002
         torch = self.torch
-        points = self.embedded(torch.cat([support, query], dim=2))
+        points = self.embed(torch.cat([support, query], dim=2))
         _, n_way, n, _ = points.shape
         points = points.flatten(1, 2)
         codes = torch.arange(n_way, device=self.device).repeat_interleave(n)
@@ -211,7 +211,7 @@ class _MAPSSVMLearner(EpisodeLearner):
         negatives = cosines[:, is_other].reshape(-1, (n_way - 1) * n)
         return hinge(torch, positives, negatives, self.peer.ap_weight).mean()
 
-    def learned(self) -> dict[str, np.ndarray]:
+    def export(self) -> dict[str, np.ndarray]:
         return arrays_of(self.networks["map"])
 
 

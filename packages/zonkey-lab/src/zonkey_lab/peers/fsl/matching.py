@@ -280,7 +280,7 @@ class _MatchingLearner(EpisodeLearner):
             h = leave.sigmoid() * c.tanh() + Z
         return h
 
-    def learned(self) -> dict[str, np.ndarray]:
+    def export(self) -> dict[str, np.ndarray]:
         arrays = {
             "W": matrix_of(self.networks["embedding"]),
             "t": to_array(self.networks["scale"]["t"]),

@@ -105,7 +105,7 @@ class EpisodeLearner(NetworkLearner):
         """
 
     @abstractmethod
-    def learned(self) -> dict[str, np.ndarray]:
+    def export(self) -> dict[str, np.ndarray]:
         """Return what is kept as `weights_`: arrays by name."""
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:  # noqa: ARG002
@@ -205,7 +205,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         base = support.base_or_own
         self._sizes = self._choose_sizes(support, own=support.base is None)
         key = self._identity(vars(self._sizes))
-        vars(self).update(base.learned(key, lambda: self._meta_train(base)))
+        vars(self).update(base.learn_once(key, lambda: self._meta_train(base)))
         del self._sizes  # of the training; a fitted model does without
         return self._adapt(support)
 
@@ -223,7 +223,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         with fast_products(*self._torch()):
             learner, n_epochs, history, scores = self._train_on(base)
         return {
-            "weights_": learner.learned(),
+            "weights_": learner.export(),
             "_center": base.mean,
             "n_iter_": n_epochs,
             "loss_curve_": history.losses,
@@ -244,7 +244,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         if self.n_iter_no_change is not None:
             held = base.validation
             if held is None and len(self._find_eligible(base)) >= _LEAST_CLASSES:
-                n_epochs, scores = self._searched(base, kept("search"))
+                n_epochs, scores = self._search_epochs(base, kept("search"))
         learner = self._learner(base)
         score = None if held is None else learner.accuracy(held, base.seed)
         at_start = 0.0 if score is None else score()
@@ -254,7 +254,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
             learner = self._learner(base)
         return learner, best, history, scores or history.scores
 
-    def _searched(
+    def _search_epochs(
         self, base: BaseSamples, kept: TrainingProgress | None
     ) -> tuple[int, list[float]]:
         """Return the best number of epochs on held-out base classes, and the scores of all."""

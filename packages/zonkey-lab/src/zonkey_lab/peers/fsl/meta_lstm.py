@@ -209,7 +209,7 @@ class _MetaLSTMLearner(EpisodeLearner):
         W = classifier(weights, support.flatten(1, 2), Y.to(support.dtype), self.n_steps)
         return query.flatten(1, 2) @ W
 
-    def learned(self) -> dict[str, np.ndarray]:
+    def export(self) -> dict[str, np.ndarray]:
         return arrays_from(dict(self.networks["lstm"].items()))
 
 

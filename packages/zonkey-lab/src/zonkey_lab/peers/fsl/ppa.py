@@ -239,7 +239,7 @@ class _PPALearner(EpisodeLearner):
         weights = weights + (1 - share) * self.phi(support).mean(dim=2)
         return query.flatten(1, 2) @ weights.mT
 
-    def learned(self) -> dict[str, np.ndarray]:
+    def export(self) -> dict[str, np.ndarray]:
         return arrays_of(self.networks["phi"])
 
 

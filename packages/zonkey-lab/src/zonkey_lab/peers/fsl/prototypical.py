@@ -171,7 +171,7 @@ class _PrototypicalLearner(EpisodeLearner):
         # ||query||^2 is the same for all classes.
         return 2 * queries @ centers.mT - centers.square().sum(dim=2)[:, None]
 
-    def learned(self) -> dict[str, np.ndarray]:
+    def export(self) -> dict[str, np.ndarray]:
         return {"W": matrix_of(self.networks["embedding"])}
 
 

@@ -202,7 +202,7 @@ class _RelationLearner(EpisodeLearner):
         belong = self.torch.nn.functional.one_hot(self.targets(query), scores.shape[2])
         return (scores - belong).square().mean()
 
-    def learned(self) -> dict[str, np.ndarray]:
+    def export(self) -> dict[str, np.ndarray]:
         return arrays_of(self.networks["relation"])
 
 

@@ -236,7 +236,7 @@ class _SNAILLearner(EpisodeLearner):
         memory = channels_of_support(weights, X, labels)
         return scores_of_queries(weights, query.flatten(1, 2), memory)
 
-    def learned(self) -> dict[str, np.ndarray]:
+    def export(self) -> dict[str, np.ndarray]:
         return arrays_from(dict(self.networks["all"].items()))
 
 

@@ -63,7 +63,7 @@ def _predict_means(
     """Return the predicted means of novel classes (m x d)."""
     known = known.subset(base.classes[described])
     key = fingerprint(["texts", known.labels, known.matrix])
-    return base.learned(key, lambda: _fit_regression(known, base, described)).predict(novel)
+    return base.learn_once(key, lambda: _fit_regression(known, base, described)).predict(novel)
 
 
 def _fit_regression(known: Prototypes, base: BaseSamples, described: np.ndarray) -> Any:

@@ -191,7 +191,7 @@ class ZeroShotLearner(Learner):
         """
 
     @abstractmethod
-    def learned(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
         """Return the fitted attributes by name."""
 
 
@@ -211,7 +211,7 @@ class TrainedPeer(TrainedMixin, SamplePeer):
         dtype, task = task.X.dtype, replace(task, X=task.X.astype(np.float32))
         with self._progress(("search", "final"), vars(task)) as kept:
             learner, history, searched = self._train_on(task, kept)
-        learned = {name: convert_dtype(value, dtype) for name, value in learner.learned().items()}
+        learned = {name: convert_dtype(value, dtype) for name, value in learner.export().items()}
         curves = {"loss_curve_": history.losses, "validation_scores_": searched.scores}
         return {**learned, "n_iter_": len(history.losses), **curves}
 
@@ -250,5 +250,5 @@ class NetworkPeer(OnDeviceMixin, TrainedPeer):
         with fast_products(*self._torch()):
             return super()._learn(task)
 
-    def _learned(self) -> np.ndarray:
+    def _get_learned(self) -> np.ndarray:
         return next(iter(self.weights_.values()))

@@ -146,7 +146,7 @@ class RankingLearner(ZeroShotLearner):
         Y = Y if self.basis is None else Y @ self.basis
         return _compatibilities(X, self.mean, Y.astype(np.float32)).max(axis=1)
 
-    def learned(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
         """Return W (d x k)."""
         return {"projection_": self.matrices()[0]}
 

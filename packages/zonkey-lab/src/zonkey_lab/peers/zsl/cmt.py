@@ -181,5 +181,5 @@ class _CMTLearner(BatchLearner, ZeroShotLearner):
         Z = apply_layers(arrays_of(self.networks["f"]), _ACTIVATIONS, X)
         return 2 * Z @ Y.T - np.sum(Y * Y, axis=1)
 
-    def learned(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
         return {"weights_": arrays_of(self.networks["f"])}

@@ -154,5 +154,5 @@ class ConSE(SamplePeer):
         Y = unit_rows(known.matrix.astype(dtype))
         return LinearScores(Y / 2, np.zeros(len(Y), dtype))
 
-    def _learned(self) -> np.ndarray:
+    def _get_learned(self) -> np.ndarray:
         return self.classifiers_

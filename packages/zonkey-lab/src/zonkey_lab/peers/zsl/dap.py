@@ -147,5 +147,5 @@ class DAP(SamplePeer):
         W = self.classifiers_.astype(dtype, copy=False)
         return LinearScores(bits.astype(dtype) / 2, constants.astype(dtype), W)
 
-    def _learned(self) -> np.ndarray:
+    def _get_learned(self) -> np.ndarray:
         return self.classifiers_

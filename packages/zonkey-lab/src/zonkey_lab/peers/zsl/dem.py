@@ -162,7 +162,7 @@ class DEM(NetworkPeer):
         check_is_fitted(self, "prototypes_")
         rows = as_prototypes(prototypes)
         require_dimensions(rows, self.prototypes_)
-        return self._centers(rows, self._learned().dtype)
+        return self._centers(rows, self._get_learned().dtype)
 
     def _centers(self, known: Prototypes, dtype: Any) -> np.ndarray:
         return apply_layers(self.weights_, ("relu", self._output), known.matrix.astype(dtype))
@@ -197,5 +197,5 @@ class _DEMLearner(BatchLearner, ZeroShotLearner):
         C = apply_layers(arrays_of(self.networks["f"]), self.activations, Y.astype(X.dtype))
         return 2 * X @ C.T - np.sum(C * C, axis=1)
 
-    def learned(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
         return {"weights_": arrays_of(self.networks["f"]), "_output": self.activations[-1]}

@@ -205,7 +205,7 @@ class EXEM(SamplePeer):
         centers = self._exemplars(known) / self.scales_.astype(np.float64)
         return LinearScores.from_distances(centers.astype(dtype))
 
-    def _learned(self) -> np.ndarray:
+    def _get_learned(self) -> np.ndarray:
         return self.components_
 
 

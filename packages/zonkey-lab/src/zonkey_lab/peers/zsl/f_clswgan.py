@@ -273,5 +273,5 @@ class FCLSWGAN(GenerativePeer):
         # Without a bias it matters where zero is: ranking is learned on unscaled features.
         learner = peer._learner(PeerTask(to_array(Z) * size + low, codes, Y, seed))
         train(learner, max_iter=peer.max_iter, seed=seed)
-        W = Y @ learner.learned()["projection_"].T
+        W = Y @ learner.export()["projection_"].T
         return W * size, W @ low

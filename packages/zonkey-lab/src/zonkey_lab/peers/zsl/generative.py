@@ -97,7 +97,7 @@ class GenerativeLearner(BatchLearner, ZeroShotLearner):
             found = self.encode(torch, networks, self.tensor(scale_features(X, self.scales)))
             return to_array(2 * found @ means.T - (means * means).sum(dim=1))
 
-    def learned(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
         """Return the fitted attributes by name."""
         weights = {
             f"{name}/{key}": value

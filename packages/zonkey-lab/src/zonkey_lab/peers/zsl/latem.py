@@ -143,7 +143,7 @@ class LATEM(BilinearPeer):
     def _learner(self, task: PeerTask) -> RankingLearner:
         return _LatentLearner(task, self)
 
-    def _learned(self) -> np.ndarray:
+    def _get_learned(self) -> np.ndarray:
         return self.projections_
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
@@ -169,6 +169,6 @@ class _LatentLearner(RankingLearner):
         # As printed, the deviation is 1 / sqrt(d), for features and prototypes of unit length.
         return W / np.sqrt(d * self.size, dtype=np.float32)
 
-    def learned(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
         """Return the matrices (K x d x k)."""
         return {"projections_": self.matrices()}

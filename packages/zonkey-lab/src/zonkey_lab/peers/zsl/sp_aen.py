@@ -229,7 +229,7 @@ class _SPAENLearner(BatchLearner, ZeroShotLearner):
         embedded = unit_rows(apply_layers(arrays_of(self.networks["E"]), _ACTIVATIONS, X))
         return embedded @ unit_rows(Y).T
 
-    def learned(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
         return {"weights_": arrays_of(self.networks["E"])}
 
 

@@ -176,7 +176,7 @@ class SSE(SamplePeer):
         Z = mixtures(known.matrix.astype(np.float64), self._seen_matrix, self._spread)
         return LinearScores(Z.astype(dtype) / 2, np.zeros(len(Z), dtype))
 
-    def _learned(self) -> np.ndarray:
+    def _get_learned(self) -> np.ndarray:
         return self.bounds_
 
 

@@ -142,7 +142,7 @@ class SynC(SamplePeer):
         constants = -weights @ self.intercepts_.astype(np.float64)
         return LinearScores(centers.astype(dtype), constants.astype(dtype))
 
-    def _learned(self) -> np.ndarray:
+    def _get_learned(self) -> np.ndarray:
         return self.classifiers_
 
 

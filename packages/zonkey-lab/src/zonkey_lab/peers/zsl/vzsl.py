@@ -242,11 +242,11 @@ class _VZSLLearner(BatchLearner, ZeroShotLearner):
         return (squares + constants - (1 + logs).sum(dim=1, keepdim=True)) / 2
 
     def scores(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        weights = self.learned()["weights_"]
+        weights = self.export()["weights_"]
         form = _prior_scores(weights, Y.astype(X.dtype))
         return np.concatenate([np.asarray(block) for block in form.blocks(_moments(weights, X))])
 
-    def learned(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
         weights, (of_X, of_Y) = arrays_of(self.networks["encoder"]), self.scales
         prior = np.ascontiguousarray(to_array(self.networks["prior"].weight).T)
         return {"weights_": {**weights, "W0": weights["W0"] / of_X, "prior": prior / of_Y}}
