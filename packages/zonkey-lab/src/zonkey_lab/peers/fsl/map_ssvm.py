@@ -195,7 +195,7 @@ class _MAPSSVMLearner(EpisodeLearner):
 
     def logits(self, support: Any, query: Any) -> Any:
         # With equally many shots, the mean cosine with the others changes no order of classes.
-        return self.embed(query.flatten(1, 2)) @ self.embedded(support).mean(dim=2).mT
+        return self.embed(query.flatten(1, 2)) @ self.embed(support).mean(dim=2).mT
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:  # noqa: ARG002
         torch = self.torch
