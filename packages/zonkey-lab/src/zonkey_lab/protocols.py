@@ -17,13 +17,14 @@ from zonkey.arrays import is_device_array, to_numpy
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
 from zonkey.constraints import check_interval
+from zonkey.evaluation.protocols import Trial, draw_trial, fit_shots, is_fitted, seeds_of
 from zonkey.labels import check_count, format_labels
 from zonkey.metrics import (
     hit_at_k,
     per_class_accuracy,
 )
 
-from .trials import PathLike, Run, Trial, draw_trial, is_fitted, run_trials
+from .trials import PathLike, Run, run_trials
 
 _ON_DEVICE = 256  # trials learned together on a device
 Models = Mapping[str, Any]
@@ -277,16 +278,9 @@ def fit_all(model: Any, run: Run, trials: list[Trial], seeds: list[int]) -> list
 
 
 def fit_trial(model: Any, run: Run, trial: Trial, seed: int) -> Any:
-    """Return a copy of the model fitted on the support set of a trial, or zero-shot if empty."""
-    support = (run.samples(trial.support), run.y[trial.support])
-    if is_fitted(model):
-        of_classes = run.classes.tolist()
-        return model.with_shots(*support) if len(support[1]) else model.with_candidates(of_classes)
-    if not len(trial.support):
-        return model.zero_shot(run.classes, random_state=seed)
-    model = clone(model)
-    model.set_params(**dict.fromkeys(seeds_of(model), seed))
-    return model.fit(*support)
+    """Return a copy of the model fitted on the support set of a trial."""
+    X, y = run.samples(trial.support), run.y[trial.support]
+    return fit_shots(model, X, y, run.classes, seed)
 
 
 def require_adapt(models: Models, adapt: bool) -> None:
@@ -302,8 +296,3 @@ def require_adapt(models: Models, adapt: bool) -> None:
 def share_of_correct(y_true: np.ndarray, y_pred: Any) -> float:
     """Return the accuracy in which every query has the same weight."""
     return float(np.mean(y_true == to_numpy(y_pred)))
-
-
-def seeds_of(model: Any) -> list[str]:
-    """Return the names of all parameters that are seeds, including those of parts."""
-    return [key for key in model.get_params() if key.split("__")[-1] == "random_state"]

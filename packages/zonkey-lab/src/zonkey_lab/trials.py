@@ -1,4 +1,4 @@
-"""Few-shot trials: draw them, run them in parallel, and keep results for resuming."""
+"""Run few-shot trials in parallel, and keep their results for resuming."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any
 
 import numpy as np
 from rich.progress import track
@@ -17,116 +17,17 @@ from sklearn.utils import check_array
 from sklearn.utils.parallel import Parallel, delayed  # workers get the filters of warnings
 from threadpoolctl import threadpool_limits
 
-from zonkey.anyshot.classifier import AnyShotClassifier
 from zonkey.arrays import Array, is_device_array, namespace, place_like, to_numpy
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
-from zonkey.labels import as_labels, check_count, format_labels
+from zonkey.evaluation.protocols import is_fitted
+from zonkey.labels import as_labels, check_count
 from zonkey.prototypes import Prototypes
 from zonkey.streaming.dask import Shared
 
 from .peers.fsl import BaseSamples
 
 PathLike = str | os.PathLike[str]
-
-
-class Trial(NamedTuple):
-    """Positions of the support samples (shots) and query samples of one few-shot trial."""
-
-    support: np.ndarray
-    query: np.ndarray
-
-
-def draw_trial(
-    y: Any,
-    classes: Any,
-    *,
-    n_way: int | None,
-    n_shot: int,
-    n_query: int | None,
-    rng: np.random.Generator,
-    queries: Any = None,
-    concentration: float | None = None,
-) -> Trial:
-    """Draw classes, then disjoint support and query samples of each class.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,)
-        Labels of all samples.
-    classes : array-like
-        Novel classes to draw from.
-    n_way : int or None
-        Number of classes; None takes all.
-    n_shot : int
-        Number of support samples per class.
-    n_query : int or None
-        Number of query samples per class; None takes all remaining samples.
-    rng : numpy.random.Generator
-        Source of randomness.
-    queries : array-like of int, default=None
-        Positions of samples that are only used as queries; all others are only used as shots.
-        None: any sample may be either.
-    concentration : float, default=None
-        Numbers of queries of the classes are drawn from a symmetric Dirichlet-multinomial
-        distribution with this parameter, ``n_way * n_query`` in all. The smaller, the less
-        balanced. None: `n_query` of each class.
-
-    Returns
-    -------
-    Trial
-        Named tuple of `support` and `query`: positions of samples, class by class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zonkey.evaluation import draw_trial
-    >>> rng = np.random.default_rng(0)
-    >>> trial = draw_trial(list("aabb"), ["a", "b"], n_way=2, n_shot=1, n_query=1, rng=rng)
-    >>> len(trial.support), len(trial.query)
-    (2, 2)
-    """
-    y, classes = as_labels(y), np.unique(as_labels(classes))
-    if n_way is not None:
-        if n_way > len(classes):
-            raise ValueError(
-                f"`n_way` must be at most the number of novel classes, {len(classes)}; got {n_way}."
-                " Ask for fewer ways or give more classes."
-            )
-        classes = rng.choice(classes, n_way, replace=False)
-    support, query = [], []
-    of_classes = [np.flatnonzero(y == label) for label in classes]
-    unknown = classes[[not len(members) for members in of_classes]]
-    if unknown.size:
-        raise ValueError(
-            f"Novel classes need samples; {format_labels(unknown)} has none in y. Correct "
-            "`classes`."
-        )
-    numbers: list[int | None] = [n_query] * len(classes)
-    n_needed = n_query or 1
-    if concentration is not None:
-        if n_query is None:
-            raise ValueError("`concentration` needs `n_query`; got None. Pass the mean number.")
-        n_needed = len(classes) * n_query  # a class may get them all
-        shares = rng.dirichlet(np.full(len(classes), concentration))
-        numbers = rng.multinomial(n_needed, shares).tolist()
-    for label, members, number in zip(classes, of_classes, numbers, strict=True):
-        members = rng.permutation(members)
-        shots, rest = members[:n_shot], members[n_shot:]
-        if queries is not None:
-            is_query = np.isin(members, queries)
-            shots, rest = members[~is_query][:n_shot], members[is_query]
-        if len(shots) < n_shot or len(rest) < n_needed:
-            asked = "at least 1" if n_query is None else n_needed
-            raise ValueError(
-                f"Class {str(label)!r} has {len(members)} samples; {n_shot} shots and "
-                f"{asked} queries need {n_shot + n_needed}"
-                f"{'' if queries is None else ' (`queries` fixes which are queries)'}. Lower "
-                "`n_shot` or `n_query`."
-            )
-        support.append(shots)
-        query.append(rest[:number])
-    return Trial(np.concatenate(support), np.concatenate(query))
 
 
 class Run:
@@ -250,11 +151,6 @@ def _complete_records(path: Path) -> list[dict[str, Any]]:
     if rest:
         path.write_bytes(b"".join(line + b"\n" for line in lines))
     return [json.loads(line) for line in lines]
-
-
-def is_fitted(model: Any) -> TypeGuard[AnyShotClassifier]:
-    """Whether a model has learned from base classes and takes shots without a refit."""
-    return isinstance(model, AnyShotClassifier) and hasattr(model, "classes_")
 
 
 def content_hash(*values: Any) -> str:

@@ -10,6 +10,7 @@ import pytest
 from sklearn.manifold import TSNE
 from small_data import small_dataset, small_source
 
+from zonkey.evaluation.protocols import draw_trial
 from zonkey.files.dataset import DataError
 from zonkey.metrics import hit_at_k, per_class_accuracy
 from zonkey.preprocessing import FeatureNormalizer
@@ -22,7 +23,6 @@ from zonkey_lab.paper.experiments import EXPERIMENTS, RANDOM, TORCH_PEERS, Scale
 from zonkey_lab.paper.printed import PRINTED, find_printed
 from zonkey_lab.paper.records import Records, unpack
 from zonkey_lab.peers.zsl import ESZSL
-from zonkey_lab.trials import draw_trial
 
 SCALE = Scale(
     n_seeds=2,

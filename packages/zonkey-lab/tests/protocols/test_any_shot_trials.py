@@ -6,10 +6,10 @@ from numpy.testing import assert_array_equal
 from refusals import refused
 
 from zonkey import AnyShotClassifier, NearestSupport
+from zonkey.evaluation.protocols import draw_trial
 from zonkey.metrics import hit_at_k, per_class_accuracy
 from zonkey.testing import linear_problem
 from zonkey_lab.protocols import large_scale, n_way_k_shot
-from zonkey_lab.trials import draw_trial
 
 P = linear_problem(n_classes=24, noise=2.0)  # 16 base classes, 8 novel ones
 FIXED = {"kernel": "linear", "gamma": 1.0, "ridge": 0.1, "seen_penalty": 0.0, "temperature": 1.0}
@@ -93,25 +93,6 @@ def test_models_that_cannot_use_unlabeled_samples_are_refused(model, protocol):
 # Unbalanced queries
 
 
-def test_numbers_of_queries_are_drawn_and_add_up():
-    y, sizes = np.repeat(list("abcd"), 60), {"n_way": 4, "n_shot": 1, "n_query": 10}
-    counts = np.array(
-        [
-            [np.sum(y[trial.query] == label) for label in "abcd"]
-            for seed in range(300)
-            for trial in [
-                draw_trial(
-                    y, list("abcd"), **sizes, concentration=2.0, rng=np.random.default_rng(seed)
-                )
-            ]
-        ]
-    )
-    assert set(counts.sum(axis=1)) == {40}
-    assert counts.mean(axis=0) == pytest.approx([10] * 4, abs=1.0)
-    # Variance of a Dirichlet-multinomial: n p (1 - p) (n + a) / (1 + a), a = 4 * 2.
-    assert counts.var() == pytest.approx(40 * 0.25 * 0.75 * 48 / 9, rel=0.15)
-
-
 def test_unbalanced_trials_count_every_query_alike(model):
     options = {**TRIALS, "n_query": 1, "concentration": 1.0}
     found = n_way_k_shot({"it": model}, *SAMPLES, **options)["it"]
@@ -129,15 +110,6 @@ def test_unbalanced_trials_count_every_query_alike(model):
 def test_a_concentration_is_positive(model, value):
     with refused(ValueError, "`concentration` must be a number in (0, inf)"):
         n_way_k_shot({"it": model}, *SAMPLES, **TRIALS, concentration=value)
-
-
-def test_a_class_must_be_able_to_get_all_queries():
-    y, sizes = np.repeat(["a", "b"], 6), {"n_way": 2, "n_shot": 1, "concentration": 2.0}
-    rng = np.random.default_rng(0)
-    with refused(ValueError, "has 6 samples; 1 shots and 6 queries need 7"):
-        draw_trial(y, ["a", "b"], **sizes, n_query=3, rng=rng)
-    with refused(ValueError, "`concentration` needs `n_query`"):
-        draw_trial(y, ["a", "b"], **sizes, n_query=None, rng=rng)
 
 
 # Resuming

@@ -8,11 +8,11 @@ from zonkey import Moments, Prototypes
 from zonkey.bpl.few_shot import FewShotClassifier
 from zonkey.bpl.nearest_support import NearestSupport
 from zonkey.bpl.zero_shot import ZeroShotClassifier
+from zonkey.evaluation.protocols import draw_trial
 from zonkey.metrics import hit_at_k, per_class_accuracy
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey_lab import protocols
 from zonkey_lab.protocols import large_scale, n_way_k_shot
-from zonkey_lab.trials import draw_trial
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_an_interrupted_run_goes_on_without_losing_trials(world, tmp_path, monke
     X, y, novel, _ = world
     path = tmp_path / "run.jsonl"
     expected = n_way_k_shot(models(world), X, y, novel, **OPTIONS)
-    fit, calls = protocols.fit_cloneial, []
+    fit, calls = protocols.fit_trial, []
 
     def stop_in_the_third_trial(*arguments):
         if len(calls) == 5:

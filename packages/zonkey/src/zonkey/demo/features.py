@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from zonkey.display.charts import draw_hits, draw_trade_off
-from zonkey_lab.protocols import large_scale
-
 from ..anyshot.classifier import AnyShotClassifier
 from ..arrays import find_nearest
 from ..bpl.few_shot import FewShotClassifier
@@ -25,12 +22,18 @@ from ..bpl.moments import Moments
 from ..bpl.nearest_support import NearestSupport
 from ..bpl.synthesis import synthesize
 from ..bpl.zero_shot import ZeroShotClassifier
+from ..display.charts import draw_hits, draw_trade_off
 from ..display.drawing import file_bytes, new_figure
 from ..display.pages import data_address, render, write_page
 from ..environment import environment
-from ..evaluation.protocols import seen_unseen_scores, zero_shot_scores
+from ..evaluation.protocols import (
+    draw_trial,
+    fit_shots,
+    seen_unseen_scores,
+    zero_shot_scores,
+)
 from ..files.emoji import THUMBNAIL, EmojiDataset, load_emoji
-from ..metrics import SeenUnseenCurve
+from ..metrics import SeenUnseenCurve, hit_at_k
 from ..model_selection import ZeroShotSearchCV
 from ..persistence.container import write_whole
 from ..preprocessing import FeatureNormalizer
@@ -164,10 +167,10 @@ def any_shot_curves(ours: AnyShotClassifier, seed: int) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         for name, (X, model, shots) in models.items():
-            options = {"shots": shots, "top": _TOP, "n_repeats": _REPEATS, "random_state": seed}
-            hits = large_scale(
-                {name: model}, X, data.y, data.unseen_classes, queries=data.split.query, **options
-            )[name]
+            hits = [
+                [_hits_of_shots(model, X, data, K, (seed, repeat)) for K in shots]
+                for repeat in range(_REPEATS)
+            ]
             means = np.mean(hits, axis=0)
             curves[name] = {
                 "shots": list(shots),
@@ -180,6 +183,20 @@ def any_shot_curves(ours: AnyShotClassifier, seed: int) -> dict[str, Any]:
         "n_repeats": _REPEATS,
         "curves": curves,
     }
+
+
+def _hits_of_shots(
+    model: Any, X: np.ndarray, data: EmojiDataset, n_shot: int, seeds: tuple[int, int]
+) -> list[float]:
+    """Return hit@1 and hit@5 of a model that learned from some shots of each novel class."""
+    rng = np.random.default_rng(seeds)
+    novel = np.unique(data.unseen_classes)
+    sizes: dict[str, Any] = {"n_way": None, "n_shot": n_shot, "n_query": None}
+    trial = draw_trial(data.y, novel, **sizes, queries=data.split.query, rng=rng)
+    seed = int(rng.integers(2**31 - 1))
+    fitted = fit_shots(model, X[trial.support], data.y[trial.support], novel, seed)
+    best = fitted.predict_top(X[trial.query], max(_TOP))
+    return [hit_at_k(data.y[trial.query], best, k) for k in _TOP]
 
 
 def synthesize_a_zebra(label: str = "zebra", source: str = "horse") -> dict[str, Any]:

@@ -15,12 +15,11 @@ from zonkey.arrays import to_numpy
 from zonkey.bpl.few_shot import FewShotClassifier
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.zero_shot import ZeroShotClassifier
-from zonkey.evaluation.protocols import seen_unseen_scores, zero_shot_scores
+from zonkey.evaluation.protocols import draw_trial, seen_unseen_scores, zero_shot_scores
 from zonkey.files.dataset import Dataset
 from zonkey.metrics import generalized_scores
 
 from ...peers.fsl import BaseSamples
-from ...trials import draw_trial
 from ..records import pack
 from .models import FEW_SHOT, ZERO_SHOT, AnyShotModel, move_to_device
 from .selection import (

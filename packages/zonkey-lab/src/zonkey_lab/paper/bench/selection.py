@@ -19,13 +19,13 @@ from sklearn.pipeline import Pipeline
 from zonkey.bpl.calibration import calibrate
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
+from zonkey.evaluation.protocols import draw_trial
 from zonkey.files.dataset import DataError, Dataset
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.prototypes import Prototypes
 
 from ...peers.fsl import BaseSamples
 from ...protocols import large_scale, n_way_k_shot
-from ...trials import draw_trial
 from .models import (
     CLASSIFY,
     AnyShotModel,
