@@ -14,6 +14,7 @@ import typer
 
 from zonkey.cli.errors import one_line_errors, require_plain, require_writable
 from zonkey.cli.options import JSON
+from zonkey.optional import format_install
 
 from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
 from .paper.records import Record, RecordError, Records
@@ -45,7 +46,7 @@ def methods(as_json: Annotated[bool, JSON] = False) -> None:
     for info in infos:
         typer.echo(_method_line(info.name, info.setting, info.extra, info.cited, info.summary))
     typer.echo("Import them from zonkey, zonkey_lab.peers.zsl and zonkey_lab.peers.fsl.")
-    typer.echo('An extra is installed by: pip install "zonkey[EXTRA]"')
+    typer.echo(f"Install an extra by its name:\n{format_install('zonkey', 'NAME')}")
 
 
 def _method_line(name: str, setting: str, extra: str, cited: str, summary: str) -> str:

@@ -284,7 +284,7 @@ def test_a_progress_bar_is_shown_on_stderr_only_if_requested(get, tmp_path, caps
 
 def test_without_pooch_the_extra_is_named(get, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ImportError, match=r'needs pooch; .* "zonkey\[data\]"'):
+    with pytest.raises(ImportError, match=r'needs pooch. Run: .*"zonkey-lab\[data\]"'):
         get()
 
 

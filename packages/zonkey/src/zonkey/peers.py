@@ -1,5 +1,7 @@
 """The systems that zonkey is compared with, if the distribution zonkey-lab is installed."""
 
+from .optional import format_install
+
 try:
     from zonkey_lab.peers import MethodInfo, fsl, list_methods, zsl
 except ModuleNotFoundError as error:
@@ -7,7 +9,7 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError(
         "`zonkey.peers` needs the distribution zonkey-lab, which is not installed. "
-        "Run: pip install zonkey-lab",
+        f"Run: {format_install('zonkey-lab')}",
         name="zonkey_lab",
     ) from None
 

@@ -163,8 +163,8 @@ def test_a_missing_package_is_one_line_on_stderr(data, server, monkeypatch):
     done = data("fetch", "stripes")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
-        "Fetching data needs pooch; install pooch, or the extra: "
-        'pip install "zonkey[data]" (from a clone: pip install ".[data]").\n'
+        'Fetching data needs pooch. Run: pip install "zonkey-lab[data]" '
+        '(in a clone: pip install -e "packages/zonkey-lab[data]")\n'
     )
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from zonkey.cli import app
 from zonkey.encoders import registry
 from zonkey.encoders.registry import PREFIXES, image_backend, list_encoders, text_backend
-from zonkey.files.readers import require_package
+from zonkey.optional import require_package
 
 
 def test_the_list_starts_with_the_defaults():
@@ -96,7 +96,7 @@ def test_a_missing_package_names_its_extra(monkeypatch, module, package, extra):
     monkeypatch.setitem(sys.modules, module, None)  # as if not installed
     with pytest.raises(ImportError) as raised:
         require_package(module, "An encoder")
-    assert f"An encoder needs {package}; install {package}" in str(raised.value)
+    assert f"An encoder needs {package}. Run: " in str(raised.value)
     assert f'"zonkey[{extra}]"' in str(raised.value)
 
 

@@ -362,7 +362,7 @@ def test_zarr_is_an_extra(tmp_path, monkeypatch):
         raise ImportError(module)
 
     monkeypatch.setattr(readers_module.importlib, "import_module", missing)
-    with pytest.raises(ImportError, match=r'needs zarr; install zarr, .*"zonkey\[data\]"'):
+    with pytest.raises(ImportError, match=r'needs zarr. Run: .*"zonkey\[data\]"'):
         open_chunks(path)
 
 

@@ -420,8 +420,8 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch, module
     write_features(path)
     monkeypatch.setitem(sys.modules, module, None)
     expected = (
-        f"Reading {ending} needs {module}; install {module}, or the extra: "
-        'pip install "zonkey[data]" (from a clone: pip install ".[data]").'
+        f"Reading {ending} needs {module}. Run: "
+        'pip install "zonkey[data]" (in a clone: pip install -e "packages/zonkey[data]")'
     )
     with pytest.raises(ImportError) as caught:
         read_table(path)

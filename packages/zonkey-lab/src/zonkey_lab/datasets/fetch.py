@@ -14,7 +14,9 @@ from typing import Any
 
 from zonkey.config import cache_folder
 from zonkey.files.dataset import DataError
-from zonkey.files.readers import join_lines, require_package
+from zonkey.files.readers import join_lines
+from zonkey.optional import require_package
+from zonkey.plugins import LAB
 
 from .registry import REGISTRY, Remote, find_remote
 
@@ -275,4 +277,4 @@ def _members_under(
 
 
 def _pooch() -> Any:
-    return require_package("pooch", "Fetching data")
+    return require_package("pooch", "Fetching data", distribution=LAB)

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zonkey.constraints import check_interval, check_seed
-from zonkey.encoders.weights import torch_device
 from zonkey.labels import check_count, format_value
+from zonkey.optional import torch_device
 from zonkey.streaming.checkpoint import PassCheckpoint, fingerprint
 from zonkey.streaming.reservoir import row_priorities
 

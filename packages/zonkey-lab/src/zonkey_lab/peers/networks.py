@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zonkey.files.readers import require_package
+from zonkey.optional import require_package
 
 from .training import Learner, batches
 

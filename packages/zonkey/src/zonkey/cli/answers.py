@@ -19,9 +19,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..files.readers import SEPARATORS, require_package
+from ..files.readers import SEPARATORS
 from ..files.streams import LINES, Block, cells
 from ..inference.scorer import unwrap
+from ..optional import require_package
 from ..persistence.container import whole_file
 from .errors import STANDARD_OUTPUT_NAME, name_target
 

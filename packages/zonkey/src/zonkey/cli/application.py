@@ -8,7 +8,8 @@ from typer.main import get_command
 
 import zonkey
 
-from ..plugins import find_plugins, load_plugin
+from ..optional import format_install
+from ..plugins import LAB, find_plugins, load_plugin
 from .class_commands import classes_app
 from .data_commands import data_app
 from .demo_command import demo
@@ -36,7 +37,7 @@ class _Commands(TyperGroup):
         function = load_plugin("commands", name)
         if function is None:
             if name in _LAB_COMMANDS:
-                ctx.fail(f"`zonkey {name}` is part of zonkey-lab. Run: pip install zonkey-lab")
+                ctx.fail(f"`zonkey {name}` is part of zonkey-lab. Run: {format_install(LAB)}")
             return None
         added = typer.Typer(add_completion=False, rich_markup_mode=None)
         added.command(cmd_name)(function)

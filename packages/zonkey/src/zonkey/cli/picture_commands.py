@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..optional import format_install
 from .errors import one_line_errors, require_file
 from .fit_command import NOTHING
 from .model_commands import require_output
@@ -469,7 +470,7 @@ def encoders(as_json: Annotated[bool, JSON] = False) -> None:
     embedded = ", ".join(info.name for info in infos if info.embedded)
     typer.echo(f"Part of the package: {embedded}. Others need a download.")
     typer.echo("By path or name: onnx:..., transformers:..., sentence-transformers:...")
-    typer.echo('An extra is installed by: pip install "zonkey[EXTRA]"')
+    typer.echo(f"Install an extra by its name:\n{format_install('zonkey', 'NAME')}")
 
 
 def _line(name: str, kind: str, dimension: object, size: str, license: str, extra: str) -> str:

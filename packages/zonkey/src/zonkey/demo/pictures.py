@@ -18,7 +18,7 @@ from ..display.pages import data_address, render, write_page
 from ..encoders import ImageEncoder, Pictures, TextEncoder
 from ..environment import environment
 from ..files.emoji import DRAWN_STYLES, QUERY_STYLE, EmojiDataset, load_emoji
-from ..files.readers import require_package
+from ..optional import require_package
 from ..persistence.container import write_whole
 from ..presets import recommended
 

@@ -14,7 +14,8 @@ import numpy as np
 from joblib import cpu_count
 
 from ..files.dataset import DataError, did_you_mean
-from ..files.readers import join_lines, read_text, require_existing, require_package
+from ..files.readers import join_lines, read_text, require_existing
+from ..optional import require_package
 from .weights import EXTERNAL, files_revision
 
 _RESAMPLE = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..files.dataset import DataError
-from ..files.readers import join_lines, require_package
+from ..files.readers import join_lines
 from ..labels import format_value
+from ..optional import require_package
 from .image_encoder import ImageEncoder
 from .onnx_backend import OnnxImages
 

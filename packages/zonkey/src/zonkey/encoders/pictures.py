@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ..files.dataset import DataError
-from ..files.readers import join_lines, require_package
+from ..files.readers import join_lines
 from ..labels import check_count, format_value
+from ..optional import require_package
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..files.readers import require_package
-from .weights import load_quietly, locate_model, torch_device
+from ..optional import require_package, torch_device
+from .weights import load_quietly, locate_model
 
 _PREFIX = "sentence-transformers"
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..files.dataset import DataError
-from ..files.readers import require_package
-from .weights import load_quietly, locate_model, torch_device
+from ..optional import require_package, torch_device
+from .weights import load_quietly, locate_model
 
 # Their first token is trained to stand for the picture. Their pooler often has no trained weights.
 _FIRST_TOKEN = ("vit", "deit", "dinov2", "dinov2_with_registers", "dinov3_vit")

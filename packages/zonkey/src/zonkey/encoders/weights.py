@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files.dataset import DataError
-from ..files.readers import join_lines, require_package
+from ..files.readers import join_lines
 
 _SETTINGS = (".json", ".txt", ".model")
 _TENSORS = (".safetensors", ".bin")
@@ -175,17 +175,3 @@ def load_quietly(name: str, rule: str) -> Iterator[None]:
         messages.set_verbosity(level)
         if bar:
             messages.enable_progress_bar()
-
-
-def torch_device(device: str) -> str:
-    """Return the device of torch that `device` means, or refuse it."""
-    torch = require_package("torch", "A device of torch")
-    n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "auto":
-        return "cuda" if n_devices else "cpu"
-    if device != "cpu" and int(device.partition(":")[2] or 0) >= n_devices:
-        raise ValueError(
-            f"`device` must be one that torch has; got {device!r}, and torch sees {n_devices} CUDA "
-            "devices. Pass device='cpu', or install torch with CUDA."
-        )
-    return device

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..labels import format_labels, format_value
-from ..plugins import load_plugin
+from ..optional import format_install
+from ..plugins import LAB, load_plugin
 from ..prototypes import Prototypes
 from ..samples import require_scale
 from .dataset import PARTS, DataError, collect_errors
@@ -155,7 +156,7 @@ def check_folder(folder: Path) -> Report:
         if load_folder is None:
             raise DataError(
                 "Folders of benchmarks are read by zonkey-lab, which is not installed; got "
-                f"{folder}. Run: pip install zonkey-lab. Or pass files."
+                f"{folder}. Run: {format_install(LAB)}. Or pass files."
             )
         data = load_folder(folder)
         data.X  # noqa: B018 (values are checked when they are read)

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from ..optional import require_package
 from ..prototypes import Prototypes
 from .dataset import DataError, Dataset, LazyMatrix, Split
-from .readers import require_package
 
 QUERY_STYLE = "twemoji"  # its artists drew none of the other styles
 THUMBNAIL, _COLUMNS = 48, 40  # as in tools/build_emoji.py

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import math
 import os
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..optional import require_package
 from ..streaming.sources import row_reader
 from .dataset import DataError
 
@@ -33,18 +33,6 @@ _MOST_NAMED = 8  # arrays that an error message names
 _MOST_HEADER = 1 << 16  # bytes
 # A compressed array may be this large, or this many times as large as in the file.
 _LARGE, _EXPANSION = 1 << 28, 500
-
-# Distribution and extra of the optional modules; those of all others are in the extra `data`.
-_EXTRAS = {
-    "PIL": ("pillow", "images"),
-    "faiss": ("faiss-cpu", "index"),
-    "onnx": ("onnx", "onnx"),
-    "onnxruntime": ("onnxruntime", "images"),
-    "sentence_transformers": ("sentence-transformers", "sentence-transformers"),
-    "tokenizers": ("tokenizers", "images"),
-    "torch": ("torch", "torch"),
-    "transformers": ("transformers", "transformers"),
-}
 
 # First bytes of a file, and the endings that such a file may have. Long enough that no heading of
 # a table starts like this.
@@ -168,18 +156,6 @@ def csv_rows(lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
         yield from csv.reader(lines, delimiter=separator)
     finally:
         csv.field_size_limit(before)
-
-
-def require_package(module: str, purpose: str) -> Any:
-    """Import an optional package, or say how to install it."""
-    package, extra = _EXTRAS.get(module.partition(".")[0], (module, "data"))
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ImportError(
-            f"{purpose} needs {package}; install {package}, or the extra: "
-            f'pip install "zonkey[{extra}]" (from a clone: pip install ".[{extra}]").'
-        ) from None
 
 
 def require_room(source: str, n_bytes: int, n_stored: int) -> None:
@@ -510,9 +486,9 @@ def read_sheet(path: Path, label_names: Sequence[str], *, labels_first: bool) ->
     pandas = require_package("pandas", f"Reading {path.suffix}")
     if path.suffix.lower() != ".parquet":
         return _read_csv(pandas, path, label_names, labels_first)
-    require_package("pyarrow", "Reading .parquet")
+    arrow = require_package("pyarrow.parquet", "Reading .parquet")
     with translate_errors(path):
-        about = importlib.import_module("pyarrow.parquet").read_metadata(path)
+        about = arrow.read_metadata(path)
         names = about.schema.to_arrow_schema().names
     check_names(names, path, label_names, labels_first)
     require_room(path.name, 8 * about.num_rows * about.num_columns, path.stat().st_size)

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..labels import format_labels
+from ..optional import require_package
 from ..streaming.sources import rows_per_chunk
 from .dataset import DataError, require_one_label_per_row
 from .readers import (
@@ -42,7 +43,6 @@ from .readers import (
     parquet_files,
     position_of,
     require_existing,
-    require_package,
     stored_arrays,
     translate_errors,
 )

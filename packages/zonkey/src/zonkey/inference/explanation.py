@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..constraints import check_option
 from ..display.drawing import COLORS, escape_controls, escape_dollars, new_figure
+from ..optional import require_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -181,8 +182,6 @@ class Explanation:
         pandas.DataFrame
             All rows of the part.
         """
-        from ..files.readers import require_package
-
         check_option("part", part, tuple(_COLUMNS))
         pandas = require_package("pandas", "Explanation.to_frame")
         rows = self.parts[part]

@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..anyshot.classifier import AnyShotClassifier
 from ..arrays import dtype_like, namespace, place_like, to_numpy
 from ..constraints import check_top
-from ..files.readers import require_package
 from ..labels import format_value
+from ..optional import require_package
 from ..streaming.chunks import accept_chunks
 from .scorer import LinearScores, NearestPrototypeMixin, best_columns, scores_as
 

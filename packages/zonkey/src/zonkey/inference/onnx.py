@@ -25,8 +25,8 @@ from ..arrays import dtype_like, to_numpy
 from ..bpl.nearest_support import NearestSupport, find_central
 from ..encoders.image_encoder import split_encoder
 from ..encoders.onnx_pixels import from_pixels
-from ..files.readers import require_package
 from ..labels import check_count
+from ..optional import require_package
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from .scorer import LinearScores, NearestPrototypeMixin, ProbabilityMixin, scores_as, unwrap
 

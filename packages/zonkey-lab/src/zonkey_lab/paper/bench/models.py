@@ -18,7 +18,7 @@ from zonkey.anyshot.classifier import AnyShotClassifier
 from zonkey.bpl.few_shot import FewShotClassifier
 from zonkey.bpl.nearest_support import NearestSupport
 from zonkey.bpl.zero_shot import ZeroShotClassifier
-from zonkey.files.readers import require_package
+from zonkey.optional import require_package
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey.prototypes import Prototypes
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
-from zonkey.encoders.weights import torch_device
 from zonkey.environment import versions
 from zonkey.files.dataset import Dataset
+from zonkey.optional import torch_device
 
 from ..experiments import (
     Experiment,

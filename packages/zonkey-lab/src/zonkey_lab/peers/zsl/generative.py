@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zonkey.arrays import Array
-from zonkey.encoders.weights import torch_device
 from zonkey.inference.scorer import LinearScores
+from zonkey.optional import torch_device
 from zonkey.prototypes import Prototypes
 
 from ..networks import (
