@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from .bpl.nearest_support import NearestSupport
     from .bpl.zero_shot import ZeroShotClassifier
     from .config import config_context, get_config, set_config
+    from .errors import StorageError
     from .evaluation.evaluating import evaluate
     from .inference.explain import explain
     from .inference.index import CandidateIndex
     from .inference.onnx import to_onnx
-    from .persistence.container import StorageError
     from .persistence.model import load, model_card, model_info, save
     from .prototypes import Prototypes
     from .streaming.chunks import Chunks
@@ -43,7 +43,7 @@ _MODULES = {
     "Moments": "bpl.moments",
     "NearestSupport": "bpl.nearest_support",
     "Prototypes": "prototypes",
-    "StorageError": "persistence.container",
+    "StorageError": "errors",
     "ZeroShotClassifier": "bpl.zero_shot",
     "config_context": "config",
     "explain": "inference.explain",

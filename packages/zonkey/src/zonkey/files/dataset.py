@@ -15,32 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import is_device_array, require_values, to_numpy
+from ..errors import DataError
 from ..labels import as_labels, format_labels, normalize_label
 from ..prototypes import Prototypes
 
 PARTS = ("train", "test_seen", "test_unseen")
 _CHECKED_AT_A_TIME = 1 << 24  # entries; a memory map is never read into memory at once
 _HASHED_AT_A_TIME = 1 << 22  # bytes
-
-
-class DataError(ValueError):
-    """Data that cannot be used.
-
-    The message is a single line that states the problem and the remedy.
-
-    See Also
-    --------
-    check_files : List all problems of your own files.
-
-    Examples
-    --------
-    >>> from zonkey.datasets import DataError, load_features
-    >>> try:
-    ...     load_features("nowhere.csv", "prototypes.csv")
-    ... except DataError as error:
-    ...     print(error)
-    nowhere.csv does not exist. Check the path.
-    """
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from uuid import uuid4
 
 import numpy as np
 
+from ..errors import MissingFileError, StorageError
+
 SCHEMA = 1  # of the headers; each released one stays readable
 _HEADER, _CHECKSUM = "zonkey", "zonkey_sha256"
 _LARGEST_HEADER = 100_000_000  # bytes, as in the safetensors library
@@ -41,27 +43,6 @@ _DTYPES = {
 
 
 Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]  # with first and last byte
-
-
-class StorageError(ValueError):
-    """A stored file that cannot be used.
-
-    The message is a single line that states the problem and the remedy.
-
-    See Also
-    --------
-    zonkey.load : Raises it for damaged, altered, too new or inconsistent model files.
-
-    Examples
-    --------
-    >>> from zonkey import StorageError
-    >>> issubclass(StorageError, ValueError)
-    True
-    """
-
-
-class MissingFileError(StorageError, FileNotFoundError):
-    """A stored file that does not exist."""
 
 
 @contextmanager

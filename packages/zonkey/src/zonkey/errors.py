@@ -1,0 +1,115 @@
+"""Errors that users can mend: what is wrong, the rule, what was received, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Self
+
+
+class Problem(ValueError):
+    """Something that a user can mend; its message is a single line.
+
+    The message reads "SUBJECT RULE; RECEIVED. REMEDY"; a subject alone is the whole message. It
+    names parameters of Python as `` `parameter` ``. Who calls them otherwise, such as the command
+    line, prints `tell`.
+
+    Parameters
+    ----------
+    subject : str
+        What is wrong, or the whole message.
+    rule : str, default=""
+        What it must be, such as "must be a file".
+    received : str, default=""
+        What it is. Names in it are never changed.
+    remedy : str, default=""
+        What to do, as a sentence.
+    option : str or iterable of str, default=()
+        Parameters of Python that the message names.
+
+    Examples
+    --------
+    >>> from zonkey.errors import Problem
+    >>> error = Problem("`top`", "must be at most 3", "got 5", "Ask for fewer.", option="top")
+    >>> print(error)
+    `top` must be at most 3; got 5. Ask for fewer.
+    >>> print(error.tell("--{}".format))
+    --top must be at most 3; got 5. Ask for fewer.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        rule: str = "",
+        received: str = "",
+        remedy: str = "",
+        *,
+        option: str | Iterable[str] = (),
+    ) -> None:
+        self.subject, self.rule, self.received, self.remedy = subject, rule, received, remedy
+        self.options = (option,) if isinstance(option, str) else tuple(option)
+        super().__init__(self.tell("`{}`".format))
+
+    def tell(self, name: Callable[[str], str]) -> str:
+        """Return the message with other names of parameters, such as options of a command."""
+        names = {option: name(option) for option in self.options}
+        subject, rule, _, remedy = self._parts(names)
+        return f"{subject} {rule}; {self.received}. {remedy}".strip() if rule else subject
+
+    def rename(self, hint: str = "", **parameters: str) -> Self:
+        """Return the error of a caller with other names of parameters; the hint is a remedy too."""
+        names = {option: f"`{parameters.get(option, option)}`" for option in self.options}
+        subject, rule, received, remedy = self._parts(names)
+        if hint:
+            subject, remedy = (subject, f"{remedy} {hint}") if rule else (f"{subject} {hint}", "")
+        option = [parameters.get(option, option) for option in self.options]
+        return type(self)(subject, rule, received, remedy, option=option)
+
+    def _parts(self, names: dict[str, str]) -> tuple[str, str, str, str]:
+        """Return the parts of the message with these names of parameters."""
+        subject, rule, remedy = self.subject, self.rule, self.remedy
+        for option, name in names.items():
+            subject, rule, remedy = (
+                part.replace(f"`{option}`", name) for part in (subject, rule, remedy)
+            )
+        return subject, rule, self.received, remedy
+
+
+class DataError(Problem):
+    """Data that cannot be used.
+
+    The message is a single line that states the problem and the remedy.
+
+    See Also
+    --------
+    check_files : List all problems of your own files.
+
+    Examples
+    --------
+    >>> from zonkey.datasets import DataError, load_features
+    >>> try:
+    ...     load_features("nowhere.csv", "prototypes.csv")
+    ... except DataError as error:
+    ...     print(error)
+    nowhere.csv does not exist. Check the path.
+    """
+
+
+class StorageError(Problem):
+    """A stored file that cannot be used.
+
+    The message is a single line that states the problem and the remedy.
+
+    See Also
+    --------
+    zonkey.load : Raises it for damaged, altered, too new or inconsistent model files.
+
+    Examples
+    --------
+    >>> from zonkey import StorageError
+    >>> issubclass(StorageError, ValueError)
+    True
+    """
+
+
+class MissingFileError(StorageError, FileNotFoundError):
+    """A stored file that does not exist."""
