@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -18,14 +17,10 @@ from sklearn.utils.parallel import Parallel, delayed  # workers get the filters 
 from threadpoolctl import threadpool_limits
 
 from zonkey.arrays import Array, is_device_array, namespace, place_like, to_numpy
-from zonkey.bpl.frame import BaseClasses
-from zonkey.bpl.moments import Moments
 from zonkey.evaluation.protocols import is_fitted
+from zonkey.hashing import hash_object
 from zonkey.labels import as_labels, check_count
-from zonkey.prototypes import Prototypes
 from zonkey.streaming.dask import Shared
-
-from .peers.fsl import BaseSamples
 
 PathLike = str | os.PathLike[str]
 
@@ -66,9 +61,9 @@ class Run:
         if path is None:
             return TrialCheckpoint(None, {})
         if queries is not None:
-            settings["queries"] = content_hash(np.asarray(queries))
-        models = {name: content_hash(model) for name, model in self.models.items()}
-        data = content_hash(to_numpy(self.X), self.y, self.classes)
+            settings["queries"] = hash_object(np.asarray(queries))
+        models = {name: hash_object(_describe_model(model)) for name, model in self.models.items()}
+        data = hash_object(to_numpy(self.X), self.y, self.classes)
         fixed = {"models": models, "data": data, "seed": self.seed, "zonkey": version("zonkey")}
         return TrialCheckpoint(path, {**fixed, **settings})
 
@@ -153,56 +148,8 @@ def _complete_records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def content_hash(*values: Any) -> str:
-    """Return 16 hexadecimal digits that identify data, parameters or models by content."""
-    digest = hashlib.sha256()
-    for value in values:
-        _feed(digest, value)
-    return digest.hexdigest()[:16]
-
-
-def _feed(digest: Any, value: Any) -> None:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        digest.update(repr(value).encode())
-    elif isinstance(value, np.ndarray):
-        digest.update(str((value.dtype.str, value.shape)).encode())
-        content = value.tolist() if value.dtype.kind == "O" else np.ascontiguousarray(value)
-        digest.update(repr(content).encode() if isinstance(content, list) else content.tobytes())
-    elif is_device_array(value):
-        _feed(digest, to_numpy(value))
-    elif isinstance(value, BaseEstimator):
-        digest.update(type(value).__qualname__.encode())
-        _feed(digest, value.get_params(deep=False))
-        if is_fitted(value):
-            learned = (value.classes_, value.centers_, value.worth_, value.seen_penalty_)
-            _feed_all(digest, learned)
-    elif isinstance(value, BaseClasses):
-        _feed(digest, value.moments)
-    elif isinstance(value, Moments):
-        scatter = value.A0 if value.scatter else value.trace
-        _feed_all(digest, (value.prototypes, value.counts, value.class_sums, scatter))
-        _feed_all(digest, [value.samples_of(label) for label in value.seen_labels.tolist()])
-    elif isinstance(value, BaseSamples):
-        _feed_all(digest, (value.X, value.classes[value.codes], value.seed))
-        _feed(digest, value.validation)
-    elif isinstance(value, Prototypes):
-        _feed_all(digest, (value.labels, value.matrix))
-    elif isinstance(value, Mapping):
-        _feed_all(digest, sorted(value.items(), key=lambda item: str(item[0])))
-    elif isinstance(value, list | tuple):
-        _feed_all(digest, value)
-    elif Prototypes.is_labeled(value):
-        _feed(digest, Prototypes.coerce(value))
-    else:
-        raise TypeError(
-            "A run can be resumed only if everything it depends on can be compared; got a "
-            f"{type(value).__name__}. Use plain values, arrays, Moments, Prototypes or estimators."
-        )
-
-
-def _feed_all(digest: Any, values: Any) -> None:
-    digest.update(f"[{len(values)}]".encode())
-    for value in values:
-        _feed(digest, value)
+def _describe_model(model: Any) -> list[Any]:
+    """Return the parameters of a model, and what it learned if trials do not fit it again."""
+    learned = ("classes_", "centers_", "worth_", "seen_penalty_") if is_fitted(model) else ()
+    given = model.get_params(deep=False) if isinstance(model, BaseEstimator) else model
+    return [type(model), given, *(getattr(model, name) for name in learned)]

@@ -207,10 +207,3 @@ def test_bad_input_is_named(world, changes, message):
     given = {"models": {"BPL": model}, "X": X, "y": y, "classes": novel, **OPTIONS, "n_way": 2}
     with pytest.raises((TypeError, ValueError), match=message):
         n_way_k_shot(**{**given, **changes})
-
-
-def test_what_cannot_be_compared_cannot_be_resumed(world, tmp_path):
-    X, y, novel, model = world
-    strange = clone(model).set_params(random_state=np.random.RandomState(0))
-    with pytest.raises(TypeError, match=r"resumed only if.*RandomState.*plain values"):
-        n_way_k_shot({"BPL": strange}, X, y, novel, checkpoint=tmp_path / "run", **OPTIONS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zonkey.constraints import check_interval, check_seed
+from zonkey.hashing import hash_object
 from zonkey.labels import check_count, format_value
 from zonkey.optional import torch_device
-from zonkey.streaming.checkpoint import PassCheckpoint, fingerprint
+from zonkey.streaming.checkpoint import PassCheckpoint
 from zonkey.streaming.reservoir import row_priorities
 
 from .networks import torch_for
@@ -118,8 +118,7 @@ class TrainedMixin(CheckedMixin):
         """Return text that tells trainings apart, by parameters and by what they learn from."""
         given = self.get_params(deep=False)
         parameters = {name: given[name] for name in given if name not in _UNRELATED}
-        text = fingerprint([type(self), parameters, *content])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hash_object(type(self), parameters, *content)[:16]
 
 
 class OnDeviceMixin(CheckedMixin):

@@ -31,10 +31,10 @@ from ..constraints import (
     validate_labeled,
     validate_samples,
 )
+from ..hashing import hash_object
 from ..labels import encode_labels, places_among
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.normalizer import PowerSums
-from ..streaming.checkpoint import fingerprint
 from ..streaming.chunks import Chunked, Chunks, apply_transforms, drop_names
 from ..streaming.class_sums import ClassSums, blocks_of
 from ..streaming.sources import get_labels
@@ -317,7 +317,7 @@ def _check_step(step: Any, chunks: Chunked) -> None:
 def _parameters_key(transformer: Any) -> str:
     """Return text for a transformer in checkpoints, by its parameters."""
     steps = _list_steps(transformer)
-    return fingerprint(
+    return hash_object(
         [
             step
             if isinstance(step, FrozenEstimator)
@@ -330,4 +330,4 @@ def _parameters_key(transformer: Any) -> str:
 def _fitted_key(transformer: Any) -> str:
     """Return text for a transformer in checkpoints, by what it learned."""
     steps = _list_steps(transformer)
-    return fingerprint([step._key() if type(step) in _OURS else step for step in steps])
+    return hash_object([step._key() if type(step) in _OURS else step for step in steps])

@@ -106,6 +106,16 @@ class BaseClasses:
         self._twin = twin
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
+    def fingerprint(self) -> str:
+        """Return a hash of the moments.
+
+        Returns
+        -------
+        str
+            The same for equal base classes.
+        """
+        return self.moments.fingerprint()
+
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the cached value of a key, computed if missing; the last few are kept.
 

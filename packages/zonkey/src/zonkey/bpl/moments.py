@@ -20,6 +20,7 @@ import numpy as np
 from array_api_compat import device
 
 from ..arrays import Array, counts_by_code, is_device_array, namespace, place_like, to_numpy
+from ..hashing import hash_object
 from ..labels import check_count, format_value, positions_among
 from ..persistence.container import StorageError, read_arrays, write_arrays
 from ..persistence.packing import PROTOTYPES, Form, pack, require_shape, require_that, unpack_file
@@ -273,6 +274,17 @@ class Moments:
             moments._sums = xp.take(xp.concat([self._sums, zeros]), source, axis=0)
             moments._reservoir = self._reservoir.relabel(len(moments.prototypes), seen, rows)
         return moments
+
+    def fingerprint(self) -> str:
+        """Return a hash of prototypes, sums and raw samples.
+
+        Returns
+        -------
+        str
+            The same for equal moments.
+        """
+        sums = (self.A0 if self.scatter else self.trace, self.class_sums)
+        return hash_object(self.prototypes, self.counts, *sums, self._reservoir.to_arrays())
 
     def __add__(self, other: Moments) -> Moments:
         return self.copy().merge(other)

@@ -16,11 +16,10 @@ from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
-from zonkey_lab.trials import content_hash
-
 from ..arrays import is_device_array, to_numpy
 from ..constraints import check_option
 from ..files.dataset import Dataset
+from ..hashing import hash_object
 from ..labels import as_labels, check_count, format_labels, require_same_kind
 from ..prototypes import Prototypes
 from ..streaming.chunks import as_chunks
@@ -293,7 +292,7 @@ def _check_names(baselines: Any) -> tuple[str, ...]:
 
 def _fingerprint(digests: np.ndarray, y: np.ndarray) -> str:
     """Return a hash of samples and labels, which is the same for samples in chunks."""
-    return content_hash(digests, np.array(y.tolist()) if y.dtype.kind == "U" else y)
+    return hash_object(digests, np.array(y.tolist()) if y.dtype.kind == "U" else y)[:16]
 
 
 def _digests(X: Any, n: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..arrays import Array, to_numpy
-from ..streaming.checkpoint import fingerprint
+from ..hashing import hash_object
 from ..streaming.chunks import Chunked, drop_names
 
 
@@ -38,7 +38,7 @@ class ChunkTransformerMixin:
         The last digits of what was learned depend on the number of threads, so they do not count.
         """
         learned = [_round_text(getattr(self, name)) for name in self._learned]
-        return fingerprint([type(self).__qualname__, self.get_params(deep=False), learned])
+        return hash_object(type(self), self.get_params(deep=False), learned)
 
 
 def _leave_chunks(method: Any) -> Any:

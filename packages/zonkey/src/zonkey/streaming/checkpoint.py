@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import copyreg
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-import numpy as np
-
+from ..hashing import hash_object
 from ..labels import warn_user
-from ..persistence.container import StorageError, checksum, read_arrays, write_arrays
+from ..persistence.container import StorageError, read_arrays, write_arrays
 from ..persistence.packing import pack, unpack_file
 
 _KIND = "checkpoint"
@@ -28,8 +23,6 @@ _LOCK = f"lock{_ENDING}"
 # unfinished files in it; the first kind of names is ours, the second that of the writing library.
 _OWN = "passes"
 _UNFINISHED = re.compile(rf".*\{_ENDING}\.[0-9a-f]{{12}}\.part|\.tmp[0-9A-Za-z]{{6}}")
-_PLAIN = bool | int | float | complex | str | bytes | np.generic
-_VALUES = (_PLAIN, np.ndarray, list, tuple, dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +74,7 @@ class PassCheckpoint:
                 f"{path} must be a checkpoint as it was written; it is damaged, or of another "
                 "version. Remove the folder to begin again."
             ) from None
-        if header.get("identity") != _digest(identity):
+        if header.get("identity") != hash_object(identity):
             raise self.make_foreign_error(name)
         return state
 
@@ -98,7 +91,7 @@ class PassCheckpoint:
         If not, the one before stays, and the computation is worth more than its checkpoint.
         """
         node, arrays = pack(vars(state), {})
-        header = {"identity": _digest(identity), "content": node}
+        header = {"identity": hash_object(identity), "content": node}
         try:
             self._own.mkdir(parents=True, exist_ok=True)  # the user may have removed it
             write_arrays(self._path(name), _KIND, header, arrays)
@@ -166,65 +159,3 @@ def _is_locked(file: Any) -> bool:
     except OSError:  # the file system has none
         return True
     return True
-
-
-def fingerprint(value: Any) -> str:
-    """Return text that is the same for equal numbers, arrays, functions and objects of them.
-
-    Unlike a pickle, it does not depend on which objects are shared. A function counts with its
-    code, and with the values that it refers to.
-    """
-    return _text_of(value, ())
-
-
-def _text_of(value: Any, above: tuple[int, ...]) -> str:
-    if id(value) in above:  # it holds itself
-        return f"<{len(above) - above.index(id(value))} above>"
-    of = partial(_text_of, above=(*above, id(value)))
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
-        array = np.ascontiguousarray(value)
-        return checksum(array.view(np.uint32) if array.dtype.kind == "U" else array)
-    if isinstance(value, np.ndarray):
-        return of(value.tolist())
-    if value is None or isinstance(value, _PLAIN):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(of, value))}]"
-    if isinstance(value, set | frozenset):
-        return f"{{{', '.join(sorted(map(of, value)))}}}"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{of(key)}: {of(value[key])}' for key in value)}}}"
-    if isinstance(value, ModuleType):
-        return value.__name__
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, CodeType):
-        return of([value.co_code, value.co_consts, value.co_names])
-    if isinstance(value, FunctionType):
-        code, held = value.__code__, [cell.cell_contents for cell in value.__closure__ or ()]
-        known = {name: value.__globals__.get(name) for name in code.co_names}
-        known = {name: known[name] for name in known if isinstance(known[name], _VALUES)}
-        rest = [code, held, known, value.__defaults__, value.__kwdefaults__]
-        return f"{value.__module__}.{value.__qualname__} {of(rest)}"
-    return f"{type(value).__qualname__} {of(_reduce_object(value))}"
-
-
-def _reduce_object(value: Any) -> Any:
-    """Return what an object would be made of again."""
-    try:
-        by_type = copyreg.dispatch_table.get(type(value))
-        found: Any = value.__reduce_ex__(4) if by_type is None else by_type(value)
-    except Exception as error:
-        raise TypeError(
-            "Functions of chunks must hold values that can be compared, to go on from a "
-            f"checkpoint; got {type(value).__name__} ({error}). Pass a `key` that stands for the "
-            "function."
-        ) from None
-    if isinstance(found, str):
-        return [getattr(value, "__module__", ""), found]
-    make, arguments, state, *items = (*found, None, None, None)[:5]
-    return [make, arguments, state, *(None if part is None else list(part) for part in items)]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -20,8 +20,9 @@ from typing import Any, Literal, Protocol, Self, TypeVar, cast
 import numpy as np
 
 from ..arrays import library_of
+from ..hashing import hash_object
 from ..labels import check_count, format_labels, format_value
-from .checkpoint import PassCheckpoint, State, fingerprint
+from .checkpoint import PassCheckpoint, State
 from .sources import (
     ROW_LIBRARIES,
     ArraySource,
@@ -366,9 +367,9 @@ class Chunks(Chunked):
     def _identity(self, key: str) -> str:
         """Return what a state depends on, besides the samples."""
         pairs = zip(self.transforms, self._keys, strict=True)
-        keys = [fingerprint(transform) if own is None else own for transform, own in pairs]
+        keys = [hash_object(transform) if own is None else own for transform, own in pairs]
         source = self._source
-        return fingerprint([key, self.n_rows, source.identity, source.labels, keys])
+        return hash_object(key, self.n_rows, source.identity, source.labels, keys)
 
     def _pass(
         self,
@@ -398,7 +399,7 @@ class Chunks(Chunked):
 
 
 def _digest(chunk: Chunk) -> str:
-    return fingerprint([chunk.X, chunk.y])
+    return hash_object(chunk.X, chunk.y)
 
 
 def as_chunks(X: Any, y: Any = None) -> Chunked | None:

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state, check_X_y
 
 from zonkey.arrays import Array
 from zonkey.constraints import check_classes, validate_labeled
+from zonkey.hashing import hash_object
 from zonkey.inference.scorer import ScoresMixin
 from zonkey.labels import as_labels, check_count, format_labels, format_value
 
@@ -133,6 +134,16 @@ class BaseSamples:
         """
         rows = np.isin(self.codes, kept)
         return BaseSamples(self.X[rows], self.classes[self.codes[rows]], random_state=self.seed)
+
+    def fingerprint(self) -> str:
+        """Return a hash of samples, labels and seed.
+
+        Returns
+        -------
+        str
+            The same for equal base samples.
+        """
+        return hash_object(self.X, self.codes, self.classes, self.seed, self.validation)
 
     def learn_once(self, key: str, learn: Callable[[], T]) -> T:
         """Return what `learn` returned when it was called for this key.

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import RidgeCV
 
+from zonkey.hashing import hash_object
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.checkpoint import fingerprint
 
 from ..base import class_means, unit_rows
 from .base import BaseSamples, Support, center_rows
@@ -62,7 +62,7 @@ def _predict_means(
 ) -> np.ndarray:
     """Return the predicted means of novel classes (m x d)."""
     known = known.subset(base.classes[described])
-    key = fingerprint(["texts", known.labels, known.matrix])
+    key = hash_object("texts", known.labels, known.matrix)
     return base.learn_once(key, lambda: _fit_regression(known, base, described)).predict(novel)
 
 
