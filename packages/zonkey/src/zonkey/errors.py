@@ -113,3 +113,7 @@ class StorageError(Problem):
 
 class MissingFileError(StorageError, FileNotFoundError):
     """A stored file that does not exist."""
+
+
+class NoRoomError(StorageError, OSError):
+    """A file that could not be written because the disk is full."""

@@ -536,24 +536,6 @@ def test_the_file_is_safetensors_and_has_usual_permissions(tmp_path):
         assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=repr)
-@pytest.mark.parametrize("existed", [True, False])
-def test_a_failing_save_leaves_the_old_file(error, existed, tmp_path, monkeypatch):
-    path, old = tmp_path / "seen.moments", gathered(*drawn(0, 20))
-    if existed:
-        old.save(path)
-    before = {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()}
-
-    def break_off(arrays, part, metadata):
-        part.write_bytes(b"half of it")
-        raise error
-
-    monkeypatch.setattr("safetensors.numpy.save_file", break_off)
-    with pytest.raises(type(error)):
-        gathered(*drawn(1, 20)).save(path)
-    assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before
-
-
 def test_saving_again_replaces_the_file(tmp_path):
     path = tmp_path / "moments.moments"
     new = gathered(*drawn(1, 30))

@@ -326,23 +326,6 @@ def test_class_names_in_files_are_distinct():
         model_forms.allow(SAE)
 
 
-@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=repr)
-def test_a_failing_save_leaves_the_old_file(error, tmp_path, monkeypatch):
-    path = tmp_path / "a.zonkey"
-    zonkey.save(fitted("SAE"), path)
-    before = path.read_bytes()
-
-    def break_off(arrays, part, metadata):
-        part.write_bytes(b"half of it")
-        raise error
-
-    monkeypatch.setattr("safetensors.numpy.save_file", break_off)
-    with pytest.raises(type(error)):
-        zonkey.save(fitted("nearest"), path)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.zonkey"]
-    assert path.read_bytes() == before
-
-
 # Damaged files. Each is refused in one line that names it.
 
 

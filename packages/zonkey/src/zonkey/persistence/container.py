@@ -6,20 +6,23 @@ a checksum each. Nothing in it is executed, imported or unpickled.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import shutil
+import signal
 import threading
 import weakref
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 from uuid import uuid4
 
 import numpy as np
 
-from ..errors import MissingFileError, StorageError
+from ..errors import MissingFileError, NoRoomError, StorageError
 
 SCHEMA = 1  # of the headers; each released one stays readable
 _HEADER, _CHECKSUM = "zonkey", "zonkey_sha256"
@@ -40,6 +43,7 @@ _DTYPES = {
     "I64": np.int64,
     "F64": np.float64,
 }
+_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 
 
 Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]  # with first and last byte
@@ -53,14 +57,48 @@ def whole_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise FileNotFoundError(f"The folder {path.parent} does not exist. Create it.")
     # Not from tempfile: only the owner may read such files.
     part = path.with_name(f"{path.name[:100]}.{uuid4().hex[:12]}.part")
-    try:
-        yield part
-        if path.exists():
-            part.chmod(path.stat().st_mode)
-        part.replace(path)
-    except BaseException:
+    with _remove_if_ended(part):
+        try:
+            yield part
+            if path.exists():
+                part.chmod(path.stat().st_mode)
+            part.replace(path)
+        except BaseException as error:
+            part.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in _NO_ROOM:
+                _refuse_full_disk(path, error)
+            raise
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _refuse_full_disk(path: Path, error: OSError) -> NoReturn:
+    free = shutil.disk_usage(path.parent).free
+    raise NoRoomError(
+        f"{path} must fit on the disk; it could not be written ({error.strerror}), with "
+        f"{free / 1e6:,.1f} MB free. Nothing was changed. Make room, or pass another path."
+    ) from None
+
+
+@contextmanager
+def _remove_if_ended(part: Path) -> Iterator[None]:
+    """Remove an unfinished file also if the process is told to end, which runs no `finally`."""
+
+    def end(number: int, _: Any) -> None:
         part.unlink(missing_ok=True)
-        raise
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield  # the program decides how it ends
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
@@ -83,18 +121,30 @@ def write_arrays(
     arrays: Mapping[str, np.ndarray],
 ) -> None:
     """Write arrays and a header that JSON can hold; `kind` tells what the file is."""
-    from safetensors.numpy import save_file
-
-    whole = {name: _make_plain(array) for name, array in arrays.items()}
+    # Widest numbers first, as in the safetensors library: all of them are aligned.
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    whole = {name: _make_plain(arrays[name]) for name in names}
     listed = {name: checksum(array) for name, array in whole.items()}
     content = {"schema": SCHEMA, "kind": kind, **header, "checksums": listed}
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    metadata = {_HEADER: text, _CHECKSUM: hashlib.sha256(text.encode()).hexdigest()}
-    with whole_path(path) as part:
-        part.touch()
-        mode = part.stat().st_mode
-        save_file(whole, part, metadata)
-        part.chmod(mode)  # the library lets only the owner read the file
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    table: dict[str, Any] = {"__metadata__": {_HEADER: text, _CHECKSUM: digest}}
+    end = 0
+    for name, array in whole.items():
+        start, end = end, end + array.nbytes
+        dtype = _NAMES[array.dtype]
+        table[name] = {"dtype": dtype, "shape": [*array.shape], "data_offsets": [start, end]}
+    outer = json.dumps(table, separators=(",", ":")).encode()
+    outer += b" " * (-len(outer) % 8)
+    if len(outer) > _LARGEST_HEADER:
+        raise StorageError(
+            f"{path} must have at most {_LARGEST_HEADER / 1e6:.0f} MB of labels and texts; got "
+            f"{len(outer) / 1e6:.0f}. Save fewer classes."
+        )
+    with whole_file(path) as file:
+        file.write(len(outer).to_bytes(8, "little") + outer)
+        for array in whole.values():
+            file.write(array.reshape(-1).view(np.uint8).data)
 
 
 class Stored:
