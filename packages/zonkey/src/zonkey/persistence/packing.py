@@ -90,7 +90,7 @@ class _Packer:
         known = ", ".join(sorted(form.name for form in self.forms.values()))
         raise TypeError(
             f"A file can hold objects of these classes: {known}; got {type(value).__name__}. Use "
-            "one of these, or store the model with skops."
+            "one of these."
         )
 
     def _object(self, value: Any, path: str) -> dict[str, Any]:
