@@ -1,8 +1,8 @@
 """Compare accuracy and time of 5-way tasks with the few-shot heads of easyfsl.
 
 All methods get the same unit-length features and the same tasks as
-`zonkey.evaluation.n_way_k_shot`, one after the other on one thread, with balanced queries and with
-unbalanced ones. The columns of easyfsl are omitted if it is not installed. `--tasks` sets the
+`zonkey_lab.protocols.n_way_k_shot`, one after the other on one thread, with balanced and with
+unbalanced queries. The columns of easyfsl are omitted if it is not installed. `--tasks` sets the
 number of tasks.
 """
 

@@ -24,6 +24,7 @@ import zonkey
 from recording import show
 from zonkey import Prototypes, datasets, presets
 from zonkey.metrics import per_class_accuracy
+from zonkey_lab.datasets import load_xlsa17
 
 Encode = Callable[[list[str]], np.ndarray]
 EMBEDDED = Path(zonkey.__file__).parent / "encoders" / "data"
@@ -131,7 +132,7 @@ def problems(cub: Path | None) -> dict[str, tuple[datasets.Dataset, list[str]]]:
     names = emoji.class_names or {}
     found = {"emoji": (emoji, [names.get(label, label) for label in emoji.prototypes])}
     if cub is not None:
-        birds = datasets.load_xlsa17(cub, features="efficientnet_lite0")
+        birds = load_xlsa17(cub, features="efficientnet_lite0")
         plain = [label.split(".")[-1].replace("_", " ") for label in birds.prototypes]
         found["CUB"] = (birds, plain)
     return found

@@ -12,6 +12,7 @@ from sklearn_checks import parametrize_with_sklearn_checks
 
 import zonkey
 from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
+from zonkey_lab import protocols
 from zonkey_lab.peers import training
 from zonkey_lab.peers.fsl import (
     MAML,
@@ -424,7 +425,7 @@ def planted(draw, n_base=80, n_novel=10, n=12, seed=0):
     def score(model):
         options = {"n_way": 4, "n_shot": 3, "n_query": 8, "n_trials": 20}
         classes = np.arange(n_base, n_base + n_novel)
-        found = zonkey.evaluation.n_way_k_shot({"model": model}, X, y, classes, **options)
+        found = protocols.n_way_k_shot({"model": model}, X, y, classes, **options)
         return found["model"].mean()
 
     return BaseSamples(X[is_base], y[is_base]), score

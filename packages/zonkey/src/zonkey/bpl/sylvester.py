@@ -103,7 +103,7 @@ class Solution:
     Examples
     --------
     >>> import numpy as np
-    >>> from zonkey.linalg import solve
+    >>> from zonkey.bpl.sylvester import solve
     >>> solve(np.eye(1), np.eye(1), np.ones((1, 1))).status.name
     'SOLVED'
     """
@@ -142,7 +142,7 @@ def solve(
     Examples
     --------
     >>> import numpy as np
-    >>> from zonkey.linalg import solve
+    >>> from zonkey.bpl.sylvester import solve
     >>> solve(np.diag([1.0, 2.0]), np.eye(1), np.array([[2.0], [3.0]])).value.ravel().tolist()
     [1.0, 1.0]
     """

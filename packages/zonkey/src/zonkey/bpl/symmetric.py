@@ -48,8 +48,8 @@ class Factor:
     Examples
     --------
     >>> import numpy as np
-    >>> from zonkey.linalg import Factor
-    >>> Factor.of(np.diag([2.0, 1.0])).transformed(shift=1.0).values.tolist()
+    >>> from zonkey.bpl.symmetric import Factor
+    >>> Factor.from_matrix(np.diag([2.0, 1.0])).rescale(shift=1.0).values.tolist()
     [2.0, 3.0]
     """
 

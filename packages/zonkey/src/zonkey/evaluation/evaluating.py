@@ -114,7 +114,7 @@ def evaluate(
     >>> from zonkey import ZeroShotClassifier, evaluate
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> model = problem.fitted(ZeroShotClassifier())
+    >>> model = problem.fit_clone(ZeroShotClassifier())
     >>> result = evaluate(model, problem.X_new, problem.y_new, k=(1, 2))
     >>> result.scores["accuracy_unseen"] > 0.9
     True

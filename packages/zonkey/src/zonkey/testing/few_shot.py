@@ -90,7 +90,7 @@ def shots_problem(
     >>> from zonkey import NearestSupport
     >>> from zonkey.testing import shots_problem
     >>> problem = shots_problem()
-    >>> problem.fitted(NearestSupport()).score(problem.X_query, problem.y_query) > 0.9
+    >>> problem.fit_clone(NearestSupport()).score(problem.X_query, problem.y_query) > 0.9
     True
     """
     rng = np.random.default_rng(seed)

@@ -151,7 +151,7 @@ def linear_problem(
     >>> problem = linear_problem()
     >>> problem.unseen
     ['class 01', 'class 04', 'class 07', 'class 10']
-    >>> problem.fitted(ZeroShotClassifier()).score(problem.X_new, problem.y_new) > 0.9
+    >>> problem.fit_clone(ZeroShotClassifier()).score(problem.X_new, problem.y_new) > 0.9
     True
     """
     rng = np.random.default_rng(seed)

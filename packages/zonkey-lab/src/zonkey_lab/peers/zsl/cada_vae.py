@@ -221,7 +221,7 @@ class CADAVAE(GenerativePeer):
     ...     beta=0.01, n_hidden=64, learning_rate=0.02, max_iter=40, batch_size=36,
     ...     n_iter_no_change=None,
     ... )
-    >>> problem.fitted(model).score(problem.X_new, problem.y_new) > 0.7
+    >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
 

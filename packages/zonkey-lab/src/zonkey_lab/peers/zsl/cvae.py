@@ -151,7 +151,7 @@ class CVAE(GenerativePeer):
     ...     n_latent=2, n_hidden=32, learning_rate=0.03, max_iter=20, batch_size=36,
     ...     n_iter_no_change=None,
     ... )
-    >>> problem.fitted(model).score(problem.X_new, problem.y_new) > 0.7
+    >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
 

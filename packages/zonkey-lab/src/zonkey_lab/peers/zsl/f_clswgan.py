@@ -211,7 +211,7 @@ class FCLSWGAN(GenerativePeer):
     >>> model = FCLSWGAN(
     ...     n_hidden=32, learning_rate=0.02, max_iter=10, n_iter_no_change=None, batch_size=36
     ... )
-    >>> problem.fitted(model).score(problem.X_new, problem.y_new) > 0.7
+    >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
 
