@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +20,9 @@ from .labels import (
     require_label_array,
     warn_user,
 )
+from .parameters import Interval
+from .parameters import check_option as check_option
+from .parameters import is_auto as is_auto
 from .prototypes import Prototypes
 from .samples import as_samples, require_scale
 from .streaming.chunks import Chunked, as_chunks
@@ -32,48 +34,15 @@ def check_interval(
     name: str,
     value: Any,
     low: float,
-    high: float = float("inf"),
+    high: float = math.inf,
     *,
     open_below: bool = False,
     open_above: bool = False,
     or_auto: bool = False,
 ) -> None:
-    """Require a finite number from `low` to `high`; an open end is excluded.
-
-    With `or_auto`, the value may also be "auto".
-    """
-    if or_auto and is_auto(value):
-        return
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    number = float(value) if is_number else math.nan
-    at_open_end = (open_below and number == low) or (open_above and number == high)
-    if math.isfinite(number) and low <= number <= high and not at_open_end:
-        return
-    start = "[" if math.isfinite(low) and not open_below else "("
-    end = "]" if math.isfinite(high) and not open_above else ")"
-    choice = '"auto" or ' if or_auto else ""
-    rule = f"must be {choice}a number in {start}{low}, {high}{end}"
-    remedy = (
-        'Use "auto", which chooses it on held-out classes.'
-        if or_auto
-        else "Choose it inside, for example by ZeroShotSearchCV over training classes."
-    )
-    raise ValueError(f"`{name}` {rule}; got {format_value(value)}. {remedy}")
-
-
-def is_auto(value: Any) -> bool:
-    """Whether a parameter is chosen in `fit`."""
-    return isinstance(value, str) and value == "auto"
-
-
-def check_option(name: str, value: Any, options: Collection[str | None]) -> None:
-    """Require one of a few named options."""
-    if not (value is None or isinstance(value, str)) or value not in options:
-        choices = ", ".join(repr(option) for option in options)
-        raise ValueError(
-            f"`{name}` must be one of {choices}; got {format_value(value)}. "
-            "Correct the spelling, or leave the parameter at its default."
-        )
+    """Require a finite number from `low` to `high`; an open end is excluded."""
+    also = ("auto",) if or_auto else ()
+    Interval(low, high, open_below, open_above, also).check(name, value)
 
 
 def check_top(k: Any, n_classes: int) -> int:

@@ -196,7 +196,5 @@ def test_wrong_vectors_are_refused(found, message):
 
 
 def test_wrong_parameters_are_refused():
-    with pytest.raises(ValueError, match="`batch_size`"):
-        TextEncoder(Letters(), batch_size=0).fit(TEXTS)
     with pytest.raises(TypeError, match="`model` must be the name of an encoder"):
         TextEncoder(3).transform(TEXTS)

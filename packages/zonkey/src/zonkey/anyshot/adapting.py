@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
-from ..constraints import is_auto
 from ..metrics import best_temperature
+from ..parameters import is_auto
 from ..persistence.container import Stored
 from .evidence import Evidence
 from .posterior import SoftShots, class_scores, posterior_centers, soft_shots

@@ -25,7 +25,6 @@ from ..constraints import (
     check_seed,
     check_weights,
     chunks_of,
-    is_auto,
     refuse_weights,
     set_features,
     validate_labeled,
@@ -33,6 +32,7 @@ from ..constraints import (
 )
 from ..hashing import hash_object
 from ..labels import encode_labels, places_among
+from ..parameters import check_parameters, is_auto
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.normalizer import PowerSums
 from ..streaming.chunks import Chunked, Chunks, apply_transforms, drop_names
@@ -302,7 +302,7 @@ def _learns_in_chunks(step: Any) -> bool:
 def _check_step(step: Any, chunks: Chunked) -> None:
     """Refuse a step that cannot learn from these chunks, or has invalid parameters."""
     if type(step) in _OURS:
-        step._check_parameters()
+        check_parameters(step)
     elif not _learns_nothing(step) and not (
         hasattr(step, "partial_fit") and isinstance(chunks, Chunks)
     ):

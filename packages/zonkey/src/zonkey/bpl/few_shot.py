@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -19,25 +19,19 @@ from ..arrays import (
     place_of,
     to_numpy,
 )
-from ..constraints import (
-    check_classes,
-    check_interval,
-    check_option,
-    check_semantics,
-    validate_labeled,
-)
+from ..constraints import check_classes, check_semantics, validate_labeled
 from ..labels import (
     as_labels,
-    check_count,
     encode_labels,
     format_labels,
     format_value,
     place_labels,
     require_same_kind,
 )
+from ..parameters import Constraint, Count, Interval, Options, check_parameters
 from ..prototypes import Prototypes
 from .frame import BaseClasses
-from .learning import ProjectionLearner, check_shared_parameters, require_samples, warn_of_trouble
+from .learning import ProjectionLearner, require_samples, warn_of_trouble
 from .moments import Moments
 from .tasks import EpisodeSettings, LearnedProjection, SupportSet, learn_tasks
 from .zero_shot import ZeroShotClassifier
@@ -161,6 +155,16 @@ class FewShotClassifier(ProjectionLearner):
     array(['zebra'], dtype='<U5')
     """
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "synthesis": Options("support", "base", None),
+        "competition": Options("second-best", "assigned", None),
+        "seen_penalty": Interval(),
+        "noise": Interval(0),
+        "solver_tol": Interval(0),
+        "n_episodes": Count(1),
+        "base_samples_per_class": Count(1, also=(None,)),
+    }
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -270,7 +274,7 @@ class FewShotClassifier(ProjectionLearner):
 
     def _support_sets(self, tasks: list[Any], models: list[Self] | None = None) -> list[SupportSet]:
         """Return validated support sets; each model sets its `n_features_in_`."""
-        self._check_parameters()
+        check_parameters(self)
         of_all = _as_base(self.base)
         given = None if self.prototypes is None else Prototypes.coerce(self.prototypes)
         supports = []
@@ -388,16 +392,6 @@ class FewShotClassifier(ProjectionLearner):
                 "which leaves nothing to learn from. Raise `alpha`, or pass `base`."
             )
         return base
-
-    def _check_parameters(self) -> None:
-        check_option("synthesis", self.synthesis, ("support", "base", None))
-        check_option("competition", self.competition, ("second-best", "assigned", None))
-        check_shared_parameters(self, may_be_auto=False)
-        check_interval("noise", self.noise, 0)
-        check_interval("solver_tol", self.solver_tol, 0)
-        check_count("n_episodes", self.n_episodes, 1)
-        if self.base_samples_per_class is not None:
-            check_count("base_samples_per_class", self.base_samples_per_class, 1)
 
 
 def _as_base(base: Any) -> BaseClasses | None:

@@ -1,11 +1,10 @@
-"""What zero-shot and few-shot learning share: parameter checks and warnings."""
+"""What zero-shot and few-shot learning share: ranges of parameters and warnings."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -13,9 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..constraints import AnyLibraryMixin, check_interval, check_option
+from ..constraints import AnyLibraryMixin
 from ..inference.scorer import NearestPrototypeMixin
-from ..labels import check_count, format_labels, format_value
+from ..labels import format_labels
+from ..parameters import Constraint, Count, Flag, Interval, Options
 from .frame import BaseClasses
 from .sylvester import Status
 
@@ -25,6 +25,20 @@ _STACK = 4
 
 class ProjectionLearner(AnyLibraryMixin, NearestPrototypeMixin, BaseEstimator):
     """Base class of the zero-shot and the few-shot classifier."""
+
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "scaling": Options("squared-norm", None),
+        "rho": Interval(0, 1),
+        "alpha": Interval(0, 1, open_above=True),
+        "mu": Interval(0, 1, open_above=True),
+        "beta": Interval(0),
+        "tie_tol": Interval(0),
+        "tol": Interval(0),
+        "n_neighbors": Count(1),
+        "n_synthetic": Count(1),
+        "max_iter": Count(1, also=(None,)),
+        "guard": Flag("Use True, which keeps the projection bounded."),
+    }
 
     competition: str | None
     mu: float
@@ -49,27 +63,6 @@ def require_samples(base: BaseClasses, remedy: str) -> None:
             f"{format_labels(empty)} (n_reserve={base.moments.n_reserve}). Gather them again with "
             f"a larger `n_reserve`, or use {remedy}."
         )
-
-
-def check_shared_parameters(estimator: Any, *, may_be_auto: bool) -> None:
-    """Check the parameters that the zero-shot and the few-shot classifier share."""
-    check_option("scaling", estimator.scaling, ("squared-norm", None))
-    check_interval("rho", estimator.rho, 0, 1)
-    check_interval("alpha", estimator.alpha, 0, 1, open_above=True)
-    check_interval("mu", estimator.mu, 0, 1, open_above=True)
-    check_interval("beta", estimator.beta, 0)
-    check_interval("tie_tol", estimator.tie_tol, 0)
-    check_interval("tol", estimator.tol, 0)
-    check_count("n_neighbors", estimator.n_neighbors, 1)
-    check_count("n_synthetic", estimator.n_synthetic, 1)
-    if estimator.max_iter is not None:
-        check_count("max_iter", estimator.max_iter, 1)
-    if not isinstance(estimator.guard, bool | np.bool_):
-        raise ValueError(
-            f"`guard` must be True or False; got {format_value(estimator.guard)}. Use True, which "
-            "keeps the projection bounded."
-        )
-    check_interval("seen_penalty", estimator.seen_penalty, -math.inf, or_auto=may_be_auto)
 
 
 def warn_of_trouble(

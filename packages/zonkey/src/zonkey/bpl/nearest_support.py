@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,9 +16,10 @@ from ..arrays import (
     place_like,
     squared_distances,
 )
-from ..constraints import AnyLibraryMixin, check_classes, check_option, validate_labeled
+from ..constraints import AnyLibraryMixin, check_classes, validate_labeled
 from ..inference.scorer import ScoresMixin
 from ..labels import encode_labels, place_labels
+from ..parameters import Constraint, Options, check_parameters
 from ..samples import class_sums
 
 
@@ -57,6 +58,8 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
     array(['cat', 'owl'], dtype='<U3')
     """
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {"reference": Options("sample", "mean")}
+
     def __init__(self, reference: str = "sample") -> None:
         self.reference = reference
 
@@ -75,7 +78,7 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
         NearestSupport
             The fitted estimator.
         """
-        check_option("reference", self.reference, ("sample", "mean"))
+        check_parameters(self)
         X, y = validate_labeled(self, X, y)
         check_classes(y)
         labels, codes = encode_labels(y, X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from array_api_compat import device
@@ -11,19 +11,17 @@ from array_api_compat import device
 from ..arrays import Array, is_device_array, namespace, place_like, place_of
 from ..constraints import (
     check_classes,
-    check_interval,
     check_labeled,
-    check_option,
     check_seed,
     check_semantics,
     chunks_of,
-    is_auto,
     set_features,
     validate_labeled,
     validate_samples,
 )
 from ..inference.scorer import LinearScores
 from ..labels import as_labels, list_distinct
+from ..parameters import Constraint, Interval, Options, check_parameters, is_auto
 from ..prototypes import Prototypes
 from ..samples import require_scale
 from ..streaming.class_sums import ClassSums
@@ -32,7 +30,7 @@ from .assignment import Rule
 from .calibration import calibrate
 from .entropy import EntropyObjective, minimize_entropy
 from .frame import BaseClasses, Frame
-from .learning import ProjectionLearner, check_shared_parameters, require_samples, warn_of_trouble
+from .learning import ProjectionLearner, require_samples, warn_of_trouble
 from .moments import Moments
 from .projection import bidirectional_projection, forward_projection, reverse_projection
 from .synthesis import Synthesized, perturb, raw_material
@@ -178,6 +176,15 @@ class ZeroShotClassifier(ProjectionLearner):
     array(['zebra'], dtype='<U5')
     """
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "direction": Options(*_PROJECTIONS),
+        "synthesis": Options("perturb", None),
+        "competition": Options("second-best", "assigned", "entropy", None),
+        "synthetic_per": Options("class", "neighbor"),
+        "seen_penalty": Interval(also=("auto",)),
+        "step_size": Interval(0, open_below=True),
+    }
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -303,7 +310,7 @@ class ZeroShotClassifier(ProjectionLearner):
         ZeroShotClassifier
             The fitted estimator.
         """
-        self._check_parameters()
+        check_parameters(self)
         if not isinstance(moments, Moments | BaseClasses):
             raise TypeError(
                 f"`fit_moments` takes Moments; got {type(moments).__name__}. Use fit(X, y) for raw "
@@ -333,7 +340,7 @@ class ZeroShotClassifier(ProjectionLearner):
         Moments
             Moments for `fit_moments`.
         """
-        self._check_parameters()
+        check_parameters(self)
         chunks = chunks_of(X, y)
         return self._gather(*(check_labeled(self, X, y) if chunks is None else (chunks, None)))
 
@@ -344,7 +351,7 @@ class ZeroShotClassifier(ProjectionLearner):
 
     def _prepare(self, X: Any, y: Any) -> tuple[Array, Moments, float]:
         """Return the samples, or sums of chunks in their place, moments and penalty."""
-        self._check_parameters()
+        check_parameters(self)
         chunks = chunks_of(X, y, in_memory=is_auto(self.seen_penalty))
         if chunks is None:
             X, y = validate_labeled(self, X, y)
@@ -494,14 +501,6 @@ class ZeroShotClassifier(ProjectionLearner):
 
     def _synthesizes(self) -> bool:
         return self.direction == "both" and self.synthesis is not None
-
-    def _check_parameters(self) -> None:
-        check_option("direction", self.direction, tuple(_PROJECTIONS))
-        check_option("synthesis", self.synthesis, ("perturb", None))
-        check_option("competition", self.competition, ("second-best", "assigned", "entropy", None))
-        check_option("synthetic_per", self.synthetic_per, ("class", "neighbor"))
-        check_shared_parameters(self, may_be_auto=True)
-        check_interval("step_size", self.step_size, 0, open_below=True)
 
 
 def _print_step(step: int, objective: float, change: float) -> None:

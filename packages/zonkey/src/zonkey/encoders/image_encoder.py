@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import cpu_count
@@ -18,8 +18,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.pipeline import Pipeline
 
 from ..config import cache_folder
-from ..constraints import check_option
-from ..labels import check_count, format_value, warn_user
+from ..labels import format_value, warn_user
+from ..parameters import Constraint, Count, Options, check_parameters
 from .cache import FeatureCache, content_key, file_place
 from .registry import DEFAULT_IMAGE, ImageBackend
 from .weights import file_state
@@ -157,6 +157,12 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     >>> ImageEncoder(MeanColor()).transform([red])
     array([[255.,   0.,   0.]], dtype=float32)
     """
+
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "batch_size": Count(1),
+        "n_jobs": Count(1, also=(None, -1)),
+        "on_error": Options("raise", "nan"),
+    }
 
     def __init__(
         self,
@@ -386,10 +392,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "`model` must be the name of an encoder, or an object with `transform`; got "
                 f"{format_value(self.model)}. Choose a name from list_encoders()."
             )
-        check_count("batch_size", self.batch_size, 1)
-        if self.n_jobs not in (None, -1):
-            check_count("n_jobs", self.n_jobs, 1)
-        check_option("on_error", self.on_error, ("raise", "nan"))
+        check_parameters(self)
         if not isinstance(self.cache, bool | str | Path | None) or self.cache == "":
             raise TypeError(
                 f"`cache` must be True, a folder or None; got {format_value(self.cache)}. Pass "

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..constraints import check_option
 from ..files.dataset import DataError
 from ..files.streams import Block
+from ..parameters import check_option
 from .collection import Pictures
 from .image_encoder import ImageEncoder
 from .pictures import PictureError

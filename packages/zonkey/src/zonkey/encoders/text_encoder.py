@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..arrays import to_numpy
-from ..labels import check_count, format_value
+from ..labels import format_value
+from ..parameters import Constraint, Count, check_parameters
 from ..prototypes import Prototypes
 from .class_texts import class_texts
 from .weights import file_state
@@ -65,6 +66,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     [[0.8  0.27 0.53]]
     """
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {"batch_size": Count(1)}
+
     def __init__(
         self,
         model: Any = "minilm-l6",
@@ -94,7 +97,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             The encoder itself.
         """
         self._check_templates()
-        check_count("batch_size", self.batch_size, 1)
+        check_parameters(self)
         _as_texts(X)
         return self
 
@@ -111,7 +114,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ndarray of shape (n_texts, n_features)
             Vectors of unit length, float32.
         """
-        templates, size = self._check_templates(), check_count("batch_size", self.batch_size, 1)
+        check_parameters(self)
+        templates, size = self._check_templates(), int(self.batch_size)
         texts = _as_texts(X)
         encode = _encode_method(self._backend())
         total = 0.0

@@ -17,10 +17,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from ..arrays import is_device_array, to_numpy
-from ..constraints import check_option
 from ..files.dataset import Dataset
 from ..hashing import hash_object
 from ..labels import as_labels, check_count, format_labels, require_same_kind
+from ..parameters import check_option
 from ..prototypes import Prototypes
 from ..streaming.chunks import as_chunks
 from .answers import Subject, answers_of, take_rows, unwrap_search

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..constraints import check_option
 from ..display.drawing import shorten_name
 from ..labels import check_count
 from ..metrics import SeenUnseenCurve
 from ..metrics.calibration import confidence_bins
 from ..optional import require_package
+from ..parameters import check_option
 from . import plots
 from .answers import SETS, Answers, positions_in
 from .measures import N_BINS, Measured, meaning_of, place_of, title_of

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..constraints import check_option
 from ..display.drawing import COLORS, escape_controls, escape_dollars, new_figure
 from ..optional import require_package
+from ..parameters import check_option
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -33,10 +33,11 @@ from ..bpl.few_shot import FewShotClassifier
 from ..bpl.frame import BaseClasses
 from ..bpl.moments import Moments
 from ..bpl.zero_shot import ZeroShotClassifier
-from ..constraints import is_auto, plain_labels, plain_samples
+from ..constraints import plain_labels, plain_samples
 from ..inference.scorer import NearestPrototypeMixin
 from ..labels import as_labels, check_count
 from ..metrics import per_class_accuracy
+from ..parameters import is_auto
 from ..streaming.dask import Shared
 from .splits import ClassKFold
 

@@ -28,10 +28,10 @@ from ..bpl.few_shot import FewShotClassifier
 from ..bpl.kernels import PrototypeKernel
 from ..bpl.nearest_support import NearestSupport
 from ..bpl.zero_shot import ZeroShotClassifier
-from ..constraints import is_auto
 from ..encoders.image_encoder import ImageEncoder, split_encoder
 from ..encoders.weights import may_download
 from ..inference.scorer import Decision, LinearScores, Rejection, ScoresMixin
+from ..parameters import is_auto
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..prototypes import Prototypes
 from .container import StorageError

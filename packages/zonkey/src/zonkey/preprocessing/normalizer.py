@@ -9,14 +9,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, namespace, place_like
-from ..constraints import (
-    check_interval,
-    check_weights,
-    chunks_of,
-    refuse_weights,
-    set_features,
-    validate_samples,
-)
+from ..constraints import check_weights, chunks_of, refuse_weights, set_features, validate_samples
+from ..parameters import Constraint, Flag, Interval, Options, check_parameters
 from ..streaming.chunks import Chunked, Chunks, accept_chunks
 from ..streaming.class_sums import blocks_of
 from ..streaming.sources import Chunk
@@ -74,6 +68,12 @@ class FeatureNormalizer(
     mean_: Array | None
     _learned: ClassVar[tuple[str, ...]] = ("mean_",)
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "power": Interval(0, open_below=True, also=(None,)),
+        "center": Flag(),
+        "norm": Options("l2", None),
+    }
+
     def __init__(
         self, power: float | None = None, center: bool = False, norm: str | None = "l2"
     ) -> None:
@@ -104,7 +104,7 @@ class FeatureNormalizer(
         FeatureNormalizer
             The fitted transformer itself.
         """
-        self._check_parameters()
+        check_parameters(self)
         chunks = chunks_of(X, in_memory=sample_weight is not None)
         if chunks is not None:
             refuse_weights(sample_weight)
@@ -160,19 +160,6 @@ class FeatureNormalizer(
         # Later `set_params` must not mix with the mean.
         self._power, self._norm = self.power, self.norm
         self.mean_ = mean
-
-    def _check_parameters(self) -> None:
-        if self.power is not None:
-            check_interval("power", self.power, 0, open_below=True)
-        if not isinstance(self.center, bool | np.bool_):
-            raise ValueError(
-                f"`center` must be True or False; got {self.center!r}. Pass one of these."
-            )
-        if self.norm is not None and self.norm != "l2":
-            raise ValueError(
-                f"`norm` must be 'l2' or None; got {self.norm!r}. "
-                "For other norms put sklearn.preprocessing.Normalizer after norm=None."
-            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

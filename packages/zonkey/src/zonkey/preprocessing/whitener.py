@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array, epsilon, identity_like, namespace, place_like
 from ..constraints import (
     check_classes,
-    check_interval,
     check_weights,
     chunks_of,
     refuse_weights,
@@ -19,6 +18,7 @@ from ..constraints import (
     validate_samples,
 )
 from ..labels import encode_labels
+from ..parameters import Constraint, Interval, check_parameters
 from ..samples import class_sums
 from ..streaming.chunks import Chunked, accept_chunks
 from ..streaming.class_sums import ClassSums
@@ -68,6 +68,8 @@ class WithinClassWhitener(
 
     _learned: ClassVar[tuple[str, ...]] = ("whitening_",)
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {"shrinkage": Interval(0)}
+
     def __init__(self, shrinkage: float = 4.0) -> None:
         self.shrinkage = shrinkage
 
@@ -90,7 +92,7 @@ class WithinClassWhitener(
         WithinClassWhitener
             The fitted transformer.
         """
-        self._check_parameters()
+        check_parameters(self)
         chunks = chunks_of(X, y, in_memory=sample_weight is not None)
         if chunks is not None:
             refuse_weights(sample_weight)
@@ -139,9 +141,6 @@ class WithinClassWhitener(
         self._learn(chunks.reduce(scatter, f"scatter{step}"))
         set_features(self, len(self.whitening_), chunks.feature_names)
         return self
-
-    def _check_parameters(self) -> None:
-        check_interval("shrinkage", self.shrinkage, 0)
 
     def _learn(self, sums: ClassSums) -> None:
         covariance = sums.covariance()

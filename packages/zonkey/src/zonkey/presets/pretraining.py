@@ -18,10 +18,10 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from ..anyshot.classifier import AnyShotClassifier
-from ..constraints import check_option
 from ..encoders import ImageEncoder, TextEncoder
 from ..encoders.text_encoder import NAME_TEMPLATES
 from ..labels import format_value
+from ..parameters import check_option
 from ..persistence.container import read_arrays
 from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes
