@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zonkey
 from zonkey import ZeroShotClassifier
-from zonkey.files.emoji import load_emoji
+from zonkey.datasets import load_emoji
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
             f"Accuracy on unseen classes is {accuracy:.3f}, near chance ({chance:.3f})."
         )
     folder = Path(zonkey.__file__).parent
-    if not list((folder / "paper" / "templates").glob("*.html")):
+    if not list((folder / "demo" / "templates").glob("*.html")):
         raise SystemExit(f"{folder} has no templates: no page could be written.")
     if not (folder / "py.typed").exists():
         raise SystemExit(f"{folder} has no py.typed: type checkers would ignore the annotations.")
