@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from .inference.explain import explain
     from .inference.index import CandidateIndex
     from .inference.onnx import to_onnx
-    from .persistence.model import load, model_card, model_info, save
+    from .persistence.card import model_card
+    from .persistence.model import load, model_info, save
     from .prototypes import Prototypes
     from .streaming.chunks import Chunks
 
@@ -49,7 +50,7 @@ _MODULES = {
     "explain": "inference.explain",
     "get_config": "config",
     "load": "persistence.model",
-    "model_card": "persistence.model",
+    "model_card": "persistence.card",
     "model_info": "persistence.model",
     "save": "persistence.model",
     "set_config": "config",
@@ -94,8 +95,6 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("zonkey")
-    if name == "load":
-        import_module(".peers", __name__)  # adds its classes to those that files may hold
     if name in _MODULES:
         value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     elif name in (*__all__, "display", "testing"):

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .arrays import is_device_array, library_of, require_values, to_numpy
+from .hashing import checksum
 from .labels import as_labels, format_labels, format_value, require_same_kind
-from .persistence.container import checksum
 
 Label: TypeAlias = Any
 _SMALLEST, _LARGEST = 1e-75, 1e75  # products of four numbers neither overflow nor vanish
@@ -43,6 +43,8 @@ class Prototypes:
     >>> prototypes.labels.tolist(), prototypes["zebra"].tolist()
     (['horse', 'zebra'], [1.0, 1.0])
     """
+
+    __zonkey_fields__ = ("labels", "matrix", "dimension_names")  # what files hold
 
     def __init__(self, labels: Any, matrix: Any, dimension_names: Any = None) -> None:
         labels = as_labels(labels)

@@ -548,7 +548,7 @@ def _contents(**changes):
     """Write moments with some parts replaced, or left out if None."""
 
     def write(path):
-        node, arrays = pack(gathered(*drawn(0, 20)), module._FORMS)
+        node, arrays = pack(gathered(*drawn(0, 20)), {"Moments": Moments, "Prototypes": Prototypes})
         for name, change in changes.items():
             parts = node["parts"]
             if change is None:

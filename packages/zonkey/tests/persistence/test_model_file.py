@@ -4,6 +4,8 @@ import copy
 import json
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +29,14 @@ from zonkey import (
     StorageError,
     ZeroShotClassifier,
     presets,
+    stored_classes,
 )
 from zonkey.model_selection import ZeroShotSearchCV
-from zonkey.persistence import forms as model_forms
 from zonkey.persistence.container import SCHEMA, write_arrays
+from zonkey.persistence.forms import StorableClasses
 from zonkey.persistence.packing import pack
+from zonkey.plugins import find_plugins
+from zonkey_lab import peers
 from zonkey_lab.peers.zsl import ESZSL, SAE, ExemplarRegression
 
 FILES = Path(__file__).parent / "files"
@@ -126,7 +131,7 @@ def saved(model, path, **facts):
 
 def assert_same(one, other):
     """All that a file holds of two models is equal, bit by bit."""
-    (node, arrays), (other_node, others) = (pack(m, model_forms.FORMS) for m in (one, other))
+    (node, arrays), (other_node, others) = (pack(m, StorableClasses()) for m in (one, other))
     assert node == other_node
     assert arrays.keys() == others.keys()
     for name, array in arrays.items():
@@ -322,8 +327,44 @@ def test_only_fitted_models_of_known_classes_are_saved(tmp_path):
 
 
 def test_class_names_in_files_are_distinct():
-    with pytest.raises(ValueError, match="must be distinct; got SAE again"):
-        model_forms.allow(SAE)
+    assert not {*stored_classes.CLASSES} & {*peers.CLASSES}
+    assert {*stored_classes.CLASSES} | {*peers.CLASSES} < {*StorableClasses()}
+
+
+def test_commands_work_on_the_file_of_a_peer(tmp_path):
+    """In a new process, where nobody imported the peers."""
+    model, data = tmp_path / "eszsl.zonkey", tmp_path / "new.csv"
+    fitted("ESZSL").save(model)
+    numbers = [",".join(map(str, row)) for row in X_NEW]
+    rows = [f"{row},{label}\n" for row, label in zip(numbers, ["pig", "yak", "pig"], strict=True)]
+    data.write_text("".join(["a,b,c,d,e,f,label\n", *rows]))
+    commands = [
+        ["predict", model, data],
+        ["evaluate", model, data],
+        ["explain", model, data, "--row", "1"],
+        ["export", model, "--onnx", tmp_path / "graph.onnx"],
+        ["classes", "list", model],
+        ["info", model],
+    ]
+    code = """
+import json, sys
+from typer.testing import CliRunner
+from zonkey.cli import app
+for command in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(app, command)
+    if done.exit_code:
+        sys.exit(f"{command}: {done.output}")
+"""
+    texts = json.dumps([[str(argument) for argument in command] for command in commands])
+    ended = subprocess.run([sys.executable, "-c", code, texts], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_file_of_a_peer_names_the_laboratory(tmp_path, monkeypatch):
+    fitted("SAE").save(tmp_path / "a.zonkey")
+    found = {name: point for name, point in find_plugins("models").items() if name == "zonkey"}
+    monkeypatch.setattr("zonkey.persistence.forms.find_plugins", lambda _: found)
+    refused(tmp_path / "a.zonkey", r"'SAE' is not installed\. .*pip install \"zonkey-lab\"")
 
 
 # Damaged files. Each is refused in one line that names it.
@@ -512,7 +553,7 @@ CONTRADICTIONS = {
     "reserve": (with_array("_reserve/X", lambda M: M[:, 1:]), "differ in width"),
     "bounds": (with_array("_reserve/bounds", lambda b: b[::-1].copy()), "bounds of the reserved"),
     "offsets": (with_array("_adapted/offsets", lambda b: b[1:]), "must have the shape"),
-    "prototypes": (with_array("prototypes/matrix", lambda Y: Y[1:]), "must have the shape"),
+    "prototypes": (with_array("prototypes/matrix", lambda Y: Y[1:]), "got 8 labels and 7 rows"),
     "no centers": (with_part("state/_class_centers", None), r"needs \['_class_centers'\]"),
     "no ridge": (with_part("state/_regression/ridge", None), "ridge"),
     "negative worth": (

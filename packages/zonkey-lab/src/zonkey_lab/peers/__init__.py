@@ -4,3 +4,11 @@ from . import fsl, zsl
 from .catalog import MethodInfo, list_methods
 
 __all__ = ["MethodInfo", "fsl", "list_methods", "zsl"]
+
+# The entry point `zonkey.models`: classes that files may hold, by name.
+CLASSES: dict[str, type] = {
+    name: getattr(module, name)
+    for module in (zsl, fsl)
+    for name in module.__all__
+    if name != "BaseSamples"
+}

@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
 from ..metrics import best_temperature
 from ..parameters import is_auto
+from ..persistence.checks import require_labels, require_shape, require_that
 from ..persistence.container import Stored
 from .evidence import Evidence
 from .posterior import SoftShots, class_scores, posterior_centers, soft_shots
@@ -51,6 +52,19 @@ class Reserve:
     weights: np.ndarray
     rows: np.ndarray
     priors: Array | None
+
+    def __zonkey_validate__(self) -> None:
+        require_labels("reserve/labels", self.labels)
+        m, bounds = len(self.labels), self.bounds
+        require_shape("reserve/X", self.X, None, None)
+        n, d = self.X.shape
+        require_shape("reserve/bounds", bounds, m + 1, kinds="i")
+        require_shape("reserve/weights", self.weights, n)
+        require_shape("reserve/rows", self.rows, n if self.priors is None else 0, kinds="i")
+        if self.priors is not None:
+            require_shape("reserve/priors", self.priors, m, d)
+        fits = bounds[0] == 0 and bounds[-1] == n and (np.diff(bounds) >= 0).all()
+        require_that(fits, "The bounds of the reserved samples contradict their number.")
 
     @classmethod
     def from_kept(
@@ -94,6 +108,11 @@ class Adapted:
     offsets: Array
     chosen: dict[str, float]
     temperature: float | None
+
+    def __zonkey_validate__(self) -> None:
+        require_labels("adapted/labels", self.labels)
+        require_shape("adapted/centers", self.centers, len(self.labels), None)
+        require_shape("adapted/offsets", self.offsets, len(self.labels))
 
     def apply(self, labels: np.ndarray, centers: Array, offsets: Array) -> tuple[Array, Array]:
         """Return the centers and offsets of some classes, those that were adapted replaced."""

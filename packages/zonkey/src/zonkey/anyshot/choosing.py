@@ -22,6 +22,7 @@ from sklearn.pipeline import Pipeline
 from ..arrays import Array, namespace, place_like, to_numpy
 from ..bpl.kernels import PrototypeKernel
 from ..metrics import best_temperature
+from ..persistence.checks import require_number
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.whitener import whitening_scales, within_class_directions
 from .held_out import Fold, TrainingData, View, class_folds, draw_shots, fold_of, n_partitions
@@ -88,6 +89,10 @@ class Temperatures:
     old: float = 1.0
     all: float = 1.0
 
+    def __zonkey_validate__(self) -> None:
+        for name in ("new", "old", "all"):
+            require_number(name, getattr(self, name), np.finfo(float).tiny)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -102,6 +107,10 @@ class Choice:
     temperatures: Temperatures = Temperatures()
     within: float = float("nan")  # variance within classes
     score: float = float("nan")
+
+    def __zonkey_validate__(self) -> None:
+        require_number("worth", self.worth, 0)
+        require_number("penalty", self.penalty)
 
 
 def steps_of(point: Point, fixed: dict[str, Any]) -> dict[str, Any]:

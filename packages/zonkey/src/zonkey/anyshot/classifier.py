@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +44,8 @@ from ..labels import (
     require_same_kind,
     warn_user,
 )
+from ..persistence.checks import require_finite, require_number, require_shape, require_that
+from ..persistence.model import Learned
 from ..prototypes import Prototypes
 from ..samples import require_scale
 from ..streaming.chunks import accept_chunks, as_chunks
@@ -206,6 +209,23 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     _scores: LinearScores
     _adapted: Adapted | None
     _reserve: Reserve | None
+
+    __zonkey_fields__ = (
+        "preprocessing_",
+        "worth_",
+        "_evidence",
+        "_regression",
+        "_choice",
+        "_steps",
+        "_targets",
+        "_adapted",
+        "_reserve",
+        "_settings",
+        "_rejection",
+        "_fixed_temperature",
+        "_n_shots",
+        "_class_centers",
+    )
 
     def __init__(
         self,
@@ -858,6 +878,44 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         return self._scores.blocks(self._prepare(X))
+
+    # Model files.
+
+    def __zonkey_validate__(self) -> None:
+        """Set what prediction reads; parts must be of one space and of the same classes."""
+        evidence, regression = self._evidence, self._regression
+        d, n = evidence.sums.shape[1], self.n_features_in_
+        require_shape("_class_centers", self._class_centers, len(evidence.labels), d)
+        prepared = require_finite("AnyShotClassifier", lambda: self._prepare(np.ones((1, n))))
+        widths = {"features": d, "preprocessing": prepared.shape[1]}
+        if self._reserve is not None:
+            widths["reserve"] = self._reserve.X.shape[1]
+        if self._adapted is not None:
+            widths["adapted"] = self._adapted.centers.shape[1]
+        fits = len({*widths.values()}) == 1
+        require_that(fits, f"Arrays of one space differ in width: {widths}.")
+        described = evidence.labels[evidence.is_described]
+        known = described[:0] if regression is None else regression.prototypes.labels
+        fits = np.array_equal(described, known)
+        require_that(fits, "Described classes must have a prototype each.")
+        require_number("worth_", self.worth_, 0)
+        require_number("_n_shots", self._n_shots, 0)
+        for setting in self._settings:
+            require_that(is_auto(setting) or setting >= 0, "Settings of `adapt` must be numbers.")
+        self._centered = evidence
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._settle(like=None)
+        require_number("temperature_", self.temperature_, np.finfo(float).tiny)
+        require_that(np.isfinite(self._scores.constants).all(), "Centers must be finite.")
+        if regression is not None:
+            row = regression.prototypes.matrix[:1]
+            compute = partial(regression.transform, row, evidence.sums)
+            require_finite("AnyShotClassifier", compute)
+
+    def __zonkey_learned__(self) -> Learned:
+        evidence = self._evidence
+        labels, n_samples = evidence.labels[evidence.counts > 0], float(evidence.counts.sum())
+        return Learned(evidence.sums, labels, n_samples, self._choice, self._scores)
 
     # Checks.
 

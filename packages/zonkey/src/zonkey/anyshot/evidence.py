@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import Array, identity_like, namespace, place_like, squared_norm, to_numpy
 from ..bpl.kernels import PrototypeKernel
+from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..streaming.reservoir import row_priorities
 from .posterior import posterior_centers, ridge_inverse
@@ -49,6 +50,19 @@ class Evidence:
     is_described: np.ndarray
     is_hidden: np.ndarray
     is_foreign: np.ndarray
+
+    def __zonkey_validate__(self) -> None:
+        require_labels("evidence/labels", self.labels)
+        m, n = len(self.labels), self.counts
+        require_shape("evidence/sums", self.sums, m, None)
+        for name in ("counts", "squares"):
+            require_shape(f"evidence/{name}", getattr(self, name), m)
+        for name in ("is_described", "is_hidden", "is_foreign"):
+            require_shape(f"evidence/{name}", getattr(self, name), m, kinds="b")
+        lengths = np.einsum("ij,ij->i", self.sums, self.sums)
+        fits = (n >= 0).all() and not lengths[n == 0].any()
+        fits = fits and (self.squares * n >= lengths * (1 - 1e-6)).all()
+        require_that(fits, "Counts, sums and squares of the classes contradict each other.")
 
     @classmethod
     def make_empty(cls, described: np.ndarray, like: Array) -> Self:
@@ -155,6 +169,16 @@ class Regression:
     n_components: int | None = None
     seed: int = 0
 
+    def __zonkey_validate__(self) -> None:
+        require_labels("regression/known", self.known)
+        inside = np.isin(self.known, self.prototypes.labels).all()
+        require_that(inside, "Every known class of the regression must have a prototype.")
+        require_number("gamma", self.kernel.gamma, 0)
+        require_number("ridge", self.ridge, 0)
+        require_number("seed", self.seed, 0)
+        if self.n_components is not None:
+            require_number("n_components", self.n_components, 1)
+
     def solve(self, evidence: Evidence) -> Ridge:
         """Return the regression that is learned from the anchors."""
         Y, columns = self._anchors(evidence)
@@ -177,13 +201,13 @@ class Regression:
         C, basis = ridge.coefficients(M), self._basis(evidence)
         size = max(1, _BLOCK_VALUES // C.shape[0])
         blocks = (Y[start : start + size] for start in range(0, max(1, len(Y)), size))
-        parts = [self.kernel.compare(self._coordinates(y, M), *basis) @ C for y in blocks]
+        parts = [self.kernel.compare(self.transform(y, M), *basis) @ C for y in blocks]
         f = parts[0] if len(parts) == 1 else namespace(M).concat(parts)
         return f * _lengthen(f, M) if evidence.is_transferred else f
 
     def weights(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge) -> Array:
         """Return the weights of the means of the anchors in f(y)."""
-        k = self.kernel.compare(self._coordinates(Y, evidence.sums), *self._basis(evidence))
+        k = self.kernel.compare(self.transform(Y, evidence.sums), *self._basis(evidence))
         weights = ridge.weights(k)
         if not evidence.is_transferred:
             return weights
@@ -249,9 +273,9 @@ class Regression:
         """Return the coordinates of the anchors, and their places among all prototypes."""
         anchors = evidence.anchors
         Y = self.prototypes.matrix[self.prototypes.positions(anchors)]
-        return self._coordinates(Y, evidence.sums), np.searchsorted(self.known, anchors)
+        return self.transform(Y, evidence.sums), np.searchsorted(self.known, anchors)
 
-    def _coordinates(self, Y: np.ndarray, like: Array) -> Array:
+    def transform(self, Y: np.ndarray, like: Array) -> Array:
         """Return transformed prototypes in float64, on the device of `like`."""
         Y = np.asarray(Y, np.float64)
         if self.transformer is not None:

@@ -164,6 +164,12 @@ class FewShotClassifier(ProjectionLearner):
         "n_episodes": Count(1),
         "base_samples_per_class": Count(1, also=(None,)),
     }
+    __zonkey_fields__ = ("projection_", "n_iter_", "novel_classes_", "mu_", "n_indefinite_")
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Add what older files lack."""
+        return {**parts, "state": {"mu_": np.empty(0), "n_indefinite_": 0, **parts["state"]}}
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ They can be updated chunk by chunk, merged across workers, and subtracted for cl
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -22,8 +21,8 @@ from array_api_compat import device
 from ..arrays import Array, counts_by_code, is_device_array, namespace, place_like, to_numpy
 from ..hashing import hash_object
 from ..labels import check_count, format_value, positions_among
-from ..persistence.container import StorageError, read_arrays, write_arrays
-from ..persistence.packing import PROTOTYPES, Form, pack, require_shape, require_that, unpack_file
+from ..persistence.checks import require_shape, require_that
+from ..persistence.packing import load_object, save_object
 from ..prototypes import Prototypes
 from ..samples import as_samples, class_sums, require_same_place, require_scale
 from ..streaming.chunks import Chunked, as_chunks
@@ -363,7 +362,7 @@ class Moments:
         self._fill(self._sums)
         return _make_read_only(self._reservoir.samples(j))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Any) -> None:
         """Write the moments to one file, atomically and without pickle.
 
         Arrays on a device are copied to the host; `load` returns NumPy arrays.
@@ -374,11 +373,10 @@ class Moments:
             File to write.
         """
         self._fill(self._sums)
-        node, arrays = pack(self, _FORMS)
-        write_arrays(path, _KIND, {"content": node}, arrays)
+        save_object(path, _KIND, self, _IN_FILES)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: Any) -> Self:
         """Read moments written by `save`.
 
         Parameters
@@ -396,8 +394,14 @@ class Moments:
         StorageError
             If the file is damaged, was altered, or holds something else. It is a ValueError.
         """
-        header, arrays = read_arrays(path, _KIND)
-        return unpack_file(path, header, arrays, _FORMS)
+        return load_object(path, _KIND, _IN_FILES)[1]
+
+    def __zonkey_parts__(self) -> dict[str, Any]:
+        return {"prototypes": self.prototypes, "options": self._options, **_sums(self)}
+
+    @classmethod
+    def __zonkey_make__(cls, parts: dict[str, Any]) -> Moments:
+        return _make(parts)
 
     def __repr__(self) -> str:
         seen = int((self.counts > 0).sum())
@@ -521,11 +525,6 @@ class _Gathering:
         self.moments = _make(own | parts, trusted=True)
 
 
-def _take(moments: Moments) -> dict[str, Any]:
-    parts = {"prototypes": moments.prototypes, "options": moments._options}
-    return parts | _sums(moments)
-
-
 def _sums(moments: Moments) -> dict[str, Any]:
     here = moments.to_numpy()
     return {
@@ -593,7 +592,7 @@ def _check_sums(moments: Moments) -> None:
     try:
         np.linalg.cholesky(within)
     except np.linalg.LinAlgError:
-        raise StorageError(f"{rule} Save the file again.") from None
+        require_that(False, rule)
 
 
-_FORMS = {form.name: form for form in (PROTOTYPES, Form(Moments, _take, _make))}
+_IN_FILES = {"Moments": Moments, "Prototypes": Prototypes}

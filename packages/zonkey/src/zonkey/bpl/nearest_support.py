@@ -20,6 +20,8 @@ from ..constraints import AnyLibraryMixin, check_classes, validate_labeled
 from ..inference.scorer import ScoresMixin
 from ..labels import encode_labels, place_labels
 from ..parameters import Constraint, Options, check_parameters
+from ..persistence.checks import require_labels, require_shape, require_that
+from ..persistence.model import Learned
 from ..samples import class_sums
 
 
@@ -59,6 +61,7 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
     """
 
     __constraints__: ClassVar[dict[str, Constraint]] = {"reference": Options("sample", "mean")}
+    __zonkey_fields__ = ("classes_", "references_", "reference_codes_")
 
     def __init__(self, reference: str = "sample") -> None:
         self.reference = reference
@@ -88,6 +91,17 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
         self.classes_ = place_labels(labels, X)
         self.references_, self.reference_codes_ = X, codes
         return self
+
+    def __zonkey_validate__(self) -> None:
+        require_labels("classes_", self.classes_)
+        n = len(self.references_)
+        require_shape("references_", self.references_, None, self.n_features_in_)
+        require_shape("reference_codes_", self.reference_codes_, n, kinds="i")
+        fits = np.array_equal(np.unique(self.reference_codes_), np.arange(len(self.classes_)))
+        require_that(fits, "Every class needs a reference.")
+
+    def __zonkey_learned__(self) -> Learned:
+        return Learned(self.references_, self.classes_, fitted=self.references_)
 
     def _score_blocks(self, X: Array) -> Iterator[Array]:
         references = namespace(X).astype(place_like(self.references_, X), X.dtype, copy=False)

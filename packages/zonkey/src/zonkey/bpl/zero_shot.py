@@ -184,6 +184,23 @@ class ZeroShotClassifier(ProjectionLearner):
         "seen_penalty": Interval(also=("auto",)),
         "step_size": Interval(0, open_below=True),
     }
+    __zonkey_fields__ = (
+        "projection_",
+        "n_iter_",
+        "objective_",
+        "mu_",
+        "n_indefinite_",
+        "moved_",
+        "changes_",
+        "converged_",
+        "is_transductive_",
+        "_in_semantic_space",
+    )
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Add what older files lack."""
+        return {**parts, "state": {"n_indefinite_": 0, "moved_": float("nan"), **parts["state"]}}
 
     def __init__(
         self,

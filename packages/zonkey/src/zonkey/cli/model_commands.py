@@ -325,8 +325,9 @@ def info(
     with one_line_errors(NOTHING):
         if card is not None:
             require_file("--card", card, model)
+        from ..persistence.card import model_card
         from ..persistence.container import write_whole
-        from ..persistence.model import model_card, model_info
+        from ..persistence.model import model_info
 
         found = model_info(model)
         if card is not None:

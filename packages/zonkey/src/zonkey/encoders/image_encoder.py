@@ -18,11 +18,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.pipeline import Pipeline
 
 from ..config import cache_folder
+from ..errors import StorageError
 from ..labels import format_value, warn_user
 from ..parameters import Constraint, Count, Options, check_parameters
+from ..persistence.checks import require_that
 from .cache import FeatureCache, content_key, file_place
 from .registry import DEFAULT_IMAGE, ImageBackend
-from .weights import file_state
+from .weights import file_state, may_download
 
 if TYPE_CHECKING:
     from .collection import Pictures
@@ -211,6 +213,27 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def _n_features_out(self) -> int:
         return self._backend().n_features
+
+    def __zonkey_parts__(self) -> dict[str, Any]:
+        """Return the name and revision of the model; its weights, and the machine, are no part."""
+        if not isinstance(self.model, str):
+            raise TypeError(
+                "An ImageEncoder in a file must have a model that has a name; got "
+                f"{type(self.model).__name__}. Save the classifier without the encoder."
+            )
+        return {"spec": self.spec_, "batch_size": self.batch_size, "on_error": self.on_error}
+
+    @classmethod
+    def __zonkey_make__(cls, parts: dict[str, Any]) -> ImageEncoder:
+        unknown = {*parts} - {"spec", "batch_size", "on_error"}  # a file must not choose a cache
+        require_that(not unknown, f"ImageEncoder has no part {sorted(unknown)}.")
+        token = may_download.set(False)  # a file must not choose what to download
+        try:
+            return cls.from_spec(**parts)
+        except ValueError as error:  # its message says what to do
+            raise StorageError(str(error)) from None
+        finally:
+            may_download.reset(token)
 
     @classmethod
     def from_spec(cls, spec: Any, **parameters: Any) -> ImageEncoder:

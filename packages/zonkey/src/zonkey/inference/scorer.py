@@ -37,6 +37,14 @@ from ..labels import (
     warn_user,
 )
 from ..metrics import per_class_accuracy
+from ..persistence.checks import (
+    require_finite,
+    require_labels,
+    require_number,
+    require_shape,
+    require_that,
+)
+from ..persistence.model import Learned, save
 from ..prototypes import Prototypes
 from ..streaming.chunks import accept_chunks, as_chunks, drop_names
 from ..streaming.sources import Chunk, get_labels
@@ -47,6 +55,7 @@ if TYPE_CHECKING:
 # Scores held in memory at a time while predicting; large enough for full-speed products.
 _BLOCK_SCORES = 2**24
 _KEPT = "_kept"  # the scores in another dtype
+_NOT_STORED = "not stored"
 _FEW = 16  # up to this `k`, the best classes are found one by one
 
 
@@ -61,6 +70,13 @@ class LinearScores:
     centers: Array
     constants: Array
     M: Array | None = None
+
+    def __zonkey_validate__(self) -> None:
+        require_shape("scores/centers", self.centers, None, None)
+        q, d = self.centers.shape
+        require_shape("scores/constants", self.constants, q)
+        if self.M is not None:
+            require_shape("scores/M", self.M, None, d)
 
     @classmethod
     def from_distances(cls, centers: Array, M: Array | None = None) -> LinearScores:
@@ -149,6 +165,13 @@ class Decision:
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))
     scores: LinearScores | None = None
 
+    def __zonkey_parts__(self) -> dict[str, Any]:
+        listed = self.candidates
+        return {
+            **vars(self),
+            "candidates": listed if isinstance(listed, str) else np.asarray(listed),
+        }
+
 
 class ScoresMixin(ClassifierMixin):
     """Predictions from the scores of classes.
@@ -157,6 +180,7 @@ class ScoresMixin(ClassifierMixin):
     """
 
     classes_: Array
+    get_params: Callable[..., dict[str, Any]]
 
     @accept_chunks
     def predict(self, X: Any) -> Array:
@@ -261,9 +285,22 @@ class ScoresMixin(ClassifierMixin):
         **facts : dict
             `notes`, `license`, `scores` and `training`: see `zonkey.save`.
         """
-        from ..persistence.model import save
-
         save(self, path, **facts)
+
+    def __zonkey_parameters__(self) -> dict[str, Any]:
+        """Return the parameters in forms that a file holds."""
+        parameters = self.get_params(deep=False)
+        if parameters.get("prototypes") is not None:
+            parameters["prototypes"] = Prototypes.coerce(parameters["prototypes"])
+        candidates = parameters.get("candidates")
+        if candidates is not None and not isinstance(candidates, str):
+            parameters["candidates"] = np.asarray(candidates).tolist()
+        if parameters.get("base") is not None:
+            parameters["base"] = _NOT_STORED  # refused by a later `fit`, unlike None
+        return parameters
+
+    def __zonkey_learned__(self) -> Learned:
+        return Learned(None, self.classes_, fitted=self.classes_)
 
     def _check_scored(self, y: Any) -> None:
         """Refuse labels none of which is a candidate, and warn of some: they score 0."""
@@ -404,6 +441,37 @@ class NearestPrototypeMixin(ExplainedMixin):
     seen_classes_: Array
     unseen_classes_: Array
     _decision: Decision
+    __zonkey_fields__ = ("seen_penalty_", "prototypes_", "_decision")
+
+    def __zonkey_validate__(self) -> None:
+        """Set what follows from the decision; it must fit the prototypes and the projection."""
+        decision, known, W = self._decision, self.prototypes_, vars(self).get("projection_")
+        require_labels("seen", decision.seen)
+        require_labels("labels", decision.labels)
+        everything = np.concatenate([decision.seen, decision.labels])
+        require_that(np.isin(everything, known.labels).all(), "Every class needs a prototype.")
+        same = decision.known is not None and np.array_equal(decision.known.labels, decision.labels)
+        require_that(same, "The candidates and their prototypes must be the same classes.")
+        scores = decision.scores
+        require_that(scores is not None, "The scores of the classes are missing.")
+        assert scores is not None
+        n_rows, width = scores.centers.shape
+        require_that(n_rows == len(decision.labels), "The scores must have a row for each class.")
+        if W is not None:
+            require_shape("projection_", W, self.n_features_in_, None)
+            fits = (width if scores.M is None else scores.M.shape[0]) in W.shape
+            require_that(fits, "The scores must be as wide as the features.")
+        require_number("penalty", decision.penalty)
+        require_number("seen_penalty_", self.seen_penalty_)
+        self.seen_classes_, self.classes_ = decision.seen, decision.labels
+        self.unseen_classes_ = np.setdiff1d(known.labels, decision.seen)
+        row = np.ones((1, self.n_features_in_), self._get_learned().dtype)
+        blocks = self._score_blocks
+        require_finite(type(self).__name__, lambda: np.concatenate([*blocks(row)]))
+
+    def __zonkey_learned__(self) -> Learned:
+        W = self._get_learned()
+        return Learned(W, self.seen_classes_, fitted=W, answers=self._decision)
 
     def project(self, prototypes: Any) -> Array:
         """Map prototypes to the feature space.
@@ -595,6 +663,12 @@ class Rejection:
 
     below: float | None
     label: Any
+
+    def __zonkey_validate__(self) -> None:
+        if self.below is not None:
+            require_number("reject_below", self.below, 0)
+        fits = self.label is None or isinstance(self.label, str | int | float)
+        require_that(fits, "No label to reject with.")
 
     def check_label(self, known: np.ndarray) -> Any:
         """Return the label of rejected samples, which is none of the known ones."""

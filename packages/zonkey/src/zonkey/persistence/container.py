@@ -23,12 +23,13 @@ from uuid import uuid4
 import numpy as np
 
 from ..errors import MissingFileError, NoRoomError, StorageError
+from ..hashing import checksum
+from .checks import quote_text
 
 SCHEMA = 1  # of the headers; each released one stays readable
 _HEADER, _CHECKSUM = "zonkey", "zonkey_sha256"
 _LARGEST_HEADER = 100_000_000  # bytes, as in the safetensors library
 _MOST_AXES = 8
-_WORDS = 512  # per row of the table that a checksum adds up
 _DTYPES = {
     "BOOL": np.bool_,
     "U8": np.uint8,
@@ -218,12 +219,6 @@ def _make_plain(array: np.ndarray) -> np.ndarray:
     return array if array.flags.c_contiguous else array.copy()
 
 
-def quote_text(text: Any) -> str:
-    """Return text of a file for a message: short, in one line, without control characters."""
-    shown = repr(str(text))
-    return shown if len(shown) <= 100 else f"{shown[:96]}...'"
-
-
 @contextmanager
 def _open_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     try:
@@ -345,19 +340,3 @@ def _check(file: str, name: str, values: np.ndarray, expected: str) -> None:
             f"{file} must hold finite numbers; its array {quote_text(name)} has NaN or infinity. "
             "Save a model that was fitted on finite data."
         )
-
-
-def checksum(array: np.ndarray) -> str:
-    """Return a hash of the bytes, dtype and shape of an array.
-
-    The bytes are words in a table, whose row and column sums are hashed. One changed or moved
-    word changes some of them, and adding is ten times faster than SHA-256 of all bytes.
-    """
-    data = array.reshape(-1).view(np.uint8)
-    n = len(data) // (8 * _WORDS) * 8 * _WORDS
-    table = data[:n].view(np.uint64).reshape(-1, _WORDS)
-    found = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
-    for sums in (table.sum(axis=0), table.sum(axis=1)):
-        found.update(sums.tobytes())
-    found.update(data[n:].tobytes())
-    return found.hexdigest()[:32]

@@ -1,8 +1,8 @@
 """Model files: one safetensors file per fitted model, checked when it is loaded.
 
 A file holds arrays and a JSON header: schema, estimators by name, parameters, labels, prototypes,
-facts about the training, versions and notes. Names are looked up in a list of classes; nothing is
-unpickled or imported by name.
+facts about the training, versions and notes. Names are looked up among the entry points
+`zonkey.models`; nothing is unpickled or imported by name. A classifier has `__zonkey_learned__`.
 """
 
 from __future__ import annotations
@@ -15,28 +15,38 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import to_numpy
-from ..encoders.image_encoder import split_encoder
-from ..inference.scorer import NearestPrototypeMixin, ScoresMixin, unwrap
-from .container import StorageError, quote_text, read_arrays, read_header, write_arrays
-from .forms import FORMS
-from .packing import pack, unpack_file
+from ..errors import StorageError
+from .checks import quote_text
+from .container import read_header, write_arrays
+from .forms import StorableClasses, is_encoder
+from .packing import load_object, pack, unpack_file
 
 _KIND = "model"
 _FACTS = "_file_facts"  # attribute of loaded models: what a later `save` writes again
-_MOST_SHOWN = 5  # entries of a list on the model card
 _GIVEN = ("notes", "license", "scores", "training")
 _SUMMARY = (
     *("estimator", "n_features", "n_candidates", "n_seen", "n_unseen", "labels"),
     *("training", "chosen", "scores"),
 )
 _LAZY = ("/_reserve/X",)  # the largest array, which only `adapt` and `explain` need
+_CLASSES = StorableClasses()
+
+
+class Learned(NamedTuple):
+    """What a fitted classifier learned, for the header of its file."""
+
+    values: Any  # an array whose hash identifies the training; None if there is none
+    labels: Any  # classes with samples
+    n_samples: float | None = None
+    fitted: Any = None  # an object that only a fit replaces
+    answers: Any = None  # an object that any change of the answers replaces
 
 
 def save(
@@ -83,12 +93,12 @@ def save(
     given = {"notes": notes, "license": license, "scores": scores, "training": training}
     facts = _earlier_facts(model) | {name: v for name, v in given.items() if v is not None}
     facts = {name: _check_fact(name, value) for name, value in facts.items()}
-    content, arrays = pack(model, FORMS)
-    encoder = split_encoder(model)[0]
+    content, arrays = pack(model, _CLASSES)
+    encoder = _split_encoder(model)[0]
     if encoder is not None:
         facts["training"] = {**facts.get("training", {}), "encoder": encoder.spec_}
     # A file that could not be loaded must not replace one that can.
-    unpack_file(path, {"content": content}, arrays, FORMS)
+    unpack_file(path, {"content": content}, arrays, _CLASSES)
     header = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": _versions(),
@@ -127,10 +137,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     zonkey.load(f"{folder}/animals.zonkey").predict([[0.6, 0.6]])
     array(['zebra'], dtype='<U5')
     """
-    header, arrays = read_arrays(path, _KIND, _LAZY)
+    header, model = load_object(path, _KIND, _CLASSES, _LAZY)
     facts = _facts_of(path, header)
-    model = unpack_file(path, header, arrays, FORMS)
-    if not isinstance(unwrap(model)[1], ScoresMixin):
+    if not hasattr(type(_last_of(model)), "__zonkey_learned__"):
         raise StorageError(
             f"{Path(path).name} must hold a fitted classifier; it holds something else. Pass "
             "another file."
@@ -153,7 +162,7 @@ def load_for_features(path: str | os.PathLike[str]) -> Any:
         The fitted model, which takes features.
     """
     model = load(path)
-    rest = split_encoder(model)[1]
+    rest = _split_encoder(model)[1]
     setattr(rest, _FACTS, getattr(model, _FACTS))
     return rest
 
@@ -176,61 +185,6 @@ def model_info(path: str | os.PathLike[str]) -> dict[str, Any]:
     _facts_of(path, header)
     about = {name: value for name, value in header.items() if name not in ("content", "checksums")}
     return {"file": str(path), "bytes": Path(path).stat().st_size, **about}
-
-
-def model_card(path: str | os.PathLike[str]) -> str:
-    """Return a page about a model file, in Markdown.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Model file.
-
-    Returns
-    -------
-    str
-        The page: what the model is, what it was trained on, how well it does, how to use it.
-    """
-    info = model_info(path)
-    summary, name = info["summary"], Path(path).name
-    lines = [f"# {Path(path).stem}", "", info.get("notes", ""), ""]
-    lines += [
-        f"- Model: `{summary['estimator']}` of zonkey {info['versions']['zonkey']}",
-        f"- License: {_strip_markdown(info.get('license', 'not stated'))}",
-        f"- Input: {summary['n_features']} features",
-        f"- Answers: one of {summary['n_candidates']} classes",
-        f"- Saved: {info['created']}, {info['bytes']:,} bytes, schema {info['schema']}",
-        "",
-        "## Classes",
-        "",
-        f"{summary['n_seen']} with training samples, {summary['n_unseen']} known by a description "
-        "only.",
-        "",
-        *_label_lines(summary["labels"]),
-        "",
-        "## Training",
-        "",
-        *_entries(summary["training"] | info.get("training", {})),
-        "",
-        "## Parameters",
-        "",
-        *_entries(summary["chosen"]),
-        "",
-        "## Accuracy",
-        "",
-        *(_entries(summary["scores"] | info.get("scores", {})) or ["Not stated."]),
-        "",
-        "## Use",
-        "",
-        "```python",
-        "import zonkey",
-        "",
-        f'model = zonkey.load("{name}")',
-        "model.predict(X)",
-        "```",
-        "",
-    ]
-    return "\n".join(lines)
 
 
 def _facts_of(path: Any, header: dict[str, Any]) -> dict[str, Any]:
@@ -271,18 +225,22 @@ def _check_fact(name: str, value: Any) -> Any:
     return plain
 
 
+def _last_of(model: Any) -> Any:
+    """Return the classifier of a pipeline."""
+    return model.steps[-1][1] if isinstance(model, Pipeline) else model
+
+
+def _split_encoder(model: Any) -> tuple[Any, Any]:
+    """Return the encoder that a pipeline starts with, None if it does not, and the rest."""
+    if isinstance(model, Pipeline) and is_encoder(model.steps[0][1]):
+        return model.steps[0][1], model[1:]
+    return None, model
+
+
 def _state(model: Any) -> tuple[Any, Any]:
     """Return objects that only a fit replaces, and that any change of the answers replaces."""
-    last = unwrap(model)[1]
-    fitted = getattr(last, "_choice", _arrays(last))
-    return fitted, getattr(last, "_scores", getattr(last, "_decision", None))
-
-
-def _arrays(last: Any) -> Any:
-    """Return the array that a fit has learned, None if it is not fitted."""
-    if isinstance(last, NearestPrototypeMixin):
-        return last._get_learned() if hasattr(last, "prototypes_") else None
-    return getattr(last, "references_", None)
+    learned = _last_of(model).__zonkey_learned__()
+    return learned.fitted, learned.answers
 
 
 def _earlier_facts(model: Any) -> dict[str, Any]:
@@ -294,25 +252,6 @@ def _earlier_facts(model: Any) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if name not in stale}
 
 
-def _entries(facts: Mapping[str, Any]) -> list[str]:
-    return [f"- {_strip_markdown(name)}: {_strip_markdown(value)}" for name, value in facts.items()]
-
-
-def _strip_markdown(value: Any) -> str:
-    """Return one line without Markdown."""
-    if isinstance(value, Mapping):
-        value = ", ".join(f"{key} {part}" for key, part in value.items() if part is not None)
-    if isinstance(value, list) and len(value) > _MOST_SHOWN:
-        value = f"{len(value)}, from {value[0]} to {value[-1]}"
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-
-
-def _label_lines(labels: list[Any], most: int = 100) -> list[str]:
-    shown = ", ".join(_strip_markdown(label) for label in labels[:most])
-    return [shown + (f", and {len(labels) - most} more" if len(labels) > most else "")]
-
-
 def _versions() -> dict[str, str]:
     packages = {name: version(name) for name in ("zonkey", "numpy", "scipy", "scikit-learn")}
     return {"python": platform.python_version(), **packages}
@@ -320,15 +259,15 @@ def _versions() -> dict[str, str]:
 
 def _summary(model: Any) -> dict[str, Any]:
     """Return what can be said of a model in JSON, for those who read only the header."""
-    steps, last = unwrap(model)
+    last = _last_of(model)
+    steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     seen, unseen = (to_numpy(getattr(last, f"{name}_classes_", [])) for name in ("seen", "unseen"))
-    names = [type(step).__name__ for _, step in ([] if steps is None else steps.steps)]
     known = getattr(last, "prototypes_", None)
     labels = to_numpy(last.classes_).tolist()
     score = getattr(last, "best_score_", float("nan"))
     candidates = getattr(last, "candidates", "all")
     return {
-        "estimator": " > ".join([*names, type(last).__name__]),
+        "estimator": " > ".join(type(step).__name__ for _, step in steps),
         "n_features": int(_n_features(model)),
         "n_dimensions": None if known is None else known.n_dimensions,
         "n_seen": len(seen),
@@ -345,7 +284,7 @@ def _summary(model: Any) -> dict[str, Any]:
 
 def _n_features(model: Any) -> int:
     """Return the number of features that a model or pipeline takes."""
-    rest = split_encoder(model)[1]
+    rest = _split_encoder(model)[1]
     first = rest[0] if isinstance(rest, Pipeline) else rest
     return first.n_features_in_
 
@@ -360,14 +299,10 @@ def _list_chosen(last: Any) -> dict[str, Any]:
 
 def _training(last: Any) -> dict[str, Any]:
     """Return a fingerprint of what was learned: equal data and parameters give an equal one."""
-    evidence = getattr(last, "_evidence", None)
-    if evidence is None:
-        learned = _arrays(last)
-        learned = np.empty(0) if learned is None else learned
-        seen, facts = to_numpy(getattr(last, "seen_classes_", last.classes_)), {}
-    else:
-        learned, seen = evidence.sums, evidence.labels[evidence.counts > 0]
-        facts = {"n_samples": float(evidence.counts.sum())}
+    learned = last.__zonkey_learned__()
+    values = np.empty(0) if learned.values is None else to_numpy(learned.values)
+    seen = to_numpy(learned.labels)
+    facts = {} if learned.n_samples is None else {"n_samples": learned.n_samples}
     text = "\0".join(map(str, seen.tolist())).encode("utf-8", "replace")
-    digest = hashlib.sha256(text + np.ascontiguousarray(to_numpy(learned)).tobytes())
+    digest = hashlib.sha256(text + np.ascontiguousarray(values).tobytes())
     return {**facts, "n_classes": len(seen), "fingerprint": digest.hexdigest()}

@@ -1,70 +1,44 @@
 """Turn objects of listed classes into JSON and arrays, and back.
 
-A class takes part only if it has a `Form`, so nothing in a file decides what code runs. JSON
-objects have a key "$" that names what they stand for.
+A class takes part only if it is listed, so nothing in a file decides what code runs. JSON objects
+have a key "$" that names what they stand for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..arrays import is_device_array, to_numpy
-from ..prototypes import Prototypes
-from .container import StorageError, Stored, quote_text
+from ..errors import StorageError
+from ..optional import format_install
+from ..plugins import LAB
+from .checks import quote_text
+from .container import Stored, read_arrays, write_arrays
+from .forms import make_object, take_parts
 
 _KIND = "$"
 _MOST_TEXT = 2**26  # characters of an array of text, which is as wide as its longest entry
 _CONTRADICTIONS = (TypeError, ValueError, AttributeError, IndexError, RecursionError)
 
 
-@dataclass(frozen=True)
-class Form:
-    """How objects of a class are stored: `take` returns their parts, `make` builds them again."""
-
-    cls: type
-    take: Callable[[Any], dict[str, Any]]
-    make: Callable[[dict[str, Any]], Any]
-
-    @property
-    def name(self) -> str:
-        """Name of the class in files."""
-        return self.cls.__name__
-
-    @classmethod
-    def from_fields(cls, kind: type, check: Callable[[Any], None] | None = None) -> Form:
-        """Store the fields of a dataclass; `check` refuses parts that do not fit together."""
-        names = [entry.name for entry in fields(kind)]
-
-        def take(value: Any) -> dict[str, Any]:
-            return {name: getattr(value, name) for name in names}
-
-        def make(parts: dict[str, Any]) -> Any:
-            value = kind(**parts)
-            if check is not None:
-                check(value)
-            return value
-
-        return cls(kind, take, make)
+Classes = Mapping[str, type]
 
 
-Forms = Mapping[str, Form]
-
-
-def pack(value: Any, forms: Forms) -> tuple[Any, dict[str, np.ndarray]]:
+def pack(value: Any, classes: Classes) -> tuple[Any, dict[str, np.ndarray]]:
     """Return JSON for a value, and the arrays that it refers to by name."""
-    packer = _Packer({form.cls: form for form in forms.values()})
+    packer = _Packer(classes)
     return packer.node(value, ""), packer.arrays
 
 
 @dataclass
 class _Packer:
-    forms: dict[type, Form]
+    classes: Classes
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     names: dict[int, tuple[str, Any]] = field(default_factory=dict)  # keeps the arrays alive
 
@@ -85,20 +59,19 @@ class _Packer:
             value = value.read()
         if isinstance(value, np.ndarray) or is_device_array(value):
             return self._array(value, path)
-        if type(value) in self.forms:
+        if self.classes.get(type(value).__name__) is type(value):
             return self._object(value, path)
-        known = ", ".join(sorted(form.name for form in self.forms.values()))
         raise TypeError(
-            f"A file can hold objects of these classes: {known}; got {type(value).__name__}. Use "
-            "one of these."
+            f"A file can hold objects of these classes: {', '.join(self.classes)}; got "
+            f"{type(value).__name__}. Use one of these."
         )
 
     def _object(self, value: Any, path: str) -> dict[str, Any]:
         if id(value) in self.names:
             return {_KIND: "same", "as": self.names[id(value)][0]}
         self.names[id(value)] = (path, value)
-        form = self.forms[type(value)]
-        return {_KIND: form.name, "path": path, **self._parts(form.take(value), path)}
+        kind = type(value).__name__
+        return {_KIND: kind, "path": path, **self._parts(take_parts(value), path)}
 
     def _parts(self, parts: dict[str, Any], path: str) -> dict[str, Any]:
         return {"parts": {name: self.node(v, f"{path}/{name}") for name, v in parts.items()}}
@@ -116,15 +89,10 @@ class _Packer:
         return {_KIND: "array", "name": name}
 
 
-def unpack(node: Any, arrays: Mapping[str, Any], forms: Forms) -> Any:
-    """Return the value that `pack` was given; arrays are used as they are."""
-    return _Unpacker(arrays, forms).value(node)
-
-
 @dataclass
 class _Unpacker:
     arrays: Mapping[str, Any]
-    forms: Forms
+    classes: Classes
     made: dict[str, Any] = field(default_factory=dict)  # objects by path, shared as before
 
     def value(self, node: Any) -> Any:
@@ -146,12 +114,12 @@ class _Unpacker:
         parts = {name: self.value(part) for name, part in node["parts"].items()}
         if kind == "dict":
             return parts
-        if kind not in self.forms:
+        if kind not in self.classes:
             raise StorageError(
-                f"A file can hold objects of these classes: {', '.join(sorted(self.forms))}; got "
-                f"{quote_text(kind)}. Import zonkey_lab.peers, or update zonkey."
+                f"Its class {quote_text(kind)} is not installed. If it is one of the compared "
+                f"systems, run: {format_install(LAB)}. If not, update zonkey."
             )
-        self.made[node["path"]] = self.forms[kind].make(parts)
+        self.made[node["path"]] = make_object(self.classes[kind], parts)
         return self.made[node["path"]]
 
 
@@ -164,10 +132,15 @@ def _texts(values: Any, dtype: type) -> np.ndarray:
     return np.array(values, dtype=dtype)
 
 
-def unpack_file(path: Any, header: dict[str, Any], arrays: Mapping[str, Any], forms: Forms) -> Any:
-    """Return the content of a file; any contradiction in it is a one-line error."""
+def unpack_file(
+    path: Any, header: dict[str, Any], arrays: Mapping[str, Any], classes: Classes
+) -> Any:
+    """Return the value that `pack` was given; arrays are used as they are.
+
+    Any contradiction in the parts is an error of one line that names the file.
+    """
     try:
-        return unpack(header["content"], arrays, forms)
+        return _Unpacker(arrays, classes).value(header["content"])
     except StorageError as error:
         reason = str(error)
     except KeyError as error:
@@ -177,57 +150,15 @@ def unpack_file(path: Any, header: dict[str, Any], arrays: Mapping[str, Any], fo
     raise StorageError(f"{Path(path).name} cannot be loaded. {reason}")
 
 
-def require_shape(name: str, array: Any, *shape: int | None, kinds: str = "f") -> None:
-    """Refuse an array of another shape or kind of dtype; None stands for any length."""
-    if not isinstance(array, np.ndarray | Stored) or array.dtype.kind not in kinds:
-        got = getattr(array, "dtype", type(array).__name__)
-        raise StorageError(f"The array {name!r} has the wrong type, {got}. Save the file again.")
-    fits = len(shape) == len(array.shape) and all(
-        want is None or want == have for want, have in zip(shape, array.shape, strict=True)
-    )
-    if not fits:
-        wanted = " x ".join("any" if want is None else str(want) for want in shape)
-        raise StorageError(
-            f"The array {name!r} must have the shape {wanted}; got {array.shape}. Save the file "
-            "again."
-        )
+def save_object(path: Any, kind: str, value: Any, classes: Classes, **header: Any) -> None:
+    """Write a value to one file, whole or not at all."""
+    node, arrays = pack(value, classes)
+    write_arrays(path, kind, {**header, "content": node}, arrays)
 
 
-def require_number(name: str, value: Any, low: float = -math.inf) -> None:
-    """Refuse what is not a finite number of at least `low`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < low:
-        rule = "a finite number" if low == -math.inf else f"a number of at least {low:g}"
-        raise StorageError(
-            f"{name!r} must be {rule}; got {quote_text(value)}. Save the file again."
-        )
-
-
-def require_labels(name: str, labels: Any) -> None:
-    """Refuse labels that are not sorted, distinct text or numbers."""
-    require_shape(name, labels, None, kinds="iufbU")
-    if len(labels) > 1 and not (labels[1:] > labels[:-1]).all():
-        raise StorageError(f"The labels {name!r} must be sorted and distinct. Save the file again.")
-
-
-def require_that(fits: bool, problem: str) -> None:
-    """Refuse parts that contradict each other."""
-    if not fits:
-        raise StorageError(f"{problem} Save the file again.")
-
-
-def _make_prototypes(parts: dict[str, Any]) -> Prototypes:
-    require_labels("prototypes/labels", parts["labels"])
-    require_shape("prototypes/matrix", parts["matrix"], len(parts["labels"]), None)
-    return Prototypes(**parts)
-
-
-PROTOTYPES = Form(
-    Prototypes,
-    lambda value: {
-        "labels": value.labels,
-        "matrix": value.matrix,
-        "dimension_names": None if value.dimension_names is None else [*value.dimension_names],
-    },
-    _make_prototypes,
-)
+def load_object(
+    path: Any, kind: str, classes: Classes, lazy: Collection[str] = ()
+) -> tuple[dict[str, Any], Any]:
+    """Return the header of a file and the value in it; `lazy` as in `read_arrays`."""
+    header, arrays = read_arrays(path, kind, lazy)
+    return header, unpack_file(path, header, arrays, classes)

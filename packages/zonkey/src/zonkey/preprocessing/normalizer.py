@@ -9,8 +9,15 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, namespace, place_like
-from ..constraints import check_weights, chunks_of, refuse_weights, set_features, validate_samples
+from ..constraints import (
+    check_weights,
+    chunks_of,
+    refuse_weights,
+    set_features,
+    validate_samples,
+)
 from ..parameters import Constraint, Flag, Interval, Options, check_parameters
+from ..persistence.checks import require_shape
 from ..streaming.chunks import Chunked, Chunks, accept_chunks
 from ..streaming.class_sums import blocks_of
 from ..streaming.sources import Chunk
@@ -67,6 +74,7 @@ class FeatureNormalizer(
 
     mean_: Array | None
     _learned: ClassVar[tuple[str, ...]] = ("mean_",)
+    __zonkey_fields__ = ("mean_", "_power", "_norm")
 
     __constraints__: ClassVar[dict[str, Constraint]] = {
         "power": Interval(0, open_below=True, also=(None,)),
@@ -155,6 +163,10 @@ class FeatureNormalizer(
         set_features(self, n_features, chunks.feature_names)
         self._learn(mean)
         return self
+
+    def __zonkey_validate__(self) -> None:
+        if self.mean_ is not None:
+            require_shape("mean_", self.mean_, self.n_features_in_)
 
     def _learn(self, mean: Array | None) -> None:
         # Later `set_params` must not mix with the mean.

@@ -19,6 +19,7 @@ from ..constraints import (
 )
 from ..labels import encode_labels
 from ..parameters import Constraint, Interval, check_parameters
+from ..persistence.checks import require_shape
 from ..samples import class_sums
 from ..streaming.chunks import Chunked, accept_chunks
 from ..streaming.class_sums import ClassSums
@@ -67,6 +68,7 @@ class WithinClassWhitener(
     """
 
     _learned: ClassVar[tuple[str, ...]] = ("whitening_",)
+    __zonkey_fields__ = ("whitening_",)
 
     __constraints__: ClassVar[dict[str, Constraint]] = {"shrinkage": Interval(0)}
 
@@ -141,6 +143,10 @@ class WithinClassWhitener(
         self._learn(chunks.reduce(scatter, f"scatter{step}"))
         set_features(self, len(self.whitening_), chunks.feature_names)
         return self
+
+    def __zonkey_validate__(self) -> None:
+        n = self.n_features_in_
+        require_shape("whitening_", self.whitening_, n, n)
 
     def _learn(self, sums: ClassSums) -> None:
         covariance = sums.covariance()

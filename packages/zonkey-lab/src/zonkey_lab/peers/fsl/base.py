@@ -234,6 +234,8 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
 
     base: BaseSamples | None
 
+    __zonkey_fields__ = ("classes_",)
+
     def fit(self, X: Any, y: Any) -> Self:
         """Learn novel classes from a support set.
 

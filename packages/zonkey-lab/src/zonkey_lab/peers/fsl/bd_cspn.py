@@ -71,6 +71,8 @@ class BDCSPN(TransductivePeer):
 
     centers_: np.ndarray
 
+    __zonkey_fields__ = ("centers_",)
+
     def __init__(self, base: BaseSamples | None = None, *, temperature: float = 1.0) -> None:
         self.base = base
         self.temperature = temperature

@@ -91,6 +91,8 @@ class DistributionCalibration(FewShotPeer):
     intercept_: np.ndarray
     _power: float
 
+    __zonkey_fields__ = ("coef_", "intercept_", "_power")
+
     def __init__(
         self,
         base: BaseSamples | None = None,

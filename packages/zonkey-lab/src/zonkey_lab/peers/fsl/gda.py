@@ -94,6 +94,8 @@ class GaussianDiscriminant(FewShotPeer):
     shrinkage_: float
     _center: np.ndarray
 
+    __zonkey_fields__ = ("coef_", "intercept_", "shrinkage_", "_center")
+
     def __init__(
         self,
         prototypes: Any = None,

@@ -82,6 +82,8 @@ class LaplacianShot(TransductivePeer):
     centers_: np.ndarray
     _others: dict[str, np.ndarray]  # unlabeled samples and their assignments
 
+    __zonkey_fields__ = ("centers_", "_others")
+
     def __init__(
         self,
         base: BaseSamples | None = None,

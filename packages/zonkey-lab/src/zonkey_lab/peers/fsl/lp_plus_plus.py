@@ -95,6 +95,8 @@ class LPPlusPlus(FewShotPeer):
     loss_: float
     _center: np.ndarray
 
+    __zonkey_fields__ = ("coef_", "alpha_", "loss_", "_center")
+
     def __init__(
         self,
         prototypes: Any = None,

@@ -147,6 +147,8 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
     intercept_: np.ndarray
     _center: np.ndarray
 
+    __zonkey_fields__ = ("coef_", "intercept_", "_center", "n_iter_", "loss_curve_")
+
     def __init__(
         self,
         base: BaseSamples | None = None,

@@ -135,6 +135,8 @@ class MAML(MetaPeer):
     _counts = ("n_hidden", "n_steps")
     head_: dict[str, np.ndarray]
 
+    __zonkey_fields__ = ("head_",)
+
     def __init__(
         self,
         base: BaseSamples | None = None,

@@ -129,6 +129,8 @@ class MAPSSVM(MetaPeer):
 
     coef_: np.ndarray
 
+    __zonkey_fields__ = ("coef_",)
+
     def __init__(
         self,
         base: BaseSamples | None = None,

@@ -133,6 +133,8 @@ class MatchingNetwork(MetaPeer):
 
     _counts = ("n_steps",)
 
+    __zonkey_fields__ = ("support_", "_starts", "_n_reads")
+
     def __init__(
         self,
         base: BaseSamples | None = None,

@@ -184,6 +184,8 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
     _sizes: EpisodeSizes
     _center: np.ndarray
 
+    __zonkey_fields__ = ("weights_", "_center", "n_iter_", "loss_curve_", "validation_scores_")
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count("n_query", self.n_query, 1)

@@ -130,6 +130,8 @@ class MetaLearnerLSTM(MetaPeer):
     _counts = ("n_hidden", "n_steps")
     coef_: np.ndarray
 
+    __zonkey_fields__ = ("coef_",)
+
     def __init__(
         self,
         base: BaseSamples | None = None,

@@ -121,6 +121,8 @@ class PPA(MetaPeer):
 
     coef_: np.ndarray
 
+    __zonkey_fields__ = ("coef_",)
+
     def __init__(
         self,
         base: BaseSamples | None = None,

@@ -113,6 +113,8 @@ class PrototypicalNetwork(MetaPeer):
 
     centers_: np.ndarray
 
+    __zonkey_fields__ = ("centers_",)
+
     def __init__(
         self,
         base: BaseSamples | None = None,

@@ -96,6 +96,8 @@ class PTMAP(TransductivePeer):
     offsets_: np.ndarray
     _transform: dict[str, Any]
 
+    __zonkey_fields__ = ("centers_", "offsets_", "_transform")
+
     def __init__(
         self,
         base: BaseSamples | None = None,

@@ -123,6 +123,8 @@ class RelationNetwork(MetaPeer):
 
     _counts = ("n_hidden",)
 
+    __zonkey_fields__ = ("centers_",)
+
     def __init__(
         self,
         base: BaseSamples | None = None,

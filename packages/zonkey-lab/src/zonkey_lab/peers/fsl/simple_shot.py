@@ -62,6 +62,8 @@ class SimpleShot(FewShotPeer):
     centers_: np.ndarray
     _steps: dict[str, Any]
 
+    __zonkey_fields__ = ("centers_", "_steps")
+
     def __init__(
         self, base: BaseSamples | None = None, *, normalization: str | None = "centered"
     ) -> None:

@@ -139,6 +139,8 @@ class SNAIL(MetaPeer):
     _counts = ("n_hidden", "n_filters")
     memory_: np.ndarray
 
+    __zonkey_fields__ = ("memory_",)
+
     def __init__(
         self,
         base: BaseSamples | None = None,

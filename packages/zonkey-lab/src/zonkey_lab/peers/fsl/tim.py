@@ -98,6 +98,8 @@ class TIM(TransductivePeer):
 
     weights_: np.ndarray
 
+    __zonkey_fields__ = ("weights_",)
+
     def __init__(
         self,
         base: BaseSamples | None = None,

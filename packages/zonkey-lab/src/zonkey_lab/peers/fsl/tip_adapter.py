@@ -85,6 +85,8 @@ class TipAdapter(FewShotPeer):
     texts_: np.ndarray
     _cache: dict[str, Any]
 
+    __zonkey_fields__ = ("keys_", "texts_", "_cache")
+
     def __init__(
         self,
         prototypes: Any = None,

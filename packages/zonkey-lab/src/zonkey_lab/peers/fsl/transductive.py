@@ -26,6 +26,8 @@ class TransductivePeer(FewShotPeer):
 
     _start: dict[str, Any]
 
+    __zonkey_fields__ = ("_start",)
+
     def adapt(self, X_unlabeled: Any) -> Self:
         """Return a fitted copy that has learned from unlabeled samples of the classes as well.
 

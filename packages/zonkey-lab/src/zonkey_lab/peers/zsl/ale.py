@@ -99,6 +99,8 @@ class ALE(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
+    __zonkey_fields__ = ("projection_",)
+
     def __init__(
         self,
         prototypes: Any = None,

@@ -203,6 +203,8 @@ class TrainedPeer(TrainedMixin, SamplePeer):
     samples of either precision give the same model.
     """
 
+    __zonkey_fields__ = ("n_iter_", "loss_curve_", "validation_scores_")
+
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         """Return the model before training. `task.X` is float32."""
         raise NotImplementedError
@@ -245,6 +247,8 @@ class NetworkPeer(OnDeviceMixin, TrainedPeer):
     # A peer that maps prototypes to features, or samples to semantics, overrides it.
     project = refuse_method("This system maps no prototype to the feature space.")
     embed = refuse_method("This system maps no sample to the semantic space.")
+
+    __zonkey_fields__ = ("weights_",)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         with fast_products(*self._torch()):

@@ -39,6 +39,8 @@ class ClosedFormPeer(Peer):
 
     _needs_scatter: ClassVar[bool] = True
 
+    __zonkey_fields__ = ("projection_",)
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from labeled samples of the seen classes.
 

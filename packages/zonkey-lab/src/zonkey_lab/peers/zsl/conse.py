@@ -93,6 +93,8 @@ class ConSE(SamplePeer):
     _seen_matrix: np.ndarray
     _n_top: int
 
+    __zonkey_fields__ = ("classifiers_", "intercepts_", "_seen_matrix", "_n_top")
+
     def __init__(
         self,
         prototypes: Any = None,

@@ -98,6 +98,8 @@ class DAP(SamplePeer):
     _thresholds: np.ndarray
     _shares: np.ndarray
 
+    __zonkey_fields__ = ("classifiers_", "intercepts_", "_thresholds", "_shares")
+
     def __init__(
         self,
         prototypes: Any = None,

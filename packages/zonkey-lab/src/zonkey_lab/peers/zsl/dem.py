@@ -114,6 +114,8 @@ class DEM(NetworkPeer):
 
     _counts = ("n_hidden",)
 
+    __zonkey_fields__ = ("_output",)
+
     def __init__(
         self,
         prototypes: Any = None,

@@ -98,6 +98,8 @@ class DeViSE(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
+    __zonkey_fields__ = ("projection_",)
+
     def __init__(
         self,
         prototypes: Any = None,

@@ -108,6 +108,16 @@ class EXEM(SamplePeer):
     _weights: np.ndarray
     _offsets: np.ndarray
 
+    __zonkey_fields__ = (
+        "components_",
+        "mean_",
+        "scales_",
+        "_kernel",
+        "_seen_matrix",
+        "_weights",
+        "_offsets",
+    )
+
     def __init__(
         self,
         prototypes: Any = None,

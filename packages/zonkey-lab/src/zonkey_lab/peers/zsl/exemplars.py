@@ -93,6 +93,8 @@ class ExemplarRegression(ClosedFormPeer):
     _seen_matrix: np.ndarray
     _inverse: np.ndarray
 
+    __zonkey_fields__ = ("_kernel", "_seen_matrix", "_inverse")
+
     def __init__(
         self,
         prototypes: Any = None,

@@ -131,6 +131,8 @@ class GenerativePeer(NetworkPeer):
     )
     explain = refuse_method("The classifier depends on all candidates, not on the class alone.")
 
+    __zonkey_fields__ = ("_samples", "_synthesis")
+
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         learned = super()._learn(task)
         sizes = np.bincount(task.codes)

@@ -111,6 +111,8 @@ class LATEM(BilinearPeer):
 
     projections_: np.ndarray
 
+    __zonkey_fields__ = ("projections_",)
+
     def __init__(
         self,
         prototypes: Any = None,

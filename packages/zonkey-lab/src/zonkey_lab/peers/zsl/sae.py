@@ -84,6 +84,8 @@ class SAE(ClosedFormPeer):
     _compares_distances = False
     _in_semantic_space: bool
 
+    __zonkey_fields__ = ("_in_semantic_space",)
+
     def __init__(
         self,
         prototypes: Any = None,

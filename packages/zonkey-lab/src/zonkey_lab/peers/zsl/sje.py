@@ -95,6 +95,8 @@ class SJE(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
+    __zonkey_fields__ = ("projection_",)
+
     def __init__(
         self,
         prototypes: Any = None,

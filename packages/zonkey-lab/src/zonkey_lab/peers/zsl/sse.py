@@ -119,6 +119,8 @@ class SSE(SamplePeer):
     _seen_matrix: np.ndarray
     _spread: float
 
+    __zonkey_fields__ = ("weights_", "bounds_", "n_iter_", "_seen_matrix", "_spread")
+
     def __init__(
         self,
         prototypes: Any = None,

@@ -103,6 +103,8 @@ class SynC(SamplePeer):
     _inverse: np.ndarray
     _unit: float
 
+    __zonkey_fields__ = ("classifiers_", "intercepts_", "_seen_matrix", "_inverse", "_unit")
+
     def __init__(
         self,
         prototypes: Any = None,

@@ -1,0 +1,40 @@
+"""Classes of zonkey that files may hold: the entry point `zonkey.models` of this distribution."""
+
+from .anyshot.adapting import Adapted, Reserve
+from .anyshot.choosing import Choice, Point, Temperatures
+from .anyshot.classifier import AnyShotClassifier
+from .anyshot.evidence import Evidence, Regression
+from .bpl.few_shot import FewShotClassifier
+from .bpl.kernels import PrototypeKernel
+from .bpl.nearest_support import NearestSupport
+from .bpl.zero_shot import ZeroShotClassifier
+from .encoders.image_encoder import ImageEncoder
+from .inference.scorer import Decision, LinearScores, Rejection
+from .preprocessing import FeatureNormalizer, WithinClassWhitener
+from .prototypes import Prototypes
+
+# A class that was renamed stays under its old name, too: files of every release load.
+CLASSES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        Adapted,
+        AnyShotClassifier,
+        Choice,
+        Decision,
+        Evidence,
+        FeatureNormalizer,
+        FewShotClassifier,
+        ImageEncoder,
+        LinearScores,
+        NearestSupport,
+        Point,
+        Prototypes,
+        PrototypeKernel,
+        Regression,
+        Rejection,
+        Reserve,
+        Temperatures,
+        WithinClassWhitener,
+        ZeroShotClassifier,
+    )
+}
