@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zonkey.cli.errors import one_line_errors, require_plain, require_writable
+from zonkey.app.targets import check_plain, require_writable
+from zonkey.cli.errors import one_line_errors
 from zonkey.cli.options import JSON
 from zonkey.optional import format_install
 
@@ -320,14 +321,14 @@ def report(
 
         found = build_report(read_collection(runs, names))
     if markdown is None:
-        with require_writable("--out", out):
+        with require_writable("out", out):
             page = write_report(found, out)
         written = {"page": page, "tables": out / "tables.md", "figures": out / "figures"}
     else:
         from zonkey.persistence.container import write_whole
 
-        require_plain("--markdown", markdown)
-        with require_writable("--markdown", markdown, "a file"):
+        check_plain("markdown", markdown)
+        with require_writable("markdown", markdown, "a file"):
             markdown.parent.mkdir(parents=True, exist_ok=True)
             write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))
         written = {"tables": markdown}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Self
 
+STREAM_NAME = "standard output"  # of an open file in errors of writing
+
 
 class Problem(ValueError):
     """Something that a user can mend; its message is a single line.

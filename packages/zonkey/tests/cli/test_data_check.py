@@ -9,7 +9,7 @@ from mat_files import save_mat
 from typer.testing import CliRunner
 
 from zonkey.cli.data_commands import data_check
-from zonkey.cli.errors import name_options
+from zonkey.cli.errors import tell_problem
 from zonkey.files.dataset import DataError
 from zonkey.files.own import load_features
 
@@ -176,7 +176,7 @@ def test_damage_is_one_line_and_exit_code_2(tmp_path, kind):
     assert [word for word in words if word not in line] == []
     done = checked("--features", paths[0], "--prototypes", paths[1])
     assert done.exit_code == 2
-    assert f"x {name_options(line)}" in done.stderr.splitlines()
+    assert f"x {tell_problem(line)}" in done.stderr.splitlines()
     assert all(line.startswith("x ") for line in done.stderr.splitlines())
     unnamed = checked(*paths)
     assert unnamed.exit_code == 2

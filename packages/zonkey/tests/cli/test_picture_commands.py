@@ -13,8 +13,8 @@ import pytest
 
 from model_files import done, refused, zonkey_does
 from zonkey import load, presets
-from zonkey.cli import picture_commands
-from zonkey.cli.answers import open_answers
+from zonkey.app import classification
+from zonkey.app.writing import open_output
 from zonkey.encoders import ImageEncoder, Pictures, TextEncoder
 from zonkey.files.emoji import load_emoji
 from zonkey.files.own import load_features
@@ -210,7 +210,7 @@ def test_the_second_run_reads_no_picture(photos, tmp_path, monkeypatch):
 def test_memory_does_not_depend_on_the_number_of_rows(tmp_path, ending):
     block, n_blocks = np.arange(64_000, dtype=np.float32).reshape(64, 1000), 200  # 51 MB in all
     tracemalloc.start()
-    with open_answers(str(tmp_path / f"x.{ending}"), "") as write:
+    with open_output(tmp_path / f"x.{ending}") as write:
         for _ in range(n_blocks):
             write({"features": block})
     peak = tracemalloc.get_traced_memory()[1]
@@ -360,7 +360,7 @@ def test_pictures_marked_test_are_no_shots(photos, tmp_path):
 @pytest.mark.usefixtures("small_base")
 def test_adapt(photos, monkeypatch, most):
     """The pictures themselves are the unlabeled samples, or some of them if there are many."""
-    monkeypatch.setattr(picture_commands, "_MOST_KEPT", most)
+    monkeypatch.setattr(classification, "_MOST_KEPT", most)
     piles, adapt = [], presets.pretrained(classes=list(CLASSES)).__class__.adapt
 
     def noting(self, X):

@@ -15,8 +15,9 @@ import pytest
 
 import zonkey
 from model_files import FEATURES, TEST, TRAIN, done, files, refused, table
-from zonkey.cli.answers import WRITERS
-from zonkey.cli.model_commands import EVERY_BASELINE, OUTPUT_ENDINGS
+from zonkey.app.prediction import OUTPUT_ENDINGS
+from zonkey.app.writing import WRITERS
+from zonkey.cli.model_commands import EVERY_BASELINE
 from zonkey.evaluation.baselines import BASELINES
 
 __all__ = ["files"]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from .errors import name_options
+from .errors import tell_problem
 from .options import FEATURES_KEY, JSON, LABEL_COLUMN, LABELS_KEY
 
 data_app = typer.Typer(
@@ -78,4 +78,4 @@ def _print_lines(mark: str, lines: list[str], style: str, *, stderr: bool = Fals
 
     console = Console(stderr=stderr)
     for line in lines:  # as Text: brackets in a label are not markup
-        console.print(Text(f"{mark} {name_options(line)}".lstrip(), style=style), soft_wrap=True)
+        console.print(Text(f"{mark} {tell_problem(line)}".lstrip(), style=style), soft_wrap=True)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import one_line_errors, refuse, require_writable
+from ..app.targets import require_writable
+from .errors import one_line_errors, refuse
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +63,7 @@ def demo(
     default = Path("zonkey-demo")
     out = out or (default / "pictures" if what is Demo.pictures else default)
     kept = "features so far are kept" if what is Demo.pictures else "nothing was written"
-    with one_line_errors(kept), require_writable("--out", out):
+    with one_line_errors(kept), require_writable("out", out):
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):  # fails before the work, not after it
             pass

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .errors import one_line_errors, require_file
+from .errors import one_line_errors
 from .options import (
     FEATURES_KEY,
     JSON,
@@ -127,9 +127,11 @@ def fit(
     """
     started = time.perf_counter()
     with one_line_errors(NOTHING):
-        require_file("--output", output, source, classes, unlabeled, labels)
+        from ..app.targets import check_target
+
+        check_target("output", output, source, classes, unlabeled, labels)
+        from ..app.sources import Encoders
         from ..persistence.model import model_info, save
-        from .encoding import Encoders
         from .fitting import FitInput
 
         encoders = Encoders(

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..app.models import FEATURE_NAMES, read_rows
+from ..app.sources import ENCODER, TEXT_COLUMNS, TEXT_ENCODER, Encoders
 from ..encoders.class_texts import has_column
 from ..encoders.collection import TABLES, Pictures
 from ..encoders.stream import PictureStream
@@ -17,8 +19,7 @@ from ..files.own import Samples, dataset_of, examine_samples, missing_prototypes
 from ..inference.scorer import unwrap
 from ..labels import format_labels, warn_user
 from ..presets import paper, recommended
-from .encoding import ENCODER, TEXT_COLUMNS, TEXT_ENCODER, Encoders
-from .loading import FEATURE_NAMES, read_rows, show_work
+from .progress import show_progress, show_work
 
 # Writes a model and the names of its features, None if they have none
 Write = Callable[[Any, list[str] | None], Any]
@@ -61,7 +62,8 @@ class FitInput:
         if pictures is not None:
             # All that can be wrong is told before the pictures are encoded, which takes long.
             _check_pictures(pictures.pictures, known.labels, names)
-            X, y, marks = read_rows(pictures, "Encoding pictures", labeled=True)
+            with show_progress() as progress:
+                X, y, marks = read_rows(pictures, "Encoding pictures", progress, labeled=True)
             samples = Samples(LazyMatrix.of(X, names[0]), y, marks)
             _tell_lost_classes(pictures.pictures, y)
             about = {"skipped": [str(error) for error in pictures.skipped]}
@@ -85,7 +87,8 @@ class FitInput:
         """Read the samples without labels."""
         assert self.unlabeled is not None
         stream = self.encoders.stream(self.unlabeled, n_features=n_features, feature_names=names)
-        return read_rows(stream, "Reading unlabeled samples")[0]
+        with show_progress() as progress:
+            return read_rows(stream, "Reading unlabeled samples", progress)[0]
 
     def facts(self, names: list[str] | None) -> dict[str, Any]:
         """Return what a model file says about the training."""

@@ -40,7 +40,7 @@ from ..streaming.checkpoint import PassCheckpoint, State
 from ..streaming.chunks import Chunks
 from ..streaming.sources import Purpose
 from .fitting import FitInput, FitSummary, Write
-from .loading import show_work
+from .progress import show_work
 
 _MODELS: dict[str, Callable[..., Any]] = {"recommended": recommended, "paper": paper}
 # Passes of each preset by name, without the number of transforms at its end, and what follows them

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
+import sys
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .errors import one_line_errors, require_file
+from .errors import one_line_errors, refuse
 from .fit_command import NOTHING, print_encoders, print_summary
 from .options import (
     ANSWERS,
@@ -29,11 +30,6 @@ from .options import (
     OnError,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from .loading import LoadedModel
-
 _TERMS = {
     "hit@": "hit@k: the class is among the k best.",
     "ECE": "ECE: mean gap between probability and accuracy.",
@@ -49,13 +45,12 @@ _LABELED = typer.Argument(
 )
 _CANDIDATES = typer.Option(
     "--candidates",
-    help="Classes to choose from instead of those of the model: unseen, all, or a label. Repeat it "
-    "for several labels.",
+    help="Classes to choose from instead of those of the model: unseen, all, or labels with "
+    "commas between them.",
     show_default=False,
 )
 _FORMAT = typer.Option("--format", help="Format of standard input.")
-# The same lists of the library would take long to import.
-OUTPUT_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".npz")
+# The same list of the library would take long to import.
 EVERY_BASELINE = ("nearest-mean", "ridge", "logistic", "paper")
 
 
@@ -92,54 +87,50 @@ def predict(
     `top_1`, `top_2`, ... and `proba_1`, `proba_2`, ... No labels are needed. Rows are read and
     written in blocks: there may be more of them than fit into memory.
     """
-    started = time.perf_counter()
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else format.value
-        require_output(output, to, model, source)
-        from .answers import answer_blocks, answer_names, open_answers
-        from .loading import LoadedModel, watch_blocks
+        target = choose_target(output, to)
+        from ..app.prediction import predict
+        from .progress import show_progress
 
-        options = {"encoder": encoder, "on_error": on_error.value, "cache": not no_cache}
-        loaded = LoadedModel.load(model, **options).choose_from(candidates)
-        n = len(loaded.last.classes_)
-        if top > n:
-            raise ValueError(f"--top must be at most the {n} candidates; got {top}. Ask for fewer.")
-        if proba:
-            loaded.require("predict_proba", "--proba")
-        names = answer_names(top, with_top=top > 1, with_proba=proba)
-        stream = loaded.stream(source, format=format.value, features_key=features_key)
-        n_rows, columns = 0, names
-        with open_answers(output, to) as write:
-            blocks = watch_blocks(stream, "Predicting")
-            for answers in answer_blocks(blocks, loaded.model, names, top, source):
-                write(answers)
-                n_rows, columns = n_rows + len(answers["predicted"]), [*answers]
-    seconds = time.perf_counter() - started
+        with show_progress() as progress:
+            found = predict(
+                model,
+                source,
+                target,
+                top=top,
+                proba=proba,
+                candidates=candidates or (),
+                encoder=encoder,
+                on_error=on_error.value,
+                cache=not no_cache,
+                features_key=features_key,
+                format=format.value,
+                output_format=to,
+                progress=progress,
+            )
     if output == "-":
         return
     if as_json:
-        record = {"output": output, "rows": n_rows, "columns": columns, "seconds": seconds}
-        record["skipped"] = [str(error) for error in getattr(stream, "skipped", ())]
+        record = {"output": output, "rows": found.rows, "columns": found.columns}
+        record |= {"seconds": found.seconds, "skipped": found.skipped}
         typer.echo(json.dumps(record))
     else:
-        typer.echo(f"{n_rows} rows in {output} ({seconds:.1f} s)")
+        typer.echo(f"{found.rows} rows in {output} ({found.seconds:.1f} s)")
 
 
-def require_output(output: str, format: str, *inputs: str | Path) -> None:
-    """Refuse an output that could not be written, before the work."""
-    if output == "-":
-        if format not in ("csv", "tsv", "jsonl"):
-            raise ValueError(
-                f"--format of standard output must be csv, tsv or jsonl; got {format}. Name a file "
-                "with --output."
-            )
-        return
-    if Path(output).suffix.lower() not in OUTPUT_ENDINGS:
-        raise ValueError(
-            f"--output must end in {' or '.join(OUTPUT_ENDINGS)}; got {Path(output).name}. "
-            "Choose one of these formats."
+def choose_target(output: str, format: str) -> Any:
+    """Return the file to write, or standard output for "-" if it can be written in the format."""
+    if output != "-":
+        return output
+    if format not in ("csv", "tsv", "jsonl"):
+        refuse(
+            f"--format of standard output must be csv, tsv or jsonl; got {format}. Name a file "
+            "with --output."
         )
-    require_file("--output", Path(output), *inputs)
+    if sys.stdout is None:
+        refuse("Standard output must be open; it is closed. Name a file with --output.")
+    return sys.stdout.buffer
 
 
 def evaluate(
@@ -176,36 +167,27 @@ def evaluate(
     `split`, only rows marked `test` are used. Samples without a label are left out.
     """
     with one_line_errors(NOTHING):
-        if html is not None:
-            require_file("--html", html, model, source, training, labels)
         names = _baseline_names(baselines)
-        if training is not None and not names:
-            raise ValueError(
-                "--training is what baselines learn from; got it without --baselines. Name some, "
-                "or leave it out."
-            )
-        import zonkey
+        from ..app.evaluation import evaluate
+        from .progress import show_progress
 
-        from .loading import LoadedModel, show_work
-
-        options = {"encoder": encoder, "on_error": on_error.value, "cache": not no_cache}
-        loaded = LoadedModel.load(model, **options)
-        keys = {"label_column": label_column, "features_key": features_key}
-        keys |= {"labels_key": labels_key, "format": format.value}
-        X, y, train = _split_samples(loaded, source, {**keys, "labels": labels})
-        if names and training is not None:
-            _, _, train = _split_samples(loaded, training, keys, all_training=True)
-        if names and train is None:
-            raise ValueError(
-                f"--baselines need training samples; {training or source} marks none in a column "
-                "`split`. Pass the samples that the model was fitted on with --training."
+        with show_progress() as progress:
+            result = evaluate(
+                model,
+                source,
+                html,
+                baselines=names,
+                training=training,
+                encoder=encoder,
+                on_error=on_error.value,
+                cache=not no_cache,
+                label_column=label_column,
+                labels=labels,
+                features_key=features_key,
+                labels_key=labels_key,
+                format=format.value,
+                progress=progress,
             )
-        with show_work("Evaluating"):
-            compared = {"baselines": names, "training": train} if names else {}
-            result = zonkey.evaluate(loaded.model, X, y, **compared)
-        if html is not None:
-            with show_work("Drawing the page"):
-                result.to_html(html)
     if as_json:
         typer.echo(json.dumps(result.to_dict()))
         return
@@ -226,34 +208,11 @@ def _baseline_names(given: str | None) -> tuple[str, ...]:
         return EVERY_BASELINE
     unknown = [name for name in names if name not in EVERY_BASELINE]
     if unknown:
-        raise ValueError(
+        refuse(
             f"--baselines must be among {', '.join(EVERY_BASELINE)}, or all; got {unknown[0]!r}. "
             "Correct it."
         )
     return names
-
-
-def _split_samples(
-    loaded: LoadedModel, source: str, keys: dict[str, Any], *, all_training: bool = False
-) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
-    """Return test samples, their labels, and training samples if a column `split` marks both."""
-    from .loading import read_rows
-
-    stream = loaded.stream(source, with_labels=True, **keys)
-    X, y, marks = read_rows(stream, "Reading", labeled=True)
-    assert y is not None
-    if not len(y):
-        raise ValueError(f"{source} must have rows with a label; it has none. Add some.")
-    y = loaded.convert_labels(y)
-    if marks is None:
-        return X, y, (X, y) if all_training else None
-    test = marks == "test"
-    if not all_training and not test.any():
-        raise ValueError(
-            f"The column `split` of {source} must mark rows `test` to evaluate on; it marks "
-            "none. Mark some, or remove the column."
-        )
-    return X[test], y[test], None if test.all() else (X[~test], y[~test])
 
 
 def explain(
@@ -276,36 +235,29 @@ def explain(
     Which classes, labeled samples and attributes speak for it and against it.
     """
     with one_line_errors(NOTHING):
-        if plot is not None:
-            if plot.suffix.lower() not in (".png", ".svg"):
-                raise ValueError(
-                    f"--plot must end in .png or .svg; got {plot.name}. Choose one of these."
-                )
-            require_file("--plot", plot, model, source)
-        import zonkey
+        from ..app.explanation import explain
+        from ..app.writing import drop_nan
 
-        from ..display.drawing import file_bytes
-        from ..persistence.container import write_whole
-        from .answers import drop_nan
-        from .loading import LoadedModel, row_of
-
-        loaded = LoadedModel.load(model, encoder=encoder, cache=not no_cache)
-        loaded = loaded.choose_from(candidates)
-        stream = loaded.stream(source, format=format.value, features_key=features_key)
-        sample, carried = row_of(stream, row, source)
-        k = min(top, len(loaded.last.classes_))
-        explanation = zonkey.explain(loaded.model, sample, k=k)
-        if plot is not None:
-            ending = plot.suffix[1:].lower()
-            write_whole(plot, file_bytes(explanation.plot(), (ending,))[ending])
+        found = explain(
+            model,
+            source,
+            row,
+            plot,
+            top=top,
+            candidates=candidates or (),
+            encoder=encoder,
+            cache=not no_cache,
+            features_key=features_key,
+            format=format.value,
+        )
     if as_json:
-        columns = {name: drop_nan(cell) for name, cell in carried.items()}
-        record = {"row": row, "columns": columns, **explanation.to_dict()}
+        columns = {name: drop_nan(cell) for name, cell in found.columns.items()}
+        record = {"row": row, "columns": columns, **found.explanation.to_dict()}
         typer.echo(json.dumps(record, default=str))
         return
-    for name, cell in carried.items():
+    for name, cell in found.columns.items():
         typer.echo(f"{name}: {cell}")
-    typer.echo(explanation.table())
+    typer.echo(found.explanation.table())
     if plot is not None:
         typer.echo(f"Picture: {plot}")
 
@@ -323,15 +275,9 @@ def info(
     Classes, parameters, training, notes, license and versions. The arrays are not read.
     """
     with one_line_errors(NOTHING):
-        if card is not None:
-            require_file("--card", card, model)
-        from ..persistence.card import model_card
-        from ..persistence.container import write_whole
-        from ..persistence.model import model_info
+        from ..app import info
 
-        found = model_info(model)
-        if card is not None:
-            write_whole(card, model_card(model).encode("utf-8", "replace"))
+        found = info(model, card)
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -370,21 +316,12 @@ def export(
     --with-encoder, it leads from pixels; its metadata say how pictures are resized.
     """
     with one_line_errors(NOTHING):
-        require_file("--onnx", onnx, model)
-        import zonkey
+        from ..app import export
+        from .progress import show_progress
 
-        from ..persistence.container import write_whole
-        from .loading import LoadedModel, show_work
-
-        loaded = LoadedModel.load(model)
-        with show_work("Exporting"):
-            k = min(top, len(loaded.last.classes_))
-            encoder = loaded.encoders.images() if with_encoder else None
-            graph = zonkey.to_onnx(loaded.model, k=k, encoder=encoder)
-            write_whole(onnx, graph.SerializeToString())
-        outputs = [output.name for output in graph.graph.output]
-        record = {"output": str(onnx), "bytes": onnx.stat().st_size, "outputs": outputs, "top": k}
+        with show_progress() as progress:
+            found = export(model, onnx, top=top, with_encoder=with_encoder, progress=progress)
     if as_json:
-        typer.echo(json.dumps(record))
+        typer.echo(json.dumps(asdict(found)))
     else:
-        typer.echo(f"{onnx} ({record['bytes']:,} bytes) with the outputs {', '.join(outputs)}")
+        typer.echo(f"{onnx} ({found.bytes:,} bytes) with the outputs {', '.join(found.outputs)}")

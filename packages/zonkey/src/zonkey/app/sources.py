@@ -15,7 +15,7 @@ from ..encoders.collection import is_pictures
 from ..encoders.registry import DEFAULT_IMAGE, DEFAULT_TEXT
 from ..encoders.stream import PictureStream
 from ..encoders.text_encoder import NAME_TEMPLATES
-from ..files.dataset import DataError
+from ..errors import DataError, Problem
 from ..files.readers import stored_arrays
 from ..files.streams import FeatureStream
 from ..files.tables import examine_prototypes
@@ -58,21 +58,27 @@ class Encoders:
         """Return the samples of a source; further options are those of `FeatureStream`."""
         wanted = {"with_labels": with_labels, "label_column": label_column}
         if not is_pictures(source):
+            self._require_pictures(source)
             self._check_embedded(ENCODER, source)
             return FeatureStream(source, n_features=n_features, **wanted, **options)
         given = [name for name in _OF_ARRAYS if options.get(name) is not None]
         if given:
-            raise ValueError(
-                f"--{given[0].replace('_', '-')} must be left out for pictures; got "
-                f"{format_value(str(options[given[0]]))}. Put the pictures of a class into one "
-                "folder."
+            raise Problem(
+                f"`{given[0]}`",
+                "must be left out for pictures",
+                f"got {format_value(str(options[given[0]]))}",
+                "Put the pictures of a class into one folder.",
+                option=given[0],
             )
         encoder = self.images()
         spec = encoder.spec_
         if n_features not in (None, spec["dimension"]):
-            raise ValueError(
-                f"Pictures must have the {n_features} features of the other samples; "
-                f"{spec['name']} gives {spec['dimension']}. Name their encoder with --encoder."
+            raise Problem(
+                "Pictures",
+                f"must have the {n_features} features of the other samples",
+                f"{spec['name']} gives {spec['dimension']}",
+                "Name their encoder with `encoder`.",
+                option="encoder",
             )
         return PictureStream(source, encoder, **wanted, on_error=self.on_error)
 
@@ -99,11 +105,24 @@ class Encoders:
         return self._texts(texts, of_pictures).prototypes(texts), ()
 
     def _require_texts(self, file: str) -> None:
-        given = {"--text-encoder": self.text_encoder, "--template": self.templates}
+        given = {"text_encoder": self.text_encoder, "templates": self.templates}
         for option in [name for name, value in given.items() if value]:
-            raise ValueError(
-                f"{option} must be left out for prototypes; {file} holds no texts. Name columns of "
-                "texts with --text, or leave it out."
+            raise Problem(
+                f"`{option}`",
+                "must be left out for prototypes",
+                f"{file} holds no texts",
+                "Name columns of texts with `text_columns`, or leave it out.",
+                option=(option, "text_columns"),
+            )
+
+    def _require_pictures(self, source: str | Path) -> None:
+        if self.model is not None and self.encoder is not None:
+            raise Problem(
+                "`encoder`",
+                "must be left out for features",
+                f"{source} holds no pictures",
+                "Leave it out, or pass the pictures.",
+                option="encoder",
             )
 
     def images(self) -> ImageEncoder:
@@ -117,9 +136,9 @@ class Encoders:
             )
         name = self.encoder or (known or {}).get("name", DEFAULT_IMAGE)
         encoder = ImageEncoder(name, cache=self.cache)
-        with name_encoder("--encoder", given=self.encoder is not None or known is None):
+        with name_encoder("encoder", given=self.encoder is not None or known is None):
             spec = encoder.spec_
-        self._agree(ENCODER, spec, "--encoder" if self.encoder else "the one here")
+        self._agree(ENCODER, spec, "`encoder`" if self.encoder else "the one here")
         return encoder
 
     def _texts(self, texts: ClassTexts, of_pictures: bool) -> TextEncoder:
@@ -138,9 +157,9 @@ class Encoders:
             if templates is None and _are_names(texts):
                 templates = [*NAME_TEMPLATES]
         encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
-        with name_encoder("--text-encoder", given=self.text_encoder is not None or known is None):
+        with name_encoder("text_encoder", given=self.text_encoder is not None or known is None):
             spec = encoder.spec_
-        self._agree(TEXT_ENCODER, spec, "--text-encoder" if self.text_encoder else "the one here")
+        self._agree(TEXT_ENCODER, spec, "`text_encoder`" if self.text_encoder else "the one here")
         return encoder
 
     def _check_embedded(self, role: str, source: str | Path) -> None:
@@ -158,9 +177,10 @@ class Encoders:
             fitted = "the other samples were encoded"
             if self.model is not None:
                 fitted = f"{self.model} was fitted"
-            raise ValueError(
+            raise Problem(
                 f"{samples} must be encoded as in training; {fitted} with {_format_spec(known)}, "
-                f"and {source} is {_format_spec(spec)}. {_remedy(known, spec)}"
+                f"and {source} is {_format_spec(spec)}. {_remedy(known, spec)}",
+                option=role,
             )
 
 
@@ -182,8 +202,9 @@ def name_encoder(option: str, *, given: bool) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        hint = "" if given else f" If it is in another place now, pass {option}."
-        raise ValueError(f"{str(error).replace('`model`', option)}{hint}") from None
+        hint = "" if given else f" If it is in another place now, pass `{option}`."
+        text = str(error).replace("`model`", f"`{option}`")
+        raise Problem(f"{text}{hint}", option=(option, "templates", "device")) from None
 
 
 def embedded_spec(path: str | Path) -> dict[str, Any] | None:

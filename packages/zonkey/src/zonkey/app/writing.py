@@ -1,4 +1,4 @@
-"""Columns that commands write: csv, tsv, jsonl, parquet, npz and npy files, in blocks of rows."""
+"""Write columns in blocks of rows: csv, tsv, jsonl, parquet, npz and npy files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import io
 import json
 import math
 import shutil
-import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -19,56 +18,23 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..errors import STREAM_NAME
 from ..files.readers import SEPARATORS
-from ..files.streams import LINES, Block, cells
-from ..inference.scorer import unwrap
+from ..files.streams import LINES, cells
 from ..optional import require_package
 from ..persistence.container import whole_file
-from .errors import STANDARD_OUTPUT_NAME, name_target
+from .targets import name_target
 
 # Columns of equal length: lists, NumPy or Arrow arrays. Arrays may be matrices in jsonl, npz and
 # npy files, and single values in npz files.
 Columns = dict[str, Any]
 Write = Callable[[Columns], None]
 
-STANDARD_OUTPUT = "-"
-_DIGITS = 6  # of probabilities
+Output = str | Path | IO[bytes]  # an open file is written at once
 _ROW_GROUP = 1 << 22  # cells of a parquet file that are written at a time
 
 
-def answer_names(k: int, *, with_top: bool, with_proba: bool) -> list[str]:
-    """Return the names of the columns of answers."""
-    numbers = range(1, k + 1)
-    top = [f"top_{i}" for i in numbers] if with_top else []
-    return ["predicted", *top, *([f"proba_{i}" for i in numbers] if with_proba else [])]
-
-
-def answers_of(model: Any, X: np.ndarray, names: Sequence[str], k: int) -> Columns:
-    """Return these columns of answers to some samples."""
-    steps, last = unwrap(model)
-    X = X if steps is None else steps.transform(X)
-    found: Columns = {"predicted": last.predict(X)}
-    if len(names) == 1:
-        return found
-    best = np.asarray(last.predict_top(X, k))
-    found |= {f"top_{i + 1}": best[:, i] for i in range(k)}
-    if "proba_1" in names:
-        columns = np.searchsorted(last.classes_, best.ravel()).reshape(best.shape)
-        P = np.take_along_axis(last.predict_proba(X), columns, axis=1).astype(np.float64)
-        found |= {f"proba_{i + 1}": P[:, i].round(_DIGITS) for i in range(k)}
-    return {name: found[name] for name in names}
-
-
-def answer_blocks(
-    blocks: Iterable[Block], model: Any, names: Sequence[str], k: int, source: str
-) -> Iterator[Columns]:
-    """Yield these columns of answers beside the other columns of each block."""
-    for block in blocks:
-        require_free(block.carried, names, source)
-        yield {**block.carried, **answers_of(model, block.X, names, k)}
-
-
-def require_free(carried: Iterable[str], names: Iterable[str], source: str) -> None:
+def require_free(carried: Iterable[str], names: Iterable[str], source: str | Path) -> None:
     """Refuse columns of a source that have the name of a column to write."""
     taken = sorted({*carried} & {*names})
     if taken:
@@ -90,28 +56,32 @@ def vector_columns(X: np.ndarray, ending: str, name: str, letter: str) -> Column
     return {f"{letter}{i + 1}": column for i, column in enumerate(X.T)}
 
 
-def open_answers(target: str, format: str) -> AbstractContextManager[Write]:
-    """Return a context that yields a function to write columns with, a block of rows at a time.
-
-    A file appears at the end, whole; standard output is written at once.
-    """
-    ending = f".{format}" if target == STANDARD_OUTPUT else Path(target).suffix.lower()
-    return _open_target(target, WRITERS[ending])
-
-
 @contextmanager
-def _open_target(target: str, writer: Callable[[IO[bytes]], Any]) -> Iterator[Write]:
-    if target != STANDARD_OUTPUT:
-        with whole_file(target) as file, writer(file) as write:
+def open_output(
+    target: Output | None, format: str = "", kept: dict[str, list[Any]] | None = None
+) -> Iterator[Write]:
+    """Yield a function to write columns with, a block of rows at a time.
+
+    A file appears at the end, whole. An open file is written at once, in the format. Without a
+    target, the cells are added to `kept`.
+    """
+    if target is None:
+        yield partial(_keep, {} if kept is None else kept)
+        return
+    if isinstance(target, str | Path):
+        with whole_file(target) as file, WRITERS[Path(target).suffix.lower()](file) as write:
             yield _name_errors(write, target)
         return
-    if sys.stdout is None:
-        raise ValueError("Standard output must be open; it is closed. Name a file with --output.")
-    with writer(sys.stdout.buffer) as write:
-        yield _name_errors(write, STANDARD_OUTPUT_NAME)
+    with WRITERS[f".{format}"](target) as write:
+        yield _name_errors(write, STREAM_NAME)
 
 
-def _name_errors(write: Write, target: str) -> Write:
+def _keep(kept: dict[str, list[Any]], columns: Columns) -> None:
+    for name, column in columns.items():
+        kept.setdefault(name, []).extend(cells(column))
+
+
+def _name_errors(write: Write, target: str | Path) -> Write:
     def write_or_tell(columns: Columns) -> None:
         with name_target(target):
             write(columns)

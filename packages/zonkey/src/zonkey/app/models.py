@@ -1,33 +1,24 @@
-"""What the commands of models share: a loaded model, its samples in a source, progress."""
+"""A loaded model, and its samples in a source."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
-from ..encoders.pictures import PictureError
+from ..encoders.class_texts import split_names
 from ..encoders.stream import PictureStream
-from ..files.streams import Block, cells
+from ..errors import Problem
+from ..files.streams import cells
 from ..inference.scorer import unwrap
-from ..labels import format_labels, warn_user
+from ..labels import format_labels
 from ..persistence.model import load_for_features, model_info
-from .encoding import Encoders, Stream
+from .progress import Progress, watch_blocks
+from .sources import Encoders, Stream
 
 FEATURE_NAMES = "feature_names"  # entry of the training facts of a model file
 
@@ -41,8 +32,9 @@ class LoadedModel:
     encoders: Encoders
 
     @classmethod
-    def load(cls, path: Path, **options: Any) -> LoadedModel:
+    def load(cls, path: str | Path, **options: Any) -> LoadedModel:
         """Load a model file; the options are those of `Encoders`."""
+        path = Path(path)
         model, info = load_for_features(path), model_info(path)
         facts = dict(info.get("training", {}))
         return cls(model, info, Encoders(path.name, facts, **options))
@@ -62,24 +54,52 @@ class LoadedModel:
         other.steps = [*self.model.steps[:-1], (self.model.steps[-1][0], last)]
         return replace(self, model=other)
 
-    def choose_from(self, candidates: list[str] | None) -> LoadedModel:
-        """Return the same with other candidates: "unseen", "all" or labels."""
-        if not candidates:
+    def choose_from(self, candidates: Sequence[str]) -> LoadedModel:
+        """Return the same with other candidates: "unseen", "all" or labels, with commas between."""
+        wanted = self._split_candidates(candidates)
+        if not wanted:
             return self
-        named = len(candidates) == 1 and candidates[0] in ("unseen", "all")
         self.require("with_candidates", "Choosing candidates")
-        wanted = candidates[0] if named else self.convert_labels(np.array(candidates)).tolist()
-        return self.replace_last(self.last.with_candidates(wanted))
+        if len(wanted) == 1 and wanted[0] in ("unseen", "all"):
+            return self.replace_last(self.last.with_candidates(wanted[0]))
+        labels = self.convert_labels(np.array(wanted)).tolist()
+        return self.replace_last(self.last.with_candidates(labels))
 
-    def require(self, method: str, purpose: str) -> None:
+    def _split_candidates(self, given: Sequence[str]) -> list[str]:
+        """Return the names of candidates; a label may hold a comma itself."""
+        known = {str(row["label"]) for row in self.rows()}
+        found: list[str] = []
+        for text in given:
+            found += [text] if text in known or "," not in text else split_names(text)
+        return found
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return label, kind and whether it is a candidate for each class of the model."""
+        last = self.last
+        candidates = set(np.asarray(last.classes_).tolist())
+        seen = set(np.asarray(getattr(last, "seen_classes_", last.classes_)).tolist())
+        unseen = set(np.asarray(getattr(last, "unseen_classes_", [])).tolist())
+        return [
+            {
+                "label": label,
+                "kind": "seen" if label in seen else "unseen",
+                "candidate": label in candidates,
+            }
+            for label in sorted(seen | unseen | candidates)
+        ]
+
+    def require(self, method: str, purpose: str, option: str | tuple[str, ...] = ()) -> None:
         """Refuse a model that cannot do something."""
         if not hasattr(self.last, method):
-            raise ValueError(
-                f"{purpose} needs the recommended model; {type(self.last).__name__} has no "
-                f"`{method}`. Fit one with zonkey fit, without --preset."
+            raise Problem(
+                purpose,
+                "needs the recommended model",
+                f"{type(self.last).__name__} has no `{method}`",
+                "Fit one with zonkey fit, without --preset.",
+                option=option,
             )
 
-    def stream(self, source: str, **options: Any) -> Stream:
+    def stream(self, source: str | Path, **options: Any) -> Stream:
         """Return the samples of a source, with the features of the model."""
         # The first of a model that was fitted on a DataFrame, the second of `zonkey fit`.
         names = getattr(self.model, "feature_names_in_", None)
@@ -107,14 +127,14 @@ class LoadedModel:
 
 
 def read_rows(
-    stream: Stream, doing: str, *, labeled: bool = False
+    stream: Stream, doing: str, progress: Progress, *, labeled: bool = False
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Return all features of a source, their labels and the column `split`, None if absent.
 
     With `labeled`, rows without a label are left out.
     """
     parts, labels, marks = [], [], []
-    for block in watch_blocks(stream, doing):
+    for block in watch_blocks(stream, doing, progress):
         rows = np.full(len(block.X), True)
         if labeled and block.labels is not None:
             rows = block.labels != ""
@@ -129,7 +149,7 @@ def read_rows(
     return X, y, split
 
 
-def row_of(stream: Stream, row: int, source: str) -> tuple[np.ndarray, dict[str, Any]]:
+def row_of(stream: Stream, row: int, source: str | Path) -> tuple[np.ndarray, dict[str, Any]]:
     """Return the features of one row, and its other cells."""
     n, first = stream.total or 0, 0
     if isinstance(stream, PictureStream) and row < n:  # others need not be encoded
@@ -139,64 +159,10 @@ def row_of(stream: Stream, row: int, source: str) -> tuple[np.ndarray, dict[str,
             carried = {name: cells(c)[row - first] for name, c in block.carried.items()}
             return block.X[row - first], carried
         first += len(block.X)
-    raise ValueError(
-        f"--row must be below the {first} rows of {source}; got {row}. Rows are counted from 0."
+    raise Problem(
+        "`row`",
+        f"must be below the {first} rows of {source}",
+        f"got {row}",
+        "Rows are counted from 0.",
+        option="row",
     )
-
-
-def watch_blocks(stream: Stream, doing: str) -> Iterator[Block]:
-    """Yield the blocks of a source; a bar on stderr shows the progress and the time left."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
-    with (
-        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
-        _report_encoding(stream),
-    ):
-        task = progress.add_task(doing, total=stream.total, rows=0)
-        rows = 0
-        for block in stream:
-            yield block  # first used, then done
-            rows += len(block.X)
-            progress.update(task, total=stream.total, completed=stream.done, rows=rows)
-
-
-@contextmanager
-def _report_encoding(stream: Stream) -> Iterator[None]:
-    """Tell what happened to pictures that cannot be read, and to features if interrupted."""
-    if not isinstance(stream, PictureStream):
-        yield
-        return
-    try:
-        yield
-    except PictureError as error:
-        raise PictureError(f"{error} Or pass --on-error skip.") from None
-    except KeyboardInterrupt:
-        if not stream.encoder.cache:
-            raise
-        raise KeyboardInterrupt(
-            "features so far are kept in the cache; run the same command again"
-        ) from None
-    if stream.skipped:
-        n = len(stream.skipped)
-        warn_user(
-            f"Pictures should be readable; {n} of {stream.total} {'is' if n == 1 else 'are'} not "
-            f"and {'was' if n == 1 else 'were'} skipped. The first: {stream.skipped[0]}"
-        )
-
-
-@contextmanager
-def show_work(doing: str) -> Iterator[Any]:
-    """Show on stderr what is being done, and for how long; the function changes the text."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as p:
-        task = p.add_task(doing, total=None)
-        yield lambda text: p.update(task, description=text)

@@ -1,0 +1,74 @@
+"""What the commands do, for Python and for services: functions of paths and options.
+
+They return results, print nothing, and tell their progress by calls.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .classes import ChangedClasses, add_classes, list_classes, remove_classes
+    from .classification import Classification, classify
+    from .embedding import Embedding, embed
+    from .evaluation import evaluate
+    from .explanation import ExplainedRow, explain
+    from .model_file import Exported, export, info
+    from .prediction import Prediction, predict
+    from .progress import Progress, Step
+
+# Imported on first use: pictures and tables need other packages.
+_MODULES = {
+    "ChangedClasses": "classes",
+    "Classification": "classification",
+    "Embedding": "embedding",
+    "ExplainedRow": "explanation",
+    "Exported": "model_file",
+    "Prediction": "prediction",
+    "Progress": "progress",
+    "Step": "progress",
+    "add_classes": "classes",
+    "classify": "classification",
+    "embed": "embedding",
+    "evaluate": "evaluation",
+    "explain": "explanation",
+    "export": "model_file",
+    "info": "model_file",
+    "list_classes": "classes",
+    "predict": "prediction",
+    "remove_classes": "classes",
+}
+
+__all__ = [
+    "ChangedClasses",
+    "Classification",
+    "Embedding",
+    "ExplainedRow",
+    "Exported",
+    "Prediction",
+    "Progress",
+    "Step",
+    "add_classes",
+    "classify",
+    "embed",
+    "evaluate",
+    "explain",
+    "export",
+    "info",
+    "list_classes",
+    "predict",
+    "remove_classes",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,260 @@
+"""List, add and remove the classes of a model file, without fitting again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import Problem
+from ..files.own import plain_label
+from ..inference.scorer import unwrap
+from ..labels import format_labels
+from ..persistence.model import save
+from ..prototypes import Prototypes
+from .evaluation import require_labeled
+from .models import LoadedModel, read_rows
+from .progress import Progress, ignore
+from .sources import TEXT_ENCODER
+from .targets import check_target
+
+
+@dataclass(frozen=True)
+class ChangedClasses:
+    """What was changed in a model file.
+
+    Attributes
+    ----------
+    output : str
+        File that was written.
+    added, removed : list
+        Labels.
+    learned : dict of {str: int}
+        Number of samples learned from, by label.
+    classes, candidates : int
+        Their numbers now.
+    """
+
+    output: str
+    added: list[Any]
+    removed: list[Any]
+    learned: dict[str, int] = field(default_factory=dict)
+    classes: int = 0
+    candidates: int = 0
+
+
+def list_classes(model: str | Path) -> list[dict[str, Any]]:
+    """Return label, kind ("seen" or "unseen") and whether it is a candidate, for each class."""
+    return LoadedModel.load(model).rows()
+
+
+def add_classes(
+    model: str | Path,
+    classes: str | Path | None = None,
+    shots: str | Path | None = None,
+    output: str | Path | None = None,
+    *,
+    encoder: str | None = None,
+    text_encoder: str | None = None,
+    text_columns: Sequence[str] | None = None,
+    on_error: str = "raise",
+    cache: bool = True,
+    label_column: str | None = None,
+    progress: Progress = ignore,
+) -> ChangedClasses:
+    """Add classes by their descriptions or prototypes, by labeled samples, or by both.
+
+    Parameters
+    ----------
+    model : str or Path
+        Model file.
+    classes : str or Path, default=None
+        File of names, descriptions or prototypes. Known classes in it are skipped.
+    shots : str or Path, default=None
+        Labeled pictures or features to learn from.
+    output : str or Path, default=None
+        File to write, by default the model file.
+    encoder, text_encoder : str, default=None
+        Encoders of pictures and texts, by default those of the model.
+    text_columns : sequence of str, default=None
+        Columns of texts in `classes`.
+    on_error, cache, label_column, progress
+        As in `evaluate`.
+
+    Returns
+    -------
+    ChangedClasses
+        What was changed.
+    """
+    target = Path(output or model)
+    check_target("output", target, classes, shots)
+    if classes is None and shots is None:
+        raise Problem(
+            "Classes come with `classes` or `shots`; got none. Pass one of them.",
+            option=("classes", "shots"),
+        )
+    if shots is None and encoder is not None:
+        raise Problem(
+            "`encoder`",
+            "must be left out without `shots`",
+            "there are no pictures to encode",
+            "Leave it out.",
+            option=("encoder", "shots"),
+        )
+    loaded = LoadedModel.load(
+        model,
+        encoder=encoder,
+        text_encoder=text_encoder,
+        text_columns=None if text_columns is None else list(text_columns),
+        on_error=on_error,
+        cache=cache,
+    )
+    before = loaded.rows()  # `partial_fit` changes the model
+    if classes is not None:
+        loaded = loaded.replace_last(_add_prototypes(loaded, Path(classes), label_column))
+    learned: dict[str, int] = {}
+    if shots is not None:
+        last, learned = _learn_shots(loaded, shots, label_column, progress)
+        loaded = loaded.replace_last(last)
+    return _write(before, loaded, target, learned)
+
+
+def remove_classes(
+    model: str | Path, labels: Sequence[str], output: str | Path | None = None
+) -> ChangedClasses:
+    """Remove classes; what their samples taught about other classes stays.
+
+    Parameters
+    ----------
+    model : str or Path
+        Model file.
+    labels : sequence of str
+        Labels of classes.
+    output : str or Path, default=None
+        File to write, by default the model file.
+
+    Returns
+    -------
+    ChangedClasses
+        What was changed.
+    """
+    target = Path(output or model)
+    check_target("output", target)
+    loaded = LoadedModel.load(model)
+    loaded.require("without_classes", "Removing classes")
+    gone = loaded.convert_labels(np.array(labels)).tolist()
+    known = [row["label"] for row in loaded.rows()]
+    unknown = [label for label in gone if label not in known]
+    if unknown:
+        raise Problem(
+            f"LABEL must be a class of the model; got {unknown[0]!r}, and it has "
+            f"{format_labels(np.array(known))}. See zonkey classes list."
+        )
+    return _write(loaded.rows(), loaded.replace_last(loaded.last.without_classes(gone)), target, {})
+
+
+def _add_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -> Any:
+    """Return the classifier with the new classes of a file of prototypes."""
+    loaded.require("with_classes", "Adding classes")
+    read, _ = loaded.encoders.prototypes(path, label_column)
+    known = loaded.last.prototypes_
+    read = read if known is None else _order_columns(read, known, path.name)
+    given = Prototypes(loaded.convert_labels(read.labels), read.matrix, read.dimension_names)
+    if known is not None and _are_scaled(loaded, known):
+        given = given.normalized()
+    old = np.array([]) if known is None else np.intersect1d(given.labels, known.labels)
+    # Vectors of texts differ a little between devices.
+    near = 1e-3 if TEXT_ENCODER in loaded.encoders.facts else 1e-6
+    for label in old:
+        if known is not None and not np.allclose(given[label], known[label], rtol=1e-4, atol=near):
+            raise Problem(
+                f"A known class keeps its prototype; that of {str(label)!r} in {path.name} differs "
+                "from that of the model. Leave it out, or fit again."
+            )
+    new = np.setdiff1d(given.labels, old)
+    if not new.size:
+        raise Problem(
+            f"{path.name} must have a new class; the model knows all {len(given)}. Add one."
+        )
+    return loaded.last.with_classes(given.subset(new))
+
+
+def _order_columns(given: Prototypes, known: Prototypes, file: str) -> Prototypes:
+    """Return prototypes with their columns in the order of the known ones, if both have names."""
+    theirs, own = given.dimension_names, known.dimension_names
+    if theirs is None or own is None or theirs == own:
+        return given
+    missing = [name for name in own if name not in theirs]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise Problem(
+            f"{file} must have the columns of the known prototypes; "
+            f"{format_labels(np.array(missing), 3)} {verb} missing. Name the columns as in "
+            "training."
+        )
+    order = [theirs.index(name) for name in own]
+    if len(order) < len(theirs):
+        extra = [name for name in theirs if name not in own]
+        raise Problem(
+            f"{file} must have the columns of the known prototypes only; it also has "
+            f"{format_labels(np.array(extra), 3)}. Remove them."
+        )
+    return Prototypes(given.labels, given.matrix[:, order], own)
+
+
+def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:
+    """Whether the model was made with prototypes of unit length, as the paper's preset does it."""
+    lengths = np.linalg.norm(known.matrix, axis=1)
+    return loaded.last is not loaded.model and bool(np.allclose(lengths[lengths > 0], 1, atol=1e-4))
+
+
+def _learn_shots(
+    loaded: LoadedModel, source: str | Path, label_column: str | None, progress: Progress
+) -> tuple[Any, dict[str, int]]:
+    """Return the classifier after learning from further samples, and their number per class."""
+    loaded.require("partial_fit", "Learning from `shots`", option="shots")
+    stream = loaded.stream(source, with_labels=True, label_column=label_column)
+    X, y, _ = read_rows(stream, "Reading", progress, labeled=True)
+    y = require_labeled(y, source)
+    labels, counts = np.unique(y, return_counts=True)
+    _require_same_spelling(labels.tolist(), loaded)
+    steps, last = unwrap(loaded.model)
+    X = X if steps is None else steps.transform(X)
+    learned = dict(zip(labels.tolist(), counts.tolist(), strict=True))
+    return last.partial_fit(X, loaded.convert_labels(y)), learned
+
+
+def _require_same_spelling(labels: list[str], loaded: LoadedModel) -> None:
+    """Refuse labels that differ from those of the model in case, spaces and underscores only."""
+    known = {str(row["label"]) for row in loaded.rows()}
+    plain = {plain_label(label.replace("_", " ")): label for label in known}
+    for label in labels:
+        same = plain.get(plain_label(label.replace("_", " ")), label)
+        if label not in known and same != label:
+            raise Problem(
+                "`shots`",
+                "must spell classes as the model does",
+                f"{label!r} is new to it, and {same!r} is known",
+                "Rename one that is the same class.",
+                option="shots",
+            )
+
+
+def _write(
+    before: list[dict[str, Any]], after: LoadedModel, target: Path, learned: dict[str, int]
+) -> ChangedClasses:
+    """Write the changed model, and return what changed."""
+    was, now = ({row["label"]: row for row in rows} for rows in (before, after.rows()))
+    # The encoders stay the same, whatever was learned.
+    save(after.model, target, training=after.encoders.facts or None)
+    return ChangedClasses(
+        output=str(target),
+        added=[label for label in now if label not in was],
+        removed=[label for label in was if label not in now],
+        learned=learned,
+        classes=len(now),
+        candidates=sum(row["candidate"] for row in now.values()),
+    )

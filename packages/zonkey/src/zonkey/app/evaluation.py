@@ -1,0 +1,124 @@
+"""Measure how well a model does on labeled samples of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import Problem
+from ..evaluation import evaluate as evaluate_samples
+from ..evaluation.result import Evaluation
+from .models import LoadedModel, read_rows
+from .progress import Progress, Step, ignore
+from .targets import check_target
+
+
+def evaluate(
+    model: str | Path,
+    source: str | Path,
+    html: str | Path | None = None,
+    *,
+    baselines: Sequence[str] = (),
+    training: str | Path | None = None,
+    encoder: str | None = None,
+    on_error: str = "raise",
+    cache: bool = True,
+    label_column: str | None = None,
+    labels: str | Path | None = None,
+    features_key: str | None = None,
+    labels_key: str | None = None,
+    format: str = "csv",
+    progress: Progress = ignore,
+) -> Evaluation:
+    """Measure how well a model does on labeled samples.
+
+    Of a source with a column `split`, only rows marked `test` are used. Samples without a label are
+    left out.
+
+    Parameters
+    ----------
+    model : str or Path
+        Model file.
+    source : str or Path
+        Pictures in one folder per class, or features with labels; "-" is standard input.
+    html : str or Path, default=None
+        Page to write, with tables and plots.
+    baselines : sequence of str, default=()
+        Models to compare with, see `zonkey.evaluate`.
+    training : str or Path, default=None
+        Samples that baselines learn from; by default those of the source that are not marked
+        `test`.
+    encoder, on_error, cache, features_key, format, progress
+        As in `predict`.
+    label_column : str, default=None
+        Column of the labels in a table.
+    labels : str or Path, default=None
+        File of the labels, if the source holds arrays without labels.
+    labels_key : str, default=None
+        Name of the labels in a file of several arrays.
+
+    Returns
+    -------
+    Evaluation
+        All figures.
+    """
+    if html is not None:
+        check_target("html", Path(html), model, source, training, labels)
+    if training is not None and not baselines:
+        raise Problem(
+            "`training` is what baselines learn from; got it without `baselines`. Name some, or "
+            "leave it out.",
+            option=("training", "baselines"),
+        )
+    loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
+    keys = {"label_column": label_column, "features_key": features_key}
+    keys |= {"labels_key": labels_key, "format": format}
+    X, y, train = _split_samples(loaded, source, {**keys, "labels": labels}, progress)
+    if baselines and training is not None:
+        *_, train = _split_samples(loaded, training, keys, progress, all_training=True)
+    if baselines and train is None:
+        raise Problem(
+            f"`baselines` need training samples; {training or source} marks none in a column "
+            "`split`. Pass the samples that the model was fitted on with `training`.",
+            option=("baselines", "training"),
+        )
+    progress(Step("Evaluating"))
+    compared: dict[str, Any] = {"baselines": baselines, "training": train} if baselines else {}
+    result = evaluate_samples(loaded.model, X, y, **compared)
+    if html is not None:
+        progress(Step("Drawing the page"))
+        result.to_html(html)
+    return result
+
+
+def _split_samples(
+    loaded: LoadedModel,
+    source: str | Path,
+    keys: dict[str, Any],
+    progress: Progress,
+    *,
+    all_training: bool = False,
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
+    """Return test samples, their labels, and training samples if a column `split` marks both."""
+    stream = loaded.stream(source, with_labels=True, **keys)
+    X, y, marks = read_rows(stream, "Reading", progress, labeled=True)
+    y = loaded.convert_labels(require_labeled(y, source))
+    if marks is None:
+        return X, y, (X, y) if all_training else None
+    test = marks == "test"
+    if not all_training and not test.any():
+        raise Problem(
+            f"The column `split` of {source} must mark rows `test` to evaluate on; it marks "
+            "none. Mark some, or remove the column."
+        )
+    return X[test], y[test], None if test.all() else (X[~test], y[~test])
+
+
+def require_labeled(y: np.ndarray | None, source: str | Path) -> np.ndarray:
+    """Return labels, of which there must be one at least."""
+    if y is None or not len(y):
+        raise Problem(f"{source} must have rows with a label; it has none. Add some.")
+    return y

@@ -1,0 +1,81 @@
+"""Explain the answer of a model for one picture or row of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..display.drawing import file_bytes
+from ..inference.explain import explain as explain_sample
+from ..inference.explanation import Explanation
+from ..persistence.container import write_whole
+from .models import LoadedModel, row_of
+from .targets import check_ending, check_target
+
+
+@dataclass(frozen=True)
+class ExplainedRow:
+    """One sample, and why it is classified as it is.
+
+    Attributes
+    ----------
+    row : int
+        Position of the sample, counted from 0.
+    columns : dict of {str: object}
+        Its cells that are not features.
+    explanation : Explanation
+        What speaks for its class and against it.
+    """
+
+    row: int
+    columns: dict[str, Any]
+    explanation: Explanation
+
+
+def explain(
+    model: str | Path,
+    source: str | Path,
+    row: int = 0,
+    plot: str | Path | None = None,
+    *,
+    top: int = 5,
+    candidates: Sequence[str] = (),
+    encoder: str | None = None,
+    cache: bool = True,
+    features_key: str | None = None,
+    format: str = "csv",
+) -> ExplainedRow:
+    """Explain the answer for one picture or row.
+
+    Parameters
+    ----------
+    model, source : str or Path
+        As in `predict`.
+    row : int, default=0
+        Position of the sample, counted from 0.
+    plot : str or Path, default=None
+        Picture to write: png or svg.
+    top : int, default=5
+        Number of best classes to list.
+    candidates, encoder, cache, features_key, format
+        As in `predict`.
+
+    Returns
+    -------
+    ExplainedRow
+        The sample and the explanation.
+    """
+    if plot is not None:
+        plot = Path(plot)
+        check_ending("plot", plot, (".png", ".svg"), "")
+        check_target("plot", plot, model, source)
+    loaded = LoadedModel.load(model, encoder=encoder, cache=cache).choose_from(candidates)
+    stream = loaded.stream(source, format=format, features_key=features_key)
+    sample, carried = row_of(stream, row, source)
+    explanation = explain_sample(loaded.model, sample, k=min(top, len(loaded.last.classes_)))
+    if plot is not None:
+        ending = plot.suffix[1:].lower()
+        write_whole(plot, file_bytes(explanation.plot(), (ending,))[ending])
+    return ExplainedRow(row, carried, explanation)

@@ -1,0 +1,75 @@
+"""How the functions of this package tell their progress: by calls, never by printing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..encoders.pictures import PictureError
+from ..encoders.stream import PictureStream
+from ..files.streams import Block
+from ..labels import warn_user
+from .sources import Stream
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is being done, and how much of it is done.
+
+    Attributes
+    ----------
+    doing : str
+        The step, such as "Predicting".
+    rows : int or None
+        Samples so far; None if nothing is counted.
+    done, total : float or None
+        How much of what is read is done: bytes, rows or pictures. None if that is unknown.
+    """
+
+    doing: str
+    rows: int | None = None
+    done: float | None = None
+    total: float | None = None
+
+
+Progress = Callable[[Step], object]
+
+
+def ignore(_: Step) -> None:
+    """Tell nobody."""
+
+
+def watch_blocks(stream: Stream, doing: str, progress: Progress) -> Iterator[Block]:
+    """Yield the blocks of a source, and tell how far it is read."""
+    rows = 0
+    with _report_encoding(stream):
+        progress(Step(doing, rows, 0, stream.total))
+        for block in stream:
+            yield block  # first used, then done
+            rows += len(block.X)
+            progress(Step(doing, rows, stream.done, stream.total))
+
+
+@contextmanager
+def _report_encoding(stream: Stream) -> Iterator[None]:
+    """Tell what happened to pictures that cannot be read, and to features if interrupted."""
+    if not isinstance(stream, PictureStream):
+        yield
+        return
+    try:
+        yield
+    except PictureError as error:
+        raise PictureError(f"{error} Or pass `on_error` skip.", option="on_error") from None
+    except KeyboardInterrupt:
+        if not stream.encoder.cache:
+            raise
+        raise KeyboardInterrupt(
+            "features so far are kept in the cache; run the same command again"
+        ) from None
+    if stream.skipped:
+        n = len(stream.skipped)
+        warn_user(
+            f"Pictures should be readable; {n} of {stream.total} {'is' if n == 1 else 'are'} not "
+            f"and {'was' if n == 1 else 'were'} skipped. The first: {stream.skipped[0]}"
+        )

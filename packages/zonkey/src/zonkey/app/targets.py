@@ -1,0 +1,100 @@
+"""Where results are written: checked before the work, not after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from ..errors import Problem
+
+Given = str | Path | None
+
+
+@contextmanager
+def name_target(target: str | Path) -> Iterator[None]:
+    """Name the target in errors of writing, which the system does not name."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(target)
+        raise
+
+
+@contextmanager
+def require_writable(option: str, target: Path, kind: str = "a folder") -> Iterator[None]:
+    """Refuse a target that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(
+            f"`{option}`",
+            f"must be {kind} to write to",
+            f"{target} is not ({error.strerror})",
+            "Choose another.",
+            option=option,
+        ) from None
+
+
+def check_ending(option: str, target: Path, endings: Iterable[str], formats: str) -> None:
+    """Refuse a file whose ending names no format that can be written."""
+    if target.suffix.lower() not in endings:
+        raise Problem(
+            f"`{option}`",
+            f"must end in {' or '.join(endings)}",
+            f"got {target.name}",
+            f"Choose one of these{formats}.",
+            option=option,
+        )
+
+
+def check_target(option: str, target: Path, *inputs: Given) -> None:
+    """Refuse a file that cannot be written, or that is read from."""
+    check_plain(option, target)
+    for given in inputs:
+        # A file that does not exist is told by its reader.
+        path = Path(given or "-")
+        if not target.exists() or not _exists(path):
+            continue
+        if target.samefile(path) or _is_table_of(path, target):
+            raise _refuse(
+                option, "must not be a file to read from", f"{target} is one", "Choose another name"
+            )
+        if _is_picture_of(path, target):
+            what = f"{target} is one of {path}"
+            raise _refuse(option, "must not replace a picture", what, "Choose another name")
+    with require_writable(option, target, "a file"), TemporaryFile(dir=target.parent):
+        pass
+
+
+def check_plain(option: str, target: Path) -> None:
+    """Refuse a target that is there and is not a file: devices and folders must stay."""
+    rule = "must be a file to write to"
+    if target.is_dir():
+        raise _refuse(option, rule, f"{target} is a folder", "Add a name")
+    if target.exists() and not target.is_file():
+        raise _refuse(option, rule, f"{target} is a device or a pipe", "Choose another name")
+
+
+def _refuse(option: str, rule: str, received: str, remedy: str) -> Problem:
+    return Problem(f"`{option}`", rule, received, f"{remedy}.", option=option)
+
+
+def _exists(path: Path) -> bool:
+    """Whether a file exists; names of classes may be too long for a path."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def _is_table_of(folder: Path, target: Path) -> bool:
+    from ..encoders.collection import TABLES  # imported here: it takes long, and few targets exist
+
+    tables = [folder / name for name in TABLES]
+    return any(table.exists() and target.samefile(table) for table in tables)
+
+
+def _is_picture_of(folder: Path, target: Path) -> bool:
+    from ..encoders.pictures import is_picture_name
+
+    return folder.resolve() in target.resolve().parents and is_picture_name(target.name)

@@ -1,0 +1,77 @@
+"""Progress on stderr, if it is a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..app.progress import Progress
+
+
+@contextmanager
+def show_progress() -> Iterator[Progress]:
+    """Show each step: a bar if something is counted, with the time left; else a spinner."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    doing = TextColumn("{task.description}")
+    counted = (
+        doing,
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    plain = SpinnerColumn(), doing, TimeElapsedColumn()
+    shown: dict[str, Any] = {}
+
+    def show(step: Any) -> None:
+        if shown.get("doing") != step.doing:
+            if shown:
+                shown["bars"].stop()
+            columns = plain if step.rows is None else counted
+            shown["bars"] = Progress(
+                *columns,
+                console=console,
+                transient=step.rows is None,
+                disable=not console.is_terminal,
+            )
+            shown["bars"].start()
+            shown["task"] = shown["bars"].add_task(step.doing, total=step.total, rows=0)
+            shown["doing"] = step.doing
+        if step.rows is not None:
+            shown["bars"].update(
+                shown["task"], total=step.total, completed=step.done or 0, rows=step.rows
+            )
+
+    try:
+        yield show
+    finally:
+        if shown:
+            shown["bars"].stop()
+
+
+@contextmanager
+def show_work(doing: str) -> Iterator[Any]:
+    """Show on stderr what is being done, and for how long; the function changes the text."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as p:
+        task = p.add_task(doing, total=None)
+        yield lambda text: p.update(task, description=text)
