@@ -28,8 +28,8 @@ def commands(command: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple
     """Yield every command as "zonkey classes add", groups before what they hold."""
     command = typer.main.get_command(app) if command is None else command
     yield " ".join(("zonkey", *words)), command
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from commands(inner, (*words, name))
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from commands(command.get_command(None, name), (*words, name))
 
 
 def help_text(name: str) -> str:

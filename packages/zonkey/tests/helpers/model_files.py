@@ -49,7 +49,7 @@ def refused(*arguments, input=None):
     found = zonkey_does(*arguments, input=input)
     assert found.exit_code == 2, found.output
     (line,) = found.stderr.splitlines()
-    assert line.endswith((".", "?"))
+    assert line.endswith((".", "?", ")"))
     return line
 
 
