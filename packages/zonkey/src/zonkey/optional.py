@@ -34,10 +34,11 @@ def require_package(module: str, purpose: str, *, distribution: str = "zonkey") 
     top = module.partition(".")[0]
     package, extra = _EXTRAS.get(top, (top, "data"))
     try:
+        importlib.import_module(top)
         return importlib.import_module(module)
     except ImportError:
         raise ImportError(
-            f"{purpose} needs {package}. Run: {format_install(distribution, extra)}"
+            f"{purpose} needs {package}. Run: {format_install(distribution, extra)}."
         ) from None
 
 

@@ -9,7 +9,7 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError(
         "`zonkey.peers` needs the distribution zonkey-lab, which is not installed. "
-        f"Run: {format_install('zonkey-lab')}",
+        f"Run: {format_install('zonkey-lab')}.",
         name="zonkey_lab",
     ) from None
 

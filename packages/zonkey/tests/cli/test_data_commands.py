@@ -164,7 +164,7 @@ def test_a_missing_package_is_one_line_on_stderr(data, server, monkeypatch):
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
         'Fetching data needs pooch. Run: pip install "zonkey-lab[data]" '
-        '(in a clone: pip install -e "packages/zonkey-lab[data]")\n'
+        '(in a clone: pip install -e "packages/zonkey-lab[data]").\n'
     )
 
 

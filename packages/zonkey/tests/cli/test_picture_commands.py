@@ -471,4 +471,4 @@ def test_an_interrupted_embed_leaves_nothing_but_the_cache(photos, tmp_path, mon
         assert process.stderr.read().startswith("Interrupted; nothing was written; features so far")
         assert process.wait() == 130
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
-    assert list((tmp_path / "cache").rglob("*.features"))
+    assert list((tmp_path / "cache").rglob("*.sqlite"))

@@ -489,7 +489,7 @@ def test_an_object_is_cached_by_its_own_revision_only(folder, tmp_path):
 def test_true_means_the_folder_of_the_user(backend, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "user"))
     ImageEncoder("colors", cache=True).transform(folder)
-    assert list((tmp_path / "user" / "features").glob("colors-*/*.features"))
+    assert list((tmp_path / "user" / "features").glob("colors-*.sqlite"))
 
 
 _KILLED = """

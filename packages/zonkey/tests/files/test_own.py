@@ -421,7 +421,7 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch, module
     monkeypatch.setitem(sys.modules, module, None)
     expected = (
         f"Reading {ending} needs {module}. Run: "
-        'pip install "zonkey[data]" (in a clone: pip install -e "packages/zonkey[data]")'
+        'pip install "zonkey[data]" (in a clone: pip install -e "packages/zonkey[data]").'
     )
     with pytest.raises(ImportError) as caught:
         read_table(path)

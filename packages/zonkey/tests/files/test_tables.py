@@ -242,7 +242,7 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch, module
         read_features(path)
     expected = (
         f"Reading {ending} needs {module}. Run: "
-        f'pip install "zonkey[{extra}]" (in a clone: pip install -e "packages/zonkey[{extra}]")'
+        f'pip install "zonkey[{extra}]" (in a clone: pip install -e "packages/zonkey[{extra}]").'
     )
     assert str(caught.value) == expected
     done = checked("--features", path)

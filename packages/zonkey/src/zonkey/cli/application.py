@@ -37,7 +37,7 @@ class _Commands(TyperGroup):
         function = load_plugin("commands", name)
         if function is None:
             if name in _LAB_COMMANDS:
-                ctx.fail(f"`zonkey {name}` is part of zonkey-lab. Run: {format_install(LAB)}")
+                ctx.fail(f"`zonkey {name}` is part of zonkey-lab. Run: {format_install(LAB)}.")
             return None
         added = typer.Typer(add_completion=False, rich_markup_mode=None)
         added.command(cmd_name)(function)
