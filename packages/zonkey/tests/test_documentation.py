@@ -17,10 +17,6 @@ from typer.testing import CliRunner
 import zonkey
 from zonkey.cli import app
 from zonkey.files.emoji import load_emoji
-from zonkey_lab.paper.records import Records
-from zonkey_lab.paper.report.blocks import markdown_text
-from zonkey_lab.paper.report.collection import read_collection
-from zonkey_lab.paper.report.sections import build_report
 
 ROOT = Path(__file__).parents[3]
 SOURCES = (ROOT / "packages/zonkey/src/zonkey", ROOT / "packages/zonkey-lab/src")
@@ -119,37 +115,6 @@ def test_examples_of_the_page_about_models(tmp_path, monkeypatch):
     for block in python_blocks("docs/models.md"):
         exec(block, names)
     assert names["model"].predict([[0.9, 0.9]]).tolist() == ["zebra"]
-
-
-def test_the_examples_of_the_page_about_methods(capsys):
-    for block in python_blocks("docs/methods.md"):
-        exec(block, {})
-    assert capsys.readouterr().out == "['zebra' 'whale']\n1.0\n"
-
-
-def test_every_system_is_on_the_page_about_methods():
-    page = (ROOT / "docs/methods.md").read_text("utf-8")
-    names = {
-        "BDCSPN": "BD-CSPN",
-        "CADAVAE": "CADA-VAE",
-        "DistributionCalibration": "Distribution calibration",
-        "FCLSWGAN": "f-CLSWGAN",
-        "GaussianDiscriminant": "GDA",
-        "LPPlusPlus": "LP++",
-        "MAPSSVM": "mAP-SSVM",
-        "MatchingNetwork": "Matching Net",
-        "MetaLearnerLSTM": "Meta-Learner LSTM",
-        "PTMAP": "PT-MAP",
-        "PrototypicalNetwork": "Prototypical Net",
-        "RelationNetwork": "Relation Net",
-        "SPAEN": "SP-AEN",
-        "TFVAEGAN": "TF-VAEGAN",
-        "TipAdapter": "Tip-Adapter",
-    }
-    names["ExemplarRegression"] = "Exemplar regression"
-    few_shot = [name for name in zonkey.peers.fsl.__all__ if name != "BaseSamples"]
-    for name in [*zonkey.peers.zsl.__all__, *few_shot]:
-        assert f"**{names.get(name, name)}**" in page, name
 
 
 def test_examples_of_the_page_about_large_data(tmp_path, monkeypatch):
@@ -335,16 +300,3 @@ def test_citations_of_equations_are_read():
         *{("1", "generate"), ("3", "subgrad0"), ("16", "subgrad01")},
         *{("5", ""), ("6", ""), ("7", ""), ("8", "")},
     }
-
-
-def test_the_results_page_is_made_of_the_runs_beside_it():
-    collection = read_collection(ROOT / "docs" / "runs")
-    text = (ROOT / "docs" / "results.md").read_text("utf-8")
-    assert markdown_text(build_report(collection)) == text, "stale: run `make results`"
-
-
-def test_the_runs_of_the_results_page_are_of_the_embedded_data():
-    known = {("emoji", load_emoji(split=split).sha256) for split in ("zero-shot", "few-shot")}
-    known |= {("emoji-cnn", load_emoji(split="few-shot", features="simple-cnn").sha256)}
-    records = list(Records(ROOT / "docs" / "runs"))
-    assert {(record["data_name"], record["data"]["sha256"]) for record in records} == known

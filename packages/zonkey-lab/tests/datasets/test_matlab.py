@@ -8,6 +8,7 @@ from mat_files import save_mat
 from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
+from zonkey.files import readers
 from zonkey.files.dataset import DataError
 from zonkey_lab.datasets.matlab import describe_mat, read_mat, require_variable, whole_numbers
 
@@ -272,3 +273,10 @@ def test_an_unreadable_file_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "open", refuse)
     assert "must be readable; permission denied. Change its mode." in refusal(read_mat, path)
+
+
+def test_a_compressed_file_that_would_expand_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "_LARGE", 1 << 16)  # bytes, so that the file is written quickly
+    save_mat(tmp_path / "x.mat", {"features": np.zeros((1000, 3000))}, compressed=True)
+    with pytest.raises(DataError, match=r"x\.mat must hold varied numbers; .* expand to"):
+        read_mat(tmp_path / "x.mat", ["features"])

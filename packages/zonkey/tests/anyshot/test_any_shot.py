@@ -19,13 +19,11 @@ from any_shot_cases import (
     world,
 )
 from numpy.testing import assert_allclose, assert_array_equal
-from reference_posterior import width
 from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import AnyShotClassifier
 from zonkey.preprocessing import FeatureNormalizer
-from zonkey_lab.peers.zsl import ExemplarRegression
 
 KERNEL_MATRIX = {
     label: [float((a @ b + 1) ** 2) for b in PROTOTYPES.values()] for label, a in PROTOTYPES.items()
@@ -87,44 +85,6 @@ def test_features_and_prototypes_are_transformed_first():
     assert not hasattr(of_features, "mean_")  # clones are fitted
     assert not hasattr(of_prototypes, "mean_")
     assert_allclose(model.preprocessing_.transform(X_NEW), (X_NEW - X.mean(axis=0)) / scale)
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
-@pytest.mark.parametrize("n", [1, 5])
-def test_exemplar_regression_is_a_special_case(kernel, n):
-    rng = np.random.default_rng(n)
-    y = np.repeat([label for label in SEEN if label in PROTOTYPES], n)
-    rows = rng.normal(size=(len(y), 6))
-    peer = ExemplarRegression(PROTOTYPES, kernel=kernel, gamma=0.8, ridge=0.3).fit(rows, y)
-    # The peer takes the scale of prototypes from seen classes, this model from all.
-    seen, every = (
-        np.stack([PROTOTYPES[label] for label in labels])
-        for labels in (np.unique(y), sorted(PROTOTYPES))
-    )
-    gamma = 0.8 * width(seen, kernel, 1.0) / width(every, kernel, 1.0)
-    naive = NaiveModel(rows, y, PROTOTYPES, **(GIVEN | {"kernel": kernel, "gamma": gamma}))
-    ridge = 0.3 / (1 + 8 / n) / np.mean(np.diagonal(naive.K))
-    model = fitted(rows, y, kernel=kernel, gamma=gamma, ridge=ridge, candidates="unseen")
-    expected = peer.decision_function(X_NEW)
-    assert_allclose(model.decision_function(X_NEW), expected, rtol=1e-8, atol=1e-8)
-    assert_allclose(model.project(PROTOTYPES), peer.project(PROTOTYPES), rtol=1e-8, atol=1e-8)
-
-
-def test_prototypes_and_shots_are_fused_without_counting_samples_twice():
-    """The prior of a class with shots is the exemplar that all other classes teach."""
-    y = np.repeat([label for label in SEEN if label in PROTOTYPES], 4)
-    rows = np.random.default_rng(5).normal(size=(len(y), 6))
-    every = np.stack([PROTOTYPES[label] for label in sorted(PROTOTYPES)])
-    model = fitted(rows, y, ridge=0.3 / 3, worth=1.5)
-    for place, label in enumerate(model.classes_.tolist()):
-        others = y != label
-        of_others = np.stack([PROTOTYPES[other] for other in np.unique(y[others])])
-        gamma = 0.7 * width(every, "rbf", 1.0) / width(of_others, "rbf", 1.0)
-        peer = ExemplarRegression(PROTOTYPES, gamma=gamma, ridge=0.3).fit(rows[others], y[others])
-        prior = peer.project({label: PROTOTYPES[label]})[0]
-        shots = rows[y == label]
-        expected = (1.5 * prior + shots.sum(axis=0)) / (1.5 + len(shots))
-        assert_allclose(model.centers_[place], expected, rtol=1e-8, atol=1e-9)
 
 
 def test_a_class_without_a_prototype_is_at_its_mean():

@@ -18,7 +18,6 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from zonkey import AnyShotClassifier, Chunks, FewShotClassifier, NearestSupport, ZeroShotClassifier
 from zonkey.files.chunks import open_chunks
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
-from zonkey_lab.peers import zsl
 
 WORLD = world(6, n_classes=15, d=8)
 NAMES = np.array([f"{j}" * (1 + j % 4) for j in range(15)])  # of several lengths
@@ -217,15 +216,6 @@ def test_the_papers_model(parameters):
     assert found.score(Chunks(X, CODES, rows=7)) == expected.score(X, CODES)
     gathered = found.gather(Chunks(pairs(X, CODES, 3, 50)))
     assert gathered.n_samples == N
-
-
-@pytest.mark.parametrize("peer", [zsl.SAE, zsl.ESZSL, zsl.ExemplarRegression])
-def test_peers(peer):
-    expected = peer(WORLD.prototypes).fit(X, CODES)
-    found = peer(WORLD.prototypes).fit(Chunks(X, CODES, rows=9))
-    close(found.decision_function(NEW), expected.decision_function(NEW), 1e-10)
-    with pytest.raises(ValueError, match="must come with prototypes and a number"):
-        peer(WORLD.prototypes, seen_penalty="auto").fit(Chunks(X, CODES))
 
 
 # Interruptions.

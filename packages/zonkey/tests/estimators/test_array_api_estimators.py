@@ -12,7 +12,6 @@ from zonkey import FewShotClassifier, Moments, NearestSupport, Prototypes, ZeroS
 from zonkey.inference.scorer import best_columns
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.testing import linear_problem
-from zonkey_lab.peers.zsl import SAE
 
 P = linear_problem(n_features=20, noise=0.5)
 NAMES = np.array(sorted(P.prototypes))
@@ -319,12 +318,6 @@ def test_a_gradient_is_neither_needed_nor_kept():
     fitted = model(synthesis=None).fit(rows, TORCH(Y))
     assert not fitted.projection_.requires_grad
     assert not fitted.decision_function(rows).requires_grad
-
-
-def test_models_that_know_numpy_only_go_on_taking_tensors_of_the_cpu():
-    expected = SAE(Prototypes(NUMBERS, MATRIX)).fit(X, Y).predict(X_NEW)
-    got = SAE(Prototypes(NUMBERS, MATRIX)).fit(TORCH(X), TORCH(Y)).predict(TORCH(X_NEW))
-    assert_array_equal(got, expected)
 
 
 def test_a_fitted_model_survives_a_file(tmp_path):

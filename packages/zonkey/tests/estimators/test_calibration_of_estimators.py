@@ -19,7 +19,6 @@ from zonkey.bpl.calibration import calibrate
 from zonkey.metrics import generalized_scores
 from zonkey.preprocessing import WithinClassWhitener
 from zonkey.testing import linear_problem
-from zonkey_lab.peers import zsl
 
 P = linear_problem(noise=1.0, n_classes=18)
 AUTO = {"seen_penalty": "auto"}
@@ -95,23 +94,6 @@ def test_the_penalty_is_that_of_a_naive_search(parameters):
     model = fitted(seen_penalty="auto", **parameters)
     expected = naive_penalty(folds, np.array(P.seen))
     assert_allclose(model.seen_penalty_, expected, rtol=1e-6)
-
-
-@pytest.mark.usefixtures("with_own_folds")
-@pytest.mark.parametrize("name", zsl.__all__)
-def test_the_penalty_of_a_peer_is_that_of_a_naive_search(name):
-    own: dict = {"classifier": getattr(zsl, name)}
-    if "n_hidden" in own["classifier"]().get_params():
-        own["n_hidden"] = 64  # networks as wide as the default train for minutes
-    expected = naive_penalty(list(held_out_scores(P, **own)), np.array(P.seen))
-    model = fitted(**own, seen_penalty="auto")
-    assert_allclose(model.seen_penalty_, expected, rtol=1e-6)
-    assert model.seen_penalty == "auto"
-    same = fitted(**own, seen_penalty=model.seen_penalty_)
-    assert_array_equal(model.decision_function(P.X_new), same.decision_function(P.X_new))
-    assert same.seen_penalty_ == model.seen_penalty_
-    pipeline = make_pipeline(FunctionTransformer(), prepared(**own, seen_penalty="auto"))
-    assert calibrate(pipeline, P.X, P.y) == model.seen_penalty_
 
 
 # What is held out

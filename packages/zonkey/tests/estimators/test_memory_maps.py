@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 from zonkey import AnyShotClassifier, Chunks, ZeroShotClassifier
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.streaming.chunks import Chunked
-from zonkey_lab.peers import zsl
 
 WORLD = world(6, n_classes=12, d=8)
 X, Y = WORLD.draw(np.arange(9), 12)
@@ -65,21 +64,12 @@ def test_transformers_with_weights(transformer, mapped):
     assert_allclose(transformer.fit(mapped, Y, WEIGHTS).transform(X), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("estimator", [ZeroShotClassifier, zsl.SAE, zsl.ESZSL])
-def test_a_chosen_penalty(estimator, mapped):
-    parameters = {"candidates": "all", "seen_penalty": "auto"}
-    if estimator is ZeroShotClassifier:
-        parameters["random_state"] = 0
-    expected = estimator(WORLD.prototypes, **parameters).fit(X, Y)
-    found = estimator(WORLD.prototypes, **parameters).fit(mapped, Y)
+def test_a_chosen_penalty(mapped):
+    parameters = {"candidates": "all", "seen_penalty": "auto", "random_state": 0}
+    expected = ZeroShotClassifier(WORLD.prototypes, **parameters).fit(X, Y)
+    found = ZeroShotClassifier(WORLD.prototypes, **parameters).fit(mapped, Y)
     assert found.seen_penalty_ == expected.seen_penalty_
     assert_allclose(found.decision_function(X), expected.decision_function(X), rtol=1e-9)
-
-
-def test_peers_without_prototypes(mapped):
-    expected = zsl.SAE(None, candidates="all").fit(X, Y)
-    found = zsl.SAE(None, candidates="all").fit(mapped, Y)
-    assert_array_equal(found.predict(X), expected.predict(X))
 
 
 def test_whatever_needs_no_memory_is_read_in_chunks(mapped, monkeypatch):
@@ -91,7 +81,7 @@ def test_whatever_needs_no_memory_is_read_in_chunks(mapped, monkeypatch):
 
     monkeypatch.setattr(Chunked, "reduce", told)
     model(preprocessing="auto").fit(mapped, Y)
-    zsl.SAE(WORLD.prototypes).fit(mapped, Y)
+    ZeroShotClassifier(WORLD.prototypes, synthesis=None).fit(mapped, Y)
     assert names == ["survey", "scatter1", "sums", "moments"]
 
 

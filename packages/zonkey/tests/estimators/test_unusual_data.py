@@ -19,7 +19,6 @@ from transfers import counted_transfers
 from zonkey import AnyShotClassifier, FewShotClassifier, NearestSupport, ZeroShotClassifier
 from zonkey.model_selection import ClassKFold
 from zonkey.testing import linear_problem
-from zonkey_lab.peers.zsl import ESZSL, SAE, ExemplarRegression
 
 P = linear_problem()
 
@@ -39,9 +38,6 @@ EVERY_MODEL = [
     AnyShotClassifier(**GIVEN),
     ZeroShotClassifier(candidates="all", random_state=0),
     FewShotClassifier(candidates="all", n_episodes=1, random_state=0),
-    ESZSL(candidates="all"),
-    SAE(candidates="all"),
-    ExemplarRegression(candidates="all"),
 ]
 each_model = pytest.mark.parametrize("model", EVERY_MODEL, ids=lambda model: type(model).__name__)
 

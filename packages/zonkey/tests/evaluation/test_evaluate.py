@@ -53,7 +53,6 @@ from zonkey.evaluation.measures import Figures
 from zonkey.files.dataset import Dataset, Split
 from zonkey.metrics import expected_calibration_error, hit_at_k, per_class_accuracy
 from zonkey.model_selection import ZeroShotSearchCV
-from zonkey_lab.peers import zsl
 
 K = (1, 2, 3)
 
@@ -71,10 +70,6 @@ CLASSIFIERS = {
     "adapted": lambda: fitted().with_candidates(UNSEEN).adapt(X[~IS_SEEN]).with_candidates("all"),
     "paper": lambda: ZeroShotClassifier(PROTOTYPES, rho=0.3, seen_penalty=2.0, random_state=1),
     "forward": lambda: ZeroShotClassifier(PROTOTYPES, direction="forward", candidates="all"),
-    "eszsl": lambda: zsl.ESZSL(PROTOTYPES),
-    "sae": lambda: zsl.SAE(PROTOTYPES, seen_penalty=0.1),
-    "sae, semantic": lambda: zsl.SAE(PROTOTYPES, direction="feature-to-semantic"),
-    "exemplars": lambda: zsl.ExemplarRegression(PROTOTYPES),
 }
 
 

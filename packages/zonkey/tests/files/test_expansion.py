@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from mat_files import save_mat
 from typer.testing import CliRunner
 
 from zonkey.cli import app
@@ -16,7 +15,6 @@ from zonkey.files.check import check_files
 from zonkey.files.dataset import DataError
 from zonkey.files.own import load_features
 from zonkey.files.tables import read_features
-from zonkey_lab.datasets.matlab import read_mat
 
 ZEROS = np.zeros((1000, 3000))
 LABELS = np.repeat(["horse", "tiger"], 500)
@@ -72,12 +70,6 @@ def test_nearly_constant_arrays_are_not_read(tmp_path, write):
     assert "must hold varied numbers" in problem
     assert "save it without compression" in problem
     assert path.name in problem
-
-
-def test_a_compressed_matlab_file_is_not_read(tmp_path):
-    save_mat(tmp_path / "x.mat", {"features": ZEROS}, compressed=True)
-    with pytest.raises(DataError, match=r"x\.mat must hold varied numbers; .* expand to"):
-        read_mat(tmp_path / "x.mat", ["features"])
 
 
 def test_without_compression_they_are_read(tmp_path):

@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 from zonkey import AnyShotClassifier, CandidateIndex, Chunks, NearestSupport, ZeroShotClassifier
 from zonkey.inference import scorer as scoring
 from zonkey.inference.scorer import unwrap
-from zonkey_lab.peers.zsl import ESZSL, SAE
 
 Q, K, D, SEEN = 400, 5, 8, 60
 RNG = np.random.default_rng(0)
@@ -41,8 +40,7 @@ MODELS = {
         PROTOTYPES, competition=None, candidates="all", seen_penalty=1.5
     ),
     "reverse": lambda: ZeroShotClassifier(PROTOTYPES, competition=None, direction="reverse"),
-    "bilinear": lambda: ESZSL(PROTOTYPES, candidates="all"),
-    "pipeline": lambda: make_pipeline(StandardScaler(), ESZSL(PROTOTYPES)),
+    "pipeline": lambda: make_pipeline(StandardScaler(), MODELS["reverse"]()),
 }
 
 
@@ -84,7 +82,7 @@ def test_by_default_the_best_is_found_among_candidates_without_groups(kind):
     assert CandidateIndex(model, effort=0.05).recall(samples[180:]) < 0.95
 
 
-@pytest.mark.parametrize("name", ["recommended", "paper", "bilinear"])
+@pytest.mark.parametrize("name", ["recommended", "paper"])
 @pytest.mark.parametrize("factor", [1e5, 1e25])
 def test_large_samples_are_compared_in_their_own_dtype(name, factor):
     model = MODELS[name]().fit(X, Y)
@@ -162,18 +160,17 @@ def test_more_candidates_than_the_searched_cells_hold_are_found():
 def test_other_models_and_efforts_are_refused(monkeypatch):
     with pytest.raises(TypeError, match="got LogisticRegression"):
         CandidateIndex(LogisticRegression())
-    for other in (NearestSupport().fit(X, Y), SAE(PROTOTYPES).fit(X, Y)):
-        with pytest.raises(TypeError, match=f"got {type(other).__name__}"):
-            CandidateIndex(other)
+    with pytest.raises(TypeError, match="got NearestSupport"):
+        CandidateIndex(NearestSupport().fit(X, Y))
     model = AnyShotClassifier(PROTOTYPES, reject_below=0.3, **FIXED).fit(X, Y)
     with pytest.raises(ValueError, match=r"must not reject .*reject_below=0.3"):
         CandidateIndex(model)
-    model = MODELS["bilinear"]().fit(X, Y)
+    model = MODELS["reverse"]().fit(X, Y)
     for effort in (0, 1.5, np.nan, True, "much"):
         with pytest.raises(ValueError, match=r"`effort` must be .*1 searches all cells"):
             CandidateIndex(model, effort=effort)
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(ImportError, match=r"needs faiss-cpu; install .*zonkey\[index\]"):
+    with pytest.raises(ImportError, match=r"needs faiss-cpu.*zonkey\[index\]"):
         CandidateIndex(model)
 
 

@@ -23,7 +23,6 @@ from zonkey import AnyShotClassifier, NearestSupport, ZeroShotClassifier, preset
 from zonkey.files.emoji import load_emoji
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.testing import linear_problem
-from zonkey_lab.peers.zsl import ESZSL, SAE, ExemplarRegression
 
 onnx = pytest.importorskip("onnx", reason="graphs are built with onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="graphs are run by onnxruntime")
@@ -242,12 +241,10 @@ def test_booleans_are_whole_numbers():
         ZeroShotClassifier(P.prototypes, direction="forward", beta=2.0),
         ZeroShotClassifier(P.prototypes, direction="reverse", candidates=list(P.unseen)[:2]),
         ZeroShotClassifier(P.prototypes, candidates=list(P.unseen)[:1], random_state=0),
-        ESZSL(P.prototypes, gamma=20.0, candidates="all", seen_penalty=-0.01),
-        ExemplarRegression(P.prototypes, kernel="poly", candidates="all"),
         NearestSupport(),
         NearestSupport("mean"),
         presets.paper(P.prototypes, candidates="all", random_state=0),
-        make_pipeline(StandardScaler(), Normalizer(), ESZSL(P.prototypes, lam=0.5)),
+        make_pipeline(StandardScaler(), Normalizer(), ZeroShotClassifier(P.prototypes)),
     ],
 )
 def test_other_models(model, dtype):
@@ -411,8 +408,6 @@ def test_number_of_best_classes():
 def test_refusals():
     with refused(TypeError, "AnyShotClassifier, ZeroShotClassifier", "got LogisticRegression"):
         to_onnx(LogisticRegression().fit(cases.X, cases.Y))
-    with refused(TypeError, "got SAE"):  # compares cosines
-        to_onnx(SAE(P.prototypes).fit(P.X, P.y))
     with refused(TypeError, "FeatureNormalizer, WithinClassWhitener", "got MaxAbs", "before"):
         to_onnx(cases.fitted(preprocessing=MaxAbsScaler()))
     with refused(TypeError, "got MaxAbs"):
@@ -452,7 +447,6 @@ def test_loaded_models_have_the_same_graph(tmp_path):
     models = {
         "any": cases.fitted(preprocessing=PREPROCESSINGS["usual"], reject_below=0.4),
         "paper": presets.paper(P.prototypes, random_state=0).fit(P.X, P.y),
-        "peer": ESZSL(P.prototypes).fit(P.X, P.y),
         "nearest": NearestSupport().fit(P.X, P.y),
     }
     for name, model in models.items():

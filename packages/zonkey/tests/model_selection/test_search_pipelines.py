@@ -1,4 +1,4 @@
-"""ZeroShotSearchCV over pipelines and peers: the naive loop over the whole of them, only faster."""
+"""ZeroShotSearchCV over pipelines: the naive loop over the whole of them, only faster."""
 
 from typing import ClassVar
 
@@ -19,7 +19,6 @@ from zonkey.bpl.symmetric import Factor
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.testing import linear_problem
-from zonkey_lab.peers.zsl import ESZSL, SAE, ExemplarRegression
 
 # Noise that leaves room between the points of a grid, and classes of different sizes.
 P = linear_problem(n_classes=15, noise=2.0)
@@ -204,43 +203,6 @@ def test_what_is_asked_in_the_end_has_no_influence(parameters):
     assert parameters is AUTO or parameters.items() <= last.items()
 
 
-# Peers
-
-
-PEERS = [
-    (SAE(), {"lam": [0.1, 10.0], "direction": ["feature-to-semantic", "semantic-to-feature"]}),
-    (ESZSL(), {"gamma": [0.1, 100.0], "lam": [0.1, 10.0]}),
-    (ExemplarRegression(), {"kernel": ["rbf", "linear"], "ridge": [0.1, 10.0]}),
-]
-each_peer = pytest.mark.parametrize(("peer", "grid"), PEERS, ids=lambda part: type(part).__name__)
-
-
-@each_peer
-def test_peers_equal_the_naive_loop(peer, grid):
-    search = searched(P.make_clone(peer), grid)
-    assert_naive(search, grid)
-    best = P.make_clone(peer, **search.best_params_).fit(X, Y)
-    assert_array_equal(search.predict_top(P.X_new, 2), best.predict_top(P.X_new, 2))
-    assert_array_equal(search.decision_function(P.X_new), best.decision_function(P.X_new))
-    assert not hasattr(search, "calibration_")
-
-
-@each_peer
-def test_peers_at_the_end_of_pipelines_equal_the_naive_loop(peer, grid):
-    step = recording()
-    grid = {f"classify__{name}": values for name, values in grid.items()}
-    grid |= {"whiten__shrinkage": [0.1, 10.0]}
-    search = searched(pipeline(P.make_clone(peer, candidates="all"), whiten=step), grid)
-    assert len(step.fits) == 7
-    assert_naive(search, grid)
-    best = clone(search.estimator).set_params(**search.best_params_).fit(X, Y)
-    assert_array_equal(search.classes_, list(P.prototypes))
-    assert_array_equal(search.predict(P.X_new), best.predict(P.X_new))
-    moved = P.prototypes | {label: np.full(5, 9.0 + j) for j, label in enumerate(P.unseen)}
-    other = pipeline(P.make_clone(peer, prototypes=moved))
-    assert_array_equal(split_scores(searched(other, grid)), split_scores(search))
-
-
 # The penalty
 
 
@@ -397,12 +359,3 @@ def test_what_cannot_be_pickled_may_be_searched():
     grid = {"identity__func": [None, lambda Z: Z[:, ::-1]]}
     scores = ZeroShotSearchCV(Pipeline(steps), grid, cv=CV).fit(X, Y).cv_results_["mean_test_score"]
     assert_allclose(scores[0], scores[1])  # the order of features does not matter
-
-
-@pytest.mark.parametrize("peer", [ESZSL(), SAE(), ExemplarRegression()], ids=str)
-def test_penalties_of_peers_are_chosen_for_the_whole_pipeline(peer):
-    last = peer.set_params(prototypes=P.prototypes, seen_penalty="auto", candidates="all")
-    whole = Pipeline([*pipeline().steps[:-1], ("classify", last)])
-    search = ZeroShotSearchCV(whole, {}, cv=CV).fit(X, Y)
-    assert search.calibration_ == {"seen_penalty": calibrate(whole, X, Y)}
-    assert search.best_estimator_[-1].seen_penalty == search.calibration_["seen_penalty"]

@@ -4,8 +4,6 @@ import copy
 import json
 import pickle
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,15 +27,11 @@ from zonkey import (
     StorageError,
     ZeroShotClassifier,
     presets,
-    stored_classes,
 )
 from zonkey.model_selection import ZeroShotSearchCV
 from zonkey.persistence.container import SCHEMA, write_arrays
 from zonkey.persistence.forms import StorableClasses
 from zonkey.persistence.packing import pack
-from zonkey.plugins import find_plugins
-from zonkey_lab import peers
-from zonkey_lab.peers.zsl import ESZSL, SAE, ExemplarRegression
 
 FILES = Path(__file__).parent / "files"
 LABELS = np.array(["ass", "cat", "emu", "fox", "hen", "owl", "pig", "yak"])
@@ -110,10 +104,7 @@ MODELS = {
         X_NEW, ["pig", "yak", "pig"]
     ),
     "nearest": lambda: NearestSupport().fit(X, Y),
-    "SAE": lambda: SAE(KNOWN).fit(X, Y),
-    "ESZSL": lambda: ESZSL(KNOWN).fit(X, Y),
-    "exemplars": lambda: ExemplarRegression(KNOWN, gamma=0.7).fit(X, Y),
-    "peer in a pipeline": lambda: make_pipeline(Normalizer(), SAE(KNOWN)).fit(X, Y),
+    "in a pipeline": lambda: make_pipeline(Normalizer(), ZeroShotClassifier(KNOWN)).fit(X, Y),
 }
 _fitted = {}
 
@@ -188,7 +179,7 @@ def test_loading_does_not_change_later_with_the_file(tmp_path):
     path = tmp_path / "a.zonkey"
     again = saved(fitted("recommended"), path)
     expected = again.predict_proba(X)
-    fitted("SAE").save(path)  # replaced while `again` is in use
+    fitted("forward").save(path)  # replaced while `again` is in use
     np.testing.assert_array_equal(again.predict_proba(X), expected)
     assert_same(again.adapt(X[::2]), fitted("recommended").adapt(X[::2]))
 
@@ -253,7 +244,7 @@ def test_facts_about_other_training_data_are_forgotten(case, tmp_path):
 )
 def test_facts_that_a_file_cannot_hold_are_refused(facts, message, tmp_path):
     with pytest.raises(TypeError, match=message):
-        fitted("SAE").save(tmp_path / "a.zonkey", **facts)
+        fitted("forward").save(tmp_path / "a.zonkey", **facts)
     assert not [*tmp_path.iterdir()]
 
 
@@ -273,7 +264,7 @@ def test_big_endian_arrays_are_stored(tmp_path):
 
 def test_links_and_modes_of_an_old_file_are_kept(tmp_path):
     path, link = tmp_path / "a.zonkey", tmp_path / "latest.zonkey"
-    fitted("SAE").save(path)
+    fitted("forward").save(path)
     path.chmod(0o600)
     link.symlink_to(path)
     fitted("nearest").save(link)
@@ -281,8 +272,8 @@ def test_links_and_modes_of_an_old_file_are_kept(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
     assert isinstance(zonkey.load(path), NearestSupport)
     with pytest.raises(FileNotFoundError, match=r"The folder .*nowhere does not exist"):
-        fitted("SAE").save(tmp_path / "nowhere" / "a.zonkey")
-    fitted("SAE").save(tmp_path / ("n" * 240))
+        fitted("forward").save(tmp_path / "nowhere" / "a.zonkey")
+    fitted("forward").save(tmp_path / ("n" * 240))
 
 
 def test_a_file_that_is_overwritten_in_place_is_noticed(tmp_path):
@@ -324,47 +315,6 @@ def test_only_fitted_models_of_known_classes_are_saved(tmp_path):
     with pytest.raises(TypeError, match=r"the search ZeroShotSearchCV\. Save its best_estimator_"):
         zonkey.save(search, path)
     assert not [*tmp_path.iterdir()]
-
-
-def test_class_names_in_files_are_distinct():
-    assert not {*stored_classes.CLASSES} & {*peers.CLASSES}
-    assert {*stored_classes.CLASSES} | {*peers.CLASSES} < {*StorableClasses()}
-
-
-def test_commands_work_on_the_file_of_a_peer(tmp_path):
-    """In a new process, where nobody imported the peers."""
-    model, data = tmp_path / "eszsl.zonkey", tmp_path / "new.csv"
-    fitted("ESZSL").save(model)
-    numbers = [",".join(map(str, row)) for row in X_NEW]
-    rows = [f"{row},{label}\n" for row, label in zip(numbers, ["pig", "yak", "pig"], strict=True)]
-    data.write_text("".join(["a,b,c,d,e,f,label\n", *rows]))
-    commands = [
-        ["predict", model, data],
-        ["evaluate", model, data],
-        ["explain", model, data, "--row", "1"],
-        ["export", model, "--onnx", tmp_path / "graph.onnx"],
-        ["classes", "list", model],
-        ["info", model],
-    ]
-    code = """
-import json, sys
-from typer.testing import CliRunner
-from zonkey.cli import app
-for command in json.loads(sys.argv[1]):
-    done = CliRunner().invoke(app, command)
-    if done.exit_code:
-        sys.exit(f"{command}: {done.output}")
-"""
-    texts = json.dumps([[str(argument) for argument in command] for command in commands])
-    ended = subprocess.run([sys.executable, "-c", code, texts], capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-
-
-def test_the_file_of_a_peer_names_the_laboratory(tmp_path, monkeypatch):
-    fitted("SAE").save(tmp_path / "a.zonkey")
-    found = {name: point for name, point in find_plugins("models").items() if name == "zonkey"}
-    monkeypatch.setattr("zonkey.persistence.forms.find_plugins", lambda _: found)
-    refused(tmp_path / "a.zonkey", r"'SAE' is not installed\. .*pip install \"zonkey-lab\"")
 
 
 # Damaged files. Each is refused in one line that names it.
@@ -410,7 +360,7 @@ def test_any_flipped_bit_is_noticed(path):
 def test_a_newer_file_is_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("zonkey.persistence.container.SCHEMA", SCHEMA + 1)
-        zonkey.save(fitted("SAE"), tmp_path / "a.zonkey")
+        zonkey.save(fitted("forward"), tmp_path / "a.zonkey")
     refused(tmp_path / "a.zonkey", f"newer zonkey, with schema {SCHEMA + 1}; this version reads up")
 
 

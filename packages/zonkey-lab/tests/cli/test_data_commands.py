@@ -1,3 +1,5 @@
+"""zonkey data list, info and fetch."""
+
 import json
 import sys
 from functools import partial
@@ -6,7 +8,7 @@ import pytest
 from http_server import interrupt_downloads, serving, zip_of
 from typer.testing import CliRunner
 
-from zonkey.cli.data_commands import data_app
+from zonkey.cli import app
 from zonkey_lab.datasets.fetch import fetch_dataset
 from zonkey_lab.datasets.registry import REGISTRY, Remote
 
@@ -18,7 +20,7 @@ def data(tmp_path, monkeypatch):
     """Call `zonkey data` with tmp_path as the data folder."""
     monkeypatch.setenv("ZONKEY_DATA", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
-    return lambda *arguments: CliRunner().invoke(data_app, arguments)
+    return lambda *arguments: CliRunner().invoke(app, ["data", *arguments])
 
 
 @pytest.fixture

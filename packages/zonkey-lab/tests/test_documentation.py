@@ -1,0 +1,72 @@
+"""Pages and docstrings of the laboratory: examples run, the results are those of the runs."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import zonkey
+import zonkey_lab
+from zonkey.files.emoji import load_emoji
+from zonkey_lab.paper.records import Records
+from zonkey_lab.paper.report.blocks import markdown_text
+from zonkey_lab.paper.report.collection import read_collection
+from zonkey_lab.paper.report.sections import build_report
+
+ROOT = Path(__file__).parents[3]
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(zonkey_lab.__path__, "zonkey_lab.")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_the_examples_of_the_page_about_methods(capsys):
+    text = (ROOT / "docs/methods.md").read_text("utf-8")
+    for block in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(block, {})
+    assert capsys.readouterr().out == "['zebra' 'whale']\n1.0\n"
+
+
+def test_every_system_is_on_the_page_about_methods():
+    page = (ROOT / "docs/methods.md").read_text("utf-8")
+    names = {
+        "BDCSPN": "BD-CSPN",
+        "CADAVAE": "CADA-VAE",
+        "DistributionCalibration": "Distribution calibration",
+        "FCLSWGAN": "f-CLSWGAN",
+        "GaussianDiscriminant": "GDA",
+        "LPPlusPlus": "LP++",
+        "MAPSSVM": "mAP-SSVM",
+        "MatchingNetwork": "Matching Net",
+        "MetaLearnerLSTM": "Meta-Learner LSTM",
+        "PTMAP": "PT-MAP",
+        "PrototypicalNetwork": "Prototypical Net",
+        "RelationNetwork": "Relation Net",
+        "SPAEN": "SP-AEN",
+        "TFVAEGAN": "TF-VAEGAN",
+        "TipAdapter": "Tip-Adapter",
+    }
+    names["ExemplarRegression"] = "Exemplar regression"
+    few_shot = [name for name in zonkey.peers.fsl.__all__ if name != "BaseSamples"]
+    for name in [*zonkey.peers.zsl.__all__, *few_shot]:
+        assert f"**{names.get(name, name)}**" in page, name
+
+
+def test_the_results_page_is_made_of_the_runs_beside_it():
+    collection = read_collection(ROOT / "docs" / "runs")
+    text = (ROOT / "docs" / "results.md").read_text("utf-8")
+    assert markdown_text(build_report(collection)) == text, "stale: run `make results`"
+
+
+def test_the_runs_of_the_results_page_are_of_the_embedded_data():
+    known = {("emoji", load_emoji(split=split).sha256) for split in ("zero-shot", "few-shot")}
+    known |= {("emoji-cnn", load_emoji(split="few-shot", features="simple-cnn").sha256)}
+    records = list(Records(ROOT / "docs" / "runs"))
+    assert {(record["data_name"], record["data"]["sha256"]) for record in records} == known
