@@ -111,7 +111,7 @@ def recording():
             return super().fit(X, y)
 
         def transform(self, X):
-            self.rescale.append(X)
+            self.transformed.append(X)
             return super().transform(X)
 
     return Recording()
