@@ -1,5 +1,9 @@
 """All few-shot peers: support sets and base classes of unusual sizes and types."""
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import numpy as np
 import pytest
 import torch
@@ -97,3 +101,25 @@ def test_very_unequal_weights_of_bd_cspn():
 def test_validation_that_is_no_pair_is_refused(validation):
     with refused(TypeError, "`validation` must be a tuple", "got", "Pass samples and labels"):
         BaseSamples(P.X_base, P.y_base, validation=validation)
+
+
+def test_threads_wait_for_each_other_only_if_they_learn_the_same():
+    base, both, calls = BaseSamples([[0.0], [1.0]], ["a", "b"]), Barrier(2, timeout=30), []
+
+    def meet(key):
+        calls.append(key)
+        both.wait()  # it would time out if one waited for the other
+        return key
+
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda key: base.learn_once(key, lambda: meet(key)), ["a", "b", "a", "b"])
+    assert list(found) == ["a", "b", "a", "b"]
+    assert sorted(calls) == ["a", "b"]
+
+
+def test_what_failed_is_learned_again():
+    base = BaseSamples([[0.0], [1.0]], ["a", "b"])
+    with pytest.raises(ZeroDivisionError):
+        base.learn_once("a", lambda: 1 / 0)
+    assert base.learn_once("a", lambda: 3) == 3
+    assert pickle.loads(pickle.dumps(base)).learn_once("a", lambda: 4) == 3

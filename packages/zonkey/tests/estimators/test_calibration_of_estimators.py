@@ -126,10 +126,10 @@ def test_every_step_of_a_pipeline_is_learned_anew_in_every_fold():
     step = recording()
     calibrate(make_pipeline(step, prepared(**AUTO)), P.X, P.y)
     assert len(step.fits) == 3
-    assert len(step.rescale) == 6  # to learn from, and to score
+    assert len(step.transformed) == 6  # to learn from, and to score
     assert not hasattr(step, "whitening_")
     held_out = []
-    for (X, y), of_test in zip(step.fits, step.rescale[1::2], strict=True):
+    for (X, y), of_test in zip(step.fits, step.transformed[1::2], strict=True):
         train, test = rows_of(X), rows_of(of_test)
         assert sorted([*train, *test]) == list(range(len(P.y)))  # each once, and no others
         assert_array_equal(y, P.y[train])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from typing import Any, Self, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -88,8 +89,8 @@ class BaseSamples:
             self.validation = BaseSamples(*validation)
             self._check_validation(self.validation)
         self.seed = check_count("random_state", random_state, 0)
-        self._kept: OrderedDict[str, Any] = OrderedDict()
-        self._lock = Lock()
+        self._kept: OrderedDict[str, tuple[Any]] = OrderedDict()
+        self._make_locks()
 
     def _check_validation(self, other: BaseSamples) -> None:
         if other.X.shape[1] != self.X.shape[1]:
@@ -161,13 +162,18 @@ class BaseSamples:
         object
             Shared by all fits; it must not be changed.
         """
-        with self._lock:  # trials run in threads
-            if key not in self._kept:
-                self._kept[key] = learn()
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-            return self._kept[key]
+        with self._lock:
+            lock = self._learning.setdefault(key, Lock())
+        with lock:  # trials run in threads; only those that want the same wait for each other
+            with self._lock:
+                found = self._kept.get(key)
+            found = found or (learn(),)
+            with self._lock:
+                self._kept[key] = found
+                self._kept.move_to_end(key)
+                while len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
+            return found[0]
 
     def __repr__(self) -> str:
         n, d = self.X.shape
@@ -178,11 +184,18 @@ class BaseSamples:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy: other threads may go on learning while this one is pickled.
-        return {**vars(self), "_kept": self._kept.copy(), "_lock": None}
+        with self._lock:
+            state = {**vars(self), "_kept": self._kept.copy()}
+        del state["_lock"], state["_learning"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._lock = Lock()
+        self._make_locks()
+
+    def _make_locks(self) -> None:
+        self._lock = Lock()  # of the two dictionaries
+        self._learning: WeakValueDictionary[str, Lock] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, eq=False)
