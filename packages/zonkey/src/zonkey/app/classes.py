@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ..encoders.class_texts import fold_name
 from ..errors import Problem
-from ..files.own import plain_label
 from ..inference.scorer import unwrap
 from ..labels import format_labels
+from ..persistence.lock import lock_model
 from ..persistence.model import save
 from ..prototypes import Prototypes
 from .evaluation import require_labeled
+from .inputs import check_classes, check_sources
 from .models import LoadedModel, read_rows
 from .progress import Progress, ignore
 from .sources import TEXT_ENCODER
@@ -34,6 +36,8 @@ class ChangedClasses:
         Labels.
     learned : dict of {str: int}
         Number of samples learned from, by label.
+    joined : dict of {str: str}
+        Labels of the samples that are classes in another spelling, and these classes.
     classes, candidates : int
         Their numbers now.
     """
@@ -42,6 +46,7 @@ class ChangedClasses:
     added: list[Any]
     removed: list[Any]
     learned: dict[str, int] = field(default_factory=dict)
+    joined: dict[str, str] = field(default_factory=dict)
     classes: int = 0
     candidates: int = 0
 
@@ -90,6 +95,8 @@ def add_classes(
         What was changed.
     """
     target = Path(output or model)
+    check_classes(None, classes)
+    check_sources(model=model, shots=shots)
     check_target("output", target, classes, shots)
     if classes is None and shots is None:
         raise Problem(
@@ -104,22 +111,22 @@ def add_classes(
             "Leave it out.",
             option=("encoder", "shots"),
         )
-    loaded = LoadedModel.load(
-        model,
-        encoder=encoder,
-        text_encoder=text_encoder,
-        text_columns=None if text_columns is None else list(text_columns),
-        on_error=on_error,
-        cache=cache,
-    )
-    before = loaded.rows()  # `partial_fit` changes the model
-    if classes is not None:
-        loaded = loaded.replace_last(_add_prototypes(loaded, Path(classes), label_column))
-    learned: dict[str, int] = {}
-    if shots is not None:
-        last, learned = _learn_shots(loaded, shots, label_column, progress)
-        loaded = loaded.replace_last(last)
-    return _write(before, loaded, target, learned)
+    with lock_model(target):  # or else a class that another process adds meanwhile is lost
+        loaded = LoadedModel.load(
+            model,
+            encoder=encoder,
+            text_encoder=text_encoder,
+            text_columns=None if text_columns is None else list(text_columns),
+            on_error=on_error,
+            cache=cache,
+        )
+        before = loaded.rows()  # `partial_fit` changes the model
+        if classes is not None:
+            loaded = loaded.replace_last(_add_prototypes(loaded, Path(classes), label_column))
+        if shots is None:
+            return _write(before, loaded, target)
+        loaded, learned, joined = _learn_shots(loaded, shots, label_column, progress)
+        return _write(before, loaded, target, learned, joined)
 
 
 def remove_classes(
@@ -143,17 +150,18 @@ def remove_classes(
     """
     target = Path(output or model)
     check_target("output", target)
-    loaded = LoadedModel.load(model)
-    loaded.require("without_classes", "Removing classes")
-    gone = loaded.convert_labels(np.array(labels)).tolist()
-    known = [row["label"] for row in loaded.rows()]
-    unknown = [label for label in gone if label not in known]
-    if unknown:
-        raise Problem(
-            f"LABEL must be a class of the model; got {unknown[0]!r}, and it has "
-            f"{format_labels(np.array(known))}. See zonkey classes list."
-        )
-    return _write(loaded.rows(), loaded.replace_last(loaded.last.without_classes(gone)), target, {})
+    with lock_model(target):
+        loaded = LoadedModel.load(model)
+        loaded.require("without_classes", "Removing classes")
+        gone = loaded.convert_labels(np.array(labels)).tolist()
+        known = [row["label"] for row in loaded.rows()]
+        unknown = [label for label in gone if label not in known]
+        if unknown:
+            raise Problem(
+                f"LABEL must be a class of the model; got {unknown[0]!r}, and it has "
+                f"{format_labels(np.array(known))}. See zonkey classes list."
+            )
+        return _write(loaded.rows(), loaded.replace_last(loaded.last.without_classes(gone)), target)
 
 
 def _add_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -> Any:
@@ -213,38 +221,48 @@ def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:
 
 def _learn_shots(
     loaded: LoadedModel, source: str | Path, label_column: str | None, progress: Progress
-) -> tuple[Any, dict[str, int]]:
-    """Return the classifier after learning from further samples, and their number per class."""
+) -> tuple[LoadedModel, dict[str, int], dict[str, str]]:
+    """Return the model after learning from further samples.
+
+    Also returns their number per class, and their labels that are a class in another spelling.
+    """
     loaded.require("partial_fit", "Learning from `shots`", option="shots")
     stream = loaded.stream(source, with_labels=True, label_column=label_column)
     X, y, _ = read_rows(stream, "Reading", progress, labeled=True)
-    y = require_labeled(y, source)
-    labels, counts = np.unique(y, return_counts=True)
-    _require_same_spelling(labels.tolist(), loaded)
+    labels, inverse = np.unique(require_labeled(y, source), return_inverse=True)
+    joined = _find_spellings(labels.tolist(), [str(row["label"]) for row in loaded.rows()])
+    y = np.array([joined.get(label, label) for label in labels.tolist()])[inverse]
     steps, last = unwrap(loaded.model)
     X = X if steps is None else steps.transform(X)
-    learned = dict(zip(labels.tolist(), counts.tolist(), strict=True))
-    return last.partial_fit(X, loaded.convert_labels(y)), learned
+    learned = {label: int(n) for label, n in zip(*np.unique(y, return_counts=True), strict=True)}
+    last = last.partial_fit(X, loaded.convert_labels(y))
+    return loaded.replace_last(last), {str(label): n for label, n in learned.items()}, joined
 
 
-def _require_same_spelling(labels: list[str], loaded: LoadedModel) -> None:
-    """Refuse labels that differ from those of the model in case, spaces and underscores only."""
-    known = {str(row["label"]) for row in loaded.rows()}
-    plain = {plain_label(label.replace("_", " ")): label for label in known}
-    for label in labels:
-        same = plain.get(plain_label(label.replace("_", " ")), label)
-        if label not in known and same != label:
+def _find_spellings(labels: list[str], known: list[str]) -> dict[str, str]:
+    """Return labels that are a known class but for case, spaces and underscores, and the class."""
+    spellings: dict[str, list[str]] = {}
+    for label in known:
+        spellings.setdefault(fold_name(label), []).append(label)
+    new = [label for label in labels if label not in known and fold_name(label) in spellings]
+    for label in new:
+        if len(same := spellings[fold_name(label)]) > 1:
             raise Problem(
                 "`shots`",
                 "must spell classes as the model does",
-                f"{label!r} is new to it, and {same!r} is known",
-                "Rename one that is the same class.",
+                f"{label!r} may be {same[0]!r} or {same[1]!r}",
+                "Rename it.",
                 option="shots",
             )
+    return {label: spellings[fold_name(label)][0] for label in new}
 
 
 def _write(
-    before: list[dict[str, Any]], after: LoadedModel, target: Path, learned: dict[str, int]
+    before: list[dict[str, Any]],
+    after: LoadedModel,
+    target: Path,
+    learned: dict[str, int] | None = None,
+    joined: dict[str, str] | None = None,
 ) -> ChangedClasses:
     """Write the changed model, and return what changed."""
     was, now = ({row["label"]: row for row in rows} for rows in (before, after.rows()))
@@ -254,7 +272,8 @@ def _write(
         output=str(target),
         added=[label for label in now if label not in was],
         removed=[label for label in was if label not in now],
-        learned=learned,
+        learned=learned or {},
+        joined=joined or {},
         classes=len(now),
         candidates=sum(row["candidate"] for row in now.values()),
     )

@@ -17,6 +17,7 @@ from ..encoders.stream import PictureStream
 from ..errors import Problem
 from ..files.streams import Block
 from ..presets import pretrained, pretrained_encoders
+from .inputs import check_classes, check_sources
 from .models import read_rows
 from .prediction import OUTPUT_ENDINGS, answer_blocks, answer_names, require_top
 from .progress import Progress, Step, ignore, watch_blocks
@@ -111,6 +112,8 @@ def classify(
         What was written.
     """
     started = time.perf_counter()
+    check_classes(source, classes, may_be_names=True)
+    check_sources(shots=shots)
     inputs = source, shots, classes
     if isinstance(output, str | Path):
         check_ending("output", Path(output), OUTPUT_ENDINGS, " formats")
@@ -200,8 +203,6 @@ def _texts_of(
     if len(known) < 2:
         (name,) = known
         remedy = "Add what else the pictures may show."
-        if ";" in name or "|" in name:
-            remedy = 'Write commas between names, such as "cat, dog".'
         rule = "must name at least two classes"
         raise Problem("`classes`", rule, f"got {name}", remedy, option="classes")
     return class_texts(known), joined

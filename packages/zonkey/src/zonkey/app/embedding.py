@@ -17,6 +17,7 @@ from ..encoders.collection import Pictures, is_pictures
 from ..encoders.stream import PictureStream
 from ..errors import Problem
 from ..files.tables import is_no_feature, is_text_column
+from .inputs import check_sources
 from .progress import Progress, Step, ignore, watch_blocks
 from .sources import name_encoder
 from .targets import check_ending, check_target
@@ -100,6 +101,7 @@ def embed(
         What was written.
     """
     started, output = time.perf_counter(), Path(output)
+    check_sources(source=source)
     are_pictures = not text_columns and is_pictures(source)
     endings = _PICTURE_ENDINGS if are_pictures else _TEXT_ENDINGS
     check_ending("output", output, endings, " formats")

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import Problem
 from ..evaluation import evaluate as evaluate_samples
 from ..evaluation.result import Evaluation
+from .inputs import check_samples, check_sources
 from .models import LoadedModel, read_rows
 from .progress import Progress, Step, ignore
 from .targets import check_target
@@ -65,6 +66,8 @@ def evaluate(
     Evaluation
         All figures.
     """
+    check_samples(model, source)
+    check_sources(training=training)
     if html is not None:
         check_target("html", Path(html), model, source, training, labels)
     if training is not None and not baselines:

@@ -11,6 +11,7 @@ from ..display.drawing import file_bytes
 from ..inference.explain import explain as explain_sample
 from ..inference.explanation import Explanation
 from ..persistence.container import write_whole
+from .inputs import check_samples
 from .models import LoadedModel, row_of
 from .targets import check_ending, check_target
 
@@ -67,6 +68,7 @@ def explain(
     ExplainedRow
         The sample and the explanation.
     """
+    check_samples(model, source)
     if plot is not None:
         plot = Path(plot)
         check_ending("plot", plot, (".png", ".svg"), "")
@@ -74,7 +76,8 @@ def explain(
     loaded = LoadedModel.load(model, encoder=encoder, cache=cache).choose_from(candidates)
     stream = loaded.stream(source, format=format, features_key=features_key)
     sample, carried = row_of(stream, row, source)
-    explanation = explain_sample(loaded.model, sample, k=min(top, len(loaded.last.classes_)))
+    with loaded.refuse_kind("explain"):
+        explanation = explain_sample(loaded.model, sample, k=min(top, len(loaded.last.classes_)))
     if plot is not None:
         ending = plot.suffix[1:].lower()
         write_whole(plot, file_bytes(explanation.plot(), (ending,))[ending])

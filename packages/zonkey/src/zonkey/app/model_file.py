@@ -82,7 +82,8 @@ def export(
     progress(Step("Exporting"))
     k = min(top, len(loaded.last.classes_))
     encoder = loaded.encoders.images() if with_encoder else None
-    graph = to_onnx(loaded.model, k=k, encoder=encoder)
+    with loaded.refuse_kind("export"):
+        graph = to_onnx(loaded.model, k=k, encoder=encoder)
     write_whole(onnx, graph.SerializeToString())
     outputs = [output.name for output in graph.graph.output]
     return Exported(str(onnx), Path(onnx).stat().st_size, outputs, k)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,17 @@ class LoadedModel:
                 "Fit one with zonkey fit, without --preset.",
                 option=option,
             )
+
+    @contextmanager
+    def refuse_kind(self, purpose: str) -> Iterator[None]:
+        """Refuse a model of a kind that something does not work with."""
+        try:
+            yield
+        except TypeError:
+            raise Problem(
+                f"{purpose} does not work with {type(self.last).__name__}, the model of "
+                f"{self.encoders.model}. Pass one that zonkey fit has written."
+            ) from None
 
     def stream(self, source: str | Path, **options: Any) -> Stream:
         """Return the samples of a source, with the features of the model."""

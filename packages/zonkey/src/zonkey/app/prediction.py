@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import Problem
 from ..files.streams import Block
 from ..inference.scorer import unwrap
+from .inputs import check_samples
 from .models import LoadedModel
 from .progress import Progress, ignore, watch_blocks
 from .targets import check_ending, check_target
@@ -100,6 +101,7 @@ def predict(
         What was written.
     """
     started = time.perf_counter()
+    check_samples(model, source)
     if isinstance(output, str | Path):
         check_ending("output", Path(output), OUTPUT_ENDINGS, " formats")
         check_target("output", Path(output), model, source)

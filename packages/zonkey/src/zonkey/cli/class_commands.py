@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .errors import one_line_errors
+from .errors import one_line_errors, tell_joined
 from .options import ENCODER, JSON, LABEL_COLUMN, MODEL, NO_CACHE, ON_ERROR, TEXT, OnError
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def remove_classes(
 
 def _tell(changed: ChangedClasses, as_json: bool) -> None:
     """Say what changed."""
+    tell_joined(changed.joined)
     if as_json:
         typer.echo(json.dumps(asdict(changed)))
         return

@@ -16,7 +16,12 @@ from ..errors import STREAM_NAME, Problem
 
 _PIPE_CLOSED = 128 + 13  # as shells say it of a program that was ended by SIGPIPE
 _LONGEST = 1000  # characters of a message
-_NAMES = {"text_columns": "--text", "templates": "--template"}
+_NAMES = {
+    "model": "MODEL",
+    "source": "SOURCE",
+    "text_columns": "--text",
+    "templates": "--template",
+}
 # Parameters that are named alike everywhere; names of one word may be arrays in a file as well
 _COMMON = ("label_column", "features_key", "labels_key", "text_columns", "templates", "device")
 
@@ -95,3 +100,10 @@ def tell_problem(error: Exception | str, names: Mapping[str, str] | None = None)
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+
+
+def tell_joined(joined: Mapping[str, str]) -> None:
+    """Say in one line on stderr which labels were taken for a class in another spelling."""
+    if joined:
+        pairs = ", ".join(f"{label} is {known}" for label, known in joined.items())
+        typer.echo(f"Same classes in another spelling: {pairs}.", err=True)

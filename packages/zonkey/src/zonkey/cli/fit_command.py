@@ -126,9 +126,12 @@ def fit(
     the classes marked `val`.
     """
     started = time.perf_counter()
-    with one_line_errors(NOTHING):
+    with one_line_errors(NOTHING, classes="CLASSES"):
+        from ..app.inputs import check_classes, check_sources
         from ..app.targets import check_target
 
+        check_classes(source, classes)
+        check_sources(unlabeled=unlabeled)
         check_target("output", output, source, classes, unlabeled, labels)
         from ..app.sources import Encoders
         from ..persistence.model import model_info, save

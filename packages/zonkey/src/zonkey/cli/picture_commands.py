@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..optional import format_install
-from .errors import one_line_errors
+from .errors import one_line_errors, tell_joined
 from .fit_command import NOTHING
 from .model_commands import choose_target
 from .options import ANSWERS, JSON, NO_CACHE, ON_ERROR, PROBA, SUMMARY_JSON, TOP, OnError
@@ -181,9 +181,7 @@ def classify(
                 format=to,
                 progress=progress,
             )
-    if found.joined:
-        pairs = ", ".join(f"{label} is {known}" for label, known in found.joined.items())
-        typer.echo(f"Same classes in another spelling: {pairs}.", err=True)
+    tell_joined(found.joined)
     if as_json and output != "-":
         record = {"output": output, "rows": found.rows, "counts": dict(found.counts.most_common())}
         record |= {"labeled": found.labeled, "agreement": found.agreement}
