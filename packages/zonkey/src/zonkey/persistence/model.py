@@ -84,10 +84,11 @@ def save(
     load : Read the file.
     model_card : A page about the model.
     """
-    if hasattr(model, "best_estimator_"):
+    if not _is_classifier(model):
         raise TypeError(
-            f"A file holds one fitted model; got the search {type(model).__name__}. Save its "
-            "best_estimator_."
+            "A file holds one fitted classifier of zonkey, or a pipeline that ends with one; got "
+            f"{type(model).__name__}. Save such a model, for instance the `best_estimator_` of a "
+            "search."
         )
     check_is_fitted(model)
     given = {"notes": notes, "license": license, "scores": scores, "training": training}
@@ -139,7 +140,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     header, model = load_object(path, _KIND, _CLASSES, _LAZY)
     facts = _facts_of(path, header)
-    if not hasattr(type(_last_of(model)), "__zonkey_learned__"):
+    if not _is_classifier(model):
         raise StorageError(
             f"{Path(path).name} must hold a fitted classifier; it holds something else. Pass "
             "another file."
@@ -228,6 +229,10 @@ def _check_fact(name: str, value: Any) -> Any:
 def _last_of(model: Any) -> Any:
     """Return the classifier of a pipeline."""
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
+
+
+def _is_classifier(model: Any) -> bool:
+    return hasattr(type(_last_of(model)), "__zonkey_learned__")
 
 
 def _split_encoder(model: Any) -> tuple[Any, Any]:
