@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from parameter_cases import cases_of, undeclared
 
-from zonkey import Moments
+from zonkey import AnyShotClassifier, Moments
 from zonkey.bpl.few_shot import FewShotClassifier
 from zonkey.bpl.nearest_support import NearestSupport
 from zonkey.bpl.zero_shot import ZeroShotClassifier
@@ -30,6 +30,7 @@ KINDS = {
     NearestSupport: (NearestSupport, (P.X, P.y)),
     FeatureNormalizer: (FeatureNormalizer, (P.X, P.y)),
     WithinClassWhitener: (WithinClassWhitener, (P.X, P.y)),
+    AnyShotClassifier: (partial(AnyShotClassifier, P.prototypes), None),
     ImageEncoder: (ImageEncoder, None),
     TextEncoder: (TextEncoder, None),
 }
@@ -37,6 +38,7 @@ KINDS = {
 UNDECLARED = {
     *["prototypes", "base", "candidates", "random_state", "verbose"],
     *["model", "device", "cache", "templates"],
+    *["preprocessing", "prototype_transformer", "transfer", "reject_label"],
 }
 # Accepted, but learning cannot use them: numbers out of all proportion, more than there is.
 UNUSABLE = {1e300, -1e300, np.int32(2)}

@@ -336,7 +336,7 @@ def training_set(model, known):
 @each_peer
 def test_unseen_classes_have_synthesized_samples_and_seen_ones_real_ones(peer):
     model = P.fit_clone(peer, n_synthetic=4, candidates="all")
-    Z, codes = training_set(model, model._decision.known)
+    Z, codes = training_set(model, model.scorer_.prototypes)
     n_seen = 2 if isinstance(peer, zsl.CADAVAE) else 4
     expected = [n_seen if label in P.seen else 4 for label in model.classes_]
     assert_array_equal(np.bincount(codes), expected)
@@ -350,10 +350,10 @@ def test_unseen_classes_have_synthesized_samples_and_seen_ones_real_ones(peer):
 
 def test_fewer_real_samples_than_synthesized_ones_are_all_taken():
     model = P.fit_clone(QUICK[0], n_synthetic=20, candidates="all")
-    _, codes = training_set(model, model._decision.known)
+    _, codes = training_set(model, model.scorer_.prototypes)
     assert_array_equal(np.bincount(codes), [9 if c in P.seen else 20 for c in model.classes_])
     model = P.fit_clone(QUICK[2], n_synthetic=40, candidates="all")  # with repetition, as published
-    _, codes = training_set(model, model._decision.known)
+    _, codes = training_set(model, model.scorer_.prototypes)
     assert_array_equal(np.bincount(codes), [20 if c in P.seen else 40 for c in model.classes_])
 
 
@@ -361,7 +361,7 @@ def test_fewer_real_samples_than_synthesized_ones_are_all_taken():
 def test_scores_are_the_logits_of_the_classifier(peer):
     parameters = {"classifier": "softmax"} if isinstance(peer, zsl.FCLSWGAN) else {}
     model = P.fit_clone(peer, candidates="all", seen_penalty=0.5, **parameters)
-    Z, codes = model._training_set(torch, model._decision.known)
+    Z, codes = model._training_set(torch, model.scorer_.prototypes)
     balanced = not isinstance(peer, zsl.CADAVAE)
     W, b = generative.softmax_regression(torch, Z, codes, len(model.classes_), balanced=balanced)
     penalty = 0.5 * np.isin(model.classes_, P.seen)
@@ -371,7 +371,7 @@ def test_scores_are_the_logits_of_the_classifier(peer):
 
 def test_the_ranking_of_gan_and_ale_is_that_of_ale_on_synthesized_features():
     model = P.fit_clone(FITTING[1])
-    Z, codes = training_set(model, model._decision.known)
+    Z, codes = training_set(model, model.scorer_.prototypes)
     features = Z * model.weights_["size"] + model.weights_["low"]
     labels = model.classes_[codes]
     settings = {"learning_rate": 1.0, "max_iter": 20, "n_iter_no_change": None}

@@ -4,12 +4,13 @@ from .anyshot.adapting import Adapted, Reserve
 from .anyshot.choosing import Choice, Point, Temperatures
 from .anyshot.classifier import AnyShotClassifier
 from .anyshot.evidence import Evidence, Regression
+from .anyshot.state import AnyShotState, FitSettings
 from .bpl.few_shot import FewShotClassifier
 from .bpl.kernels import PrototypeKernel
 from .bpl.nearest_support import NearestSupport
 from .bpl.zero_shot import ZeroShotClassifier
 from .encoders.image_encoder import ImageEncoder
-from .inference.scorer import Decision, LinearScores, Rejection
+from .inference.scorer import LinearScores, Rejection, Scorer
 from .preprocessing import FeatureNormalizer, WithinClassWhitener
 from .prototypes import Prototypes
 
@@ -19,11 +20,12 @@ CLASSES: dict[str, type] = {
     for cls in (
         Adapted,
         AnyShotClassifier,
+        AnyShotState,
         Choice,
-        Decision,
         Evidence,
         FeatureNormalizer,
         FewShotClassifier,
+        FitSettings,
         ImageEncoder,
         LinearScores,
         NearestSupport,
@@ -33,8 +35,9 @@ CLASSES: dict[str, type] = {
         Regression,
         Rejection,
         Reserve,
+        Scorer,
         Temperatures,
         WithinClassWhitener,
         ZeroShotClassifier,
     )
-}
+} | {"Decision": Scorer}

@@ -58,14 +58,14 @@ def assert_agree(found, expected, digits=1e-10, rows=NEW):
         close(getattr(found, name), getattr(expected, name), digits)
     for name in ("decision_function", "predict_proba"):
         close(getattr(found, name)(rows), getattr(expected, name)(rows), digits)
-    assert_array_equal(found._evidence.counts, expected._evidence.counts)
-    close(found._evidence.squares, expected._evidence.squares, digits)
+    assert_array_equal(found.state_.evidence.counts, expected.state_.evidence.counts)
+    close(found.state_.evidence.squares, expected.state_.evidence.squares, digits)
     assert str(found.best_params_["preprocessing"]) == str(expected.best_params_["preprocessing"])
     assert found.n_features_in_ == expected.n_features_in_
-    if expected._reserve is not None:
-        assert_array_equal(found._reserve.rows, expected._reserve.rows)
-        assert_array_equal(found._reserve.bounds, expected._reserve.bounds)
-        assert_allclose(found._reserve.X, expected._reserve.X, rtol=1e-4, atol=1e-6)
+    if expected.state_.reserve is not None:
+        assert_array_equal(found.state_.reserve.rows, expected.state_.reserve.rows)
+        assert_array_equal(found.state_.reserve.bounds, expected.state_.reserve.bounds)
+        assert_allclose(found.state_.reserve.X, expected.state_.reserve.X, rtol=1e-4, atol=1e-6)
 
 
 def close(found, expected, digits):
@@ -77,7 +77,7 @@ def assert_same_bits(one, other):
     for name in ("centers_", "worth_", "seen_penalty_", "temperature_"):
         assert_array_equal(getattr(one, name), getattr(other, name))
     assert_array_equal(one.decision_function(NEW), other.decision_function(NEW))
-    assert_array_equal(one._reserve.X, other._reserve.X)
+    assert_array_equal(one.state_.reserve.X, other.state_.reserve.X)
 
 
 @pytest.mark.parametrize("labels", ["text", "numbers"])
@@ -132,7 +132,7 @@ def test_validation_beside_chunks():
     expected = model(n_shots=1).fit(rows, y, **options)
     found = model(n_shots=1).fit(Chunks(rows, y, rows=13), **options)
     assert_agree(found, expected)
-    close(found._reserve.priors, expected._reserve.priors, 1e-10)
+    close(found.state_.reserve.priors, expected.state_.reserve.priors, 1e-10)
 
 
 def test_sources(tmp_path):

@@ -156,6 +156,18 @@ def test_the_worth_is_the_most_likely_one(seed):
     assert ones.worth_ == model.worth_
 
 
+@pytest.mark.parametrize(("first", "later"), [("shots", 3.0), (2.5, "shots")])
+def test_a_worth_that_is_set_later_waits_for_the_next_fit(tmp_path, first, later):
+    X, y = pictures(2)
+    expected = fitted(worth=first).partial_fit(X, y)
+    model = fitted(worth=first).set_params(worth=later)
+    model.save(tmp_path / "model.zonkey")
+    for found in (model, zonkey.load(tmp_path / "model.zonkey")):
+        found.partial_fit(X, y)
+        assert found.worth_ == expected.worth_
+        assert_array_equal(found.decision_function(X), expected.decision_function(X))
+
+
 def test_weights_count_as_samples():
     X, _ = pictures(3, seed=2)
     priors = np.stack([*naive_priors().values()])
@@ -184,7 +196,7 @@ def test_a_removed_class_teaches_nothing_new():
     model = fitted().partial_fit(*pictures(3))
     rest = model.without_classes(["cow"])
     assert_array_equal(rest.classes_, ["ant", "bee"])
-    assert len(rest._evidence.anchors) == len(BASE)
+    assert len(rest.state_.evidence.anchors) == len(BASE)
     assert_allclose(rest.project(SHOWN), model.project(SHOWN))
 
 

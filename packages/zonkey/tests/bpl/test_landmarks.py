@@ -21,7 +21,7 @@ class NaiveLandmarks(NaiveModel):
 
     def __init__(self, model, *data, **parameters):
         super().__init__(*data, **parameters)
-        rows = model._regression._landmarks(model._evidence)
+        rows = model.state_.regression._landmarks(model.state_.evidence)
         self.landmarks = [self.anchors[i] for i in rows]
         self.K = np.array([[self.k(a, b) for b in self.anchors] for a in self.anchors])
 

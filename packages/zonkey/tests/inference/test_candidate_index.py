@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import AnyShotClassifier, CandidateIndex, Chunks, NearestSupport, ZeroShotClassifier
-from zonkey.inference import scorer as scoring
+from zonkey.config import config_context
 from zonkey.inference.scorer import unwrap
 
 Q, K, D, SEEN = 400, 5, 8, 60
@@ -184,29 +184,30 @@ def many_candidates(q=4000, n=300):
     return model, (vectors[-n:] @ HIDDEN).astype(np.float32)
 
 
-def test_memory_does_not_grow_with_samples_times_candidates(monkeypatch):
-    monkeypatch.setattr(scoring, "_BLOCK_SCORES", 2**16)
+def test_memory_does_not_grow_with_samples_times_candidates():
     model, X = many_candidates()
     whole = model.decision_function(X)
     P = model.predict_proba(X)
-    columns = [sorted(range(len(row)), key=lambda j, row=row: -row[j])[:5] for row in whole]
-    assert_array_equal(model.predict_top(X, 5), model.classes_[columns])
-    entropy = -np.sum(P * np.log(np.maximum(P, 1e-30)), axis=1) / np.log(P.shape[1])
-    assert_allclose(model.uncertainty(X), entropy, rtol=1e-4)
-    for method in (model.predict, model.predict_top, model.uncertainty):
-        tracemalloc.start()
-        try:
-            method(X)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert peak < whole.nbytes / 2
+    with config_context(working_memory=2**18 / 2**20):
+        columns = [sorted(range(len(row)), key=lambda j, row=row: -row[j])[:5] for row in whole]
+        assert_array_equal(model.predict_top(X, 5), model.classes_[columns])
+        entropy = -np.sum(P * np.log(np.maximum(P, 1e-30)), axis=1) / np.log(P.shape[1])
+        assert_allclose(model.uncertainty(X), entropy, rtol=1e-4)
+        for method in (model.predict, model.predict_top, model.uncertainty):
+            tracemalloc.start()
+            try:
+                method(X)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert peak < whole.nbytes / 2
 
 
 def test_centers_are_converted_once():
     model, X = many_candidates(q=500)
-    first = model._scores.like(X)
+    form = model.scorer_.form
+    first = form.like(X)
     assert first.centers.dtype == np.float32
-    assert model._scores.like(X[:1]) is first
-    assert model._scores.like(X.astype(np.float64)) is model._scores
-    assert not any("kept" in name for name in model._scores.__getstate__())
+    assert form.like(X[:1]) is first
+    assert form.like(X.astype(np.float64)) is form
+    assert not any("kept" in name for name in form.__getstate__())

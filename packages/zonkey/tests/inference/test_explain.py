@@ -33,6 +33,7 @@ from sklearn.preprocessing import StandardScaler
 
 import zonkey
 from zonkey import AnyShotClassifier, Prototypes, ZeroShotClassifier
+from zonkey.config import config_context
 from zonkey.inference import explain as explain_module
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey.testing import linear_problem
@@ -219,10 +220,11 @@ def test_effects_of_a_class_with_samples_are_those_of_a_model_that_never_saw_it(
         assert abs(before - after) > 1e-6
 
 
-def test_effects_in_blocks_are_the_same(monkeypatch):
-    expected = fitted().explain(ROW), _paper().explain(P.X_new[0])
-    monkeypatch.setattr(explain_module, "_BLOCK", 3 * 10)
-    found = fitted().explain(ROW), _paper().explain(P.X_new[0])
+def test_effects_in_blocks_are_the_same():
+    models = fitted(), _paper()
+    expected = models[0].explain(ROW), models[1].explain(P.X_new[0])
+    with config_context(working_memory=16 * 30 / 2**20):
+        found = models[0].explain(ROW), models[1].explain(P.X_new[0])
     for one, other in zip(found, expected, strict=True):
         for end in ("winner", "runner_up"):
             a, b = (column(e, "attributes", f"effect_{end}") for e in (one, other))
@@ -290,8 +292,8 @@ def test_at_most_fifty_samples_are_listed():
     explanation = model.explain(drawn.means[10])
     assert len(explanation.parts["samples"]) == 50
     assert f"{9 * 64} samples" in explanation.notes["samples"]
-    assert model._reserve.rows.dtype == np.int64
-    assert len(model._reserve.rows) == 9 * 64
+    assert model.state_.reserve.rows.dtype == np.int64
+    assert len(model.state_.reserve.rows) == 9 * 64
 
 
 def test_without_kept_samples_the_reason_is_told():
@@ -305,7 +307,7 @@ def test_without_kept_samples_the_reason_is_told():
     explanation = model.explain(drawn.means[10])
     assert explanation.parts["samples"] == []
     assert "validation" in explanation.notes["samples"]
-    assert len(model._reserve.rows) == 0
+    assert len(model.state_.reserve.rows) == 0
 
 
 def test_samples_that_came_later_count_and_are_not_listed():

@@ -219,8 +219,8 @@ def test_rejection_changes_labels_only():
 
 
 def test_label_of_another_number_type_for_rejected_samples():
-    model = cases.fitted(y=renamed(KINDS["int"])[1], prototypes=None, reject_below=0.5)
-    model._rejection = type(model._rejection)(0.5, -0.5)
+    y = renamed(KINDS["int"])[1]
+    model = cases.fitted(y=y, prototypes=None, reject_below=0.5, reject_label=-0.5)
     found = run(model, X_NEW)["label"]
     assert found.dtype == np.float64
     assert_array_equal(found, model.predict(X_NEW))

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from zonkey import AnyShotClassifier, FewShotClassifier, Moments, Prototypes, ZeroShotClassifier
+from zonkey.config import config_context
 from zonkey.inference import scorer as scoring
 from zonkey.metrics import per_class_accuracy
 from zonkey.testing import linear_problem
@@ -130,16 +131,16 @@ def test_penalty_trades_seen_for_unseen_one_way():
 
 @pytest.mark.parametrize("numbers", [1, 37, 10 * len(ALL), 2**24])
 @pytest.mark.parametrize("direction", ["both", "forward"])
-def test_results_do_not_depend_on_the_size_of_blocks(monkeypatch, numbers, direction):
+def test_results_do_not_depend_on_the_size_of_blocks(numbers, direction):
     model = fitted(candidates="all", direction=direction, seen_penalty=0.5)
     expected = model.decision_function(X), model.predict(X), model.predict_top(X, 4)
-    monkeypatch.setattr(scoring, "_BLOCK_SCORES", numbers)
-    blocks = list(model._score_blocks(X))
-    rows = max(1, numbers // max(len(ALL), X.shape[1]))
-    assert [len(block) for block in blocks[:-1]] == [rows] * (len(blocks) - 1)
-    assert_allclose(model.decision_function(X), expected[0], rtol=1e-10, atol=1e-10)
-    assert_array_equal(model.predict(X), expected[1])
-    assert_array_equal(model.predict_top(X, 4), expected[2])
+    with config_context(working_memory=4 * numbers / 2**20):
+        blocks = list(model.scorer_.blocks(X))
+        rows = max(1, numbers // max(len(ALL), X.shape[1]))
+        assert [len(block) for block in blocks[:-1]] == [rows] * (len(blocks) - 1)
+        assert_allclose(model.decision_function(X), expected[0], rtol=1e-10, atol=1e-10)
+        assert_array_equal(model.predict(X), expected[1])
+        assert_array_equal(model.predict_top(X, 4), expected[2])
 
 
 @given(
@@ -309,7 +310,7 @@ def test_parameters_of_copies_are_those_they_predict_with(fit):
     assert_array_equal(model.classes_, P.unseen[:2])
 
 
-def test_prediction_stays_in_five_files():
+def test_prediction_stays_in_few_files():
     files = set()
 
     def noted(frame, event, _):
@@ -324,7 +325,7 @@ def test_prediction_stays_in_five_files():
         finally:
             sys.setprofile(None)
     assert scoring.__name__ in files
-    assert len(files) <= 5
+    assert len(files) <= 8
 
 
 def test_a_model_in_float32_scores_float64_samples_with_all_digits():

@@ -282,7 +282,7 @@ def test_a_file_that_is_overwritten_in_place_is_noticed(tmp_path):
     again = saved(fitted("recommended"), path)
     path.write_bytes(b"0" * 50)
     assert again.predict(X).shape == (72,)
-    with pytest.raises(StorageError, match="_reserve/X' was altered"):
+    with pytest.raises(StorageError, match="reserve/X' was altered"):
         again.adapt(X)
 
 
@@ -489,58 +489,71 @@ def first_nan(array):
     return array
 
 
-STATE = "state/_evidence"
 CONTRADICTIONS = {
-    "NaN": (with_array("_evidence/sums", first_nan), "'state/_evidence/sums' has NaN or infinity"),
+    "NaN": (
+        with_array("evidence/sums", first_nan),
+        "'state/_state/evidence/sums' has NaN or infinity",
+    ),
     "infinity": (with_array("whitening_", lambda W: W + np.inf), "has NaN or infinity"),
-    "sums": (with_array("_evidence/sums", lambda S: S[:, 1:]), "must have the shape 8 x 5"),
-    "rows": (with_array("_evidence/sums", lambda S: S[1:]), "must have the shape 8 x any"),
-    "type": (with_array("_evidence/sums", lambda S: S > 0), "has the wrong type, bool"),
-    "counts": (with_array("_evidence/counts", lambda n: -n), "contradict each other"),
-    "no counts": (with_array("_evidence/counts", lambda n: 0 * n), "contradict each other"),
-    "squares": (with_array("_evidence/squares", lambda n: n / 100), "contradict each other"),
+    "sums": (with_array("evidence/sums", lambda S: S[:, 1:]), "must have the shape 8 x 5"),
+    "rows": (with_array("evidence/sums", lambda S: S[1:]), "must have the shape 8 x any"),
+    "type": (with_array("evidence/sums", lambda S: S > 0), "has the wrong type, bool"),
+    "counts": (with_array("evidence/counts", lambda n: -n), "contradict each other"),
+    "no counts": (with_array("evidence/counts", lambda n: 0 * n), "contradict each other"),
+    "squares": (with_array("evidence/squares", lambda n: n / 100), "contradict each other"),
     "described": (with_array("is_described", lambda b: ~b), "must have a prototype each"),
-    "centers": (with_array("_class_centers", lambda C: C[:2]), "must have the shape 8 x"),
+    "centers": (with_array("_state/centers", lambda C: C[:2]), "must have the shape 8 x"),
     "whitening": (with_array("whitening_", lambda W: W[:3]), "'whitening_' must have the shape"),
-    "reserve": (with_array("_reserve/X", lambda M: M[:, 1:]), "differ in width"),
-    "bounds": (with_array("_reserve/bounds", lambda b: b[::-1].copy()), "bounds of the reserved"),
-    "offsets": (with_array("_adapted/offsets", lambda b: b[1:]), "must have the shape"),
+    "reserve": (with_array("/reserve/X", lambda M: M[:, 1:]), "differ in width"),
+    "bounds": (with_array("/reserve/bounds", lambda b: b[::-1].copy()), "bounds of the reserved"),
+    "offsets": (with_array("adapted/offsets", lambda b: b[1:]), "must have the shape"),
     "prototypes": (with_array("prototypes/matrix", lambda Y: Y[1:]), "got 8 labels and 7 rows"),
-    "no centers": (with_part("state/_class_centers", None), r"needs \['_class_centers'\]"),
-    "no ridge": (with_part("state/_regression/ridge", None), "ridge"),
+    "no centers": (with_part("state/_state/centers", None), "'centers' has the wrong type"),
+    "no ridge": (with_part("state/_state/regression/ridge", None), "ridge"),
     "negative worth": (
-        with_part("state/worth_", -1.0),
+        with_part("state/_state/choice/worth", -1.0),
         "must be a number of at least 0; got '-1.0'",
     ),
-    "foreign class": (with_part("state/_evidence", {"$": "os.system", "parts": {}}), "'os.system'"),
-    "temperature": (with_part("state/_fixed_temperature", "hot"), "contradict|must be"),
-    "temperatures": (with_part("state/_choice/temperatures/new", False), "'new' must be a number"),
-    "rejection": (with_part("state/_rejection/below", "x"), "'reject_below' must be a number"),
-    "settings": (with_part("state/_settings", 0.5), "contradict each other"),
-    "huge centers": (with_array("_adapted/centers", lambda C: 1e300 * C), "must be finite"),
+    "foreign class": (
+        with_part("state/_state/evidence", {"$": "os.system", "parts": {}}),
+        "'os.system'",
+    ),
+    "temperature": (with_part("state/_state/settings/temperature", "hot"), "contradict|must be"),
+    "temperatures": (
+        with_part("state/_state/choice/temperatures/new", False),
+        "'new' must be a number",
+    ),
+    "rejection": (
+        with_part("state/_state/settings/rejection/below", "x"),
+        "'reject_below' must be a number",
+    ),
+    "settings": (with_part("state/_state/settings", 0.5), "contradict each other"),
+    "huge centers": (with_array("adapted/centers", lambda C: 1e300 * C), "must be finite"),
     "unfitted": (with_part("state", {"$": "dict", "parts": {}}), "AnyShotClassifier needs"),
     "float16": (
-        with_array("_class_centers", lambda C: first_nan(C).astype(np.float16)),
+        with_array("_state/centers", lambda C: first_nan(C).astype(np.float16)),
         "has NaN or infinity",
     ),
     "features": (with_part("state/n_features_in_", 1.5), "number of features must be positive"),
     "wide text": (
         with_part(
-            "state/_evidence/labels", {"$": "text", "values": ["x" * 10**6, *"abcdefg" * 99]}
+            "state/_state/evidence/labels", {"$": "text", "values": ["x" * 10**6, *"abcdefg" * 99]}
         ),
         "must be of similar lengths",
     ),
     "foreign name": (with_part("state/score", 3), "has no attribute"),
     "parameter": (with_part("parameters/nonsense", 3), "nonsense"),
     "labels": (
-        with_part("state/_evidence/labels", {"$": "text", "values": [*LABELS[::-1].tolist()]}),
+        with_part(
+            "state/_state/evidence/labels", {"$": "text", "values": [*LABELS[::-1].tolist()]}
+        ),
         "must be sorted and distinct",
     ),
     "text": (
-        with_part("state/_evidence/labels", {"$": "text", "values": [1, 2]}),
+        with_part("state/_state/evidence/labels", {"$": "text", "values": [1, 2]}),
         "must be a list of strings",
     ),
-    "array": (with_part("state/_class_centers", {"$": "array", "name": "no"}), "'no' is missing"),
+    "array": (with_part("state/_state/centers", {"$": "array", "name": "no"}), "'no' is missing"),
 }
 
 
@@ -554,17 +567,17 @@ def test_parts_that_contradict_each_other_are_refused(case, path):
 def projections():
     return {
         "projection": (with_array("projection_", lambda W: W[1:]), "must have the shape"),
-        "scores": (with_array("scores/centers", lambda C: C[:1]), "must have the shape"),
-        "width": (with_array("scores/centers", lambda C: C[:, 1:]), "as wide as the features"),
+        "scores": (with_array("form/centers", lambda C: C[:1]), "must have the shape"),
+        "width": (with_array("form/centers", lambda C: C[:, 1:]), "as wide as the features"),
         "seen": (
-            with_part("state/_decision/seen", {"$": "text", "values": ["gnu"]}),
+            with_part("state/_scorer/seen", {"$": "text", "values": ["gnu"]}),
             "needs a prototype",
         ),
         "candidates": (
-            with_part("state/_decision/labels", {"$": "text", "values": ["ass", "cat"]}),
+            with_part("state/_scorer/labels", {"$": "text", "values": ["ass", "cat"]}),
             "must be the same classes",
         ),
-        "no scores": (with_part("state/_decision/scores", None), "missing"),
+        "no scores": (with_part("state/_scorer/form", None), "missing"),
     }
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,22 +16,14 @@ from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
 from ..bpl.kernels import KERNELS
 from ..constraints import (
     AnyLibraryMixin,
-    check_interval,
     check_labeled,
-    check_option,
     check_semantics,
-    is_auto,
     require_memory,
     validate_samples,
 )
-from ..inference.scorer import (
-    LinearScores,
-    ProbabilityMixin,
-    Rejection,
-    as_prototypes,
-    choose_labels,
-    require_dimensions,
-)
+from ..inference.predict import ProbabilityMixin
+from ..inference.projection import SemanticMixin, choose_labels
+from ..inference.scorer import Rejection, Scorer
 from ..labels import (
     as_labels,
     check_count,
@@ -44,30 +34,28 @@ from ..labels import (
     require_same_kind,
     warn_user,
 )
-from ..persistence.checks import require_finite, require_number, require_shape, require_that
+from ..parameters import Constraint, Count, Interval, Options, check_parameters, is_auto
+from ..persistence.checks import require_finite, require_number, require_that
 from ..persistence.model import Learned
 from ..prototypes import Prototypes
 from ..samples import require_scale
-from ..streaming.chunks import accept_chunks, as_chunks
-from ..streaming.class_sums import ClassSums
-from .adapting import Adapted, Adapting, Reserve
+from ..streaming.chunks import as_chunks
+from .adapting import Reserve
 from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
-from .evidence import Evidence, Regression, class_centers, class_priors, common_shift
+from .evidence import Evidence, Regression
 from .held_out import TrainingData
-from .posterior import left_out_worth
-from .ridges import Ridge
 from .sources import FitSource, open_source, read_more
+from .state import USUAL_WORTH, AnyShotState, FitSettings, Shots, add_sums, choose_candidates
 from .survey import KeptSamples
 
 _BY_SHOTS = "shots"
 _MANY_ANCHORS = 16_000
 _MATRICES = 3  # of the size of the kernel, held at a time
-_USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype, in shots
 _ANY_LABELS: dict[str, np.ndarray] = dict.fromkeys(("unseen", "all"), np.zeros(1))
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
 
 
-class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
+class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEstimator):
     """Zero-shot, few-shot and many-shot classification by one posterior per class.
 
     Features are power-transformed, centered, scaled to unit length and whitened within classes.
@@ -200,32 +188,25 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
     array(['zebra'], dtype='<U5')
     """
 
-    preprocessing_: Any
-    n_features_in_: int
-    _evidence: Evidence
-    _regression: Regression | None
-    _choice: Choice
-    _targets: Any
-    _scores: LinearScores
-    _adapted: Adapted | None
-    _reserve: Reserve | None
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "kernel": Options(*KERNELS, "auto"),
+        "gamma": Interval(0, also=("auto",)),
+        "ridge": Interval(0, also=("auto",)),
+        "worth": Interval(0, open_below=True, also=("auto", _BY_SHOTS)),
+        "n_shots": Count(0),
+        "seen_penalty": Interval(also=("auto",)),
+        "temperature": Interval(0, open_below=True, also=("auto",)),
+        "reject_below": Interval(0, 1, also=(None,)),
+        "adapt_temperature": Interval(0, open_below=True, also=("auto",)),
+        "adapt_weight": Interval(0, 1, also=("auto",)),
+        "n_components": Count(1, also=(None,)),
+    }
 
-    __zonkey_fields__ = (
-        "preprocessing_",
-        "worth_",
-        "_evidence",
-        "_regression",
-        "_choice",
-        "_steps",
-        "_targets",
-        "_adapted",
-        "_reserve",
-        "_settings",
-        "_rejection",
-        "_fixed_temperature",
-        "_n_shots",
-        "_class_centers",
-    )
+    __zonkey_fields__ = ("_state",)
+
+    n_features_in_: int
+    _state: AnyShotState
+    _scorer: Scorer
 
     def __init__(
         self,
@@ -303,55 +284,24 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         checked = self._check_validation(validation, given)
         powers = POWERS if is_auto(self.preprocessing) else ()
         source = open_source(self, X, y, sample_weight, seed, powers)
-        labels, used = source.labels, source.used
-        if given is not None:
-            _check_prototypes(given, used)
-        unseen = None if given is None else np.setdiff1d(given.labels, used)
-        if self.transfer and not isinstance(self.candidates, str):
-            seen = np.intersect1d(as_labels(self.candidates), used)
-            if seen.size:
-                raise ValueError(
-                    "With `transfer`, candidates must be classes without samples in `fit`; got "
-                    f"samples of {format_labels(seen)}. Pass them to `partial_fit` of the fitted "
-                    "model."
-                )
-        known = used if given is None else np.union1d(given.labels, used)
-        candidates = _candidate_labels(
-            self.candidates, unseen if self.transfer and unseen is not None else known, unseen
+        self._check_classes(given, source.used)
+        others = _validation(checked, source.like, given, source.labels, seed)
+        choice, steps = self._choose(source, given, others, seed)
+        preprocessing = steps["preprocessing"]
+        state = AnyShotState(
+            evidence=Evidence.make_empty(source.labels[:0], like=source.like),
+            regression=self._learn_map(given, steps, seed),
+            choice=choice,
+            steps=steps,
+            preprocessing=None if preprocessing is None else source.fit_clone(preprocessing),
+            targets=_freeze(self.candidates),
+            settings=self._freeze_settings(seed),
         )
-        if given is not None:
-            anchors = np.intersect1d(used, given.labels)
-            self._check_size(len(anchors))
-            check_semantics(given, anchors, np.intersect1d(candidates, given.labels))
-        others = _validation(checked, source.like, given, labels, seed)
-        self._choice, fixed = self._choose(source, given, others, seed)
-        self._regression = self._learn_map(given, fixed, seed)
-        self._steps, self.preprocessing_ = fixed, None
-        if fixed["preprocessing"] is not None:
-            self.preprocessing_ = source.fit_clone(fixed["preprocessing"])
-        sums = source.gather(self._fitted_steps, "sums")
-        described = labels[:0] if given is None else given.labels
-        self._evidence = _add_samples(Evidence.make_empty(described, like=sums.sums), sums)
-        if self.transfer:
-            self._evidence = self._evidence.without(used)
-            foreign = np.isin(self._evidence.labels, used)
-            self._evidence = replace(self._evidence, is_foreign=foreign)
-        self._reserve = None
-        if is_auto(self.adapt_temperature) or is_auto(self.adapt_weight):
-            self._reserve = self._reserve_samples(source, others)
-        self._settings = (self.adapt_temperature, self.adapt_weight, seed)
-        self._rejection = Rejection(self.reject_below, self.reject_label)
-        self._n_shots = self.n_shots
-        self._fixed_temperature = None if is_auto(self.temperature) else float(self.temperature)
-        self._adapted = None
-        self._targets = _freeze(self.candidates)
+        state = replace(state, evidence=self._gather(source, given, state.fitted_steps))
+        state = replace(state, reserve=self._reserve_samples(state, source, others))
         if is_auto(self.seen_penalty):
-            # The penalty of a class grows with its samples; the mean is what was chosen.
-            counts = self._evidence.counts[self._evidence.is_anchor]
-            shares = counts / (counts + self._choice.worth) if counts.size else np.ones(1)
-            full = self._choice.penalty / float(np.mean(shares))
-            self._choice = replace(self._choice, penalty=full)
-        self._settle(like=source.like)
+            state = replace(state, choice=_penalize_in_full(choice, state.evidence))
+        self._settle(state.learn())
         source.close()
         return self
 
@@ -387,35 +337,19 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """
         if not hasattr(self, "classes_"):
             return self.fit(X, y, sample_weight)
-        by_shots = isinstance(self.worth, str) and self.worth == _BY_SHOTS
-        steps = self._fitted_steps
+        state = self.state_
+        by_shots, steps = state.settings.worth_by_shots, state.fitted_steps
         sums, source = read_more(self, X, y, sample_weight, steps, in_memory=by_shots)
-        if sums.sums.shape[1] != self._evidence.sums.shape[1]:
+        if sums.sums.shape[1] != state.evidence.sums.shape[1]:
             raise ValueError(
                 f"X must have the {self.n_features_in_} features of `fit`; got "
                 f"{sums.sums.shape[1]}. Prepare it as the training data."
             )
-        labels = sums.labels
-        require_same_kind(labels=labels, known=self._evidence.labels)
-        hidden = np.intersect1d(labels, self._evidence.labels[self._evidence.is_hidden])
-        if hidden.size:
-            raise ValueError(
-                f"The class {format_labels(hidden)} was removed by `without_classes`; got samples "
-                "of it. Use the model from before, or another label."
-            )
-        candidates = to_numpy(self.classes_)
-        new = np.setdiff1d(sums.labels[sums.counts > 0], self._evidence.known())
-        self._evidence = _add_samples(self._evidence, sums)
-        self._adapted = None
-        prior = class_priors(self._evidence, self._regression)
-        if by_shots:
-            assert source is not None
-            X = self._prepare(source.like)
-            worth = self._worth_of_shots(prior, X, source.codes, source.weights, labels)
-            self._choice = replace(self._choice, worth=worth)
-        if not (isinstance(self._targets, str) and self._targets == "all"):
-            self._targets = np.union1d(candidates, new)
-        self._settle(like=self.classes_, prior=prior)
+        shots = None
+        if by_shots and source is not None:
+            X = state.prepare(source.like)
+            shots = Shots(X, source.codes, source.weights, sums.labels)
+        self._settle(state.add_samples(sums, shots))
         return self
 
     def with_shots(self, X: Any, y: Any = None) -> Self:
@@ -439,48 +373,6 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         other = copy.copy(self).partial_fit(X, y)
         return other.with_candidates(labels.tolist())
 
-    def with_classes(self, prototypes: Any) -> Self:
-        """Return a fitted copy that also knows these unseen classes, without refitting.
-
-        They are candidates; a list of candidates is extended by them.
-
-        Parameters
-        ----------
-        prototypes : mapping, DataFrame or Prototypes
-            Semantic vectors of the new classes.
-
-        Returns
-        -------
-        AnyShotClassifier
-            The copy. Its parameters `prototypes` and `candidates` include the new classes.
-        """
-        check_is_fitted(self, "classes_")
-        if self._regression is None:
-            raise ValueError(
-                "Adding classes needs a semantic space; this model was fitted with "
-                "prototypes=None. Fit with prototypes, or add samples with partial_fit."
-            )
-        new = Prototypes.coerce(prototypes)
-        require_dimensions(new, self._regression.prototypes)
-        evidence = self._evidence
-        known = np.intersect1d(new.labels, evidence.labels[~evidence.is_described])
-        if known.size:
-            raise ValueError(
-                f"The class {format_labels(known)} has samples and no prototype; got one for it. "
-                "Fit again with its prototype."
-            )
-        other = copy.copy(self)
-        extended = self._regression.prototypes.extended(new)
-        other._regression = replace(self._regression, prototypes=extended)
-        other._evidence = evidence.add_described(new.labels)
-        if not isinstance(self._targets, str):
-            other._targets = np.union1d(as_labels(self._targets), new.labels)
-        check_semantics(extended, evidence.anchors, new.labels)
-        other.prototypes = extended
-        other.candidates = _as_parameter(other._targets)
-        other._settle(like=self.classes_)
-        return other
-
     def without_classes(self, labels: Any) -> Self:
         """Return a fitted copy that no longer knows some classes.
 
@@ -496,41 +388,29 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         AnyShotClassifier
             The copy.
         """
-        check_is_fitted(self, "classes_")
-        gone = _known_labels(labels, self._evidence.known())
-        if len(gone) == len(self._evidence.known()):
-            raise ValueError(
-                f"At least one class must stay; got all {len(gone)} to remove. Leave some out."
-            )
-        other = copy.copy(self)
-        other._evidence = self._evidence.without(gone)
-        if not isinstance(self._targets, str):
-            other._targets = np.setdiff1d(as_labels(self._targets), gone)
-        other.candidates = _as_parameter(other._targets)
-        other._settle(like=self.classes_)
-        return other
+        state = self.state_.remove_classes(labels)
+        return self._copy_with(state, candidates=_as_parameter(state.targets))
 
-    def with_candidates(self, candidates: Any) -> Self:
-        """Return a fitted copy that chooses from other candidates, without refitting.
+    def with_preprocessing(self, transformer: Any) -> Self:
+        """Return a fitted copy that transforms samples before it compares them.
 
-        Penalty, worth and preprocessing stay. The temperature is that of the new candidates, except
-        after `adapt`, which has its own.
+        For a model that was fitted with ``preprocessing=None`` on samples that need none, such as
+        rows of a classifier.
 
         Parameters
         ----------
-        candidates : str or list of labels
-            What the parameter `candidates` accepts.
+        transformer : transformer
+            Fitted transformer; it must keep the number of features.
 
         Returns
         -------
         AnyShotClassifier
-            The copy. Its parameter `candidates` is the new one.
+            The copy. Its parameter `preprocessing` is the transformer, frozen.
         """
-        check_is_fitted(self, "classes_")
-        other = copy.copy(self)
-        other.candidates, other._targets = candidates, _freeze(candidates)
-        other._settle(like=self.classes_)
-        return other
+        frozen, state = FrozenEstimator(transformer), self.state_
+        steps = {**state.steps, "preprocessing": frozen}
+        state = replace(state, preprocessing=frozen, steps=steps)
+        return self._copy_with(state, preprocessing=frozen)
 
     def adapt(self, X_unlabeled: Any) -> Self:
         """Return a fitted copy that has learned from unlabeled samples of the candidates as well.
@@ -539,9 +419,9 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
 
         Samples count for each class in proportion to its probability, in a few steps of expectation
         maximization. Prototypes and labeled samples anchor the centers, and class proportions are
-        estimated, not assumed. Weight, temperature and worth are chosen on tasks that are simulated
-        with training classes: as many new classes, with as many shots and unlabeled samples. Doing
-        nothing is one of the choices.
+        estimated, not assumed. Weight and temperature are chosen on tasks that are simulated with
+        training classes: as many new classes, with as many shots and unlabeled samples. Doing
+        nothing is one of the choices. The worth of prototypes stays as it is.
 
         The samples should be of the candidates, and of most of them: others pull centers away,
         which nothing in unlabeled data can tell. Accuracies on the same samples are not comparable
@@ -565,68 +445,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             )
         X = validate_samples(self, X_unlabeled, reset=False)
         require_scale(X, "Unlabeled samples")
-        X = self._prepare(X)
-        X = place_like(X, self._evidence.sums)
-        rows = np.searchsorted(self._evidence.labels, to_numpy(self.classes_))
-        temperature, weight, seed = self._settings
-        adapting = Adapting(
-            evidence=self._evidence,
-            candidates=rows,
-            centers=self._centers_of(rows),
-            penalties=self._penalties()[rows],
-            # Only tasks that are simulated with the reserve need it.
-            ridge=None if self._reserve is None else self._solve(),
-            prior_worth=self.worth_,
-            reserve=None if self._reserve is None else self._reserve.read(),
-        )
-        other = copy.copy(self)
-        other._adapted = adapting.run(X, temperature=temperature, weight=weight, seed=seed)
-        other._settle(like=self.classes_)
-        return other
-
-    def project(self, prototypes: Any) -> Array:
-        """Predict class means from prototypes, in the preprocessed feature space.
-
-        Parameters
-        ----------
-        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
-            What the parameter `prototypes` accepts, or a plain matrix.
-
-        Returns
-        -------
-        ndarray of shape (m, n_features_out)
-            Predicted mean f(y) of each prototype y, in sorted order of the labels if there are
-            labels. Samples of the same class are not left out, unlike in the prior of its center.
-        """
-        check_is_fitted(self, "classes_")
-        self._require_semantics("Projecting prototypes")
-        assert self._regression is not None
-        prototypes = as_prototypes(prototypes)
-        require_dimensions(prototypes, self._regression.prototypes)
-        return self._regression.predict(prototypes.matrix, self._evidence)
-
-    @accept_chunks
-    def embed(self, X: Any) -> Array:
-        """Map samples to the semantic space of the prototypes.
-
-        Ridge regression from class means to prototypes, also if a kernel compares prototypes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_dimensions)
-            Semantic vector of each sample.
-        """
-        X = self._prepare(self._validate(X))
-        self._require_semantics("Embedding samples")
-        assert self._regression is not None
-        W, b = self._regression.embedding(self._evidence)
-        xp = namespace(X)
-        return X @ xp.astype(place_like(W, X), X.dtype) + xp.astype(place_like(b, X), X.dtype)
+        return self._copy_with(self.state_.adapt(self.state_.prepare(X)))
 
     def most_informative(self, X: Any, n: int) -> np.ndarray:
         """Choose the samples whose labels would help most.
@@ -652,7 +471,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             raise ValueError(
                 f"`n` must be at most the number of samples, {len(value)}; got {n}. Ask for fewer."
             )
-        Z = to_numpy(self._prepare(self._validate(X))).astype(np.float64)
+        Z = to_numpy(self.state_.prepare(self._validate(X))).astype(np.float64)
         Z /= np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)
         chosen: list[int] = []
         novelty = np.ones(len(value))
@@ -662,6 +481,138 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             chosen.append(int(gain.argmax()))
             novelty = np.minimum(novelty, 1 - np.clip(Z @ Z[chosen[-1]], 0, 1))
         return np.array(chosen)
+
+    # What follows from the state.
+
+    @property
+    def state_(self) -> AnyShotState:
+        """Everything that was learned."""
+        check_is_fitted(self)
+        return self._state
+
+    @property
+    def scorer_(self) -> Scorer:
+        """Everything that prediction reads."""
+        check_is_fitted(self)
+        return self._scorer
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_scorer" in vars(self)
+
+    @property
+    def classes_(self) -> Array:
+        """The candidates, in the order of the columns of `decision_function`."""
+        return place_labels(self.scorer_.labels, self.state_.evidence.sums)
+
+    @property
+    def seen_classes_(self) -> Array:
+        """Known classes with samples."""
+        return place_labels(self.state_.seen, self.state_.evidence.sums)
+
+    @property
+    def unseen_classes_(self) -> Array:
+        """Known classes without samples."""
+        return place_labels(self.state_.unseen, self.state_.evidence.sums)
+
+    @property
+    def prototypes_(self) -> Prototypes | None:
+        """Prototypes of the known classes that have one."""
+        return self.state_.prototypes
+
+    @property
+    def centers_(self) -> Array:
+        """Centers of the candidates, in the preprocessed space."""
+        form: Any = self.scorer_.form
+        return form.centers
+
+    @property
+    def preprocessing_(self) -> Any:
+        """Fitted transformer of features."""
+        return self.state_.preprocessing
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """Values in use of the parameters that may be "auto"."""
+        state, adapted = self.state_, self.state_.adapted
+        found = {**state.steps, "worth": self.worth_, "seen_penalty": self.seen_penalty_}
+        found["temperature"] = self.temperature_
+        if state.regression is None:
+            del found["worth"]
+        return found if adapted is None else {**found, **adapted.chosen}
+
+    @property
+    def best_score_(self) -> float:
+        """Score of the chosen parameters on held-out classes."""
+        return self.state_.choice.score
+
+    @property
+    def worth_(self) -> float:
+        """Number of samples that a prototype is worth."""
+        return self.state_.choice.worth
+
+    @property
+    def seen_penalty_(self) -> float:
+        """Penalty of classes with many samples."""
+        return self.state_.choice.penalty
+
+    @property
+    def temperature_(self) -> Any:
+        """Temperature for the candidates."""
+        return self.scorer_.temperature
+
+    @property
+    def is_transductive_(self) -> bool:
+        """Whether unlabeled samples took part."""
+        return self.state_.adapted is not None
+
+    def _settle(self, state: AnyShotState) -> None:
+        """Take over a state, and what prediction reads of it."""
+        self._scorer = state.make_scorer()
+        self._state = state
+
+    def _copy_with(self, state: AnyShotState, **parameters: Any) -> Self:
+        other = copy.copy(self)
+        for name, value in parameters.items():
+            setattr(other, name, value)
+        other._settle(state)
+        return other
+
+    def _find_semantics(self, what: str, *, wider: bool = False) -> Prototypes:
+        state = self.state_
+        if state.regression is not None and (wider or state.evidence.is_anchor.any()):
+            return state.regression.prototypes
+        if wider:
+            raise ValueError(
+                f"{what} needs a semantic space; this model was fitted with prototypes=None. Fit "
+                "with prototypes, or add samples with partial_fit."
+            )
+        raise ValueError(
+            f"{what} needs classes with a prototype and samples; this model has none. Fit with "
+            "prototypes."
+        )
+
+    def _project(self, prototypes: Prototypes) -> Array:
+        # Samples of the same class are not left out, unlike in the prior of its center.
+        regression: Any = self.state_.regression
+        return regression.predict(prototypes.matrix, self.state_.evidence)
+
+    def _embed(self, X: Array) -> Array:
+        regression: Any = self.state_.regression
+        X = self.state_.prepare(X)
+        W, b = regression.embedding(self.state_.evidence)
+        xp = namespace(X)
+        return X @ xp.astype(place_like(W, X), X.dtype) + xp.astype(place_like(b, X), X.dtype)
+
+    def _copy_knowing(self, prototypes: Prototypes) -> Self:
+        state = self.state_.add_classes(prototypes)
+        known: Any = state.regression
+        check_semantics(known.prototypes, self.state_.evidence.anchors, prototypes.labels)
+        candidates = _as_parameter(state.targets)
+        return self._copy_with(state, prototypes=known.prototypes, candidates=candidates)
+
+    def _copy_choosing(self, candidates: Any) -> Self:
+        state = replace(self.state_, targets=_freeze(candidates))
+        return self._copy_with(state, candidates=candidates)
 
     # What `fit` does, step by step.
 
@@ -675,7 +626,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         """Return what is chosen, and the parameters of the steps of `fit`."""
         fixed = {name: getattr(self, name) for name in _CHOSEN if not is_auto(getattr(self, name))}
         if self.worth == _BY_SHOTS:
-            fixed["worth"] = _USUAL_WORTH
+            fixed["worth"] = USUAL_WORTH
         if given is None:
             given = Prototypes(source.labels, np.zeros((len(source.labels), 1)))
             fixed |= {"prototype_transformer": None, "kernel": "linear", "gamma": 1.0, "ridge": 1.0}
@@ -742,189 +693,94 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
         ridge, n_components = float(steps["ridge"]), self.n_components
         return Regression(given, given.labels, transformer, kernel, ridge, n_components, seed)
 
-    def _reserve_samples(self, source: FitSource, others: KeptSamples | None) -> Reserve:
+    def _gather(self, source: FitSource, given: Prototypes | None, steps: Any) -> Evidence:
+        """Return the samples of each class after some steps."""
+        sums = source.gather(steps, "sums")
+        described = source.labels[:0] if given is None else given.labels
+        evidence = add_sums(Evidence.make_empty(described, like=sums.sums), sums)
+        if not self.transfer:
+            return evidence
+        foreign = np.isin(evidence.labels, source.used)
+        return replace(evidence.without(source.used), is_foreign=foreign)
+
+    def _reserve_samples(
+        self, state: AnyShotState, source: FitSource, others: KeptSamples | None
+    ) -> Reserve | None:
         """Return samples to simulate tasks with: of validation classes if there are any."""
-        if others is None or self._regression is None:
-            return Reserve.from_kept(source.kept, self._prepare, source.labels)
-        known = self._regression.prototypes
-        rows, places = np.unique(others.codes, return_inverse=True)
-        priors = self._regression.predict(known.matrix[rows], self._evidence)
-        few = replace(others, codes=places)
-        return Reserve.from_kept(few, self._prepare, known.labels[rows], priors)
-
-    @property
-    def _fitted_steps(self) -> tuple[Any, ...]:
-        return () if self.preprocessing_ is None else (self.preprocessing_,)
-
-    def _prepare(self, X: Array) -> Array:
-        return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
-
-    def _settle(self, like: Any, prior: Array | None = None) -> None:
-        """Fix what prediction reads: the last step of `fit`, and of every copy.
-
-        Priors of all classes may be given; learning them takes most of the time.
-        """
-        evidence, choice = self._evidence, self._choice
-        if getattr(self, "_centered", None) is not evidence:
-            self.worth_ = choice.worth
-            prior = class_priors(evidence, self._regression) if prior is None else prior
-            self._class_centers = class_centers(evidence, prior, self.worth_)
-            self._centered = evidence
-        unseen = None if self._regression is None else evidence.known(evidence.counts == 0)
-        labels = _candidate_labels(self._targets, evidence.known(), unseen)
-        rows = np.searchsorted(evidence.labels, labels)
-        centers = self._centers_of(rows)
-        offsets = place_like(self._penalties()[rows], centers)
-        adapted = self._adapted
-        if adapted is not None:
-            centers, offsets = adapted.apply(labels, centers, offsets)
-        xp = namespace(centers)
-        constants = xp.sum(centers * centers, axis=1) + offsets
-        self._scores = LinearScores(centers, constants).check()
-        self.centers_ = centers
-        self.classes_ = place_labels(labels, like)
-        self.seen_classes_ = place_labels(evidence.known(evidence.counts > 0), like)
-        self.unseen_classes_ = place_labels(evidence.known(evidence.counts == 0), like)
-        self.prototypes_ = None
-        shown = evidence.known(evidence.is_described)
-        if self._regression is not None and shown.size:
-            self.prototypes_ = self._regression.prototypes.subset(shown)
-        self.is_transductive_ = adapted is not None
-        self.seen_penalty_ = choice.penalty
-        self.best_score_ = choice.score
-        self.temperature_ = self._temperature(rows)
-        self.best_params_ = {
-            **self._steps,
-            "worth": self.worth_,
-            "seen_penalty": self.seen_penalty_,
-            "temperature": self.temperature_,
-        }
-        if self._regression is None:
-            del self.best_params_["worth"]
-        if adapted is not None:
-            self.best_params_ |= adapted.chosen
-
-    def _worth_of_shots(
-        self, prior: Array, X: Array, codes: Array, weights: Array | None, labels: np.ndarray
-    ) -> float:
-        """Return the worth under which samples of classes with several are most likely."""
-        evidence = self._evidence
-        rows = np.searchsorted(evidence.labels, labels)
-        rows = np.minimum(rows, len(evidence.labels) - 1)  # labels without weight may be unknown
-        several = evidence.is_described[rows] & (evidence.counts[rows] >= 2)
-        several &= evidence.labels[rows] == labels
-        if self._regression is None or several.sum() < 2:
-            return self._choice.worth
-        if evidence.is_transferred:
-            prior = prior + common_shift(evidence, prior, _USUAL_WORTH)[None, :]
-        xp, host = namespace(prior), to_numpy(codes)
-        shares = np.ones(len(host)) if weights is None else to_numpy(weights).astype(np.float64)
-        used = place_like(np.flatnonzero(several[host]), prior)
-        places = place_like(rows[several], prior)
-        return left_out_worth(
-            xp.astype(xp.take(place_like(X, prior), used, axis=0), prior.dtype),
-            place_like((np.cumsum(several) - 1)[host[several[host]]], prior),
-            xp.take(place_like(shares, prior), used, axis=0),
-            xp.take(prior, places, axis=0),
-            xp.take(evidence.sums, places, axis=0),
-            place_like(evidence.counts[rows[several]], prior),
-            _WORTHS,
-        )
-
-    def _solve(self) -> Ridge | None:
-        """Return what the regression learned from its classes, None if there are none."""
-        if self._regression is None or not self._evidence.is_anchor.any():
+        if not (is_auto(self.adapt_temperature) or is_auto(self.adapt_weight)):
             return None
-        return self._regression.solve(self._evidence)
+        if others is None or state.regression is None:
+            return Reserve.from_kept(source.kept, state.prepare, source.labels)
+        known = state.regression.prototypes
+        rows, places = np.unique(others.codes, return_inverse=True)
+        priors = state.regression.predict(known.matrix[rows], state.evidence)
+        few = replace(others, codes=places)
+        return Reserve.from_kept(few, state.prepare, known.labels[rows], priors)
 
-    def _centers_of(self, rows: np.ndarray) -> Array:
-        centers = self._class_centers
-        return namespace(centers).take(centers, place_like(rows, centers), axis=0)
-
-    def _penalties(self) -> np.ndarray:
-        """Return what is subtracted from the scores of each class."""
-        counts, totals = self._evidence.counts, self._evidence.totals(self.worth_)
-        return self._choice.penalty * counts / totals
-
-    def _temperature(self, rows: np.ndarray) -> float:
-        """Return the temperature for some candidates.
-
-        For candidates of one kind it lies between those of classes without and with many samples,
-        as their centers do between prior and mean.
-        """
-        if self._fixed_temperature is not None:
-            return self._fixed_temperature
-        if self._adapted is not None and self._adapted.temperature is not None:
-            return self._adapted.temperature
-        found = self._choice.temperatures
-        counts = self._evidence.counts[rows]
-        of_prior = 1 - counts / self._evidence.totals(self.worth_)[rows]
-        at_new = self.worth_ / (self.worth_ + self._n_shots) if self.worth_ else 1.0
-        shares = np.minimum(of_prior / at_new, 1.0)
-        mixed = shares.max() > 0.5 > shares.min()
-        usual = found.all if mixed else float(np.mean(found.old + (found.new - found.old) * shares))
-        # The mean of n samples alone is off by 1 / n of their variance; two of them compete.
-        blind = np.where(self._evidence.is_described[rows], 0.0, 2 / np.maximum(counts, 1))
-        return usual * self._spread(rows) * float(1 + blind.mean())
-
-    def _spread(self, rows: np.ndarray) -> float:
-        """Return the variance within candidates relative to that of the classes of `fit`.
-
-        Features that were trained on the classes of `fit` scatter more in new classes.
-        """
-        within = self._choice.within
-        ratio = self._evidence.variance(rows) / within if within else 0.0
-        return ratio if ratio > 0 else 1.0
-
-    def _score_blocks(self, X: Array) -> Iterator[Array]:
-        return self._scores.blocks(self._prepare(X))
+    def _freeze_settings(self, seed: int) -> FitSettings:
+        return FitSettings(
+            temperature=None if is_auto(self.temperature) else float(self.temperature),
+            worth_by_shots=isinstance(self.worth, str) and self.worth == _BY_SHOTS,
+            n_shots=self.n_shots,
+            adapt_temperature=self.adapt_temperature,
+            adapt_weight=self.adapt_weight,
+            rejection=Rejection(self.reject_below, self.reject_label),
+            seed=seed,
+        )
 
     # Model files.
 
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Make one state of the attributes of older files."""
+        found = parts["state"]
+        if "_evidence" not in found:
+            return parts
+        by_shots = parts["parameters"]["worth"] == _BY_SHOTS
+        names = ("n_features_in_", "feature_names_in_")
+        kept = {name: found.pop(name) for name in names if name in found}
+        return {**parts, "state": {**kept, "_state": AnyShotState.from_schema_1(found, by_shots)}}
+
     def __zonkey_validate__(self) -> None:
-        """Set what prediction reads; parts must be of one space and of the same classes."""
-        evidence, regression = self._evidence, self._regression
-        d, n = evidence.sums.shape[1], self.n_features_in_
-        require_shape("_class_centers", self._class_centers, len(evidence.labels), d)
-        prepared = require_finite("AnyShotClassifier", lambda: self._prepare(np.ones((1, n))))
-        widths = {"features": d, "preprocessing": prepared.shape[1]}
-        if self._reserve is not None:
-            widths["reserve"] = self._reserve.X.shape[1]
-        if self._adapted is not None:
-            widths["adapted"] = self._adapted.centers.shape[1]
-        fits = len({*widths.values()}) == 1
-        require_that(fits, f"Arrays of one space differ in width: {widths}.")
-        described = evidence.labels[evidence.is_described]
-        known = described[:0] if regression is None else regression.prototypes.labels
-        fits = np.array_equal(described, known)
-        require_that(fits, "Described classes must have a prototype each.")
-        require_number("worth_", self.worth_, 0)
-        require_number("_n_shots", self._n_shots, 0)
-        for setting in self._settings:
-            require_that(is_auto(setting) or setting >= 0, "Settings of `adapt` must be numbers.")
-        self._centered = evidence
+        """Set what prediction reads; parts must be of one space."""
+        state, n = self._state, self.n_features_in_
+        prepared = require_finite("AnyShotClassifier", lambda: state.prepare(np.ones((1, n))))
+        width = state.evidence.sums.shape[1]
+        fits = prepared.shape[1] == width
+        require_that(fits, f"Preprocessing must make {width} features; got {prepared.shape[1]}.")
         with np.errstate(over="ignore", invalid="ignore"):
-            self._settle(like=None)
+            self._settle(state)
         require_number("temperature_", self.temperature_, np.finfo(float).tiny)
-        require_that(np.isfinite(self._scores.constants).all(), "Centers must be finite.")
-        if regression is not None:
-            row = regression.prototypes.matrix[:1]
-            compute = partial(regression.transform, row, evidence.sums)
-            require_finite("AnyShotClassifier", compute)
+        form: Any = self.scorer_.form
+        require_that(np.isfinite(form.constants).all(), "Centers must be finite.")
 
     def __zonkey_learned__(self) -> Learned:
-        evidence = self._evidence
+        state, evidence = self.state_, self.state_.evidence
         labels, n_samples = evidence.labels[evidence.counts > 0], float(evidence.counts.sum())
-        return Learned(evidence.sums, labels, n_samples, self._choice, self._scores)
+        return Learned(evidence.sums, labels, n_samples, state.choice, self.scorer_)
 
     # Checks.
 
-    def _require_semantics(self, what: str) -> None:
-        if self._regression is None or not self._evidence.is_anchor.any():
-            raise ValueError(
-                f"{what} needs classes with a prototype and samples; this model has none. Fit "
-                "with prototypes."
-            )
+    def _check_classes(self, given: Prototypes | None, used: np.ndarray) -> None:
+        """Refuse candidates and prototypes that do not fit the classes with samples."""
+        if given is not None:
+            _check_prototypes(given, used)
+        unseen = None if given is None else np.setdiff1d(given.labels, used)
+        if self.transfer and not isinstance(self.candidates, str):
+            seen = np.intersect1d(as_labels(self.candidates), used)
+            if seen.size:
+                raise ValueError(
+                    "With `transfer`, candidates must be classes without samples in `fit`; got "
+                    f"samples of {format_labels(seen)}. Pass them to `partial_fit` of the fitted "
+                    "model."
+                )
+        known = used if given is None else np.union1d(given.labels, used)
+        known = unseen if self.transfer and unseen is not None else known
+        candidates = choose_candidates(self.candidates, known, unseen)
+        if given is not None:
+            anchors = np.intersect1d(used, given.labels)
+            self._check_size(len(anchors))
+            check_semantics(given, anchors, np.intersect1d(candidates, given.labels))
 
     def _check_size(self, n_anchors: int) -> None:
         if self.n_components is None and n_anchors > _MANY_ANCHORS:
@@ -945,19 +801,7 @@ class AnyShotClassifier(AnyLibraryMixin, ProbabilityMixin, BaseEstimator):
             )
 
     def _check_parameters(self) -> None:
-        check_option("kernel", self.kernel, (*KERNELS, "auto"))
-        for name in ("gamma", "ridge"):
-            check_interval(name, getattr(self, name), 0, or_auto=True)
-        names = ("temperature", "adapt_temperature")
-        for name in names if self.worth == _BY_SHOTS else ("worth", *names):
-            check_interval(name, getattr(self, name), 0, open_below=True, or_auto=True)
-        check_interval("seen_penalty", self.seen_penalty, -math.inf, or_auto=True)
-        check_interval("adapt_weight", self.adapt_weight, 0, 1, or_auto=True)
-        check_count("n_shots", self.n_shots, 0)
-        if self.n_components is not None:
-            check_count("n_components", self.n_components, 1)
-        if self.reject_below is not None:
-            check_interval("reject_below", self.reject_below, 0, 1)
+        check_parameters(self)
         if not isinstance(self.transfer, bool | np.bool_) or (
             self.transfer and self.prototypes is None
         ):
@@ -1015,32 +859,11 @@ def _check_prototypes(given: Prototypes, labels: np.ndarray) -> None:
         )
 
 
-def _candidate_labels(targets: Any, known: np.ndarray, unseen: np.ndarray | None) -> np.ndarray:
-    """Return the labels that candidates stand for; `unseen` is None without prototypes."""
-    named = {"unseen": known if unseen is None else unseen, "all": known}
-    return choose_labels(targets, named, lambda labels: _known_labels(labels, known), len(known))
-
-
-def _known_labels(labels: Any, known: np.ndarray) -> np.ndarray:
-    """Return the labels sorted, each once; unknown ones are refused."""
-    labels = np.unique(as_labels(labels))
-    require_same_kind(labels=labels, known=known)
-    missing = np.setdiff1d(labels, known)
-    if missing.size:
-        raise ValueError(
-            f"No prototype and no sample of the class {format_labels(missing)}; the {len(known)} "
-            f"known classes are {format_labels(known)}. Correct the label, or add the class."
-        )
-    return labels
-
-
-def _add_samples(evidence: Evidence, sums: ClassSums) -> Evidence:
-    """Return the evidence with the samples of classes of positive weight."""
-    used = np.flatnonzero(sums.counts > 0)
-    totals = sums.totals()
-    kept = namespace(totals).take(totals, place_like(used, totals), axis=0)
-    kept = place_like(kept, evidence.sums)
-    return evidence.add(sums.labels[used], kept, sums.counts[used], sums.squares[used])
+def _penalize_in_full(choice: Choice, evidence: Evidence) -> Choice:
+    """Return the choice with the penalty of many samples; the mean over classes was chosen."""
+    counts = evidence.counts[evidence.is_anchor]
+    shares = counts / (counts + choice.worth) if counts.size else np.ones(1)
+    return replace(choice, penalty=choice.penalty / float(np.mean(shares)))
 
 
 def _freeze(candidates: Any) -> Any:

@@ -169,6 +169,7 @@ class FewShotClassifier(ProjectionLearner):
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Add what older files lack."""
+        parts = super().__zonkey_upgrade__(parts)
         return {**parts, "state": {"mu_": np.empty(0), "n_indefinite_": 0, **parts["state"]}}
 
     def __init__(

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..constraints import AnyLibraryMixin
-from ..inference.scorer import NearestPrototypeMixin
+from ..inference.projection import NearestPrototypeMixin
 from ..labels import format_labels
 from ..parameters import Constraint, Count, Flag, Interval, Options
 from .frame import BaseClasses

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,10 +13,11 @@ from ..arrays import (
     is_device_array,
     namespace,
     place_like,
-    squared_distances,
+    to_numpy,
 )
 from ..constraints import AnyLibraryMixin, check_classes, validate_labeled
-from ..inference.scorer import ScoresMixin
+from ..inference.predict import ScoresMixin
+from ..inference.scorer import NearestReferences, Scorer
 from ..labels import encode_labels, place_labels
 from ..parameters import Constraint, Options, check_parameters
 from ..persistence.checks import require_labels, require_shape, require_that
@@ -103,24 +103,13 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
     def __zonkey_learned__(self) -> Learned:
         return Learned(self.references_, self.classes_, fitted=self.references_)
 
-    def _score_blocks(self, X: Array) -> Iterator[Array]:
-        references = namespace(X).astype(place_like(self.references_, X), X.dtype, copy=False)
-        codes = place_like(self.reference_codes_, X)
-        origin = find_central(references)
-        distances = squared_distances(X - origin, references - origin)
-        yield -_find_nearest(distances, codes, self.classes_.shape[0])
-
-
-def find_central(references: Array) -> Array:
-    """Return the reference nearest to their mean, to measure from.
-
-    Far from the origin, the squared lengths of samples and references would swallow the digits of
-    the distances between them. Other than the mean, a reference keeps whole numbers whole, and so
-    equal distances equal.
-    """
-    xp = namespace(references)
-    apart = references - xp.mean(references, axis=0)
-    return references[int(xp.argmin(xp.sum(apart * apart, axis=1))), :]
+    @property
+    def scorer_(self) -> Scorer:
+        """Everything that prediction reads."""
+        labels = to_numpy(self.classes_)
+        return Scorer(
+            labels, NearestReferences(self.references_, self.reference_codes_, len(labels))
+        )
 
 
 def _class_means(X: Array, codes: Array, n_classes: int) -> Array:
@@ -130,15 +119,3 @@ def _class_means(X: Array, codes: Array, n_classes: int) -> Array:
     sums = class_sums(xp.astype(X, xp.float64), codes, n_classes)
     counts = place_like(counts_by_code(codes, n_classes).astype(np.float64), X)
     return xp.astype(sums / counts[:, None], X.dtype)
-
-
-def _find_nearest(distances: Array, codes: Any, n_classes: int) -> Array:
-    """Return the smallest distance to a reference of each class."""
-    xp = namespace(distances)
-    if not is_device_array(distances):
-        return np.stack([distances[:, codes == j].min(axis=1) for j in range(n_classes)], axis=1)
-    far = xp.full_like(distances, xp.inf)
-    of_class = [
-        xp.min(xp.where((codes == j)[None, :], distances, far), axis=1) for j in range(n_classes)
-    ]
-    return xp.stack(of_class, axis=1)

@@ -200,6 +200,7 @@ class ZeroShotClassifier(ProjectionLearner):
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Add what older files lack."""
+        parts = super().__zonkey_upgrade__(parts)
         return {**parts, "state": {"n_indefinite_": 0, "moved_": float("nan"), **parts["state"]}}
 
     def __init__(

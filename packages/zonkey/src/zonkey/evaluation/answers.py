@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from ..anyshot.classifier import AnyShotClassifier
 from ..arrays import is_device_array, namespace, place_like, softmax, to_numpy
-from ..inference.scorer import ScoresMixin, unwrap
+from ..inference.predict import ScoresMixin
+from ..inference.scorer import unwrap
 from ..labels import as_labels
 
 SETS = ("unseen", "seen", "all")
@@ -73,9 +73,7 @@ class Subject:
         seen = to_numpy(last.seen_classes_)
         labels = candidates
         # As fitted: parameters may have been set since.
-        is_any_shot = isinstance(last, AnyShotClassifier)
-        targets = last._targets if is_any_shot else last._decision.candidates
-        if isinstance(targets, str):
+        if isinstance(last.scorer_.candidates, str):
             new = getattr(last, "novel_classes_", last.unseen_classes_)
             labels = np.union1d(seen, to_numpy(new))
         seen = np.intersect1d(seen, labels)
@@ -90,7 +88,7 @@ class Subject:
             for name, copy in copies.items()
             if hasattr(copy, "temperature_")
         }
-        below = getattr(getattr(last, "_rejection", None), "below", None)
+        below = last.scorer_.rejection.below
         model = copies["all"]
         return cls(model, preprocessing, to_numpy(model.classes_), seen, temperatures, below)
 

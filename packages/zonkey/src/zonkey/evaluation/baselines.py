@@ -21,7 +21,8 @@ from sklearn.utils.validation import _get_feature_names
 from ..arrays import to_numpy
 from ..bpl.nearest_support import NearestSupport
 from ..bpl.zero_shot import ZeroShotClassifier
-from ..inference.scorer import LinearScores, NearestPrototypeMixin
+from ..inference.projection import NearestPrototypeMixin
+from ..inference.scorer import LinearScores
 from ..labels import as_labels, format_labels, require_same_kind
 from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes

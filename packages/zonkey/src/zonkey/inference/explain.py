@@ -9,20 +9,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from ..anyshot.classifier import AnyShotClassifier
-from ..anyshot.evidence import Evidence
-from ..anyshot.ridges import Ridge
-from ..arrays import Array, dtype_like, is_device_array, namespace, place_like, softmax, to_numpy
+from ..arrays import Array, dtype_like, is_device_array, namespace, softmax, to_numpy
+from ..config import rows_per_block
+from ..constraints import validate_samples
 from ..labels import check_count
 from ..prototypes import Prototypes
 from .explanation import Explanation
-from .scorer import NearestPrototypeMixin, ProbabilityMixin, best_columns, unwrap
+from .scorer import Scorer, best_columns, unwrap
 
 __all__ = ["Explanation", "explain"]
 
 _MOST_SAMPLES = 50
-_BLOCK = 2**22  # numbers in the changed prototypes that are held in memory at a time
 
 Part = tuple[list[dict[str, Any]], str]  # rows, and a note: what they are, or why there is none
 
@@ -50,10 +49,12 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     row = _one_row(x)
     if preprocessing is not None:
         row = preprocessing.transform(row)
-    if isinstance(classifier, AnyShotClassifier):
-        return _explanation(_Posterior(_Question.from_row(classifier, row)), k)
-    if isinstance(classifier, NearestPrototypeMixin):
-        return _explanation(_Projection(_Question.from_row(classifier, row)), k)
+    if hasattr(type(classifier), "scorer_"):
+        check_is_fitted(classifier, "classes_")
+        if hasattr(classifier, "state_"):
+            return _explanation(_Posterior(_Question.from_row(classifier, row)), k)
+        if classifier.scorer_.compare is not None:
+            return _explanation(_Projection(_Question.from_row(classifier, row)), k)
     raise TypeError(
         "`explain` needs an AnyShotClassifier, a model with a projection, or a pipeline that ends "
         f"with one; got {type(classifier).__name__}. Of a search, pass `best_estimator_`."
@@ -68,6 +69,7 @@ class _Question:
     """
 
     model: Any
+    scorer: Scorer
     row: Any
     X: Array
     labels: np.ndarray
@@ -77,13 +79,18 @@ class _Question:
 
     @classmethod
     def from_row(cls, model: Any, row: Any) -> _Question:
-        X = model._validate(row)
-        scores = namespace(X).concat([*model._score_blocks(X)])
-        labels, probabilities = to_numpy(model._labels()), None
-        best = to_numpy(best_columns(scores, len(labels)))[0]
-        if isinstance(model, ProbabilityMixin):
-            probabilities = _to_host(softmax(scores / model.temperature_))[0]
-        return cls(model, row, X, labels, _to_host(scores)[0], probabilities, best)
+        X, scorer = validate_samples(model, row, reset=False), model.scorer_
+        scores = namespace(X).concat([*scorer.blocks(X)])
+        best = to_numpy(best_columns(scores, len(scorer.labels)))[0]
+        probabilities = None
+        if scorer.temperature is not None:
+            probabilities = _to_host(softmax(scores / scorer.temperature))[0]
+        return cls(model, scorer, row, X, scorer.labels, _to_host(scores)[0], probabilities, best)
+
+    @property
+    def penalties(self) -> np.ndarray:
+        """What was subtracted from the scores, with what `adapt` changed."""
+        return _to_host(self.scorer.penalties)
 
     @property
     def rivals(self) -> list[Any]:
@@ -92,7 +99,7 @@ class _Question:
 
 
 def _explanation(source: _Posterior | _Projection, k: int) -> Explanation:
-    q, penalties = source.question, source.penalties()
+    q, penalties = source.question, source.question.penalties
     winner, *second = q.best[:2]
     parts = {
         "classes": _best_classes(source, k),
@@ -104,7 +111,7 @@ def _explanation(source: _Posterior | _Projection, k: int) -> Explanation:
         label=q.rivals[0],
         runner_up=q.rivals[1] if second else None,
         margin=float(q.scores[winner] - q.scores[second[0]]) if second else None,
-        answer=to_numpy(q.model._predict_rows(q.X)).tolist()[0],
+        answer=to_numpy(q.scorer.predict(q.X)).tolist()[0],
         penalty={
             "winner": float(penalties[winner]),
             "runner_up": float(penalties[second[0]]) if second else None,
@@ -129,7 +136,7 @@ def _best_classes(source: _Posterior | _Projection, k: int) -> Part:
         score=q.scores[best],
         margin=q.scores[best[0]] - q.scores[best],
         probability=[None] * len(best) if q.probabilities is None else q.probabilities[best],
-        penalty=source.penalties()[best],
+        penalty=q.penalties[best],
     )
     return rows, f"{len(best)} of {len(q.labels)} candidates"
 
@@ -179,21 +186,26 @@ class _Posterior:
 
     question: _Question
 
+    @property
+    def state(self) -> Any:
+        """What the model has learned."""
+        return self.question.model.state_
+
     @cached_property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> Any:
         """The samples of each class, on the host."""
-        evidence = self.question.model._evidence
+        evidence = self.state.evidence
         return replace(evidence, sums=to_numpy(evidence.sums))
 
     @cached_property
     def x(self) -> np.ndarray:
         """The preprocessed sample."""
-        return _to_host(self.question.model._prepare(self.question.X))[0]
+        return _to_host(self.question.scorer.map_samples(self.question.X))[0]
 
     @cached_property
-    def ridge(self) -> Ridge | None:
+    def ridge(self) -> Any:
         """What the regression learned from the anchors, None if there are none."""
-        regression = self.question.model._regression
+        regression = self.state.regression
         if regression is None or not self.evidence.is_anchor.any():
             return None
         return regression.solve(self.evidence)
@@ -202,15 +214,6 @@ class _Posterior:
     def shares(self) -> np.ndarray:
         """The shares a of all class means (m) in the centers of winner and runner-up."""
         return np.stack([self._shares(label) for label in self.question.rivals])
-
-    def penalties(self) -> np.ndarray:
-        """Return what was subtracted from the scores, with what `adapt` changed."""
-        model, labels = self.question.model, self.question.labels
-        rows = np.searchsorted(self.evidence.labels, labels)
-        offsets = place_like(model._penalties()[rows], model.centers_)
-        if model._adapted is not None:
-            _, offsets = model._adapted.apply(labels, model.centers_, offsets)
-        return _to_host(offsets)
 
     def n_samples(self, labels: np.ndarray) -> list[Any]:
         """Return the numbers of labeled samples, or the sums of their weights."""
@@ -240,7 +243,7 @@ class _Posterior:
 
     def _rest(self) -> str:
         """Return what else moved the centers, apart from class means; nothing if they tell all."""
-        adapted, evidence = self.question.model._adapted, self.evidence
+        adapted, evidence = self.state.adapted, self.evidence
         if adapted is not None and adapted.chosen["adapt_weight"]:
             return "unlabeled samples"
         with_samples = (evidence.counts > 0) & ~evidence.is_hidden
@@ -248,7 +251,7 @@ class _Posterior:
 
     def samples(self) -> Part:
         """Return the kept samples that pull most towards the winner."""
-        reserve, evidence = self.question.model._reserve, self.evidence
+        reserve, evidence = self.state.reserve, self.evidence
         if reserve is None:
             return [], (
                 "none; the model keeps none, because `adapt_temperature` and `adapt_weight` are "
@@ -272,7 +275,7 @@ class _Posterior:
 
     def explain_absence(self) -> str:
         """Return why there are no attributes, or nothing."""
-        regression = self.question.model._regression
+        regression = self.state.regression
         if regression is None or self.question.model.prototypes_ is None:
             return "the model has no prototypes"
         if regression.kernel.kind == "precomputed":
@@ -285,7 +288,7 @@ class _Posterior:
         If f becomes f + d, the center becomes c + s d with s = n0 / (n0 + n), and the score changes
         by 2 s d'(x - c) - s^2 ||d||^2. If the class has samples, f is learned from the others.
         """
-        regression, evidence, ridge = self.question.model._regression, self.evidence, self.ridge
+        regression, evidence, ridge = self.state.regression, self.evidence, self.ridge
         assert ridge is not None
         place = self._place(label)
         if evidence.is_anchor[place]:
@@ -305,11 +308,11 @@ class _Posterior:
 
     def _center(self, label: Any) -> np.ndarray:
         q = self.question
-        return _to_host(q.model.centers_)[int(np.flatnonzero(q.labels == label)[0])]
+        return _to_host(q.scorer.form.centers)[int(np.flatnonzero(q.labels == label)[0])]
 
     def _prior_share(self, place: int) -> float:
         """Return n0 / (n0 + n) of a class, 0 without prototype."""
-        total = self.evidence.totals(self.question.model.worth_)[place]
+        total = self.evidence.totals(self.state.choice.worth)[place]
         return float(1 - self.evidence.counts[place] / total)
 
     def _shares(self, label: Any) -> np.ndarray:
@@ -322,7 +325,7 @@ class _Posterior:
                 own = int(np.flatnonzero(evidence.anchors == label)[0])
                 weights = self.ridge.weigh_left_out(own)
             else:
-                regression = self.question.model._regression
+                regression = self.state.regression
                 y = regression.prototypes[label][None]
                 weights = regression.weights(y, evidence, self.ridge)[0]
             shares[evidence.is_anchor] = share * weights
@@ -341,11 +344,6 @@ class _Projection:
         """The sample as a matrix of one row."""
         return _to_host(self.question.X)
 
-    def penalties(self) -> np.ndarray:
-        """Return what was subtracted from the scores."""
-        decision = self.question.model._decision
-        return decision.penalty * np.isin(self.question.labels, decision.seen)
-
     def n_samples(self, labels: np.ndarray) -> list[Any]:
         """Return nothing: these models keep no counts."""
         return [None] * len(labels)
@@ -357,7 +355,7 @@ class _Projection:
         """
         model = self.question.model
         seen = to_numpy(model.seen_classes_)
-        if model._decision.one_hot or not seen.size:
+        if model.scorer_.one_hot or not seen.size:
             return [], f"none; {self._WITHOUT if seen.size else 'the model has none'}"
         of_seen = model.prototypes_.subset(seen)
         Y = of_seen.matrix.astype(np.float64)
@@ -378,7 +376,7 @@ class _Projection:
 
     def explain_absence(self) -> str:
         """Return why there are no attributes, or nothing."""
-        return self._WITHOUT if self.question.model._decision.one_hot else ""
+        return self._WITHOUT if self.question.scorer.one_hot else ""
 
     def effects(self, label: Any, mean: np.ndarray) -> np.ndarray:
         """Return the score minus that with one number of the prototype replaced by the mean."""
@@ -389,15 +387,16 @@ class _Projection:
     def _scores(self, Y: np.ndarray) -> np.ndarray:
         """Return the scores of classes with these prototypes, without penalty."""
         prototypes = Prototypes(np.arange(len(Y)), Y)
-        return to_numpy(self.question.model._scores_of(prototypes, self.x))[0]
+        scores = self.question.scorer.compare_also(prototypes, self.x.dtype).blocks(self.x)
+        return to_numpy(np.concatenate([*scores]))[0]
 
     def _distances(self, prototypes: Prototypes) -> np.ndarray | None:
         """Return the distance of the sample from some centers, None if none is compared."""
-        model = self.question.model
-        if not model._compares_distances:
+        scorer = self.question.scorer
+        if not scorer.has_centers or scorer.compare is None or scorer.form is None:
             return None
-        form = model._linear_scores(prototypes, dtype_like("float64", model._get_learned()))
-        form, z = form.like(self.x), model._map_samples(self.x)
+        float64 = dtype_like("float64", scorer.form.centers)
+        form, z = scorer.compare(prototypes, float64).like(self.x), scorer.map_samples(self.x)
         z = z if form.M is None else z @ form.M
         return np.linalg.norm(z - form.centers, axis=1)
 
@@ -427,7 +426,7 @@ def _replace_one_by_one(y: np.ndarray, mean: np.ndarray, width: int) -> Iterator
 
     `width` is the length of other rows that are needed for each copy.
     """
-    step = max(1, _BLOCK // max(len(y), width))
+    step = rows_per_block(16 * max(len(y), width))
     for start in range(0, len(y), step):
         entries = np.arange(start, min(start + step, len(y)))
         Y = np.tile(y, (len(entries), 1))

@@ -20,13 +20,13 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..anyshot.classifier import AnyShotClassifier
-from ..arrays import dtype_like, namespace, place_like, to_numpy
-from ..constraints import check_top
+from ..arrays import namespace, place_like, to_numpy
+from ..config import rows_per_block
+from ..constraints import check_top, validate_samples
 from ..labels import format_value
 from ..optional import require_package
 from ..streaming.chunks import accept_chunks
-from .scorer import LinearScores, NearestPrototypeMixin, best_columns, scores_as
+from .scorer import LinearScores, Scorer, best_columns
 
 _PER_CELL = 39  # candidates, at least: k-means needs them
 _ROUNDS = 10  # of k-means
@@ -35,7 +35,6 @@ _CELLS, _SHARE = 32, 0.1  # searched by default: the larger of the two
 # float32 tells squared distances apart to 1e-7. Of samples further away, in units of the spread of
 # the candidates, too little would be left for what sets candidates apart.
 _FAR = 100.0
-_BLOCK_VALUES = 2**22  # of the found candidates, held at a time
 
 
 class CandidateIndex:
@@ -99,11 +98,10 @@ class CandidateIndex:
         names = getattr(self._chain[0], "feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
-        scores = _scores_of(self._chain[-1])
-        self.classes_ = to_numpy(self._chain[-1].classes_)
-        self._scores = _to_host(scores)
-        self._other: LinearScores | None = None  # in another dtype
-        self._middle, self._spread, points = _as_points(self._scores)
+        self._scorer = _read_scorer(self._chain[-1])
+        self.classes_ = self._scorer.labels
+        self._forms: dict[Any, LinearScores] = {}  # on the host, by the dtype of samples
+        self._middle, self._spread, points = _as_points(_to_host(self._scorer.form))
         q, width = points.shape
         self.n_cells_ = max(1, min(math.isqrt(q), q // _PER_CELL))
         self._index = _faiss().index_factory(width, f"IVF{self.n_cells_},Flat")
@@ -176,17 +174,16 @@ class CandidateIndex:
             del steps[0].feature_names_in_
         for step in steps[:-1]:
             X = step.transform(X)
-        return steps[-1]._validate(X)
+        return validate_samples(steps[-1], X, reset=False)
 
     def _found(self, X: Any, k: int) -> np.ndarray:
         """Return the positions of the k best candidates of each sample."""
         X = self._validate(X)
-        last = self._chain[-1]
-        Z = to_numpy(last._prepare(X) if isinstance(last, AnyShotClassifier) else X)
-        form = self._scores_like(Z)
+        Z = to_numpy(self._scorer.map_samples(X))
+        form = self._linear_in(Z.dtype)
         found = np.full((len(Z), k), -1)
         several = min(len(self.classes_), max(2 * k, k + 8))
-        size = max(1, _BLOCK_VALUES // (several * Z.shape[1]))
+        size = rows_per_block(16 * several * Z.shape[1])
         for start in range(0, len(Z), size):
             rows = np.arange(start, min(start + size, len(Z)))
             block = Z[rows] if form.M is None else Z[rows] @ form.M
@@ -221,17 +218,14 @@ class CandidateIndex:
         options = _faiss().SearchParametersIVF(nprobe=n_cells)
         return self._index.search(Z, k, params=options)[1]
 
-    def _scores_like(self, Z: np.ndarray) -> LinearScores:
-        """Return the scores in the dtype of Z, with all its digits."""
-        last = self._chain[-1]
-        if isinstance(last, AnyShotClassifier) or Z.dtype == self._scores.centers.dtype:
-            return self._scores.like(Z)
-        if self._other is None or self._other.centers.dtype != Z.dtype:
-            self._other = _to_host(last._scores_in(dtype_like(Z.dtype, last._get_learned())))
-        return self._other
+    def _linear_in(self, dtype: Any) -> LinearScores:
+        """Return the scores with all digits of a dtype."""
+        if dtype not in self._forms:
+            self._forms[dtype] = _to_host(self._scorer.linear_in(dtype))
+        return self._forms[dtype].like(np.empty((0, 0), dtype))
 
     def _compare_with_all(self, X: Any, k: int) -> np.ndarray:
-        blocks = self._chain[-1]._finite_blocks(X)
+        blocks = self._scorer.finite_blocks(X)
         return np.concatenate([to_numpy(best_columns(scores, k)) for scores in blocks])
 
 
@@ -260,28 +254,27 @@ def _pick_best(found: np.ndarray, Z: np.ndarray, form: LinearScores, k: int) -> 
     return np.take_along_axis(found, to_numpy(best_columns(scores, k)), axis=1)
 
 
-def _scores_of(model: Any) -> LinearScores:
-    """Return the scores of a fitted model."""
-    if not any(scores_as(model, kind) for kind in (AnyShotClassifier, NearestPrototypeMixin)):
+def _read_scorer(model: Any) -> Scorer:
+    """Return the scorer of a fitted model, whose scores are linear."""
+    if hasattr(type(model), "scorer_"):
+        check_is_fitted(model, "classes_")
+    scorer = getattr(model, "scorer_", None)
+    if scorer is None or not scorer.is_linear:
         raise TypeError(
             "`model` must be an AnyShotClassifier, a ZeroShotClassifier, a FewShotClassifier, or a "
             f"Pipeline that ends in one; got {type(model).__name__}. Use `predict_top` of the "
             "model."
         )
-    check_is_fitted(model, "classes_")
-    if isinstance(model, AnyShotClassifier):
-        if model._rejection.below is not None:
-            raise ValueError(
-                "The model of an index must not reject samples, because probabilities need the "
-                f"scores of all candidates; got reject_below={model._rejection.below}. Fit with "
-                "reject_below=None."
-            )
-        return model._scores
-    assert model._decision.scores is not None
-    return model._decision.scores
+    if scorer.rejection.below is not None:
+        raise ValueError(
+            "The model of an index must not reject samples, because probabilities need the "
+            f"scores of all candidates; got reject_below={scorer.rejection.below}. Fit with "
+            "reject_below=None."
+        )
+    return scorer
 
 
-def _to_host(scores: LinearScores) -> LinearScores:
+def _to_host(scores: Any) -> LinearScores:
     M = None if scores.M is None else to_numpy(scores.M)
     return LinearScores(to_numpy(scores.centers), to_numpy(scores.constants), M)
 

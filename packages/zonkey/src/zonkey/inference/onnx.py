@@ -20,15 +20,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from ..anyshot.classifier import AnyShotClassifier
-from ..arrays import dtype_like, to_numpy
-from ..bpl.nearest_support import NearestSupport, find_central
+from ..arrays import to_numpy
 from ..encoders.image_encoder import split_encoder
 from ..encoders.onnx_pixels import from_pixels
 from ..labels import check_count
 from ..optional import require_package
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
-from .scorer import LinearScores, NearestPrototypeMixin, ProbabilityMixin, scores_as, unwrap
+from .scorer import LinearScores, NearestReferences, Scorer, find_central, unwrap
 
 if TYPE_CHECKING:
     import onnx
@@ -110,16 +108,15 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
         )
     encoder = first if encoder is None else encoder
     preprocessing, classifier = unwrap(model)
-    build = _score_builder(classifier)
-    check_is_fitted(classifier, "classes_")
-    k = min(check_count("k", k, 1), classifier.classes_.shape[0])
+    scorer = _read_scorer(classifier)
+    k = min(check_count("k", k, 1), len(scorer.labels))
     graph, X = _GraphBuilder(), _INPUT
     for transformer in (preprocessing, getattr(classifier, "preprocessing_", None)):
         X = _add_transformer(graph, X, transformer)
-    scores = build(graph, X, classifier)
-    labels = _label_values(classifier)
-    _add_answers(graph, scores, classifier, labels, k)
-    outputs = _describe_outputs(classifier, labels, k)
+    scores = _SCORES[type(scorer.form)](graph, X, scorer)
+    labels = _label_values(scorer)
+    _add_answers(graph, scores, scorer, labels, k)
+    outputs = _describe_outputs(scorer, labels, k)
     made = graph.finish(classifier, _n_features(model), labels, outputs)
     return made if encoder is None else from_pixels(made, encoder)
 
@@ -292,25 +289,28 @@ def _divide_rows(graph: _GraphBuilder, X: str, sizes: str, smallest: Any) -> str
 # Scores.
 
 
-def _score_builder(model: Any) -> Callable[[_GraphBuilder, str, Any], str]:
-    """Return the function that adds the scores of a model of this type."""
-    for kind, build in _SCORES.items():
-        if scores_as(model, kind):
-            return build
-    raise TypeError(
-        f"An ONNX graph needs one of {_MODELS}, or a pipeline that ends with one; got "
-        f"{type(model).__name__}. Pass such a fitted model, for instance the `best_estimator_` of "
-        "a search."
-    )
-
-
-def _compare_with_centers(graph: _GraphBuilder, X: str, model: Any) -> str:
-    if isinstance(model, AnyShotClassifier):
-        form = model._scores
-    else:
-        form: LinearScores = model._scores_in(
-            dtype_like(np.dtype(np.float32), model._get_learned())
+def _read_scorer(model: Any) -> Scorer:
+    """Return the scorer of a fitted model whose scores a graph can compute."""
+    if hasattr(type(model), "scorer_"):
+        check_is_fitted(model, "classes_")
+    scorer = getattr(model, "scorer_", None)
+    # A graph knows the preprocessing of a model, but no other way to change samples.
+    changes = scorer is not None and scorer.transform is not None
+    if (
+        scorer is None
+        or scorer.compute is not None
+        or (changes and not hasattr(model, "preprocessing_"))
+    ):
+        raise TypeError(
+            f"An ONNX graph needs one of {_MODELS}, or a pipeline that ends with one; got "
+            f"{type(model).__name__}. Pass such a fitted model, for instance the `best_estimator_` "
+            "of a search."
         )
+    return scorer
+
+
+def _compare_with_centers(graph: _GraphBuilder, X: str, scorer: Scorer) -> str:
+    form = scorer.linear_in(np.dtype(np.float32))
     if form.M is not None:
         X = graph.apply("MatMul", X, graph.constant(form.M))
     centers = graph.constant(2 * to_numpy(form.centers))
@@ -318,8 +318,9 @@ def _compare_with_centers(graph: _GraphBuilder, X: str, model: Any) -> str:
     return graph.apply("Gemm", X, centers, constants, transB=1, output="scores")
 
 
-def _compare_with_references(graph: _GraphBuilder, X: str, model: NearestSupport) -> str:
-    references = to_numpy(model.references_).astype(np.float32)
+def _compare_with_references(graph: _GraphBuilder, X: str, scorer: Scorer) -> str:
+    form: Any = scorer.form
+    references = to_numpy(form.references).astype(np.float32)
     origin = find_central(references)
     X, references = graph.apply("Sub", X, graph.constant(origin)), references - origin
     lengths = graph.constant(np.sum(references * references, axis=1))
@@ -327,7 +328,7 @@ def _compare_with_references(graph: _GraphBuilder, X: str, model: NearestSupport
     own = graph.apply("ReduceSumSquare", X, graph.constant([1], np.int64))
     # Rounding makes zero distances negative.
     distances = graph.apply("Max", graph.apply("Add", own, others), graph.constant(0.0))
-    codes, n_classes = to_numpy(model.reference_codes_), model.classes_.shape[0]
+    codes, n_classes = to_numpy(form.codes), form.n_classes
     if not np.array_equal(codes, np.arange(n_classes)):
         distances = _find_nearest(graph, distances, codes, n_classes)
     return graph.apply("Neg", distances, output="scores")
@@ -345,39 +346,39 @@ def _find_nearest(graph: _GraphBuilder, distances: str, codes: np.ndarray, n_cla
 # Answers.
 
 
-def _add_answers(graph: _GraphBuilder, scores: str, model: Any, labels: np.ndarray, k: int) -> None:
+def _add_answers(
+    graph: _GraphBuilder, scores: str, scorer: Scorer, labels: np.ndarray, k: int
+) -> None:
     best = graph.apply("ArgMax", scores, axis=1, keepdims=0)
     count, places = graph.constant([k], np.int64), "top_places"
     graph.apply_all("TopK", [scores, count], ["top_scores", places], axis=1)
-    if isinstance(model, ProbabilityMixin):
-        scaled = graph.apply("Div", scores, graph.constant(model.temperature_))
+    if scorer.temperature is not None:
+        scaled = graph.apply("Div", scores, graph.constant(scorer.temperature))
         P = graph.apply("Softmax", scaled, axis=1, output="probabilities")
         graph.apply("GatherElements", P, places, axis=1, output="top_probabilities")
-        best = _apply_rejection(graph, best, P, model)
+        best = _apply_rejection(graph, best, P, scorer)
     names = graph.constant(labels, labels.dtype)
     graph.apply("Gather", names, best, output="label")
     graph.apply("Gather", names, places, output="top_labels")
 
 
-def _apply_rejection(
-    graph: _GraphBuilder, best: str, probabilities: str, model: ProbabilityMixin
-) -> str:
+def _apply_rejection(graph: _GraphBuilder, best: str, probabilities: str, scorer: Scorer) -> str:
     """Return the place of the best candidate, or that after the last one for a rejected sample."""
-    below = model._rejection.below
+    below = scorer.rejection.below
     if below is None:
         return best
     highest = graph.apply("ReduceMax", probabilities, graph.constant([1], np.int64), keepdims=0)
     is_rejected = graph.apply("Less", highest, graph.constant(below))
-    place = graph.constant(model.classes_.shape[0], np.int64)
+    place = graph.constant(len(scorer.labels), np.int64)
     return graph.apply("Where", is_rejected, place, best)
 
 
-def _label_values(model: Any) -> np.ndarray:
+def _label_values(scorer: Scorer) -> np.ndarray:
     """Return the candidates and, after them, the label of rejected samples if there is one."""
-    labels = to_numpy(model._labels())
+    labels = scorer.labels
     values, kinds = labels.tolist(), {labels.dtype.kind}
-    if isinstance(model, ProbabilityMixin) and model._rejection.below is not None:
-        values.append(model._rejection.check_label(labels))
+    if scorer.rejection.below is not None:
+        values.append(scorer.rejection.check_label(labels))
         kinds.add(np.asarray(values[-1]).dtype.kind)
     if "U" in kinds:
         return np.asarray(values, str)
@@ -390,17 +391,17 @@ def _label_values(model: Any) -> np.ndarray:
         ) from None
 
 
-def _describe_outputs(model: Any, labels: np.ndarray, k: int) -> dict[str, dict[str, Any]]:
+def _describe_outputs(scorer: Scorer, labels: np.ndarray, k: int) -> dict[str, dict[str, Any]]:
     """Return type, shape and meaning of each output."""
-    q = model.classes_.shape[0]
+    q = len(scorer.labels)
     kind = {"U": "string", "i": "int64", "f": "double"}[labels.dtype.kind]
     predicted, ranked = "Predicted label", "scores"
     if len(labels) > q:
-        below = model._rejection.below
+        below = scorer.rejection.below
         predicted += f", or {labels[-1].item()!r} if the highest probability is below {below}"
     outputs = {"label": _describe(kind, [_ROWS], f"{predicted}.")}
     each = "of each candidate, in the order of `classes`."
-    if isinstance(model, ProbabilityMixin):
+    if scorer.temperature is not None:
         ranked = "probabilities"
         outputs[ranked] = _describe("float", [_ROWS, q], f"Probability {each}")
     outputs["scores"] = _describe("float", [_ROWS, q], f"Score {each}")
@@ -417,8 +418,7 @@ _STEPS: dict[type, Callable[[_GraphBuilder, str, Any], str]] = {
     Normalizer: _scale_rows,
     PCA: _add_pca,
 }
-_SCORES: dict[Any, Callable[[_GraphBuilder, str, Any], str]] = {
-    AnyShotClassifier: _compare_with_centers,
-    NearestPrototypeMixin: _compare_with_centers,
-    NearestSupport: _compare_with_references,
+_SCORES: dict[Any, Callable[[_GraphBuilder, str, Scorer], str]] = {
+    LinearScores: _compare_with_centers,
+    NearestReferences: _compare_with_references,
 }

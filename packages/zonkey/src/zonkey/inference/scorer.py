@@ -1,4 +1,4 @@
-"""Prediction by the nearest projected prototype, Eq. 18 (abplclass), and by scores in general.
+"""What a fitted model scores samples with: one frozen `Scorer`, by squared distances to centers.
 
 `fit` fixes everything that prediction reads: candidates, scores, penalty, temperature and
 rejection. Parameters that are set later have no effect before the next `fit`.
@@ -6,15 +6,12 @@ rejection. Parameters that are set later have no effect before the next `fit`.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import (
     Array,
@@ -25,37 +22,15 @@ from ..arrays import (
     place_like,
     positions_like,
     softmax,
+    squared_distances,
     to_numpy,
 )
-from ..constraints import check_semantics, check_top, validate_samples
-from ..labels import (
-    format_labels,
-    format_value,
-    list_distinct,
-    place_labels,
-    require_same_kind,
-    warn_user,
-)
-from ..metrics import per_class_accuracy
-from ..persistence.checks import (
-    require_finite,
-    require_labels,
-    require_number,
-    require_shape,
-    require_that,
-)
-from ..persistence.model import Learned, save
+from ..config import rows_per_block
+from ..labels import format_value, place_labels, warn_user
+from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
-from ..streaming.chunks import accept_chunks, as_chunks, drop_names
-from ..streaming.sources import Chunk, get_labels
 
-if TYPE_CHECKING:
-    from .explanation import Explanation
-
-# Scores held in memory at a time while predicting; large enough for full-speed products.
-_BLOCK_SCORES = 2**24
 _KEPT = "_kept"  # the scores in another dtype
-_NOT_STORED = "not stored"
 _FEW = 16  # up to this `k`, the best classes are found one by one
 
 
@@ -83,11 +58,13 @@ class LinearScores:
         """Return ||z||^2 - ||z - c_j||^2: the nearer the center, the higher the score."""
         return cls(centers, namespace(centers).sum(centers * centers, axis=1), M)
 
-    def penalize(self, penalty: float, is_penalized: np.ndarray) -> LinearScores:
-        """Return the scores less `penalty` for some of the classes."""
-        xp = namespace(self.constants)
-        mask = xp.astype(place_like(is_penalized, self.constants), self.constants.dtype)
-        return replace(self, constants=self.constants + float(penalty) * mask)
+    def subtract(self, penalties: Any) -> LinearScores:
+        """Return the scores less a penalty of each class."""
+        constants = self.constants
+        if not is_device_array(penalties):  # not every device has float64
+            penalties = np.asarray(penalties, dtype_like(constants.dtype, np.empty(0)))
+        placed = namespace(constants).astype(place_like(penalties, constants), constants.dtype)
+        return replace(self, constants=constants + placed)
 
     def check(self, W: Array | None = None) -> LinearScores:
         """Return the scores; refuse infinite ones, and warn if they are the same for all.
@@ -137,7 +114,7 @@ class LinearScores:
         """Yield scores of consecutive rows of X, so that memory stays bounded."""
         form = self.like(X)
         turned = namespace(X).matrix_transpose(form.centers)
-        rows = max(1, _BLOCK_SCORES // max(form.centers.shape[0], X.shape[1]))
+        rows = rows_per_block(4 * max(form.centers.shape[0], X.shape[1]))
         for start in range(0, X.shape[0], rows):
             block = X[start : min(start + rows, X.shape[0]), :]
             block = block if form.M is None else block @ form.M
@@ -149,508 +126,47 @@ class LinearScores:
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
-    """Everything that prediction reads, as it was at `fit`. Labels are on the host.
+class NearestReferences:
+    """Minus the squared distance to the nearest reference of each class.
 
-    `candidates` is the parameter, `known` are the prototypes of the classes it stands for.
-    `one_hot` tells that there is no semantic space. `scores` are in the dtype of W and include the
-    penalty of seen classes.
+    `codes` are the columns of the references.
     """
 
-    candidates: Any
-    one_hot: bool
-    penalty: float
-    seen: np.ndarray
-    known: Prototypes | None = None
-    labels: np.ndarray = field(default_factory=lambda: np.empty(0))
-    scores: LinearScores | None = None
+    references: Array
+    codes: Array
+    n_classes: int
 
-    def __zonkey_parts__(self) -> dict[str, Any]:
-        listed = self.candidates
-        return {
-            **vars(self),
-            "candidates": listed if isinstance(listed, str) else np.asarray(listed),
-        }
+    def blocks(self, X: Array) -> Iterator[Array]:
+        """Yield the scores of all rows of X."""
+        references = namespace(X).astype(place_like(self.references, X), X.dtype, copy=False)
+        codes = place_like(self.codes, X)
+        origin = find_central(references)
+        distances = squared_distances(X - origin, references - origin)
+        yield -_find_nearest(distances, codes, self.n_classes)
 
 
-class ScoresMixin(ClassifierMixin):
-    """Predictions from the scores of classes.
+def find_central(references: Array) -> Array:
+    """Return the reference nearest to their mean, to measure from.
 
-    The estimator sets `classes_` in `fit` and has `_score_blocks`.
+    Far from the origin, the squared lengths of samples and references would swallow the digits of
+    the distances between them. Other than the mean, a reference keeps whole numbers whole, and so
+    equal distances equal.
     """
-
-    classes_: Array
-    get_params: Callable[..., dict[str, Any]]
-
-    @accept_chunks
-    def predict(self, X: Any) -> Array:
-        """Predict the class of each sample among the candidates.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predicted labels, or `reject_label` if the model rejects the sample. Numeric labels
-            are in the array library and on the device of `X`; text labels are always NumPy arrays.
-        """
-        return self._predict_rows(self._validate(X))
-
-    @accept_chunks
-    def predict_top(self, X: Any, k: int | None = None) -> Array:
-        """Return the `k` best candidates of each sample, best first.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-        k : int, default=None
-            Number of candidates. None: five, or all of them if there are fewer.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, k)
-            Labels in descending order of their scores.
-        """
-        X = self._validate(X)
-        labels = self._labels()
-        k = check_top(k, labels.shape[0])
-        tops = [best_columns(scores, k) for scores in self._finite_blocks(X)]
-        return labels_at(labels, namespace(X).concat(tops))
-
-    @accept_chunks
-    def decision_function(self, X: Any) -> Array:
-        """Return the score of each candidate.
-
-        With a projection W, the score is ``||x||^2 - ||x - W y||^2``, less the penalty of seen
-        classes. ``||x||^2`` is the same for all candidates and keeps the numbers small. Models
-        that compare in another way describe it in their class documentation.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_candidates) or (n_samples,)
-            Scores, columns in the order of `classes_`. With two candidates, the second score
-            minus the first, as everywhere in scikit-learn.
-        """
-        X = self._validate(X)
-        scores = namespace(X).concat(list(self._finite_blocks(X)))
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean of the per-class accuracies, the usual measure of zero-shot learning.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-        y : array-like of shape (n_samples,)
-            True labels. None for `Chunks`, which have their own.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples within their class.
-
-        Returns
-        -------
-        float
-            Mean over the classes of `y` of the share of correct predictions.
-        """
-        chunks, labels = as_chunks(X, y), cast(Any, y)
-        if y is None and chunks is not X:
-            raise ValueError(
-                f"y must hold the true label of each sample of {type(X).__name__}; got None. Pass "
-                "score(X, y), or Chunks(X, y)."
-            )
-        if chunks is None:
-            predicted = self.predict(X)
-        else:
-            answers = chunks.reduce(_Answers(drop_names(self, chunks)), "score", purpose="score")
-            labels, predicted = answers.pairs()
-        self._check_scored(labels)
-        return per_class_accuracy(labels, predicted, sample_weight=sample_weight)
-
-    def save(self, path: Any, **facts: Any) -> None:
-        """Write the fitted model to one file, whole or not at all.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write; `zonkey.load` reads it.
-        **facts : dict
-            `notes`, `license`, `scores` and `training`: see `zonkey.save`.
-        """
-        save(self, path, **facts)
-
-    def __zonkey_parameters__(self) -> dict[str, Any]:
-        """Return the parameters in forms that a file holds."""
-        parameters = self.get_params(deep=False)
-        if parameters.get("prototypes") is not None:
-            parameters["prototypes"] = Prototypes.coerce(parameters["prototypes"])
-        candidates = parameters.get("candidates")
-        if candidates is not None and not isinstance(candidates, str):
-            parameters["candidates"] = np.asarray(candidates).tolist()
-        if parameters.get("base") is not None:
-            parameters["base"] = _NOT_STORED  # refused by a later `fit`, unlike None
-        return parameters
-
-    def __zonkey_learned__(self) -> Learned:
-        return Learned(None, self.classes_, fitted=self.classes_)
-
-    def _check_scored(self, y: Any) -> None:
-        """Refuse labels none of which is a candidate, and warn of some: they score 0."""
-        labels, known = list_distinct(y, "y"), to_numpy(self._labels())
-        require_same_kind(y=labels, candidates=known)
-        others = np.setdiff1d(labels, known)
-        if not others.size:
-            return
-        remedy = (
-            'Use candidates="all" to score seen classes. In cross-validation, use '
-            "cv=ClassKFold() of zonkey.model_selection, which holds out whole classes: KFold holds "
-            "out samples of seen classes."
-        )
-        if len(others) == len(labels):
-            raise ValueError(
-                f"None of the labels to score, {format_labels(labels)}, is a candidate; the "
-                f"candidates are {format_labels(known)}. {remedy}"
-            )
-        warn_user(
-            f"Labels to score should be candidates; {len(others)} of {len(labels)} classes are "
-            f"not and count as wrong: {format_labels(others)}. {remedy}"
-        )
-
-    def _labels(self) -> Array:
-        """Return the labels of the columns of the scores."""
-        return self.classes_
-
-    def _score_blocks(self, X: Array) -> Iterator[Array]:
-        """Yield the scores of all rows of X, in one or more blocks of rows."""
-        raise NotImplementedError
-
-    def _finite_blocks(self, X: Array) -> Iterator[Array]:
-        """Yield the same scores; refuse samples so large that some are not finite."""
-        blocks: Iterator[Array] | None = None
-        is_finite: Any = True
-        while True:
-            with np.errstate(over="ignore", invalid="ignore"):  # it must not outlast a `yield`
-                blocks = self._score_blocks(X) if blocks is None else blocks
-                scores = next(blocks, None)
-                is_finite = is_finite if scores is None else is_finite & _is_finite(scores)
-            # A device is awaited only once, at the end.
-            if (scores is None or not is_device_array(scores)) and not bool(is_finite):
-                raise ValueError(
-                    "Scores of samples must be finite; some are not, because X has values up to "
-                    f"{_find_largest(X):.3g}. Scale X in the same way as the training samples."
-                )
-            if scores is None:
-                return
-            yield scores
-
-    def _predict_rows(self, X: Array) -> Array:
-        """Return the prediction for each row of X, which has been validated."""
-        return self._best(X)
-
-    def _best(self, X: Array) -> Array:
-        """Return the candidate with the highest score."""
-        best = [namespace(X).argmax(scores, axis=1) for scores in self._finite_blocks(X)]
-        return labels_at(self._labels(), namespace(X).concat(best))
-
-    def _validate(self, X: Any) -> Any:
-        check_is_fitted(self, "classes_")
-        return validate_samples(self, X, reset=False)
-
-
-class _Answers:
-    """Labels and predictions of all chunks: a `Reduction`."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    def copy_empty(self) -> _Answers:
-        return _Answers(self._model)
-
-    def update(self, chunk: Chunk) -> None:
-        y = get_labels(chunk)
-        if len(y):
-            self._found[chunk.number] = y, to_numpy(self._model.predict(chunk.X))
-
-    def merge(self, other: _Answers) -> None:
-        self._found |= other._found
-
-    def parts(self) -> dict[str, Any]:
-        return {str(number): [*pair] for number, pair in self._found.items()}
-
-    def restore(self, parts: dict[str, Any]) -> None:
-        self._found = {int(number): (y, found) for number, (y, found) in parts.items()}
-
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return all labels and all predictions, in the order of the chunks."""
-        y, found = zip(*(self._found[number] for number in sorted(self._found)), strict=True)
-        return np.concatenate(y), np.concatenate(found)
-
-
-class ExplainedMixin(ScoresMixin):
-    """Explanations of single answers."""
-
-    def explain(self, x: Any, k: int = 5) -> Explanation:
-        """Explain the answer for one sample.
-
-        Parameters
-        ----------
-        x : array-like of shape (n_features,) or (1, n_features)
-            The sample.
-        k : int, default=5
-            Number of best classes to list; all of them if there are fewer.
-
-        Returns
-        -------
-        Explanation
-            Best classes, and what speaks for the winner and for the runner-up.
-        """
-        from .explain import explain
-
-        return explain(self, x, k)
-
-
-class NearestPrototypeMixin(ExplainedMixin):
-    """Everything an estimator can do once `projection_`, W (d x k), is known.
-
-    The estimator has the parameters `prototypes`, `candidates` and `seen_penalty`. Its `fit` sets
-    `projection_` and `seen_penalty_` and then calls `_set_known`. It may override `_linear_scores`,
-    which by default compares with the nearest W y; `_linear_scores` must not read parameters,
-    because copies with other candidates call it after `fit`. If its scores are not
-    `LinearScores.of_distances`, `_compares_distances` is False. Scores that are linear in something
-    else than the samples override `_compared`. A model without W overrides `_get_learned`.
-    """
-
-    _compares_distances = True
-
-    prototypes: Any
-    candidates: Any
-    seen_penalty: Any
-
-    projection_: Any
-    seen_penalty_: float
-    prototypes_: Prototypes
-    seen_classes_: Array
-    unseen_classes_: Array
-    _decision: Decision
-    __zonkey_fields__ = ("seen_penalty_", "prototypes_", "_decision")
-
-    def __zonkey_validate__(self) -> None:
-        """Set what follows from the decision; it must fit the prototypes and the projection."""
-        decision, known, W = self._decision, self.prototypes_, vars(self).get("projection_")
-        require_labels("seen", decision.seen)
-        require_labels("labels", decision.labels)
-        everything = np.concatenate([decision.seen, decision.labels])
-        require_that(np.isin(everything, known.labels).all(), "Every class needs a prototype.")
-        same = decision.known is not None and np.array_equal(decision.known.labels, decision.labels)
-        require_that(same, "The candidates and their prototypes must be the same classes.")
-        scores = decision.scores
-        require_that(scores is not None, "The scores of the classes are missing.")
-        assert scores is not None
-        n_rows, width = scores.centers.shape
-        require_that(n_rows == len(decision.labels), "The scores must have a row for each class.")
-        if W is not None:
-            require_shape("projection_", W, self.n_features_in_, None)
-            fits = (width if scores.M is None else scores.M.shape[0]) in W.shape
-            require_that(fits, "The scores must be as wide as the features.")
-        require_number("penalty", decision.penalty)
-        require_number("seen_penalty_", self.seen_penalty_)
-        self.seen_classes_, self.classes_ = decision.seen, decision.labels
-        self.unseen_classes_ = np.setdiff1d(known.labels, decision.seen)
-        row = np.ones((1, self.n_features_in_), self._get_learned().dtype)
-        blocks = self._score_blocks
-        require_finite(type(self).__name__, lambda: np.concatenate([*blocks(row)]))
-
-    def __zonkey_learned__(self) -> Learned:
-        W = self._get_learned()
-        return Learned(W, self.seen_classes_, fitted=W, answers=self._decision)
-
-    def project(self, prototypes: Any) -> Array:
-        """Map prototypes to the feature space.
-
-        Parameters
-        ----------
-        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
-            What the parameter `prototypes` accepts, or a plain matrix.
-
-        Returns
-        -------
-        ndarray of shape (m, n_features)
-            W y for each prototype y, in sorted order of the labels if there are labels.
-        """
-        check_is_fitted(self, "prototypes_")
-        prototypes = as_prototypes(prototypes)
-        require_dimensions(prototypes, self.prototypes_)
-        W = self.projection_
-        return self._place_coordinates(prototypes, W.dtype) @ W.T
-
-    @accept_chunks
-    def embed(self, X: Any) -> Array:
-        """Map samples to the semantic space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_dimensions)
-            W'x for each sample x.
-        """
-        X = self._validate(X)
-        return X @ namespace(X).astype(place_like(self.projection_, X), X.dtype, copy=False)
-
-    def with_classes(self, prototypes: Any) -> Self:
-        """Return a fitted copy that also knows these unseen classes, without refitting.
-
-        If the model was fitted with ``candidates="unseen"`` or ``"all"``, the new classes are
-        candidates; a list of candidates is extended by them.
-
-        Parameters
-        ----------
-        prototypes : mapping, DataFrame or Prototypes
-            Semantic vectors of the new classes.
-
-        Returns
-        -------
-        estimator
-            The copy. Its parameters `prototypes` and `candidates` include the new classes.
-        """
-        check_is_fitted(self, "prototypes_")
-        if self._decision.one_hot:
-            raise ValueError(
-                "Adding classes needs a semantic space; this model was fitted with "
-                "prototypes=None, which makes prototypes one-hot vectors. Fit with prototypes."
-            )
-        new = Prototypes.coerce(prototypes)
-        require_dimensions(new, self.prototypes_)
-        known = self.prototypes_.extended(new)
-        check_semantics(known, self._decision.seen, new.labels)
-        candidates = self._decision.candidates
-        if not isinstance(candidates, str):
-            candidates = [*candidates, *new.labels.tolist()]
-        other = self._copy_choosing(known, candidates)
-        other.prototypes = known
-        return other
-
-    def with_candidates(self, candidates: Any) -> Self:
-        """Return a fitted copy that chooses from other candidates, without refitting.
-
-        A penalty and a temperature that were chosen in `fit` stay as they are, although the
-        temperature was chosen for the candidates of that fit.
-
-        Parameters
-        ----------
-        candidates : str or list of labels
-            What the parameter `candidates` accepts.
-
-        Returns
-        -------
-        estimator
-            The copy. Its parameter `candidates` is the new one.
-        """
-        check_is_fitted(self, "prototypes_")
-        return self._copy_choosing(self.prototypes_, candidates)
-
-    def _copy_choosing(self, known: Prototypes, candidates: Any) -> Self:
-        other = copy.copy(self)
-        other.candidates = candidates
-        other._choose(known, replace(self._decision, candidates=candidates), like=self.classes_)
-        return other
-
-    def _set_known(self, known: Prototypes, seen: np.ndarray, like: Any = None) -> None:
-        """Fix what prediction reads: the last step of `fit`.
-
-        Numeric labels are put on the device of `like`, such as the training samples.
-        """
-        decision = Decision(
-            candidates=self.candidates,
-            one_hot=self.prototypes is None,
-            penalty=self.seen_penalty_,
-            seen=seen,
-        )
-        self._choose(known, decision, like)
-
-    def _choose(self, known: Prototypes, decision: Decision, like: Any) -> None:
-        """Set the fitted attributes for the candidates of `decision`."""
-        seen = decision.seen
-        named = self._named_candidates(known, seen, decision.one_hot)
-        labels = choose_labels(decision.candidates, named, _find_among(known), len(seen))
-        self.prototypes_ = known
-        self.seen_classes_ = place_labels(seen, like)
-        self.unseen_classes_ = place_labels(np.setdiff1d(known.labels, seen), like)
-        self.classes_ = place_labels(labels, like)
-        self._decision = replace(decision, known=known.subset(labels), labels=labels)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._scores_in(self._get_learned().dtype).check(self._get_learned())
-        self._decision = replace(self._decision, scores=scores)
-
-    def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
-        """Return the labels that the parameter `candidates` stands for."""
-        named = self._named_candidates(known, seen, self.prototypes is None)
-        return choose_labels(self.candidates, named, _find_among(known), len(seen))
-
-    def _named_candidates(
-        self, known: Prototypes, seen: np.ndarray, one_hot: bool
-    ) -> dict[str, np.ndarray]:
-        """Return the sets of labels that `candidates` may name."""
-        unseen = np.setdiff1d(known.labels, seen)
-        return {"unseen": seen if one_hot and not unseen.size else unseen, "all": known.labels}
-
-    def _coordinates(self, prototypes: Prototypes) -> np.ndarray:
-        """Return the semantic vectors y that W is applied to, one per row."""
-        return prototypes.matrix
-
-    def _place_coordinates(self, prototypes: Prototypes, dtype: Any) -> Array:
-        """Return the same in `dtype`, in the library and on the device of W."""
-        W, Y = self.projection_, self._coordinates(prototypes)
-        return namespace(W).astype(place_like(Y, W), dtype, copy=False)
-
-    def _get_learned(self) -> Array:
-        """Return the array in whose library and dtype, and on whose device, scores are."""
-        return self.projection_
-
-    def _map_samples(self, X: Array) -> Array:
-        """Return the vectors z that the scores are linear in."""
-        return X
-
-    def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        """Return how vectors z of this dtype are compared with these classes."""
-        W = namespace(self.projection_).astype(self.projection_, dtype, copy=False)
-        return LinearScores.from_distances(self._place_coordinates(known, dtype) @ W.T)
-
-    def _scores_in(self, dtype: Any) -> LinearScores:
-        """Return the scores of the candidates in a dtype of the library of W."""
-        decision = self._decision
-        assert decision.known is not None
-        scores = self._linear_scores(decision.known, dtype)
-        return scores.penalize(decision.penalty, np.isin(decision.labels, decision.seen))
-
-    def _score_blocks(self, X: Array) -> Iterator[Array]:
-        form, dtype = self._decision.scores, dtype_like(X.dtype, self._get_learned())
-        if form is None or dtype != self._get_learned().dtype:
-            form = self._scores_in(dtype)  # with all digits of X
-        return form.blocks(self._map_samples(X))
-
-    def _scores_of(self, prototypes: Prototypes, X: Array) -> Array:
-        """Return the scores of other classes, which have these prototypes and no penalty."""
-        other, labels = copy.copy(self), prototypes.labels
-        other._decision = replace(
-            self._decision, known=prototypes, labels=labels, seen=labels[:0], scores=None
-        )
-        return namespace(X).concat(list(other._score_blocks(X)))
-
-    def _labels(self) -> Array:
-        return self._decision.labels
+    xp = namespace(references)
+    apart = references - xp.mean(references, axis=0)
+    return references[int(xp.argmin(xp.sum(apart * apart, axis=1))), :]
+
+
+def _find_nearest(distances: Array, codes: Any, n_classes: int) -> Array:
+    """Return the smallest distance to a reference of each class."""
+    xp = namespace(distances)
+    if not is_device_array(distances):
+        return np.stack([distances[:, codes == j].min(axis=1) for j in range(n_classes)], axis=1)
+    far = xp.full_like(distances, xp.inf)
+    of_class = [
+        xp.min(xp.where((codes == j)[None, :], distances, far), axis=1) for j in range(n_classes)
+    ]
+    return xp.stack(of_class, axis=1)
 
 
 @dataclass(frozen=True)
@@ -696,101 +212,166 @@ class Rejection:
         return answer
 
 
-class ProbabilityMixin(ExplainedMixin):
-    """Probabilities, rejection and uncertainty; `fit` sets the attributes below."""
-
-    temperature_: float
-    _rejection: Rejection
-
-    @accept_chunks
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each candidate.
-
-        It is the softmax of the scores divided by the temperature.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_candidates)
-            Probabilities, columns in the order of `classes_`.
-        """
-        X = self._validate(X)
-        blocks = [softmax(scores / self.temperature_) for scores in self._finite_blocks(X)]
-        return namespace(X).concat(blocks)
-
-    @accept_chunks
-    def uncertainty(self, X: Any) -> Array:
-        """Return how uncertain the prediction of each sample is.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Entropy of the probabilities, divided by that of equal ones: 0 is certain, 1 a guess.
-        """
-        X = self._validate(X)
-        parts = []
-        for scores in self._finite_blocks(X):
-            P, xp = softmax(scores / self.temperature_), namespace(scores)
-            logs = xp.log(xp.where(P > 0, P, xp.ones_like(P)))
-            parts.append(-xp.sum(P * logs, axis=1) / (float(np.log(P.shape[1])) or 1.0))
-        return namespace(X).concat(parts)
-
-    def _predict_rows(self, X: Array) -> Array:
-        below = self._rejection.below
-        if below is None:
-            return self._best(X)
-        xp = namespace(X)
-        best, highest = [], []
-        for scores in self._finite_blocks(X):
-            best.append(xp.argmax(scores, axis=1))
-            highest.append(xp.max(softmax(scores / self.temperature_), axis=1))
-        labels = self._labels()
-        predicted = labels_at(labels, xp.concat(best))
-        return self._rejection.apply(predicted, xp.concat(highest) < below, to_numpy(labels))
+_NOTHING = np.empty(0)
+# What files hold; functions are those of the model.
+_STORED = ("labels", "form", "penalties", "seen", "candidates", "prototypes", "one_hot")
 
 
-def choose_labels(
-    candidates: Any,
-    named: Mapping[str, np.ndarray],
-    listed_labels: Callable[[Any], np.ndarray],
-    n_seen: int,
-) -> np.ndarray:
-    """Return the labels that `candidates`, a list of labels or one of the names, stands for.
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """Everything that prediction reads, as it was at `fit`. Labels are on the host.
 
-    `listed_labels` sorts the labels of a list and refuses unknown ones.
+    Attributes
+    ----------
+    labels : ndarray of shape (q,)
+        Candidates, in the order of the columns of the scores.
+    form : LinearScores, NearestReferences or None
+        How vectors are compared with candidates, less the penalties. None if only `compute` knows.
+    penalties : array of shape (q,)
+        What was subtracted from the scores.
+    seen : ndarray
+        Known classes with samples.
+    candidates : str or array of labels
+        What the parameter of the same name was.
+    prototypes : Prototypes or None
+        Prototypes of the candidates, if scores of classes follow from prototypes alone.
+    one_hot : bool
+        Whether prototypes are one-hot vectors, because none were given.
+    temperature : float or None
+        Divisor of the scores before the softmax; None if there are no probabilities.
+    rejection : Rejection
+        Which predictions are replaced.
+    has_centers : bool
+        Whether scores compare distances to centers.
+    transform : callable or None
+        Maps samples to the vectors that are compared; None if these are the samples.
+    compare : callable or None
+        Returns the `LinearScores` of any prototypes in any dtype, without penalties.
+    compute : callable or None
+        Yields the scores of samples, given `form` and the samples, if `form` alone does not.
     """
-    if np.ndim(candidates) and len(candidates):
-        return listed_labels(candidates)
-    if not isinstance(candidates, str) or candidates not in named:
-        names = ", ".join(f'"{name}"' for name in named)
-        raise ValueError(
-            f"`candidates` must be {names} or a list of at least one label; "
-            f"got {format_value(candidates)}. A single label goes into a list."
-        )
-    if not named[candidates].size:
-        raise ValueError(
-            f'candidates="{candidates}" needs a class that has a prototype and no sample; all '
-            f"{n_seen} classes have samples. Add prototypes of unseen classes, use "
-            'candidates="all", or hold out whole classes with cv=ClassKFold().'
-        )
-    return named[candidates]
 
+    labels: np.ndarray
+    form: LinearScores | NearestReferences | None = None
+    penalties: Any = field(default_factory=lambda: _NOTHING)
+    seen: np.ndarray = field(default_factory=lambda: _NOTHING)
+    candidates: Any = "all"
+    prototypes: Prototypes | None = None
+    one_hot: bool = False
+    temperature: float | None = None
+    rejection: Rejection = field(default_factory=lambda: Rejection(None, None))
+    has_centers: bool = True
+    transform: Callable[[Array], Array] | None = None
+    compare: Callable[[Prototypes, Any], LinearScores] | None = None
+    compute: Callable[[Any, Array], Iterator[Array]] | None = None
 
-def scores_as(model: Any, kind: type) -> bool:
-    """Whether a model is of this kind and computes scores in the same way; a subclass may not."""
-    return isinstance(model, kind) and all(
-        getattr(type(model), name, None) is getattr(kind, name, None)
-        for name in ("_score_blocks", "_map_samples")
-    )
+    def __zonkey_parts__(self) -> dict[str, Any]:
+        parts = {name: getattr(self, name) for name in _STORED}
+        if not isinstance(self.candidates, str):
+            parts["candidates"] = np.asarray(self.candidates)
+        return parts
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Translate a `Decision` of older files, which had one penalty for all seen classes."""
+        if "known" not in parts:
+            return parts
+        require_number("penalty", parts["penalty"])
+        penalties = parts["penalty"] * np.isin(parts["labels"], parts["seen"])
+        found = {name: parts[name] for name in ("labels", "seen", "candidates", "one_hot")}
+        return {
+            **found,
+            "form": parts["scores"],
+            "prototypes": parts["known"],
+            "penalties": penalties,
+        }
+
+    def __zonkey_validate__(self) -> None:
+        require_labels("seen", self.seen)
+        require_labels("labels", self.labels)
+        require_shape("penalties", self.penalties, len(self.labels))
+        known = self.prototypes
+        same = known is not None and np.array_equal(known.labels, self.labels)
+        require_that(same, "The candidates and their prototypes must be the same classes.")
+        require_that(isinstance(self.form, LinearScores), "The scores of the classes are missing.")
+        n_rows = self.form.centers.shape[0]
+        require_that(n_rows == len(self.labels), "The scores must have a row for each class.")
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether scores are linear in what `transform` makes of samples."""
+        return isinstance(self.form, LinearScores) and self.compute is None
+
+    def blocks(self, X: Array) -> Iterator[Array]:
+        """Yield the scores of all rows of X, in one or more blocks of rows."""
+        form = self.form
+        if isinstance(form, LinearScores):
+            form = self.linear_in(X.dtype)
+        if self.compute is not None:
+            return self.compute(form, X)
+        assert form is not None
+        return form.blocks(self.map_samples(X))
+
+    def finite_blocks(self, X: Array) -> Iterator[Array]:
+        """Yield the same scores; refuse samples so large that some are not finite."""
+        blocks: Iterator[Array] | None = None
+        is_finite: Any = True
+        while True:
+            with np.errstate(over="ignore", invalid="ignore"):  # it must not outlast a `yield`
+                blocks = self.blocks(X) if blocks is None else blocks
+                scores = next(blocks, None)
+                is_finite = is_finite if scores is None else is_finite & _is_finite(scores)
+            # A device is awaited only once, at the end.
+            if (scores is None or not is_device_array(scores)) and not bool(is_finite):
+                raise ValueError(
+                    "Scores of samples must be finite; some are not, because X has values up to "
+                    f"{_find_largest(X):.3g}. Scale X in the same way as the training samples."
+                )
+            if scores is None:
+                return
+            yield scores
+
+    def predict(self, X: Array) -> Array:
+        """Return the best candidate of each row, or what stands for a rejected one."""
+        xp, rejects = namespace(X), self.rejection.below is not None
+        best, highest = [], []
+        for scores in self.finite_blocks(X):
+            best.append(xp.argmax(scores, axis=1))
+            if rejects:
+                highest.append(xp.max(softmax(scores / self.temperature), axis=1))
+        predicted = labels_at(self.labels, xp.concat(best))
+        if not rejects:
+            return predicted
+        return self.rejection.apply(
+            predicted, xp.concat(highest) < self.rejection.below, self.labels
+        )
+
+    def map_samples(self, X: Array) -> Array:
+        """Return the vectors that are compared."""
+        return X if self.transform is None else self.transform(X)
+
+    def linear_in(self, dtype: Any) -> LinearScores:
+        """Return the linear scores with all digits of this dtype, where its prototypes tell."""
+        assert isinstance(self.form, LinearScores)
+        dtype = dtype_like(dtype, self.form.centers)
+        if self.compare is None or self.prototypes is None or dtype == self.form.centers.dtype:
+            return self.form
+        return self.compare(self.prototypes, dtype).subtract(self.penalties)
+
+    def compare_also(self, prototypes: Prototypes, dtype: Any) -> Scorer:
+        """Return a scorer of other classes, which have these prototypes and no penalty."""
+        assert isinstance(self.form, LinearScores)
+        assert self.compare is not None
+        form = self.compare(prototypes, dtype_like(dtype, self.form.centers))
+        labels = prototypes.labels
+        return replace(
+            self,
+            labels=labels,
+            form=form,
+            penalties=np.zeros(len(labels)),
+            seen=labels[:0],
+            prototypes=prototypes,
+        )
 
 
 def unwrap(model: Any) -> tuple[Any, Any]:
@@ -799,28 +380,6 @@ def unwrap(model: Any) -> tuple[Any, Any]:
         return None, model
     steps, last = model[:-1], model[-1]
     return (steps if len(steps) else None), last
-
-
-def _find_among(known: Prototypes) -> Callable[[Any], np.ndarray]:
-    return lambda candidates: known.subset(candidates).labels
-
-
-def as_prototypes(prototypes: Any) -> Prototypes:
-    """Return prototypes, or the rows of a plain matrix numbered as if they were labeled."""
-    if Prototypes.is_labeled(prototypes):
-        return Prototypes.coerce(prototypes)
-    rows = np.atleast_2d(to_numpy(prototypes))
-    return Prototypes(np.arange(len(rows)), rows)
-
-
-def require_dimensions(prototypes: Prototypes, known: Prototypes) -> None:
-    """Refuse prototypes of another semantic space than that of the known ones."""
-    if prototypes.n_dimensions != known.n_dimensions:
-        raise ValueError(
-            f"Prototypes must have the {known.n_dimensions} dimensions of the training "
-            f"prototypes; got {prototypes.n_dimensions}. Use vectors of the same semantic space."
-        )
-    known.common_names(prototypes)
 
 
 def _is_finite(scores: Any) -> Any:

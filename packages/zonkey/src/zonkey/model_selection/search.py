@@ -34,7 +34,7 @@ from ..bpl.frame import BaseClasses
 from ..bpl.moments import Moments
 from ..bpl.zero_shot import ZeroShotClassifier
 from ..constraints import plain_labels, plain_samples
-from ..inference.scorer import NearestPrototypeMixin
+from ..inference.projection import NearestPrototypeMixin
 from ..labels import as_labels, check_count
 from ..metrics import per_class_accuracy
 from ..parameters import is_auto

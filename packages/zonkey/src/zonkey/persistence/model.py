@@ -35,7 +35,8 @@ _SUMMARY = (
     *("estimator", "n_features", "n_candidates", "n_seen", "n_unseen", "labels"),
     *("training", "chosen", "scores"),
 )
-_LAZY = ("/_reserve/X",)  # the largest array, which only `adapt` and `explain` need
+# The largest array, which only `adapt` and `explain` need; first its name in older files.
+_LAZY = ("/_reserve/X", "/reserve/X")
 _CLASSES = StorableClasses()
 
 

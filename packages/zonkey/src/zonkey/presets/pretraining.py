@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
 
 from ..anyshot.classifier import AnyShotClassifier
 from ..encoders import ImageEncoder, TextEncoder
@@ -206,7 +205,4 @@ def fit_on_base(base: Base, known: Prototypes, **parameters: Any) -> AnyShotClas
     # Rows are where prepared features are; only pictures are still to be prepared.
     prepare = FeatureNormalizer(power=0.5, center=True)
     prepare.fit(np.full((1, base.rows.shape[1]), _LEVEL))
-    model.preprocessing = FrozenEstimator(prepare)
-    model.preprocessing_ = model.preprocessing
-    model._steps = {**model._steps, "preprocessing": model.preprocessing}
-    return model
+    return model.with_preprocessing(prepare)

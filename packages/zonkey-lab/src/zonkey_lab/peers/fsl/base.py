@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state, check_X_y
 from zonkey.arrays import Array
 from zonkey.constraints import check_classes, validate_labeled
 from zonkey.hashing import hash_object
-from zonkey.inference.scorer import ScoresMixin
+from zonkey.inference.predict import ScoresMixin
 from zonkey.labels import as_labels, check_count, format_labels, format_value
 
 from ..base import CheckedMixin, sort_samples, unit_rows
@@ -307,7 +307,7 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
         """Return the scores of samples (rows) for the classes (columns)."""
         raise NotImplementedError
 
-    def _score_blocks(self, X: Array) -> Iterator[Array]:
+    def _score_blocks(self, form: None, X: Array) -> Iterator[Array]:  # noqa: ARG002
         X = np.asarray(X)
         for start in range(0, len(X), _ROWS):
             block = X[start : start + _ROWS]

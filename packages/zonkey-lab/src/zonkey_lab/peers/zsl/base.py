@@ -23,7 +23,7 @@ from zonkey.constraints import (
     is_auto,
     validate_labeled,
 )
-from zonkey.inference.scorer import NearestPrototypeMixin
+from zonkey.inference.projection import NearestPrototypeMixin
 from zonkey.labels import as_labels
 from zonkey.metrics import per_class_accuracy
 from zonkey.prototypes import Prototypes

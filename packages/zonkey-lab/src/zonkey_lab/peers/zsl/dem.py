@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from zonkey.arrays import Array
-from zonkey.inference.scorer import LinearScores, as_prototypes, require_dimensions
+from zonkey.inference.projection import as_prototypes, require_dimensions
+from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from zonkey.arrays import Array
 from zonkey.bpl.kernels import PrototypeKernel
 from zonkey.constraints import check_interval
-from zonkey.inference.scorer import LinearScores, as_prototypes, require_dimensions
+from zonkey.inference.projection import as_prototypes, require_dimensions
+from zonkey.inference.scorer import LinearScores
 from zonkey.labels import check_count, format_value
 from zonkey.prototypes import Prototypes
 

@@ -7,12 +7,13 @@ the candidates at hand: on synthesized samples of unseen classes, and on real on
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import Array
-from zonkey.inference.scorer import LinearScores
+from zonkey.inference.scorer import LinearScores, Scorer
 from zonkey.optional import torch_device
 from zonkey.prototypes import Prototypes
 
@@ -167,7 +168,7 @@ class GenerativePeer(NetworkPeer):
         def noise(n_rows: int) -> Any:
             return tensor(rng.standard_normal((n_rows, settings["n_noise"]), np.float32))
 
-        is_seen = np.isin(known.labels, self._decision.seen)
+        is_seen = np.isin(known.labels, self._scorer.seen)
         unseen = np.repeat(np.flatnonzero(~is_seen), n)
         rows, seen = self._real_rows(known.labels, is_seen)
         real = scale_features(self._samples["X"][rows].astype(np.float32), self.weights_)
@@ -180,7 +181,7 @@ class GenerativePeer(NetworkPeer):
     def _real_rows(self, labels: np.ndarray, is_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of real samples to train on, and which candidate each is of."""
         positions = np.flatnonzero(is_seen)
-        codes = np.searchsorted(self._decision.seen, labels[positions])
+        codes = np.searchsorted(self._scorer.seen, labels[positions])
         parts = [np.flatnonzero(self._samples["codes"] == code) for code in codes]
         if self._seen_share is not None:
             n = max(1, int(self._seen_share * self._synthesis["n_synthetic"]))
@@ -202,10 +203,13 @@ class GenerativePeer(NetworkPeer):
     def _map_samples(self, X: Array) -> Array:
         return self._map(scale_features(np.asarray(X), self.weights_))
 
-    def _score_blocks(self, X: Array) -> Iterator[Array]:
-        form = self._decision.scores
-        if form is None:
-            form = self._scores_in(X.dtype)
+    @property
+    def scorer_(self) -> Scorer:
+        """Everything that prediction reads."""
+        # To compare in another dtype would train the classifier again.
+        return replace(super().scorer_, compare=None)
+
+    def _score_blocks(self, form: Any, X: Array) -> Iterator[Array]:
         for start in range(0, X.shape[0], _ROWS):
             yield from form.blocks(self._map_samples(X[start : start + _ROWS]))
 

@@ -153,8 +153,7 @@ class LATEM(BilinearPeer):
         Y = known.matrix.astype(dtype)
         return LinearScores(Y / 2, np.zeros(len(Y), dtype))
 
-    def _score_blocks(self, X: Array) -> Iterator[Array]:
-        form = self._scores_in(X.dtype)
+    def _score_blocks(self, form: Any, X: Array) -> Iterator[Array]:
         matrices = self.projections_.astype(X.dtype, copy=False)
         for blocks in zip(*(replace(form, M=W).blocks(X) for W in matrices), strict=True):
             yield np.maximum.reduce(blocks)

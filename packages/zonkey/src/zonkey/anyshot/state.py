@@ -1,0 +1,385 @@
+"""What an `AnyShotClassifier` has learned: one frozen state, and the scorer that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Self
+
+import numpy as np
+
+from ..arrays import Array, namespace, place_like, to_numpy
+from ..inference.projection import choose_labels
+from ..inference.scorer import LinearScores, Rejection, Scorer
+from ..labels import as_labels, format_labels, require_same_kind
+from ..parameters import is_auto
+from ..persistence.checks import require_finite, require_number, require_shape, require_that
+from ..prototypes import Prototypes
+from ..streaming.class_sums import ClassSums
+from .adapting import Adapted, Adapting, Reserve
+from .choosing import Choice
+from .evidence import Evidence, Regression, class_centers, class_priors, common_shift
+from .posterior import left_out_worth
+
+USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype, in shots
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Parameters that later samples and copies need, as they were at `fit`.
+
+    Attributes
+    ----------
+    temperature : float or None
+        None is chosen.
+    worth_by_shots : bool
+        Whether `partial_fit` chooses the worth anew.
+    n_shots : int
+        Samples per new class that parameters were chosen for.
+    adapt_temperature, adapt_weight : float or "auto"
+        How `adapt` counts unlabeled samples.
+    rejection : Rejection
+        Which predictions are replaced.
+    seed : int
+        Seed of simulated tasks.
+    """
+
+    temperature: float | None
+    worth_by_shots: bool
+    n_shots: int
+    adapt_temperature: Any
+    adapt_weight: Any
+    rejection: Rejection
+    seed: int
+
+    def __zonkey_validate__(self) -> None:
+        require_number("n_shots", self.n_shots, 0)
+        for setting in (self.adapt_temperature, self.adapt_weight, self.seed):
+            require_that(is_auto(setting) or setting >= 0, "Settings of `adapt` must be numbers.")
+
+
+@dataclass(frozen=True, eq=False)
+class AnyShotState:
+    """Everything that was learned. Copies of a model differ from it by `replace`.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        Samples of each class.
+    regression : Regression or None
+        Map of prototypes to class means; None without prototypes.
+    choice : Choice
+        What was chosen on held-out classes.
+    steps : dict
+        Parameters of `fit` in use.
+    preprocessing : transformer or None
+        Fitted transformer of features.
+    targets : str or ndarray of labels
+        Candidates: a name, or labels.
+    settings : FitSettings
+        Parameters as they were at `fit`.
+    centers : array of shape (m, d)
+        Centers of all classes. They follow from evidence, regression and worth, and are kept
+        because learning the priors takes most of the time.
+    reserve : Reserve or None
+        Samples to simulate tasks with.
+    adapted : Adapted or None
+        What unlabeled samples changed.
+    """
+
+    evidence: Evidence
+    regression: Regression | None
+    choice: Choice
+    steps: dict[str, Any]
+    preprocessing: Any
+    targets: Any
+    settings: FitSettings
+    centers: Any = None
+    reserve: Reserve | None = None
+    adapted: Adapted | None = None
+
+    @classmethod
+    def from_schema_1(cls, found: dict[str, Any], worth_by_shots: bool) -> Self:
+        """Return the state of older files, which had the attributes of a model."""
+        temperature, weight, seed = found["_settings"]
+        settings = FitSettings(
+            temperature=found["_fixed_temperature"],
+            worth_by_shots=worth_by_shots,
+            n_shots=found["_n_shots"],
+            adapt_temperature=temperature,
+            adapt_weight=weight,
+            rejection=found["_rejection"],
+            seed=seed,
+        )
+        settings.__zonkey_validate__()
+        names = ("evidence", "regression", "choice", "steps", "targets", "adapted", "reserve")
+        parts = {name: found[f"_{name}"] for name in names}
+        state = cls(
+            settings=settings,
+            preprocessing=found["preprocessing_"],
+            centers=found["_class_centers"],
+            **parts,
+        )
+        state.__zonkey_validate__()
+        return state
+
+    def __zonkey_validate__(self) -> None:
+        evidence, regression = self.evidence, self.regression
+        d = evidence.sums.shape[1]
+        require_shape("centers", self.centers, len(evidence.labels), d)
+        widths = {"features": d}
+        if self.reserve is not None:
+            widths["reserve"] = self.reserve.X.shape[1]
+        if self.adapted is not None:
+            widths["adapted"] = self.adapted.centers.shape[1]
+        fits = len({*widths.values()}) == 1
+        require_that(fits, f"Arrays of one space differ in width: {widths}.")
+        described = evidence.labels[evidence.is_described]
+        known = described[:0] if regression is None else regression.prototypes.labels
+        fits = np.array_equal(described, known)
+        require_that(fits, "Described classes must have a prototype each.")
+        if regression is not None:
+            row = regression.prototypes.matrix[:1]
+            compute = partial(regression.transform, row, evidence.sums)
+            require_finite("AnyShotClassifier", compute)
+
+    def learn(self, prior: Array | None = None) -> Self:
+        """Return the state with the centers of its evidence; priors may be given."""
+        prior = class_priors(self.evidence, self.regression) if prior is None else prior
+        return replace(self, centers=class_centers(self.evidence, prior, self.choice.worth))
+
+    @property
+    def fitted_steps(self) -> tuple[Any, ...]:
+        """The preprocessing, if there is one."""
+        return () if self.preprocessing is None else (self.preprocessing,)
+
+    def prepare(self, X: Array) -> Array:
+        """Return preprocessed samples."""
+        return X if self.preprocessing is None else self.preprocessing.transform(X)
+
+    # What prediction reads.
+
+    @property
+    def unseen(self) -> np.ndarray:
+        """Labels of known classes without samples."""
+        return self.evidence.known(self.evidence.counts == 0)
+
+    @property
+    def seen(self) -> np.ndarray:
+        """Labels of known classes with samples."""
+        return self.evidence.known(self.evidence.counts > 0)
+
+    @cached_property
+    def prototypes(self) -> Prototypes | None:
+        """Prototypes of the known classes that have one."""
+        described = self.evidence.known(self.evidence.is_described)
+        if self.regression is None or not described.size:
+            return None
+        return self.regression.prototypes.subset(described)
+
+    def find_candidates(self) -> np.ndarray:
+        """Return the labels of the candidates."""
+        unseen = None if self.regression is None else self.unseen
+        return choose_candidates(self.targets, self.evidence.known(), unseen)
+
+    def make_scorer(self) -> Scorer:
+        """Return what prediction reads."""
+        labels = self.find_candidates()
+        rows = np.searchsorted(self.evidence.labels, labels)
+        centers = self._centers_of(rows)
+        penalties = place_like(self._penalties_of(rows), centers)
+        if self.adapted is not None:
+            centers, penalties = self.adapted.apply(labels, centers, penalties)
+        return Scorer(
+            labels,
+            LinearScores.from_distances(centers).subtract(penalties).check(),
+            penalties=penalties,
+            seen=self.seen,
+            candidates=self.targets,
+            temperature=self._temperature_of(rows),
+            rejection=self.settings.rejection,
+            transform=None if self.preprocessing is None else self.prepare,
+        )
+
+    def _centers_of(self, rows: np.ndarray) -> Array:
+        return namespace(self.centers).take(self.centers, place_like(rows, self.centers), axis=0)
+
+    def _penalties_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return what is subtracted from the scores of some classes."""
+        penalties = self.choice.penalty * self.evidence.counts
+        return (penalties / self.evidence.totals(self.choice.worth))[rows]
+
+    def _temperature_of(self, rows: np.ndarray) -> float:
+        """Return the temperature for some candidates.
+
+        For candidates of one kind it lies between those of classes without and with many samples,
+        as their centers do between prior and mean.
+        """
+        if self.settings.temperature is not None:
+            return self.settings.temperature
+        if self.adapted is not None and self.adapted.temperature is not None:
+            return self.adapted.temperature
+        found, worth, n_shots = self.choice.temperatures, self.choice.worth, self.settings.n_shots
+        counts = self.evidence.counts[rows]
+        of_prior = 1 - counts / self.evidence.totals(worth)[rows]
+        at_new = worth / (worth + n_shots) if worth else 1.0
+        shares = np.minimum(of_prior / at_new, 1.0)
+        mixed = shares.max() > 0.5 > shares.min()
+        usual = found.all if mixed else float(np.mean(found.old + (found.new - found.old) * shares))
+        # The mean of n samples alone is off by 1 / n of their variance; two of them compete.
+        blind = np.where(self.evidence.is_described[rows], 0.0, 2 / np.maximum(counts, 1))
+        return usual * self._spread_of(rows) * float(1 + blind.mean())
+
+    def _spread_of(self, rows: np.ndarray) -> float:
+        """Return the variance within candidates relative to that of the classes of `fit`.
+
+        Features that were trained on the classes of `fit` scatter more in new classes.
+        """
+        within = self.choice.within
+        ratio = self.evidence.variance(rows) / within if within else 0.0
+        return ratio if ratio > 0 else 1.0
+
+    # What later samples and classes change.
+
+    def add_samples(self, sums: ClassSums, shots: Shots | None = None) -> Self:
+        """Return the state after further samples; those of `shots` choose the worth."""
+        evidence = self.evidence
+        require_same_kind(labels=sums.labels, known=evidence.labels)
+        hidden = np.intersect1d(sums.labels, evidence.labels[evidence.is_hidden])
+        if hidden.size:
+            raise ValueError(
+                f"The class {format_labels(hidden)} was removed by `without_classes`; got samples "
+                "of it. Use the model from before, or another label."
+            )
+        new = np.setdiff1d(sums.labels[sums.counts > 0], evidence.known())
+        targets = self.targets
+        if not (isinstance(targets, str) and targets == "all"):
+            targets = np.union1d(self.find_candidates(), new)
+        wider = replace(self, evidence=add_sums(evidence, sums), targets=targets, adapted=None)
+        prior = class_priors(wider.evidence, self.regression)
+        if shots is not None:
+            worth = wider._worth_of(prior, shots)
+            wider = replace(wider, choice=replace(self.choice, worth=worth))
+        return wider.learn(prior)
+
+    def _worth_of(self, prior: Array, shots: Shots) -> float:
+        """Return the worth under which samples of classes with several are most likely."""
+        evidence, labels = self.evidence, shots.labels
+        rows = np.searchsorted(evidence.labels, labels)
+        rows = np.minimum(rows, len(evidence.labels) - 1)  # labels without weight may be unknown
+        several = evidence.is_described[rows] & (evidence.counts[rows] >= 2)
+        several &= evidence.labels[rows] == labels
+        if self.regression is None or several.sum() < 2:
+            return self.choice.worth
+        if evidence.is_transferred:
+            prior = prior + common_shift(evidence, prior, USUAL_WORTH)[None, :]
+        xp, host = namespace(prior), to_numpy(shots.codes)
+        weights = shots.weights
+        shares = np.ones(len(host)) if weights is None else to_numpy(weights).astype(np.float64)
+        used = place_like(np.flatnonzero(several[host]), prior)
+        places = place_like(rows[several], prior)
+        return left_out_worth(
+            xp.astype(xp.take(place_like(shots.X, prior), used, axis=0), prior.dtype),
+            place_like((np.cumsum(several) - 1)[host[several[host]]], prior),
+            xp.take(place_like(shares, prior), used, axis=0),
+            xp.take(prior, places, axis=0),
+            xp.take(evidence.sums, places, axis=0),
+            place_like(evidence.counts[rows[several]], prior),
+            _WORTHS,
+        )
+
+    def add_classes(self, prototypes: Prototypes) -> Self:
+        """Return the state that also knows these classes, which have no samples."""
+        evidence, new = self.evidence, prototypes.labels
+        known = np.intersect1d(new, evidence.labels[~evidence.is_described])
+        if known.size:
+            raise ValueError(
+                f"The class {format_labels(known)} has samples and no prototype; got one for it. "
+                "Fit again with its prototype."
+            )
+        assert self.regression is not None
+        extended = self.regression.prototypes.extended(prototypes)
+        targets = self.targets
+        return replace(
+            self,
+            evidence=evidence.add_described(new),
+            regression=replace(self.regression, prototypes=extended),
+            targets=targets if isinstance(targets, str) else np.union1d(as_labels(targets), new),
+        ).learn()
+
+    def remove_classes(self, labels: Any) -> Self:
+        """Return the state that no longer knows some classes."""
+        gone = known_labels(labels, self.evidence.known())
+        if len(gone) == len(self.evidence.known()):
+            raise ValueError(
+                f"At least one class must stay; got all {len(gone)} to remove. Leave some out."
+            )
+        targets = self.targets
+        return replace(
+            self,
+            evidence=self.evidence.without(gone),
+            targets=targets if isinstance(targets, str) else np.setdiff1d(as_labels(targets), gone),
+        ).learn()
+
+    def adapt(self, X: Array) -> Self:
+        """Return the state that has learned from unlabeled samples, which are preprocessed."""
+        rows = np.searchsorted(self.evidence.labels, self.find_candidates())
+        settings, reserve, ridge = self.settings, self.reserve, None
+        if reserve is not None:  # only tasks that are simulated with the reserve need the rest
+            reserve = reserve.read()
+            if self.regression is not None and self.evidence.is_anchor.any():
+                ridge = self.regression.solve(self.evidence)
+        adapting = Adapting(
+            evidence=self.evidence,
+            candidates=rows,
+            centers=self._centers_of(rows),
+            penalties=self._penalties_of(rows),
+            ridge=ridge,
+            prior_worth=self.choice.worth,
+            reserve=reserve,
+        )
+        adapted = adapting.run(
+            place_like(X, self.evidence.sums),
+            temperature=settings.adapt_temperature,
+            weight=settings.adapt_weight,
+            seed=settings.seed,
+        )
+        return replace(self, adapted=adapted)
+
+
+@dataclass(frozen=True, eq=False)
+class Shots:
+    """A few preprocessed samples in memory; codes are positions in the labels."""
+
+    X: Array
+    codes: Array
+    weights: Array | None
+    labels: np.ndarray
+
+
+def add_sums(evidence: Evidence, sums: ClassSums) -> Evidence:
+    """Return the evidence with the samples of classes of positive weight."""
+    used = np.flatnonzero(sums.counts > 0)
+    totals = sums.totals()
+    kept = namespace(totals).take(totals, place_like(used, totals), axis=0)
+    kept = place_like(kept, evidence.sums)
+    return evidence.add(sums.labels[used], kept, sums.counts[used], sums.squares[used])
+
+
+def choose_candidates(targets: Any, known: np.ndarray, unseen: np.ndarray | None) -> np.ndarray:
+    """Return the labels of candidates; `unseen` is None without prototypes."""
+    named = {"unseen": known if unseen is None else unseen, "all": known}
+    return choose_labels(targets, named, lambda labels: known_labels(labels, known), len(known))
+
+
+def known_labels(labels: Any, known: np.ndarray) -> np.ndarray:
+    """Return the labels sorted, each once; unknown ones are refused."""
+    labels = np.unique(as_labels(labels))
+    require_same_kind(labels=labels, known=known)
+    missing = np.setdiff1d(labels, known)
+    if missing.size:
+        raise ValueError(
+            f"No prototype and no sample of the class {format_labels(missing)}; the {len(known)} "
+            f"known classes are {format_labels(known)}. Correct the label, or add the class."
+        )
+    return labels
