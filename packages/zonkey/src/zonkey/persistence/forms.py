@@ -99,6 +99,7 @@ def take_parts(value: Any) -> dict[str, Any]:
 def make_object(cls: type, parts: dict[str, Any]) -> Any:
     """Return the object that these are the parts of; parts that do not fit are refused."""
     kind: Any = cls
+    value: Any
     if hasattr(kind, "__zonkey_upgrade__"):
         parts = kind.__zonkey_upgrade__(parts)
     if hasattr(kind, "__zonkey_make__"):
@@ -128,7 +129,7 @@ def _fields_of(cls: type) -> tuple[str, ...]:
 def _restore(model: Any, state: dict[str, Any]) -> bool:
     """Set the fitted attributes; whether there are any, as a classifier must have."""
     cls = type(model)
-    if not state and not isinstance(model, ClassifierMixin):
+    if not state and not issubclass(cls, ClassifierMixin):
         return False  # a step that is only a parameter need not be fitted
     names = {*_fields_of(cls)}
     unknown, missing = {*state} - names, names - {*state, "feature_names_in_"}
