@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
+from all_pairs import all_pairs
 from reference import (
     alphas_of,
     assert_sums,
@@ -155,9 +156,13 @@ def test_objective_equals_the_printed_one(alpha, mu, beta, tie_tol):
     assert abs(value - printed) <= slack + 1e-10 * abs(printed)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("max_iter", "tol"), [(1, 0.0), (5, 1e-4), (7, 0.0), (30, 0.05)])
-@pytest.mark.parametrize(("alpha", "mu", "beta", "tie_tol"), SETTINGS)
+@all_pairs(
+    {
+        "rule": RULES,
+        "max_iter, tol": [(1, 0.0), (5, 1e-4), (7, 0.0), (30, 0.05)],
+        "alpha, mu, beta, tie_tol": SETTINGS,
+    }
+)
 def test_learn_equals_algorithm_1(rule, n_g, max_iter, tol, alpha, mu, beta, tie_tol):
     problem = random_problem(8, n_g=n_g)
     W0 = bidirectional_projection(problem.equations(), beta).value

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import alphas_of, random_problem
@@ -169,9 +170,7 @@ def test_running_twice_gives_the_same_and_leaves_inputs_untouched(seed, shape, o
         np.testing.assert_array_equal(M, before)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("n_g", [3, 30])  # an iterative and a direct solve
-@pytest.mark.parametrize("seed", range(5))
+@all_pairs({"rule": RULES, "n_g": [3, 30], "seed": range(5)})
 def test_float32_is_kept_and_close(rule, n_g, seed):
     problem = random_problem(seed, n_g=n_g)
     exact = road(problem, beta=0.3, rule=rule)
@@ -218,10 +217,7 @@ DEGENERATE = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("beta", [0.0, 0.01])
-@pytest.mark.parametrize("mu", [0.0, 0.9])
-@pytest.mark.parametrize("name", DEGENERATE)
+@all_pairs({"rule": RULES, "beta": [0.0, 0.01], "mu": [0.0, 0.9], "name": DEGENERATE})
 def test_degenerate_problems_have_finite_solutions(name, mu, beta, rule):
     problem = DEGENERATE[name]
     path = road(problem, alpha=0.5, mu=mu, beta=beta, rule=rule)

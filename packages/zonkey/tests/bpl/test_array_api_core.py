@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from libraries import in_every_library
 from reference import random_problem
 from reference_few_shot import initial_projection
@@ -42,9 +43,7 @@ def test_projections_agree_with_numpy(library, model):
     np.testing.assert_allclose(library.numpy(solution.value), expected.value, rtol=1e-9)
 
 
-@pytest.mark.parametrize("rule", ["second-best", None, "assigned"])
-@pytest.mark.parametrize("n_g", [3, 20])  # an iterative and a direct solve
-@pytest.mark.parametrize("mu", [0.2, 0.9])  # the second may need the guard
+@all_pairs({"rule": ["second-best", None, "assigned"], "n_g": [3, 20], "mu": [0.2, 0.9]})
 def test_learn_agrees_with_numpy(library, rule, n_g, mu):
     problem = random_problem(2, n_g=n_g)
     plain = problem.synthesized()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import (
@@ -331,9 +332,9 @@ def test_degenerate_problems_have_finite_solutions(problem, alpha, beta):
     assert (np.diff(path.objective) <= 0).all()
 
 
-@pytest.mark.parametrize("shape", [{"d": 3, "k": 6}, {"d": 6, "k": 3}, {"q": 1}])
-@pytest.mark.parametrize("size", [1, 9, 50])
-@pytest.mark.parametrize("n_parts", [1, 3])
+@all_pairs(
+    {"shape": [{"d": 3, "k": 6}, {"d": 6, "k": 3}, {"q": 1}], "size": [1, 9, 50], "n_parts": [1, 3]}
+)
 def test_blocks_and_threads_change_nothing(monkeypatch, shape, size, n_parts):
     problem = random_problem(22, **shape)
     objective, W = objective_of(problem), random_projection(problem)

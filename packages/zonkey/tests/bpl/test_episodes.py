@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import assert_sums, finite_differences, weights_at
@@ -70,9 +71,7 @@ def competition(turned, X, targets, **options):
     return Competition(turned.equations, made, turned.Y_u[0], **options)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("tie_tol", [0.0, 1e-3, 0.3])
-@pytest.mark.parametrize("shape", SHAPES)
+@all_pairs({"rule": RULES, "tie_tol": [0.0, 1e-3, 0.3], "shape": SHAPES})
 def test_weights_equal_the_printed_ones_and_fix_the_support(rule, tie_tol, shape):
     problems = several(1, 2, 3, **shape)
     W = initial_projection(problems[0][0], 0.01)
@@ -147,9 +146,7 @@ def test_gradient_of_the_three_set_objective_vanishes(alpha, mu, beta, tie_tol):
     assert np.abs(slope(W + 0.1)).max() > 1e-2
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("alpha", "mu", "beta", "tie_tol"), SETTINGS)
+@all_pairs({"rule": RULES, "shape": SHAPES, "alpha, mu, beta, tie_tol": SETTINGS})
 def test_learn_equals_the_naive_episode(rule, shape, alpha, mu, beta, tie_tol):
     problem = random_few_shot(7, **shape)
     options = {"beta": beta, "tie_tol": tie_tol, "rule": rule}
@@ -161,9 +158,7 @@ def test_learn_equals_the_naive_episode(rule, shape, alpha, mu, beta, tie_tol):
     np.testing.assert_allclose(found[0], expected[-1], rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("divided", [True, False])
+@all_pairs({"rule": RULES, "shape": SHAPES, "divided": [True, False]})
 def test_every_episode_of_a_batch_equals_its_own_naive_one(divided, rule, shape):
     options = {"beta": 0.3, "tie_tol": 0.01, "rule": rule}
     learning = {"alpha": 0.3, "mu": 0.1, "max_iter": 4, "tol": 0.0}

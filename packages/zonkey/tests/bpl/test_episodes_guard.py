@@ -118,7 +118,7 @@ def test_episodes_with_the_same_counts_share_one_look(monkeypatch):
     turned = Turned(problems, W, beta=0.05, rho=0.8)
     eta, xi = turned.weights(W)
     counts = np.concatenate([eta.of_classes, xi.of_classes], axis=-1)[0]
-    looks, lowered = [], module.lowered_mu
+    looks, lowered = [], module.lower_mu
     monkeypatch.setattr(module, "lower_mu", lambda *a, **b: looks.append(1) or lowered(*a, **b))
     _, course = turned.learn(W, alpha=0.7, mu=0.95, max_iter=1, tol=0.0)
     assert len(looks) == len(np.unique(counts, axis=0)) < 4

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -214,9 +215,13 @@ def test_the_projection_is_that_of_the_printed_formulas(
 WIDE = linear_problem(noise=1.5, n_features=40)
 
 
-@pytest.mark.parametrize("problem", [P, WIDE], ids=["10 features", "40 features"])
-@pytest.mark.parametrize("scaling", ["squared-norm", None])
-@pytest.mark.parametrize("synthesis", ["support", "base", None])
+@all_pairs(
+    {
+        "problem": [P, WIDE],
+        "scaling": ["squared-norm", None],
+        "synthesis": ["support", "base", None],
+    }
+)
 def test_every_episode_may_draw_base_samples_of_its_own(problem, scaling, synthesis):
     options = {"synthesis": synthesis, "scaling": scaling, "n_base": 3}
     assert_as_by_loops(problem, range(N_SUPPORT), based=True, **options)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import array_api_strict as strict
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_few_shot import class_mean, query_set, random_few_shot
@@ -35,9 +36,7 @@ def assert_printed(problem, W, *, rho=0.5, scaling="squared-norm"):
     return made
 
 
-@pytest.mark.parametrize("rho", RHO)
-@pytest.mark.parametrize("scaling", ["squared-norm", None])
-@pytest.mark.parametrize("m", [1, 2, 5])
+@all_pairs({"rho": RHO, "scaling": ["squared-norm", None], "m": [1, 2, 5]})
 def test_features_equal_the_printed_ones(rho, scaling, m):
     problem = random_few_shot(1, m=m, shots=3)
     assert_printed(problem, projection(problem), rho=rho, scaling=scaling)

@@ -5,7 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from libraries import in_every_library
+from all_pairs import all_pairs
+from libraries import LIBRARIES
 
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
@@ -60,9 +61,7 @@ def test_nothing_is_copied_before_a_change(how):
     assert np.shares_memory(moments.A0, same.A0)
 
 
-@pytest.mark.parametrize("how", COPIES)
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("first", ["original", "copy"])
+@all_pairs({"how": COPIES, "change": CHANGES, "first": ["original", "copy"]})
 def test_a_change_of_either_leaves_the_other(how, change, first):
     original = gathered()
     same = COPIES[how](original)
@@ -79,10 +78,7 @@ def test_a_change_of_either_leaves_the_other(how, change, first):
     assert snapshot(changed) == snapshot(other) == ALONE[change]
 
 
-@in_every_library
-@pytest.mark.parametrize("how", COPIES)
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("first", ["original", "copy"])
+@all_pairs({"library": LIBRARIES, "change": CHANGES, "how": COPIES, "first": ["original", "copy"]})
 def test_so_it_is_on_devices(library, how, change, first):
     original = gathered(place=library)
     same = COPIES[how](original)

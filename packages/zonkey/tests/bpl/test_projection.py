@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import decomposed, finite_differences, random_problem, seen_loss
@@ -199,25 +200,24 @@ def test_the_factor_is_computed_once():
     )
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("beta", [0.0, 0.01])
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n": 1, "p": 1},
-        {"n": 3, "p": 1, "d": 12},
-        {"n": 4, "p": 2, "d": 12, "k": 6},
-        {"d": 1, "k": 1},
-    ],
+@all_pairs(
+    {
+        "name": MODELS,
+        "beta": [0.0, 0.01],
+        "change": [
+            {"n": 1, "p": 1},
+            {"n": 3, "p": 1, "d": 12},
+            {"n": 4, "p": 2, "d": 12, "k": 6},
+            {"d": 1, "k": 1},
+        ],
+    }
 )
 def test_few_samples_give_finite_projections(name, beta, change):
     problem = random_problem(13, **change)
     assert np.isfinite(MODELS[name](problem.equations(), beta).value).all()
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("beta", [0.0, 0.01])
-@pytest.mark.parametrize("what", ["features", "prototypes", "both"])
+@all_pairs({"name": MODELS, "beta": [0.0, 0.01], "what": ["features", "prototypes", "both"]})
 def test_zeros_give_the_zero_projection(name, beta, what):
     X = np.zeros((5, 4)) if what != "prototypes" else np.ones((5, 4))
     Y = np.zeros((5, 2)) if what != "features" else np.ones((5, 2))

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from libraries import in_every_library
@@ -37,10 +38,14 @@ def assert_naive(problem, W, tie_tol, rule):
     return found
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("tie_tol", [0.0, 1e-3, 0.3, 50.0])
-@pytest.mark.parametrize("shape", [{"d": 3, "k": 6}, {"d": 6, "k": 3}, {"q": 1}, {"n_g": 1}])
-@pytest.mark.parametrize("size", [1, 9, 2**18])
+@all_pairs(
+    {
+        "rule": RULES,
+        "tie_tol": [0.0, 1e-3, 0.3, 50.0],
+        "shape": [{"d": 3, "k": 6}, {"d": 6, "k": 3}, {"q": 1}, {"n_g": 1}],
+        "size": [1, 9, 2**18],
+    }
+)
 def test_sums_equal_those_of_the_printed_weights(monkeypatch, rule, tie_tol, shape, size):
     in_small_blocks(monkeypatch, size=size)
     problem = random_problem(1, **shape)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from PIL import Image, ImageOps
 
 from zonkey.encoders import pictures
@@ -288,9 +289,9 @@ def test_the_first_frame_of_several(kind):
 # Orientation
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
-@pytest.mark.parametrize("at_least", [None, 4])
+@all_pairs(
+    {"orientation": range(1, 9), "kind": ["JPEG", "PNG", "WEBP", "TIFF"], "at_least": [None, 4]}
+)
 def test_every_orientation(kind, orientation, at_least):
     exif = Image.Exif()
     exif[0x0112] = orientation

@@ -5,6 +5,7 @@ import tracemalloc
 import array_api_strict
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -99,9 +100,7 @@ def test_by_default_the_cheap_updates_are_iterative(d, k, r, dtype):
     assert relative_error(got.value, expected.value) < 500 * np.finfo(dtype).eps
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("ridge", [1e-2, 1e-4, 1e-8, 1e-12])
-@pytest.mark.parametrize("overlap", [0.0, 1.0])
+@all_pairs({"dtype": DTYPES, "ridge": [1e-2, 1e-4, 1e-8, 1e-12], "overlap": [0.0, 1.0]})
 def test_eigenvalues_that_the_update_lifts_cost_no_digits(ridge, overlap, dtype):
     """A is all but singular where F acts, so that A alone would give a huge W there."""
     rng = np.random.default_rng(2)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.linalg
+from all_pairs import all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -197,9 +198,7 @@ def test_only_the_symmetric_part_of_a_matrix_counts(path):
 
 
 @each_path
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("consistent", [True, False])
-@pytest.mark.parametrize("seed", range(4))
+@all_pairs({"dtype": DTYPES, "consistent": [True, False], "seed": range(4)})
 def test_a_singular_equation_gets_the_least_squares_solution_of_least_norm(
     seed, consistent, dtype, path
 ):

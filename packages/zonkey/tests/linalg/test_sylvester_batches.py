@@ -6,6 +6,7 @@ import array_api_strict
 import numpy as np
 import pytest
 import scipy.linalg
+from all_pairs import all_pairs
 from array_api_compat import array_namespace
 
 from zonkey.bpl.sylvester import Status, solve
@@ -101,9 +102,13 @@ def tensor(M):
     return pytest.importorskip("torch").asarray(M)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("leading", [((), (), ()), ((), (3,), (3,)), ((2, 1), (3,), ())])
-@pytest.mark.parametrize("library", [strict, tensor])
+@all_pairs(
+    {
+        "dtype": [np.float64, np.float32],
+        "leading": [((), (), ()), ((), (3,), (3,)), ((2, 1), (3,), ())],
+        "library": [strict, tensor],
+    }
+)
 def test_other_libraries_take_the_eigen_path(equation, library, leading, dtype):
     A, B, C = (M.astype(dtype) for M in batch(equation, *leading))
     value, _ = expected_items(*(M.astype(float) for M in (A, B, C)))
