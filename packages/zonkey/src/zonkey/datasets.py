@@ -2,10 +2,11 @@
 
 from .files.check import check_files
 from .files.chunks import open_chunks
+from .files.classes import read_prototypes
 from .files.dataset import DataError, Dataset, LazyMatrix, Split
 from .files.emoji import EmojiDataset, load_emoji
 from .files.own import load_features
-from .files.tables import read_features, read_prototypes
+from .files.tables import read_features
 
 __all__ = [
     "DataError",

@@ -123,7 +123,7 @@ def test_evaluate_refuses_what_it_cannot_measure(files, tmp_path):
 @pytest.mark.parametrize("name", ["model", "paper"])
 def test_explain_is_the_library(files, tmp_path, name):
     model = zonkey.load(files / f"{name}.zonkey")
-    x = pd.read_csv(files / "test.csv")[FEATURES].to_numpy()[17]
+    x = pd.read_csv(files / "test.csv")[FEATURES].to_numpy(np.float32)[17]
     same = zonkey.explain(model, x, k=3)
     arguments = "explain", files / f"{name}.zonkey", files / "test.csv", "--row", 17, "--top", 3
     text = done(*arguments, "--plot", tmp_path / "why.png")

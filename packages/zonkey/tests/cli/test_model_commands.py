@@ -25,7 +25,7 @@ from model_files import (
     samples,
     table,
 )
-from zonkey.files.tables import read_prototypes
+from zonkey.files.classes import read_prototypes
 
 __all__ = ["files"]
 
@@ -84,7 +84,7 @@ def test_fit_with_a_column_split(files, tmp_path):
     model = zonkey.load(output)
     assert model.classes_.tolist() == UNSEEN
     assert model.seen_classes_.tolist() == SEEN
-    X = pd.read_csv(tmp_path / "x.csv")[FEATURES].to_numpy()
+    X = pd.read_csv(tmp_path / "x.csv")[FEATURES].to_numpy(np.float32)
     y = frame["label"].to_numpy(dtype=str)
     train = marks == "train"
     chosen = zonkey.presets.recommended(read_prototypes(files / "prototypes.csv"))

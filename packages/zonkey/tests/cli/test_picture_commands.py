@@ -16,11 +16,11 @@ from zonkey import load, presets
 from zonkey.app import classification
 from zonkey.app.writing import open_output
 from zonkey.encoders import ImageEncoder, Pictures, TextEncoder
+from zonkey.files.classes import read_prototypes
 from zonkey.files.emoji import load_emoji
 from zonkey.files.own import load_features
 from zonkey.files.readers import stored_arrays
 from zonkey.files.streams import FeatureStream
-from zonkey.files.tables import read_prototypes
 from zonkey.persistence.model import model_info
 from zonkey.presets import pretraining
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from zonkey.encoders.class_texts import ClassTexts, class_texts, has_texts, speak_label, split_names
+from zonkey.files.classes import read_prototypes
 from zonkey.files.dataset import DataError
-from zonkey.files.tables import read_prototypes
 
 
 def found_in(source, **options):

@@ -9,9 +9,10 @@ import torch
 from scipy.sparse import csr_array
 
 from zonkey.files.check import check_files
+from zonkey.files.classes import read_prototypes
 from zonkey.files.dataset import DataError, Dataset, Split
 from zonkey.files.own import load_features
-from zonkey.files.tables import read_features, read_prototypes
+from zonkey.files.tables import read_features
 
 X = np.random.default_rng(0).normal(size=(4, 2))
 Y = ["horse", "horse", "tiger", "tiger"]

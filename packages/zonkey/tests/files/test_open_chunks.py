@@ -2,19 +2,19 @@
 
 import json
 import os
+import sys
 import warnings
 
 import h5py
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as parquet
 import pytest
 import zarr
 
 from zonkey import Chunks, Moments, StorageError
 from zonkey.encoders.collection import is_pictures
-from zonkey.files import readers as readers_module
 from zonkey.files.chunks import open_chunks
-from zonkey.files.dataset import DataError
 from zonkey.files.own import load_features
 from zonkey.files.streams import FeatureStream
 from zonkey.files.tables import read_features
@@ -125,7 +125,9 @@ def test_the_same_samples_in_every_format(tmp_path, kind, rows):
     np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in found]), X)
     assert np.concatenate([chunk.y for chunk in found]).tolist() == Y.tolist()
     single = kind not in ("csv", "tsv", "jsonl")
-    assert {chunk.X.dtype.itemsize for chunk in found} == {4 if single else 8}
+    assert {chunk.X.dtype.itemsize for chunk in found} == {
+        8 if kind in ("csv", "tsv", "jsonl", *OF_PARQUET) else 4
+    }
     lengths = [len(chunk.X) for chunk in found]
     assert max(lengths) <= (rows or N)
     if kind not in OF_PARQUET:
@@ -181,13 +183,19 @@ def test_an_interrupted_pass_goes_on(tmp_path, kind):
 
 def test_what_was_done_is_not_decoded(tmp_path, monkeypatch):
     (path,) = save_folder(tmp_path)
-    (path / "a.parquet").write_bytes(b"PAR1\x15" + (path / "a.parquet").read_bytes()[5:])
+    groups, iterate = [], parquet.ParquetFile.iter_batches
+
+    def noting_groups(self, *args, row_groups=None, **options):
+        groups.append(row_groups)
+        options |= {} if row_groups is None else {"row_groups": row_groups}
+        return iterate(self, *args, **options)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", noting_groups)
     stream = FeatureStream(path, rows=8, first=3)  # a.parquet has two row groups, of 2 and 1 blocks
-    content = (path / "a.parquet").read_bytes()
-    (path / "a.parquet").write_bytes(content[:5] + bytes(200) + content[205:])  # values
     np.testing.assert_array_equal(np.concatenate([block.X for block in stream]), X[17:])
-    with pytest.raises(DataError, match=r"a\.parquet must be a whole \.parquet file"):
-        list(FeatureStream(path, rows=8))
+    n = len(groups)
+    list(FeatureStream(path, rows=8))
+    assert len(groups) - n == n + 2  # the first rows show what the columns are
     reads = []
     (arrays,) = save_h5(tmp_path)
     original = h5py.Dataset.__getitem__
@@ -277,7 +285,8 @@ def test_narrow_numbers_become_single_precision(tmp_path, dtype, ending):
     else:
         pd.DataFrame(values, columns=NAMES).assign(label=Y).to_parquet(path)
     found = list(open_chunks(path, rows=10))
-    width = 8 if dtype in ("i4", "f8") else 4
+    # Text has no type, so that of tables depends on the numbers alone.
+    width = 8 if dtype in ("i4", "f8") or ending == "parquet" else 4
     assert {chunk.X.dtype.itemsize for chunk in found} == {width}
     np.testing.assert_array_equal(np.concatenate([c.X for c in found]), values.astype(float))
     pd.DataFrame(PROTOTYPES).T.to_csv(tmp_path / "p.csv", index_label="label")
@@ -344,7 +353,7 @@ FAULTS = [
     (save_npz, {"features_key": "z"}, "`features_key` must name an array of x.npz"),
     (save_csv, {"labels": "y.txt"}, "x.csv is a table"),
     (save_npy, {"labels_key": "y"}, "`labels_key` must be None"),
-    (save_csv, {"label_column": "kind"}, "must have a column of labels, named kind"),
+    (save_csv, {"label_column": "kind"}, "`label_column` must name a column of x.csv; got 'kind'"),
 ]
 
 
@@ -357,11 +366,7 @@ def test_faults_are_one_line(tmp_path, save, options, words):
 
 def test_zarr_is_an_extra(tmp_path, monkeypatch):
     (path,) = save_zarr(tmp_path)
-
-    def missing(module):
-        raise ImportError(module)
-
-    monkeypatch.setattr(readers_module.importlib, "import_module", missing)
+    monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(ImportError, match=r'needs zarr. Run: .*"zonkey\[data\]"'):
         open_chunks(path)
 

@@ -16,7 +16,8 @@ from ..encoders.class_texts import ClassTexts
 from ..encoders.collection import Pictures, is_pictures
 from ..encoders.stream import PictureStream
 from ..errors import Problem
-from ..files.tables import is_no_feature, is_text_column
+from ..files.columns import is_no_feature
+from ..files.formats import is_text_column
 from .inputs import check_sources
 from .progress import Progress, Step, ignore, watch_blocks
 from .sources import name_encoder

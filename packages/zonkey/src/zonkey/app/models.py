@@ -14,7 +14,7 @@ import numpy as np
 from ..encoders.class_texts import split_names
 from ..encoders.stream import PictureStream
 from ..errors import Problem
-from ..files.streams import cells
+from ..files.formats import cells
 from ..inference.scorer import unwrap
 from ..labels import format_labels
 from ..persistence.model import load_for_features, model_info

@@ -16,9 +16,9 @@ from ..encoders.registry import DEFAULT_IMAGE, DEFAULT_TEXT
 from ..encoders.stream import PictureStream
 from ..encoders.text_encoder import NAME_TEMPLATES
 from ..errors import DataError, Problem
+from ..files.classes import examine_prototypes
 from ..files.readers import stored_arrays
 from ..files.streams import FeatureStream
-from ..files.tables import examine_prototypes
 from ..labels import format_value
 from ..prototypes import Prototypes
 

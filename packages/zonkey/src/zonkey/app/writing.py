@@ -19,8 +19,8 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import STREAM_NAME
+from ..files.formats import LINES, cells
 from ..files.readers import SEPARATORS
-from ..files.streams import LINES, cells
 from ..optional import require_package
 from ..persistence.container import whole_file
 from .targets import name_target

@@ -15,7 +15,8 @@ from ..encoders.class_texts import has_column
 from ..encoders.collection import TABLES, Pictures
 from ..encoders.stream import PictureStream
 from ..files.dataset import DataError, Dataset, LazyMatrix
-from ..files.own import Samples, dataset_of, examine_samples, missing_prototypes, wrong_marks
+from ..files.own import Samples, dataset_of, missing_prototypes, read_samples, wrong_marks
+from ..files.streams import FeatureStream
 from ..inference.scorer import unwrap
 from ..labels import format_labels, warn_user
 from ..presets import paper, recommended
@@ -76,12 +77,8 @@ class FitInput:
         return None if self.source.is_dir() and not has_table and of_classes else self.label_column
 
     def _features(self) -> Samples:
-        labels = self.keys.get("labels")
-        keys = (self.keys.get(name) for name in ("features_key", "labels_key"))
-        samples, problems = examine_samples(self.source, labels, self.label_column, *keys)
-        if problems:
-            raise DataError(problems[0])
-        return samples
+        stream = FeatureStream(self.source, label_column=self.label_column, **self.keys)
+        return read_samples(self.source, stream)
 
     def read_unlabeled(self, names: list[str] | None, n_features: int) -> np.ndarray:
         """Read the samples without labels."""

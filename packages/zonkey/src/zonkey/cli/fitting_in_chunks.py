@@ -25,10 +25,9 @@ from rich.progress import (
 )
 
 from ..encoders.collection import is_pictures
-from ..files.chunks import FileSource, split_position
+from ..files.chunks import FileSource
 from ..files.dataset import DataError
-from ..files.own import missing_prototypes, wrong_options
-from ..files.readers import TABLE_ENDINGS, ending_of
+from ..files.own import missing_prototypes
 from ..files.streams import Block, FeatureStream
 from ..files.tables import require_one_source
 from ..inference.scorer import unwrap
@@ -85,12 +84,9 @@ def _open_rows(training: FitInput) -> tuple[_LabeledRows, Prototypes]:
             f"--chunks must be left out for pictures; {format_value(str(source))} holds some. "
             "Encode them with zonkey embed, and fit the file of their features."
         )
-    if ending_of(source) in TABLE_ENDINGS:
-        for problem in wrong_options(source, **keys):
-            raise DataError(problem)
     require_one_source(keys["labels"], keys["labels_key"])
     stream = training.encoders.stream(
-        source, with_labels=True, label_column=training.label_column, **keys
+        source, with_labels=True, label_column=training.label_column, every_label=True, **keys
     )
     assert isinstance(stream, FeatureStream)
     known, columns = training.encoders.prototypes(training.classes, training.label_column)
@@ -107,7 +103,7 @@ class _LabeledRows(FileSource):
         # As in memory: the names are in the training facts, and the model takes arrays.
         self.columns, self.feature_names = self.feature_names, None
         self._known, self._dimensions, self._classes = known.labels, dimensions, classes
-        self._has_split = split_position(self.heading) is not None
+        self._has_split = self.heading.split is not None
         self._n_all = self.n_rows
         self.identity += f", {known.fingerprint()}"
 
@@ -128,12 +124,6 @@ class _LabeledRows(FileSource):
         """Tell which rows are learned from; all need a label with a prototype."""
         labels = block.labels
         assert labels is not None
-        if (labels == "").any():
-            row = self.row(before + int(np.argmax(labels == "")))
-            raise DataError(
-                f"Samples need labels; row {row} of {self.file} has none. Add it, or remove the "
-                "row."
-            )
         is_known = np.isin(labels, self._known)
         if not is_known.all():
             # Rows before had labels of both files: not all can be wrong.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import re
@@ -17,19 +16,16 @@ from unicodedata import normalize
 
 import numpy as np
 
+from ..files.columns import LABEL_COLUMNS, check_names, is_no_feature
 from ..files.dataset import DataError
+from ..files.formats import is_blank, is_text_column, open_table, read_cells
 from ..files.readers import (
-    SEPARATORS,
     TABLE_ENDINGS,
-    check_first_line,
-    csv_rows,
     position_of,
-    read_sheet,
     read_text,
     require_existing,
     translate_errors,
 )
-from ..files.tables import LABEL_COLUMNS, is_blank, is_no_feature, is_text_column
 from ..labels import as_labels, format_value, warn_user
 
 TEXT_ENDINGS = (".txt", *TABLE_ENDINGS, ".json", ".jsonl")
@@ -328,37 +324,33 @@ def _read_frame(frame: Any, label_column: str | None) -> _Columns:
 
 def _file_table(path: Path, label_column: str | None, most: int | None = None) -> _Columns:
     """Return the columns of a table in a file, or of its first rows."""
-    ending = path.suffix.lower()
     wanted = _LABELS if label_column is None else (label_column, *_LABELS)
-    if ending == ".parquet":
-        sheet = read_sheet(path, wanted, labels_first=True)
-        cells = [sheet.frame[n].tolist()[:most] for n in range(len(sheet.names))]
-        return _Columns(sheet.names, cells, path.name, sheet.first_row)
-    if ending == ".jsonl":
+    if path.suffix.lower() == ".jsonl":
         return _jsonl_table(path, most)
-    with translate_errors(path):
-        text = io.StringIO(read_text(path))
-        end = None if most is None else most + 1
-        rows = [row for row in islice(csv_rows(text, SEPARATORS[ending]), end) if any(row)]
-    heading = [name.strip() for name in rows[0]]
-    known = position_of((*wanted, *_HEADINGS), heading) is not None
-    if len(heading) == 1 and not known and not {*heading[0]} & {";", "\t"}:
-        return _Columns(["label"], [[row[0] for row in rows]], path.name, 1)
-    check_first_line(heading, path, wanted, labels_first=True)
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(heading):
-            raise DataError(
-                f"Rows must have a cell for each of the {len(heading)} columns; row {number} of "
-                f"{path.name} has {len(row)}. Put quotes around text that contains a separator."
-            )
+    with translate_errors(path), open_table(path, nested=True) as table:
+        names, first_row = table.names, 2 if table.heading else 1
+        known = position_of((*wanted, *_HEADINGS), names) is not None
+        cells = read_cells(table, most)
+        if len(names) == 1 and not known and table.heading:  # names of classes, no heading
+            return _Columns(["label"], [[name for name in names + cells[0] if name]], path.name, 1)
+        check_names(table, path, wanted, labels_first=True)
+    if not table.heading:
+        # A text index of pandas holds the labels; numbers only count the rows.
+        order = [*sorted(range(len(names)), key=lambda n: names[n] not in table.index)]
+        kept = [n for n in order if not _is_row_number(names[n], cells[n])]
+        names = ["index" if names[n].startswith("__index") else names[n] for n in kept]
+        return _Columns(names, [cells[n] for n in kept], path.name, first_row)
     if not known and most is None:
         raise DataError(
             f"The first line of {path.name} must name its columns, one of them "
-            f"{', '.join(_LABELS)}; got {', '.join(heading)[:80]}. Rename the column of labels, or "
+            f"{', '.join(_LABELS)}; got {', '.join(names)[:80]}. Rename the column of labels, or "
             "pass `label_column`."
         )
-    cells = [list(column) for column in zip(*rows[1:], strict=True)] or [[] for _ in heading]
-    return _Columns(heading, cells, path.name, 2)
+    return _Columns(names, cells, path.name, first_row)
+
+
+def _is_row_number(name: str, cells: list[Any]) -> bool:
+    return name.startswith("__index") and not any(isinstance(cell, str) for cell in cells)
 
 
 def _jsonl_table(path: Path, most: int | None) -> _Columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +12,10 @@ from unicodedata import normalize
 
 import numpy as np
 
+from ..files.columns import LABEL_COLUMNS, check_names
 from ..files.dataset import DataError
-from ..files.readers import (
-    SEPARATORS,
-    check_first_line,
-    check_widths,
-    csv_rows,
-    is_number,
-    position_of,
-    translate_errors,
-)
-from ..files.tables import LABEL_COLUMNS
+from ..files.formats import open_table, read_cells
+from ..files.readers import SEPARATORS, is_number, position_of, translate_errors
 from .pictures import is_picture_name
 
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
@@ -62,14 +56,10 @@ class PictureTable:
     @classmethod
     def parse(cls, text: str, path: Path, wanted: Columns) -> PictureTable:
         """Read the text of a csv or tsv file; the path is for errors."""
-        text = text.rstrip("\n")
-        separator = SEPARATORS[path.suffix.lower()]
-        with translate_errors(path):
-            names, *rows = csv_rows(io.StringIO(text), separator)
-        names = [name.strip() for name in names]
-        check_first_line(names, path, _PATH_COLUMNS if wanted.path is None else (wanted.path,))
-        check_widths(text, len(names), separator, path)
-        if not rows:
+        with translate_errors(path), open_table(path, io.BytesIO(text.encode())) as table:
+            names, found = table.names, read_cells(table)
+            check_names(table, path, _PATH_COLUMNS if wanted.path is None else (wanted.path,))
+        if not found[0]:
             raise DataError(f"{path.name} must have a row per picture; it has none. Add one.")
         at = _position(names, wanted.path, _PATH_COLUMNS, "path_column", path.name)
         if at is None:
@@ -81,7 +71,7 @@ class PictureTable:
         label_names = LABEL_COLUMNS["features"]
         label = _position(names, wanted.label, label_names, "label_column", path.name)
         split = position_of(_SPLIT_COLUMN, names)
-        cells = {n: [row[n] for row in rows] for n in range(len(names))}
+        cells = dict(enumerate(found))
         return cls(
             path.name,
             [cell.strip() for cell in cells[at]],
@@ -138,7 +128,8 @@ def lists_pictures(path: Path) -> bool:
     lines = start.decode("utf-8-sig", "replace").splitlines()
     if len(start) == _LOOKED_AT:
         lines = lines[:-1]  # cut short
-    names, *rows = islice(csv_rows(lines, SEPARATORS[path.suffix.lower()]), _LOOKED_AT_ROWS + 1)
+    separator = SEPARATORS[path.suffix.lower()]
+    names, *rows = islice(csv.reader(lines, delimiter=separator), _LOOKED_AT_ROWS + 1)
     column = position_of(_PATH_COLUMNS, [name.strip() for name in names])
     rows = [row for row in rows if row]
     if column is None or not rows or not all(is_picture_name(row[column].strip()) for row in rows):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,20 +17,14 @@ from ..optional import format_install
 from ..plugins import LAB, load_plugin
 from ..prototypes import Prototypes
 from ..samples import require_scale
+from .classes import PROTOTYPE_KEYS, cap_lines, examine_prototypes, read_rows
+from .columns import FEATURE_KEYS
 from .dataset import PARTS, DataError, collect_errors
-from .own import Samples, examine_samples, missing_prototypes, plain_label
+from .formats import LINES
+from .own import Samples, missing_prototypes, plain_label, read_samples
 from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, read_text, require_existing, stored_arrays
-from .streams import LINES
-from .tables import (
-    FEATURE_KEYS,
-    PROTOTYPE_KEYS,
-    as_features,
-    cap_lines,
-    examine_prototypes,
-    examine_table,
-    pick_features,
-    pick_labels,
-)
+from .streams import FeatureStream
+from .tables import as_features, pick_features, pick_labels
 
 _BLOCK = 1 << 22  # similarities that are computed at a time
 _ALIKE = 0.999  # cosine from which two prototypes are nearly equal
@@ -102,8 +95,7 @@ def _examine(
     labels_key: str | None,
 ) -> None:
     """Report on files, of which some have a known role."""
-    table_of = cache(examine_table)  # a table is read to infer its role, and again to be checked
-    guess = cache(lambda path: _guess(path, lambda: table_of(path, "features", label_column)))
+    guess = cache(lambda path: _guess(path, label_column))
     files, left = _assign_roles(named, [Path(path) for path in paths], guess)
     for path in left:
         report.problems.append(
@@ -113,12 +105,15 @@ def _examine(
     report.facts.extend(f"{path.name} is read as {role}." for role, path in files.items())
     samples, known, columns = Samples(), None, ()
     if "features" in files:
-        options = label_column, features_key, labels_key
+        stream = FeatureStream(
+            files["features"],
+            labels=files.get("labels"),
+            label_column=label_column,
+            features_key=features_key,
+            labels_key=labels_key,
+        )
         with collect_errors(report.problems, ImportError):
-            samples, problems = examine_samples(
-                files["features"], files.get("labels"), *options, table_of
-            )
-            report.problems.extend(problems)
+            samples = read_samples(files["features"], stream, report.problems)
         if samples.matrix is not None:
             with collect_errors(report.problems, ImportError):
                 X = samples.matrix.values()
@@ -208,7 +203,7 @@ def _assign_roles(
     return files, left
 
 
-def _guess(path: Path, table_of: Callable[[], Any]) -> tuple[str | None, int]:
+def _guess(path: Path, label_column: str | None) -> tuple[str | None, int]:
     """Return the likely role of a file, None if it is unclear, and its number of rows."""
     ending = path.suffix.lower()
     known = {".txt": "labels", ".json": "prototypes", LINES: "features"}
@@ -220,7 +215,7 @@ def _guess(path: Path, table_of: Callable[[], Any]) -> tuple[str | None, int]:
             return _guess_of_arrays(path)
         if ending == ".csv" and not set(",;\t") & set(read_text(path).split("\n", 1)[0]):
             return "labels", 0
-        table, _ = table_of()
+        table = read_rows(FeatureStream(path, label_column=label_column), [])
         return (None, 0) if table is None else _guess_of_labels(table.labels)
     except (DataError, ImportError):
         return None, 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -14,16 +14,16 @@ from ..labels import check_count
 from ..streaming.chunks import Chunks
 from ..streaming.sources import CHUNK, BaseSource, Purpose, describe_file
 from .dataset import DataError
+from .formats import TEXT_ENDINGS
 from .readers import (
     ARRAY_ENDINGS,
     FOLDER,
     SEPARATORS,
     ending_of,
     parquet_files,
-    position_of,
     require_existing,
 )
-from .streams import STREAM_ENDINGS, TEXT_ENDINGS, Block, FeatureStream, cells
+from .streams import STREAM_ENDINGS, Block, FeatureStream
 from .tables import require_one_source
 
 
@@ -32,6 +32,8 @@ def open_chunks(
     labels: str | PathLike[str] | None = None,
     *,
     label_column: str | None = None,
+    feature_columns: Sequence[str] | None = None,
+    id_columns: Sequence[str] = (),
     features_key: str | None = None,
     labels_key: str | None = None,
     rows: int | None = None,
@@ -57,6 +59,10 @@ def open_chunks(
     label_column : str, default=None
         Column of the labels in a table. By default `label`, `class`, `y` or `target`, else the only
         column of text. A file may have no labels, if it is only to be predicted.
+    feature_columns : list of str, default=None
+        Columns of the features in a table, by names or patterns such as `f*`; see `load_features`.
+    id_columns : list of str, default=()
+        Columns of a table that are not features, by names or patterns.
     features_key : str, default=None
         Name of the features in a file of several arrays.
     labels_key : str, default=None
@@ -102,6 +108,8 @@ def open_chunks(
         needs_labels=labels is not None or labels_key is not None,
         labels=labels,
         label_column=label_column,
+        feature_columns=feature_columns,
+        id_columns=id_columns,
         features_key=features_key,
         labels_key=labels_key,
     )
@@ -147,26 +155,18 @@ class FileSource(BaseSource):
     def is_kept(self, block: Block, before: int) -> np.ndarray:
         """Tell which rows are learned from; `before` is the number of rows before the block."""
         assert block.labels is not None
-        labeled = block.labels != ""
-        position = split_position(block)
-        if position is None:
+        labeled, marks = block.labels != "", block.split
+        if marks is None:
             return labeled
-        found = [str(cell).strip().lower() for cell in cells([*block.carried.values()][position])]
-        marks = np.array(found)
         wrong = ~np.isin(marks, ("train", "val", "test"))
         if wrong.any():
             row = int(np.argmax(wrong))
             raise DataError(
                 f"The column `split` must say train, val or test; row {self.row(before + row)} of "
-                f"{self.file} says {found[row]!r}. Correct it."
+                f"{self.file} says {str(marks[row])!r}. Correct it."
             )
         return labeled & (marks != "test")
 
     def row(self, position: int) -> int:
         """Return the number of a row as users count it in the file."""
         return self.first_row + position
-
-
-def split_position(block: Block) -> int | None:
-    """Return the position of the column `split` among the carried ones."""
-    return position_of(("split",), list(block.carried))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from ..labels import as_labels, format_labels, format_value
 from ..prototypes import Prototypes
+from .classes import MOST_LISTED, cap_lines, examine_prototypes, read_rows
 from .dataset import (
     DataError,
     Dataset,
@@ -23,14 +23,11 @@ from .dataset import (
     collect_errors,
     require_one_label_per_row,
 )
-from .readers import FOLDER, TABLE_ENDINGS, ending_of, position_of, require_existing, stored_arrays
-from .streams import LINES, STREAM_ENDINGS, FeatureStream
+from .formats import LINES
+from .readers import FOLDER, TABLE_ENDINGS, ending_of, require_existing, stored_arrays
+from .streams import STREAM_ENDINGS, FeatureStream, wrong_options
 from .tables import (
-    MOST_LISTED,
     as_features,
-    cap_lines,
-    examine_prototypes,
-    examine_table,
     label_strings,
     pick_features,
     pick_labels,
@@ -45,6 +42,8 @@ def load_features(
     *,
     labels: str | Path | None = None,
     label_column: str | None = None,
+    feature_columns: Sequence[str] | None = None,
+    id_columns: Sequence[str] = (),
     features_key: str | None = None,
     labels_key: str | None = None,
     unseen: Any = None,
@@ -65,8 +64,7 @@ def load_features(
     features : str or Path
         A table (`.csv`, `.tsv`, `.parquet`) with a column of labels and columns of numbers, lines
         of JSON (`.jsonl`), a folder of `.parquet` files, or arrays (`.npz`, `.npy`, `.h5`,
-        `.zarr`, `.pt`); see `read_features`. Columns of text, `id` and names that end in `_id` are
-        no features.
+        `.zarr`, `.pt`); see `read_features`.
     prototypes : str or Path
         File with a vector per class; see `read_prototypes`.
     labels : str or Path, default=None
@@ -74,6 +72,12 @@ def load_features(
     label_column : str, default=None
         Column of the labels in a table. By default `label`, `class`, `y` or `target`, else the only
         column of text.
+    feature_columns : list of str, default=None
+        Columns of the features in a table, by names or patterns such as `f*`. By default all
+        columns of numbers that do not identify a row: `id`, names that end in `_id`, and columns
+        named `index` or without a name that only count the rows.
+    id_columns : list of str, default=()
+        Columns of a table that are not features, by names or patterns.
     features_key : str, default=None
         Name of the features in a file of several arrays.
     labels_key : str, default=None
@@ -109,10 +113,17 @@ def load_features(
     """
     features, prototypes = Path(features), Path(prototypes)
     labels = None if labels is None else Path(labels)
-    samples, problems = examine_samples(features, labels, label_column, features_key, labels_key)
-    known, columns = None, ()
-    if not problems:
-        known, columns, problems = examine_prototypes(prototypes, label_column)
+    stream = FeatureStream(
+        features,
+        labels=labels,
+        label_column=label_column,
+        feature_columns=feature_columns,
+        id_columns=id_columns,
+        features_key=features_key,
+        labels_key=labels_key,
+    )
+    samples = read_samples(features, stream)
+    known, columns, problems = examine_prototypes(prototypes, label_column)
     if problems or known is None:
         raise DataError(problems[0])
     about = {} if labels is None else {"labels_file": labels.name}
@@ -183,91 +194,46 @@ def dataset_of(
     return Dataset(name, samples.matrix, y, known, split, about={**facts, **(about or {})}, **texts)
 
 
-def examine_samples(
-    path: Path,
-    labels: Path | None,
-    label_column: str | None,
-    features_key: str | None,
-    labels_key: str | None,
-    table_of: Any = examine_table,
-) -> tuple[Samples, list[str]]:
-    """Read features and labels, as far as possible, and list all problems."""
-    problems: list[str] = []
-    if ending_of(path) in (LINES, FOLDER):
-        return _examine_lines(path, labels, label_column, features_key)
-    if path.suffix.lower() not in TABLE_ENDINGS:
-        return _examine_arrays(path, labels, features_key, labels_key, problems), problems
-    problems += wrong_options(path, labels, features_key, labels_key)
-    table, wrong = table_of(path, "features", label_column)
-    problems += wrong
-    if table is None:
-        return Samples(), problems
-    matrix = None if wrong else LazyMatrix.of(table.matrix, path.name)
-    if table.split is None:
-        return Samples(matrix, table.labels, None, table.unused, table.columns), problems
-    wrong = wrong_marks(table.labels, table.split, path.name, table.first_row)
-    marks = None if wrong else table.split
-    return Samples(matrix, table.labels, marks, table.unused, table.columns), problems + wrong
+def read_samples(path: Path, stream: FeatureStream, problems: list[str] | None = None) -> Samples:
+    """Read features and labels; further options are those of the stream.
+
+    With a list of `problems`, all of them are added to it; else the first one is raised.
+    """
+    found: list[str] = []
+    if ending_of(path) not in (*TABLE_ENDINGS, LINES, FOLDER):
+        samples = _read_arrays(path, stream, found)
+    else:
+        samples = _read_table(path, stream, None if problems is None else found)
+    if problems is None and found:
+        raise DataError(found[0])
+    if problems is not None:
+        problems += found
+    return samples
 
 
-def wrong_options(
-    path: Path, labels: Path | None, features_key: str | None, labels_key: str | None
-) -> list[str]:
-    """Return what is wrong with options of arrays that are given for a table."""
-    problems = []
-    if labels is not None:
-        problems.append(
-            f"A table has its labels in a column; {path.name} is a table, and {labels.name} is a "
-            "file of labels. Add them to the table as a column `label`."
-        )
-    for parameter, key in (("features_key", features_key), ("labels_key", labels_key)):
-        if key is not None:
-            problems.append(
-                f"`{parameter}` must be None for a table; got {key!r}, and {path.name} is a table. "
-                "Name the column of labels with `label_column`."
-            )
-    return problems
+def _read_table(path: Path, stream: FeatureStream, problems: list[str] | None) -> Samples:
+    if problems is not None:
+        problems += wrong_options(path, stream)
+        stream = replace(stream, labels=None, labels_key=None)
+        if ending_of(path) != LINES:
+            stream.features_key = None
+    rows = read_rows(stream, problems)
+    if rows is None:
+        return Samples()
+    wrong = []
+    if rows.split is not None:
+        wrong = wrong_marks(rows.labels, rows.split, path.name, rows.first_row)
+        if problems is None and wrong:
+            raise DataError(wrong[0])
+    matrix = None if problems else LazyMatrix.of(rows.matrix, path.name)
+    if problems is not None:
+        problems += wrong
+    return Samples(matrix, rows.labels, None if wrong else rows.split, rows.unused, rows.columns)
 
 
-def _examine_lines(
-    path: Path, labels: Path | None, label_column: str | None, features_key: str | None
-) -> tuple[Samples, list[str]]:
-    stream = FeatureStream(
-        path,
-        with_labels=True,
-        labels=labels,
-        label_column=label_column,
-        features_key=features_key,
-    )
-    try:
-        blocks = list(stream)
-    except DataError as error:
-        return Samples(), [str(error)]
-    y = np.concatenate([block.labels for block in blocks if block.labels is not None])
-    matrix = LazyMatrix.of(np.concatenate([block.X for block in blocks]), path.name)
-    split = position_of(("split",), list(blocks[0].carried))
-    if (y == "").any():
-        row = int(np.argmax(y == ""))
-        return Samples(matrix), [
-            f"Samples need labels; number {row + 1} of {path.name} has none. Add it, or remove the "
-            "line."
-        ]
-    if split is None:
-        return Samples(matrix, y, None, stream.unused, stream.columns or ()), []
-    cells = chain.from_iterable([*block.carried.values()][split] for block in blocks)
-    marks = np.array([str(cell).strip().lower() for cell in cells])
-    wrong = wrong_marks(y, marks, path.name, 1)
-    marks = None if wrong else marks
-    return Samples(matrix, y, marks, stream.unused, stream.columns or ()), wrong
-
-
-def _examine_arrays(
-    path: Path,
-    labels: Path | None,
-    features_key: str | None,
-    labels_key: str | None,
-    problems: list[str],
-) -> Samples:
+def _read_arrays(path: Path, stream: FeatureStream, problems: list[str]) -> Samples:
+    labels = None if stream.labels is None else Path(stream.labels)
+    features_key, labels_key = stream.features_key, stream.labels_key
     arrays, matrix, y = [], None, None
     with collect_errors(problems):
         require_existing(path, STREAM_ENDINGS)

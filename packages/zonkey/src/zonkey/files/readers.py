@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 import pickle
@@ -27,8 +25,6 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 ZARR = ".zarr"
 FOLDER = "a folder of .parquet files"  # in place of an ending
 _ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # files of a zarr store
-_LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
-_LONGEST_CELL = 2**31 - 1  # characters
 _MOST_NAMED = 8  # arrays that an error message names
 _MOST_HEADER = 1 << 16  # bytes
 # A compressed array may be this large, or this many times as large as in the file.
@@ -149,15 +145,6 @@ def is_utf16(content: bytes) -> bool:
     return content[:2] in (b"\xff\xfe", b"\xfe\xff")
 
 
-def csv_rows(lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
-    """Yield the rows of a table; cells may be long."""
-    before = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        yield from csv.reader(lines, delimiter=separator)
-    finally:
-        csv.field_size_limit(before)
-
-
 def require_room(source: str, n_bytes: int, n_stored: int) -> None:
     """Refuse values that do not fit into memory, or that a few bytes of a file expand to."""
     if n_bytes > _memory():
@@ -189,6 +176,17 @@ def _memory() -> float:
 def find_exact_limit(dtype: np.dtype[Any]) -> int:
     """Return the number up to which a float type holds every whole number: 2^53 for doubles."""
     return 2 ** min(np.finfo(dtype).nmant + 1, 53)
+
+
+def position_of(wanted: Sequence[str], names: Sequence[str]) -> int | None:
+    """Return the position of the first wanted name; exact case wins over any case."""
+    lower = [name.casefold() for name in names]
+    for name in wanted:
+        if name in names:
+            return list(names).index(name)
+        if name.casefold() in lower:
+            return lower.index(name.casefold())
+    return None
 
 
 def is_number(text: str) -> bool:
@@ -462,165 +460,3 @@ _ARRAY_READERS: dict[str, Callable[[Path], Iterable[StoredArray]]] = {
     ZARR: _zarr_arrays,
 }
 ARRAY_ENDINGS = tuple(_ARRAY_READERS)
-
-
-# Tables: csv, tsv, parquet
-
-
-@dataclass(frozen=True, eq=False)
-class Sheet:
-    """A table as it was read; the columns of the frame are named 0, 1, ..."""
-
-    frame: Any
-    names: list[str]  # as in the file
-    file: str
-    first_row: int  # number in the file: 2 below a heading, else 1
-
-
-def read_sheet(path: Path, label_names: Sequence[str], *, labels_first: bool) -> Sheet:
-    """Read a table whose labels are in a column with one of `label_names`.
-
-    If no column has such a name and `labels_first`, the labels are in the first column, or in the
-    index of a DataFrame.
-    """
-    pandas = require_package("pandas", f"Reading {path.suffix}")
-    if path.suffix.lower() != ".parquet":
-        return _read_csv(pandas, path, label_names, labels_first)
-    arrow = require_package("pyarrow.parquet", "Reading .parquet")
-    with translate_errors(path):
-        about = arrow.read_metadata(path)
-        names = about.schema.to_arrow_schema().names
-    check_names(names, path, label_names, labels_first)
-    require_room(path.name, 8 * about.num_rows * about.num_columns, path.stat().st_size)
-    with translate_errors(path):
-        frame = pandas.read_parquet(path, engine="pyarrow")
-    if position_of(label_names, [str(name) for name in frame.columns]) is None:
-        index = frame.index.name
-        named = index is not None and (labels_first or position_of(label_names, [str(index)]) == 0)
-        if named or frame.index.dtype.kind == "O":  # else it holds row numbers
-            frame = frame.reset_index()
-    names = [str(name) for name in frame.columns]
-    check_names(names, path, label_names, labels_first)
-    return Sheet(frame.set_axis(range(len(names)), axis=1), names, path.name, 1)
-
-
-def position_of(wanted: Sequence[str], names: Sequence[str]) -> int | None:
-    """Return the position of the first wanted name; exact case wins over any case."""
-    lower = [name.casefold() for name in names]
-    for name in wanted:
-        if name in names:
-            return list(names).index(name)
-        if name.casefold() in lower:
-            return lower.index(name.casefold())
-    return None
-
-
-def _read_csv(pandas: Any, path: Path, label_names: Sequence[str], labels_first: bool) -> Sheet:
-    text = read_text(path).rstrip("\n")
-    separator = SEPARATORS[path.suffix.lower()]
-    with translate_errors(path):
-        names = [name.strip() for name in next(csv_rows(io.StringIO(text), separator))]
-    names = names or [""]
-    check_first_line(names, path, label_names, labels_first=labels_first)
-    check_widths(text, len(names), separator, path)
-    # Labels such as "01" look like numbers. If no column has their name, they may be in the first.
-    as_text = [position_of(label_names, names) or 0, position_of(("split",), names)]
-    # Since pandas 3.1 numbers are always read exactly.
-    version = tuple(map(int, pandas.__version__.split(".")[:2]))
-    exact = {} if version >= (3, 1) else {"float_precision": "round_trip"}
-    with translate_errors(path):
-        frame = pandas.read_csv(
-            io.StringIO(text),
-            sep=separator,
-            header=0,
-            names=range(len(names)),
-            index_col=False,
-            dtype={column: str for column in as_text if column is not None},
-            keep_default_na=False,  # a class may be named "NA"
-            na_values=[""],
-            low_memory=False,
-            **exact,
-        )
-    return Sheet(frame, names, path.name, 2)
-
-
-def check_first_line(
-    names: list[str], path: Path, label_names: Sequence[str], *, labels_first: bool = False
-) -> None:
-    """Refuse a first line that does not name the columns of a csv or tsv file."""
-    _check_separator(names, path)
-    check_names(names, path, label_names, labels_first)
-    _check_heading(names, path, label_names)
-
-
-def _check_separator(names: list[str], path: Path) -> None:
-    for mark, called, remedy in (
-        (";", "semicolons", "Save it with commas, and with points in numbers"),
-        ("\t", "tabs", f"Rename it to {path.stem}.tsv"),
-        (",", "commas", f"Rename it to {path.stem}.csv"),
-    ):
-        if len(names) == 1 and mark in names[0]:
-            expected = "commas" if path.suffix.lower() == ".csv" else "tabs"
-            raise DataError(
-                f"The columns of {path.name} must be separated by {expected}; they are separated "
-                f"by {called}. {remedy}."
-            )
-
-
-def check_names(
-    names: list[str], path: Path, label_names: Sequence[str], labels_first: bool = False
-) -> None:
-    """Refuse columns without a name, and two of one name."""
-    seen: dict[str, int] = {}
-    # The column of labels may have no name, as pandas writes an index.
-    unnamed = 1 if labels_first and position_of(label_names, names) is None else None
-    for number, name in enumerate(names, start=1):
-        if not name and number != unnamed:
-            raise DataError(
-                f"Columns must have names; column {number} of {path.name} has none. If it numbers "
-                "the rows, save without it (index=False in pandas)."
-            )
-        if name in seen:
-            raise DataError(
-                f"Columns must have different names; {name!r} is column {seen[name]} and {number} "
-                f"of {path.name}. Rename one, or add a first line of names if there is none."
-            )
-        seen[name] = number
-
-
-def _check_heading(names: list[str], path: Path, label_names: Sequence[str]) -> None:
-    """Refuse a first line of data, which would be lost as a heading."""
-    numbers = [name for name in names if is_number(name)]
-    others = [name for name in names if not is_number(name) and name.casefold() != "split"]
-    # Next to a known name the columns may have any name, such as a wavelength.
-    if not numbers or len(others) > 1 or position_of(label_names, names) is not None:
-        return
-    # pandas names columns 0, 1, 2 by default; but a row of data may look the same: horse,1,2,3.
-    counting = any(
-        numbers == [str(number + start) for number in range(len(numbers))] for start in (0, 1)
-    )
-    if counting and (others in ([], [""]) or len(numbers) >= _LONG_RUN):
-        return
-    raise DataError(
-        f"The first line of {path.name} must name the columns; it holds numbers such as "
-        f"{numbers[0]}. Add a heading such as label,f1,f2; if it is one, name the column of labels "
-        "`label`."
-    )
-
-
-def check_widths(text: str, width: int, separator: str, path: Path) -> None:
-    """Refuse rows of another length than the first, which pandas would fill or cut."""
-    lines = io.StringIO(text)
-    if '"' in text:
-        with translate_errors(path):
-            widths = [len(row) for row in csv_rows(lines, separator)]
-    else:
-        widths = [line.count(separator) + 1 for line in lines]
-    odd = [row for row, found in enumerate(widths, start=1) if found != width]
-    if odd:
-        others = f" ({len(odd) - 1} other rows are wrong too)" if len(odd) > 1 else ""
-        raise DataError(
-            f"Rows must have a cell for each of the {width} columns; row {odd[0]} of {path.name} "
-            f"has {widths[odd[0] - 1]}{others}. Correct it; text that contains a separator needs "
-            "quotes."
-        )

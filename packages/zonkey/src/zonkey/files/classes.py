@@ -1,0 +1,241 @@
+"""Read class prototypes from tables, arrays and JSON files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..labels import as_labels, format_value
+from ..prototypes import Prototypes
+from .columns import FEATURE_KEYS
+from .dataset import DataError
+from .formats import LINES, TEXT_ENDINGS
+from .readers import (
+    ARRAY_ENDINGS,
+    TABLE_ENDINGS,
+    contents,
+    ending_of,
+    is_number,
+    parquet_files,
+    pick_named,
+    read_text,
+    require_existing,
+    require_room,
+    stored_arrays,
+)
+from .streams import BadCells, FeatureStream
+from .tables import LABEL_KEYS, as_features, label_strings, label_vector, pick_features
+
+PROTOTYPE_KEYS = ("prototypes", "matrix", "attributes", "vectors")
+MOST_LISTED = 10  # problems of one kind that are listed; further ones are counted
+_CLASS_KEYS = ("classes", "class_names", "names", *LABEL_KEYS)
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def cap_lines(lines: Sequence[str], kind: str, n: int | None = None) -> list[str]:
+    """Keep the first few of n lines, by default all given ones, and count the others."""
+    more = (len(lines) if n is None else n) - MOST_LISTED
+    return [*lines[:MOST_LISTED], f"There are {more} more {kind}."] if more > 0 else list(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """All rows of a table: a label and numbers each; a cell that is not a number is NaN.
+
+    `columns` names the columns of the matrix, `unused` other ones; `split` holds the column of
+    that name in lower case, and `first_row` is the number of the first row in the file.
+    """
+
+    labels: np.ndarray
+    matrix: np.ndarray
+    first_row: int
+    columns: tuple[str, ...] = ()
+    split: np.ndarray | None = None
+    unused: tuple[str, ...] = ()
+
+
+def _size_of(path: Path) -> int:
+    files = parquet_files(path) if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
+
+
+def read_rows(stream: FeatureStream, problems: list[str] | None = None) -> Rows | None:
+    """Read all rows of a table with labels; None if it cannot be used.
+
+    With a list of `problems`, all of them are added to it; else the first one is raised.
+    """
+    file = Path(stream.path).name
+    stream = replace(stream, with_labels=True, every_label=True)
+    try:
+        if problems is not None:
+            stream.bad_cells = BadCells()
+        blocks = []
+        for block in stream:
+            if not blocks and stream.total and ending_of(Path(stream.path)) not in TEXT_ENDINGS:
+                n_bytes = 8 * stream.total * block.X.shape[1]
+                require_room(file, n_bytes, _size_of(Path(stream.path)))
+            blocks.append(block)
+    except DataError as error:
+        if problems is None:
+            raise
+        problems.append(str(error))
+        return None
+    labels = np.concatenate([block.labels for block in blocks])
+    labels = as_labels(labels, f"Labels of {file}")
+    marks = [block.split for block in blocks]
+    if problems is not None and stream.bad_cells is not None:
+        kind = f"columns of {file} with cells that are not numbers"
+        problems += cap_lines(stream.bad_cells.lines(), kind)
+    return Rows(
+        np.where(np.char.strip(labels) == "", "", labels),
+        np.concatenate([block.X for block in blocks]),
+        blocks[0].rows[0],
+        stream.columns or (),
+        None if marks[0] is None else np.concatenate(marks),
+        stream.unused,
+    )
+
+
+def read_prototypes(path: str | Path, *, label_column: str | None = None) -> Prototypes:
+    """Read class prototypes, one class per row.
+
+    Parameters
+    ----------
+    path : str or Path
+        File with a vector per class: `.csv`, `.tsv` or `.parquet` with the labels in a column named
+        `label`, `class` or `name`, else in the only column of text, else in the first column;
+        `.json` as {label: [numbers]}; or `.npz`, `.h5` or `.pt` with a matrix and the labels of its
+        rows.
+    label_column : str, default=None
+        Column of the labels in a table.
+
+    Returns
+    -------
+    Prototypes
+        The vectors. Labels are text.
+    """
+    prototypes, _, problems = examine_prototypes(path, label_column)
+    if prototypes is None or problems:
+        raise DataError(problems[0])
+    return prototypes
+
+
+def examine_prototypes(
+    path: str | Path, label_column: str | None = None
+) -> tuple[Prototypes | None, tuple[str, ...], list[str]]:
+    """Return the usable prototypes of a file, its columns if it is a table, and all problems."""
+    endings = (*TABLE_ENDINGS, LINES, ".json", *(end for end in ARRAY_ENDINGS if end != ".npy"))
+    try:
+        path = require_existing(path, endings)
+        if path.suffix.lower() in (*TABLE_ENDINGS, LINES):
+            stream = FeatureStream(path, role="prototypes", label_column=label_column)
+            problems: list[str] = []
+            table = read_rows(stream, problems)
+        elif path.suffix.lower() == ".json":
+            table, problems = _read_json(path)
+        else:
+            table, problems = _read_prototype_arrays(path), []
+    except DataError as error:
+        return None, (), [str(error)]
+    if table is None:
+        return None, (), problems
+    labels, matrix, first_row = table.labels, table.matrix, table.first_row
+    problems += _find_repeated(labels, path, first_row)
+    _, first = np.unique(labels, return_index=True)
+    whole = first[np.isfinite(matrix[first]).all(axis=1) & (labels[first] != "")]
+    if not problems and len(whole) < len(labels):
+        row = first_row + int(np.setdiff1d(np.arange(len(labels)), whole)[0])
+        problems = [
+            f"Prototypes must be finite; row {row} of {path.name} holds NaN or infinity. Fill it "
+            "in, or drop the class."
+        ]
+    distinct = len({*table.columns}) == len(table.columns)
+    names = table.columns if distinct and not all(map(is_number, table.columns)) else None
+    if not len(whole):
+        return None, table.columns, problems
+    try:
+        prototypes = Prototypes(labels[whole], matrix[whole], names)
+    except ValueError as error:  # of an unusual size
+        return None, table.columns, [*problems, f"{path.name}: {error}"]
+    return prototypes, table.columns, problems
+
+
+def _find_repeated(labels: np.ndarray, path: Path, first_row: int) -> list[str]:
+    """Return one line per class that has several rows."""
+    rows: dict[str, list[int]] = {}
+    for row, label in enumerate(labels.tolist(), start=first_row):
+        rows.setdefault(label, []).append(row)
+    lines = [
+        f"A class must have one prototype; {format_value(label)} has {len(found)} in {path.name}, "
+        f"in rows {', '.join(map(str, found[:4]))}. Keep one of them, or their mean."
+        for label, found in rows.items()
+        if len(found) > 1 and label
+    ]
+    return cap_lines(lines, "classes with several prototypes")
+
+
+def _read_prototype_arrays(path: Path) -> Rows:
+    arrays = stored_arrays(path)
+    chosen = pick_features(arrays, names=(*PROTOTYPE_KEYS, *FEATURE_KEYS))
+    matrix = as_features(chosen, "Prototypes")
+    n, width = matrix.shape
+    of_rows = [array for array in arrays if array.shape in ((n,), (n, 1))]
+    found = pick_named(of_rows, None, _CLASS_KEYS, "labels_key")
+    if found is None and len(of_rows) == 1:
+        found = of_rows[0]
+    if found is None:
+        transposed = any(array.shape in ((width,), (width, 1)) for array in arrays)
+        remedy = "The matrix looks transposed: save its .T" if transposed else "Save it as `labels`"
+        raise DataError(
+            f"{path.name} must hold a label for each of the {n} rows of its prototypes; it has "
+            f"{contents(arrays)}. {remedy}."
+        )
+    labels = label_strings(label_vector(found), found.source)
+    # Not matrix.values(), which refuses NaN.
+    return Rows(labels, np.asarray(chosen.read(), dtype=matrix.dtype), first_row=0)
+
+
+def _read_json(path: Path) -> tuple[Rows, list[str]]:
+    """Return labels and vectors, and all problems; an unusable vector becomes NaN."""
+    text, reason = read_text(path), "it is something else, or empty"
+    try:
+        # As pairs: a dict would silently keep the last of two equal labels.
+        pairs = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError) as error:
+        pairs, reason = None, f"it cannot be read ({str(error)[:80]})"
+    if not isinstance(pairs, list) or not all(isinstance(p, tuple) for p in pairs) or not pairs:
+        raise DataError(
+            f"{path.name} must be a JSON object of vectors; {reason}. Write it as "
+            '{"zebra": [0.0, 1.0], "horse": [1.0, 0.0]}.'
+        )
+    width = next((len(vector) for _, vector in pairs if isinstance(vector, list)), 1)
+    matrix, problems = np.full((len(pairs), width), np.nan), []
+    for row, (label, vector) in enumerate(pairs):
+        what = _vector_problem(vector, width)
+        if what is None:
+            matrix[row] = vector
+        else:
+            problems.append(
+                f"A prototype must be a list of {width} finite numbers, as the first is; "
+                f"{format_value(label)} in {path.name} {what}. Correct it, or drop the class."
+            )
+    labels = label_strings(np.array([label for label, _ in pairs], dtype=str), path.name)
+    return Rows(labels, matrix, 1), cap_lines(problems, "prototypes that are not such lists")
+
+
+def _vector_problem(vector: Any, width: int) -> str | None:
+    if not isinstance(vector, list):
+        return f"is {str(vector)[:40]!r}"
+    for entry in vector:
+        if isinstance(entry, list | tuple):  # not printed: it may be nested deeply
+            return "holds a list" if isinstance(entry, list) else "is an object"
+        if isinstance(entry, bool) or not isinstance(entry, int | float):
+            return f"holds {str(entry)[:40]!r}"
+        if not -_LARGEST < entry < _LARGEST:
+            return f"holds {str(entry)[:40]}"
+    return None if len(vector) == width and vector else f"has {len(vector)}"
