@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 from scipy import sparse
 
 from .arrays import (
@@ -18,6 +20,9 @@ from .arrays import (
     require_values,
     sums_by_code,
 )
+from .config import rows_per_block
+
+_ON_ACCELERATOR = 16  # times the working memory: it has much of its own, and prefers long blocks
 
 
 def as_samples(X: Any, known: Array | None = None) -> Array:
@@ -94,3 +99,12 @@ def require_same_place(own: Array, other: Array) -> None:
             f"Samples must stay in one array library and on one device; got {place_of(own)} and "
             f"{place_of(other)}. Move the samples, or take `to_numpy()` of the moments."
         )
+
+
+def sample_blocks(X: Array, copies: int = 3) -> Iterator[slice]:
+    """Yield slices of rows so that some float64 copies of a block fit into the working memory."""
+    n, width = X.shape
+    is_host = not is_device_array(X) or str(device(X)) == "cpu"
+    size = rows_per_block(8 * copies * width / (1 if is_host else _ON_ACCELERATOR))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))

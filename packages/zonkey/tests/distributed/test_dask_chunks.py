@@ -23,8 +23,8 @@ from zonkey.bpl.moments import _Gathering
 from zonkey.preprocessing.normalizer import PowerSums
 from zonkey.streaming import dask as engine
 from zonkey.streaming.chunks import Chunks, as_chunks
-from zonkey.streaming.class_sums import ClassSums
 from zonkey.streaming.dask import DaskChunks, _State
+from zonkey.streaming.reduce import ClassSums
 from zonkey.testing import linear_problem
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
@@ -141,7 +141,7 @@ class Counting:
     def __init__(self):
         self.total = 0
 
-    def fresh(self):
+    def copy_empty(self):
         return Counting()
 
     def update(self, chunk):
@@ -301,7 +301,7 @@ class Summing:
     def __init__(self, constant):
         self.constant, self.total = constant, np.zeros(2)
 
-    def fresh(self):
+    def copy_empty(self):
         return Summing(self.constant)
 
     def update(self, chunk):

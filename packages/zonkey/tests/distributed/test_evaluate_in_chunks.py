@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from zonkey import Chunks, evaluate
 from zonkey.streaming import dask as engine
 from zonkey.streaming.checkpoint import PassCheckpoint
-from zonkey.streaming.class_sums import ClassSums
+from zonkey.streaming.reduce import ClassSums
 
 NAMES = [f"f{j}" for j in range(X.shape[1])]
 OPTIONS = {"k": (1, 2, 3), "confidence": 0.9, "random_state": 3}

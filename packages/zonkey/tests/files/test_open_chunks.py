@@ -18,7 +18,7 @@ from zonkey.files.chunks import open_chunks
 from zonkey.files.own import load_features
 from zonkey.files.streams import FeatureStream
 from zonkey.files.tables import read_features
-from zonkey.streaming.class_sums import ClassSums
+from zonkey.streaming.reduce import ClassSums
 
 N, D = 53, 3
 RNG = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from zonkey import Chunks, Moments
 from zonkey.persistence.container import StorageError
 from zonkey.streaming import checkpoint as module
 from zonkey.streaming.checkpoint import PassCheckpoint, State
-from zonkey.streaming.class_sums import ClassSums
+from zonkey.streaming.reduce import ClassSums
 
 N, D = 230, 5
 RNG = np.random.default_rng(0)

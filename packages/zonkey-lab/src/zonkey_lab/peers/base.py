@@ -14,7 +14,7 @@ from zonkey.hashing import hash_object
 from zonkey.labels import check_count, format_value
 from zonkey.optional import torch_device
 from zonkey.streaming.checkpoint import PassCheckpoint
-from zonkey.streaming.reservoir import row_priorities
+from zonkey.streaming.priorities import row_priorities
 
 from .networks import torch_for
 from .training import History, Learner, TrainingProgress, train

@@ -13,10 +13,11 @@ from ..metrics import best_temperature
 from ..parameters import is_auto
 from ..persistence.checks import require_labels, require_shape, require_that
 from ..persistence.container import Stored
+from ..streaming.bottom_k import ranks_within
 from .evidence import Evidence
 from .posterior import SoftShots, class_scores, posterior_centers, soft_shots
 from .ridges import Ridge
-from .survey import KeptSamples, ranks_within
+from .survey import KeptSamples
 
 # From cautious to bold. A high temperature blurs classes until all centers are one.
 TEMPERATURES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)

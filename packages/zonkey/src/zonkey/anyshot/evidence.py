@@ -15,7 +15,7 @@ from ..arrays import Array, identity_like, namespace, place_like, squared_norm, 
 from ..bpl.kernels import PrototypeKernel
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
-from ..streaming.reservoir import row_priorities
+from ..streaming.priorities import row_priorities
 from .posterior import posterior_centers, ridge_inverse
 from .ridges import ExactRidge, LandmarkRidge, Ridge
 

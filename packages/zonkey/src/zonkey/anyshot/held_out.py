@@ -16,7 +16,8 @@ import numpy as np
 
 from ..arrays import Array, namespace, place_like, to_numpy
 from ..samples import class_sums
-from .survey import KeptSamples, ranks_within
+from ..streaming.bottom_k import ranks_within
+from .survey import KeptSamples
 
 MOST_PARTITIONS = 3
 _HELD_IN_ALL = 3000  # classes held out over all partitions, about: many classes need fewer

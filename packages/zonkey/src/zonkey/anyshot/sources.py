@@ -35,8 +35,9 @@ from ..labels import encode_labels, places_among
 from ..parameters import check_parameters, is_auto
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.normalizer import PowerSums
+from ..samples import sample_blocks
 from ..streaming.chunks import Chunked, Chunks, apply_transforms, drop_names
-from ..streaming.class_sums import ClassSums, blocks_of
+from ..streaming.reduce import ClassSums
 from ..streaming.sources import get_labels
 from .survey import KeptSamples, Survey
 
@@ -161,7 +162,7 @@ class MemorySource(FitSource):
 
     def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:  # noqa: ARG002
         X = self.like
-        for rows in blocks_of(X):
+        for rows in sample_blocks(X):
             weights = None if self.weights is None else self.weights[rows]
             reduction.add(_transform(X[rows, :], steps), self.codes[rows], weights)
         return reduction

@@ -15,7 +15,7 @@ from ..labels import as_labels, format_labels, require_same_kind
 from ..parameters import is_auto
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
 from ..prototypes import Prototypes
-from ..streaming.class_sums import ClassSums
+from ..streaming.reduce import ClassSums
 from .adapting import Adapted, Adapting, Reserve
 from .choosing import Choice
 from .evidence import Evidence, Regression, class_centers, class_priors, common_shift

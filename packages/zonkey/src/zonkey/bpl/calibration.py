@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from ..labels import as_labels
 from ..metrics import SeenUnseenCurve, best_penalty, seen_unseen_curve
 from ..prototypes import Prototypes
-from ..streaming.reservoir import row_priorities
+from ..streaming.priorities import row_priorities
 
 _MOST_FOLDS = 10
 _HELD_OUT = 5  # of a class that stays in training, every fifth sample is held out

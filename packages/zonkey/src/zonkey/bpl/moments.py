@@ -12,27 +12,26 @@ They can be updated chunk by chunk, merged across workers, and subtracted for cl
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-from array_api_compat import device
 
-from ..arrays import Array, counts_by_code, is_device_array, namespace, place_like, to_numpy
+from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
 from ..hashing import hash_object
 from ..labels import check_count, format_value, positions_among
-from ..persistence.checks import require_shape, require_that
 from ..persistence.packing import load_object, save_object
 from ..prototypes import Prototypes
-from ..samples import as_samples, class_sums, require_same_place, require_scale
+from ..samples import as_samples, require_same_place, require_scale
+from ..streaming.bottom_k import BottomK
 from ..streaming.chunks import Chunked, as_chunks
-from ..streaming.reservoir import Reservoir
+from ..streaming.priorities import row_priorities
+from ..streaming.reduce import ClassSums
 from ..streaming.sources import Chunk, get_labels
+from .moment_parts import check_parts, pack_samples, unpack_samples
 
 _KIND = "moments"  # of the files
-# Rows converted to float64 at a time: large enough for a full-speed matrix product.
-_BLOCK = 8192
-_DEVICE_BLOCK = 65536
 
 
 class Moments:
@@ -50,10 +49,6 @@ class Moments:
     seed : int, default=0
         Seed of the choice of raw samples. The choice is invariant to sample order, chunking
         and array library.
-    precision : {"double", "single"}, default="double"
-        "single" multiplies blocks of float32 data in float32 (TF32 if torch allows it) and adds
-        the blocks in float64. This is several times faster in TF32 on a GPU, with an error of
-        about 1e-6 (TF32: 1e-4) of the largest entry of A0. Other dtypes are not affected.
     scatter : bool, default=True
         Whether to form A0, the most expensive part. A model without forward error
         (``direction="reverse"``) does not need it.
@@ -86,26 +81,15 @@ class Moments:
         *,
         n_reserve: int = 64,
         seed: int = 0,
-        precision: Literal["double", "single"] = "double",
         scatter: bool = True,
     ) -> None:
         self.n_reserve = check_count("n_reserve", n_reserve, 0)
         self.seed = check_count("seed", seed, 0)
-        if precision not in ("double", "single"):
-            raise ValueError(
-                f'`precision` must be "double" or "single"; got {precision!r}. Keep the default '
-                "unless float32 products are accurate enough."
-            )
         self.prototypes = Prototypes.coerce(prototypes)
-        self.precision: Literal["double", "single"] = precision
         self.scatter = bool(scatter)
-        self.counts = np.zeros(len(self.prototypes), np.int64)
-        # Allocated on the device of the first batch. Copies share A0 until either is changed.
-        self._sums: Any = None
-        self._A0: Any = None
-        self._shares_A0 = False
-        self._squares = 0.0  # trace of A0, kept only if A0 is not
-        self._reservoir: Any = None
+        # Allocated on the device of the first batch.
+        self._sums = ClassSums(self.prototypes.labels, scatter=self.scatter)
+        self._few = BottomK(np.full(len(self.prototypes), self.n_reserve), n_ties=2)
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any, prototypes: Any, **options: Any) -> Self:
@@ -147,7 +131,7 @@ class Moments:
         chunks = as_chunks(X, y)
         if chunks is not None:
             return self._update_from(chunks)
-        X = as_samples(X, self._sums)
+        X = as_samples(X, self._sums.sums)
         codes, n = _as_codes(y, self.prototypes, X), X.shape[0]
         if codes.shape[0] != n:
             raise ValueError(f"X and y must have one row per sample; got {n} and {codes.shape[0]}.")
@@ -169,14 +153,8 @@ class Moments:
             This object.
         """
         self._require_compatible(other)
-        if other._sums is not None:
-            self._allocate(other._sums)
-            if self.scatter:
-                self._A0 += other._A0
-            self._squares += other._squares
-            self._sums += other._sums
-            self._reservoir.merge(other._reservoir)
-        self.counts += other.counts
+        self._sums.merge(other._sums)
+        self._few.merge(other._few)
         return self
 
     def subtract(self, other: Moments) -> Self:
@@ -203,21 +181,9 @@ class Moments:
                 f"{self.counts[j]}, got {other.counts[j]} to subtract. Subtract moments of a part "
                 "of the same data."
             )
-        self.counts -= other.counts
-        emptied = self.counts == 0
-        if other._sums is not None:
-            self._allocate(other._sums)
-            xp = namespace(self._sums)
-            left = self._sums - other._sums
-            # Rounding residue of an emptied class belongs to no sample.
-            is_empty = place_like(emptied, left)[:, None]
-            self._sums = xp.where(is_empty, xp.zeros_like(left), left)
-            if self.scatter:
-                self._A0 -= other._A0
-                if emptied.all():
-                    self._A0 = xp.zeros_like(self._A0)
-            self._squares = 0.0 if emptied.all() else self._squares - other._squares
-            self._reservoir.subtract(other._reservoir, emptied)
+        if other._sums.sums is not None:
+            self._sums.subtract(other._sums)
+            self._few.subtract(other._few, self.counts == 0)
         return self
 
     def copy(self) -> Self:
@@ -239,10 +205,8 @@ class Moments:
             Moments with NumPy arrays.
         """
         moments = self.copy()
-        if is_device_array(moments._sums):
-            moments._sums = to_numpy(moments._sums)
-            moments._A0 = to_numpy(moments._A0) if self.scatter else None
-            moments._reservoir = moments._reservoir.to_numpy()
+        if is_device_array(self._sums.sums):
+            moments._restore(deepcopy(_take_sums(self)))  # libraries may share memory with NumPy
         return moments
 
     def with_prototypes(self, prototypes: Any) -> Self:
@@ -261,17 +225,11 @@ class Moments:
         moments = type(self)(prototypes, **self._options)
         seen = np.flatnonzero(self.counts)
         rows = moments.prototypes.positions(self.prototypes.labels[seen])
-        moments.counts[rows] = self.counts[seen]
-        if self._sums is not None:
-            xp = namespace(self._sums)
-            moments._A0, moments._squares = self._A0, self._squares
-            moments._shares_A0 = self._shares_A0 = True
-            zeros = xp.zeros_like(self._sums[:1, :])  # sum of a class without samples
-            source = np.full(len(moments.prototypes), len(self.prototypes))
-            source[rows] = seen
-            source = place_like(source, zeros)
-            moments._sums = xp.take(xp.concat([self._sums, zeros]), source, axis=0)
-            moments._reservoir = self._reservoir.relabel(len(moments.prototypes), seen, rows)
+        moments._sums = self._sums.relabel(moments.prototypes.labels, seen, rows)
+        new = np.full(len(self.prototypes), -1)
+        new[seen] = rows
+        moments._few = self._few.copy()
+        moments._few.relabel(new, moments._few.sizes[:1].repeat(len(moments.prototypes)))
         return moments
 
     def fingerprint(self) -> str:
@@ -283,7 +241,7 @@ class Moments:
             The same for equal moments.
         """
         sums = (self.A0 if self.scatter else self.trace, self.class_sums)
-        return hash_object(self.prototypes, self.counts, *sums, self._reservoir.to_arrays())
+        return hash_object(self.prototypes, self.counts, *sums, self._few.parts())
 
     def __add__(self, other: Moments) -> Moments:
         return self.copy().merge(other)
@@ -299,13 +257,13 @@ class Moments:
                 "A0 needs moments with their scatter; these were computed with scatter=False. "
                 "Compute them again with scatter=True."
             )
-        return self._fill(self._A0)
+        return self._fill(self._sums.scatter)
 
     @property
     def trace(self) -> float:
         """Sum of ||x_i||^2, the trace of A0; known without A0, too."""
         if not self.scatter:
-            return self._squares
+            return float(self._sums.squares.sum())
         A0 = self.A0
         return float(namespace(A0).linalg.trace(A0))
 
@@ -323,7 +281,12 @@ class Moments:
     @property
     def class_sums(self) -> Array:
         """Sum of the samples of each class, in the order of the prototypes, shape (m, d)."""
-        return self._fill(self._sums)
+        return self._fill(self._sums.sums)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of samples per class, in the order of the prototypes."""
+        return self._sums.counts.astype(np.int64)
 
     @property
     def n_samples(self) -> int:
@@ -333,7 +296,7 @@ class Moments:
     @property
     def n_features(self) -> int:
         """Dimension d of the features."""
-        return self._fill(self._sums).shape[1]
+        return self._fill(self._sums.sums).shape[1]
 
     @property
     def seen_labels(self) -> np.ndarray:
@@ -359,8 +322,8 @@ class Moments:
             At most `n_reserve` samples.
         """
         j = int(self.prototypes.positions([label])[0])
-        self._fill(self._sums)
-        return _make_read_only(self._reservoir.samples(j))
+        self._fill(self._sums.sums)
+        return _make_read_only(self._few.samples_of(j))
 
     def save(self, path: Any) -> None:
         """Write the moments to one file, atomically and without pickle.
@@ -372,7 +335,7 @@ class Moments:
         path : str or path-like
             File to write.
         """
-        self._fill(self._sums)
+        self._fill(self._sums.sums)
         save_object(path, _KIND, self, _IN_FILES)
 
     @classmethod
@@ -397,7 +360,7 @@ class Moments:
         return load_object(path, _KIND, _IN_FILES)[1]
 
     def __zonkey_parts__(self) -> dict[str, Any]:
-        return {"prototypes": self.prototypes, "options": self._options, **_sums(self)}
+        return {"prototypes": self.prototypes, "options": self._options, **_take_sums(self)}
 
     @classmethod
     def __zonkey_make__(cls, parts: dict[str, Any]) -> Moments:
@@ -405,29 +368,16 @@ class Moments:
 
     def __repr__(self) -> str:
         seen = int((self.counts > 0).sum())
-        d = "?" if self._sums is None else self._sums.shape[1]
+        d = "?" if self._sums.sums is None else self.n_features
         return f"Moments({self.n_samples} samples x {d}, {seen} of {len(self.counts)} classes seen)"
 
     def _add(self, X: Array, codes: Array) -> None:
         """Add samples that were checked."""
-        (n, _), m = X.shape, len(self.prototypes)
-        self._allocate(X)
-        xp = namespace(X)
-        narrow = self.precision == "single" and X.dtype == xp.float32
-        # Short sums keep their digits in float32; devices prefer long blocks.
-        rows = _DEVICE_BLOCK if is_device_array(X) and not narrow else _BLOCK
-        for start in range(0, n, rows):
-            stop = min(start + rows, n)
-            block = X[start:stop, :]
-            block = block if narrow else xp.astype(block, xp.float64, copy=False)
-            if self.scatter:
-                self._A0 += xp.astype(block.T @ block, xp.float64, copy=False)
-            else:
-                self._squares += float(xp.sum(xp.vecdot(block, block)))
-            sums = class_sums(block, codes[start:stop], m)
-            self._sums += xp.astype(sums, xp.float64, copy=False)
-        self.counts += counts_by_code(codes, m)
-        self._reservoir.update(X, codes)
+        self._sums.add(X, codes)
+        offered = slice(None if self.n_reserve else 0)
+        X, codes = X[offered, :], to_numpy(codes[offered])
+        priorities, ends = (to_numpy(M) for M in (row_priorities(X, self.seed), _ends(X)))
+        self._few.offer(X, codes, priorities, ends)
 
     def _update_from(self, chunks: Chunked) -> Self:
         empty = type(self)(self.prototypes, **self._options)
@@ -438,25 +388,24 @@ class Moments:
 
     @property
     def _options(self) -> dict[str, Any]:
-        names = ("n_reserve", "seed", "precision", "scatter")
+        names = ("n_reserve", "seed", "scatter")
         return {name: getattr(self, name) for name in names}
 
     def _place(self, M: np.ndarray) -> Array:
         """Return host numbers in float64 on the device of the samples."""
         M = M.astype(np.float64)
-        return M if self._sums is None else place_like(M, self._sums)
+        return M if self._sums.sums is None else place_like(M, self._sums.sums)
 
-    def _allocate(self, like: Array) -> None:
-        """Prepare the sums for in-place changes, on the device of `like`."""
-        xp, d, m = namespace(like), like.shape[1], len(self.prototypes)
-        if self._sums is None:
-            self._sums = xp.zeros((m, d), dtype=xp.float64, device=device(like))
-            if self.scatter:
-                self._A0 = xp.zeros((d, d), dtype=xp.float64, device=device(like))
-            self._reservoir = Reservoir(m, self.n_reserve, self.seed, like)
-        elif self._shares_A0 and self.scatter:
-            self._A0 = xp.asarray(self._A0, copy=True)
-        self._shares_A0 = False
+    def _restore(self, parts: dict[str, Any]) -> None:
+        """Take over what `_take_sums` returned."""
+        sums, scatter = parts["class_sums"], parts["A0"] if self.scatter else None
+        squares = np.zeros(len(parts["counts"]))
+        # Only the sum of squares is known; it stays with a class that has samples.
+        squares[np.argmax(parts["counts"])] = parts.get("squares", 0.0)
+        counts = parts["counts"].astype(np.float64)
+        self._sums.restore({"counts": counts, "squares": squares, "sums": sums, "scatter": scatter})
+        few = unpack_samples(parts["reserve"])
+        self._few.restore({**few, "ties": _ends(few["samples"])})
 
     def _fill(self, array: Array | None) -> Array:
         if array is None:
@@ -475,14 +424,14 @@ class Moments:
                 "Moments can be combined only with the same `n_reserve`, `seed` and `scatter`; "
                 f"got {own} and {others}."
             )
-        if self._sums is None or other._sums is None:
+        if self._sums.sums is None or other._sums.sums is None:
             return
         if self.n_features != other.n_features:
             raise ValueError(
                 "Moments can be combined only with moments of the same features; got "
                 f"{self.n_features} and {other.n_features} dimensions."
             )
-        require_same_place(self._sums, other._sums)
+        require_same_place(self._sums.sums, other._sums.sums)
 
 
 def _as_codes(y: Any, prototypes: Prototypes, X: Array) -> Array:
@@ -490,6 +439,12 @@ def _as_codes(y: Any, prototypes: Prototypes, X: Array) -> Array:
     if is_device_array(y) and is_device_array(X):
         return positions_among(prototypes.labels, place_like(y, X))
     return place_like(prototypes.positions(to_numpy(y) if is_device_array(y) else y), X)
+
+
+def _ends(X: Array) -> Array:
+    """Return the last and the first value of each row, which break ties of priorities."""
+    xp = namespace(X)
+    return xp.astype(xp.stack([X[:, -1], X[:, 0]], axis=1), xp.float64)
 
 
 def _make_read_only(array: Array) -> Array:
@@ -518,81 +473,31 @@ class _Gathering:
         self.moments.merge(other.moments)
 
     def parts(self) -> dict[str, Any]:
-        return _sums(self.moments)
+        return _take_sums(self.moments)
 
     def restore(self, parts: dict[str, Any]) -> None:
-        own = {"prototypes": self.moments.prototypes, "options": self.moments._options}
-        self.moments = _make(own | parts, trusted=True)
+        self.moments._restore(parts)
 
 
-def _sums(moments: Moments) -> dict[str, Any]:
-    here = moments.to_numpy()
+def _take_sums(moments: Moments) -> dict[str, Any]:
+    """Return the sums and the raw samples as NumPy arrays, which are not copied."""
+    sums = moments._sums
     return {
-        "counts": here.counts,
-        "class_sums": here.class_sums,
-        **({"A0": here.A0} if here.scatter else {"squares": here._squares}),
-        "reserve": here._reservoir.to_arrays(),
+        "counts": moments.counts,
+        "class_sums": to_numpy(sums.sums),
+        **({"A0": to_numpy(sums.scatter)} if moments.scatter else {"squares": moments.trace}),
+        "reserve": pack_samples(moments._few),
     }
 
 
-def _make(parts: dict[str, Any], *, trusted: bool = False) -> Moments:
-    """Return moments of parts; to check the sums takes as long as a chunk."""
-    moments = Moments(parts["prototypes"], **parts["options"])
-    m = len(moments.prototypes)
-    require_shape("counts", parts["counts"], m, kinds="i")
-    require_shape("class_sums", parts["class_sums"], m, None)
-    moments.counts, moments._sums = parts["counts"], parts["class_sums"]
-    require_that(bool((moments.counts >= 0).all()), "Counts of samples must not be negative.")
-    if moments.scatter:
-        d = moments._sums.shape[1]
-        require_shape("A0", parts["A0"], d, d)
-        moments._A0 = parts["A0"]
-    else:
-        moments._squares = float(parts["squares"])
-    if not trusted:
-        _check_sums(moments)
-    moments._reservoir = _reservoir(parts["reserve"], moments)
+def _make(parts: dict[str, Any]) -> Moments:
+    # Files of older versions tell how exact the products were.
+    options = {name: parts["options"][name] for name in ("n_reserve", "seed", "scatter")}
+    moments = Moments(parts["prototypes"], **options)
+    digits = 3 if parts["options"].get("precision") == "single" else 7
+    check_parts(parts, len(moments.prototypes), moments.n_reserve, moments.scatter, digits)
+    moments._restore(parts)
     return moments
-
-
-def _reservoir(arrays: dict[str, Any], moments: Moments) -> Reservoir:
-    """Return the raw samples of a file, which must be among those that were counted."""
-    m, d = moments._sums.shape
-    lengths = arrays["reserve_lengths"]
-    require_shape("reserve_lengths", lengths, m, kinds="i")
-    most = np.minimum(moments.counts, moments.n_reserve)
-    fits = bool((lengths >= 0).all() and (lengths <= most).all())
-    require_that(fits, "Raw samples of moments must be among those that were counted.")
-    n = int(lengths.sum())
-    require_shape("reserve_rows", arrays["reserve_rows"], n, d)
-    for name, length in (("reserve_priorities", n), ("reserve_limits", m)):
-        require_shape(name, arrays[name], length, kinds="u")
-    return Reservoir.from_arrays(arrays, moments.n_reserve, moments.seed)
-
-
-def _check_sums(moments: Moments) -> None:
-    """Refuse sums that no samples have: A0 is at least the scatter of the class means."""
-    S, n = moments._sums, moments.counts
-    require_that(not S[n == 0].any(), "The sum of a class without samples must be zero.")
-    least = np.sum(S * S / np.maximum(n, 1)[:, None], axis=0)
-    rule = "A0 must be the scatter of the samples, as large as their class sums imply."
-    # Products in single precision have few digits, and differences of moments lose some.
-    tolerance = 1e-3 if moments.precision == "single" else 1e-7
-    if not moments.scatter:
-        total = float(np.sum(least))
-        require_that(moments._squares >= total * (1 - tolerance), rule)
-        return
-    A0 = moments._A0
-    diagonal = np.diag(A0)
-    slack = tolerance * max(float(np.abs(diagonal).max()), float(least.max()))
-    require_that(bool((np.abs(A0 - A0.T) <= slack).all()), rule)
-    roots = S / np.sqrt(np.maximum(n, 1))[:, None]
-    within = A0 - roots.T @ roots
-    within.flat[:: len(within) + 1] += slack or 1.0
-    try:
-        np.linalg.cholesky(within)
-    except np.linalg.LinAlgError:
-        require_that(False, rule)
 
 
 _IN_FILES = {"Moments": Moments, "Prototypes": Prototypes}

@@ -24,7 +24,7 @@ from ..labels import as_labels, list_distinct
 from ..parameters import Constraint, Interval, Options, check_parameters, is_auto
 from ..prototypes import Prototypes
 from ..samples import require_scale
-from ..streaming.class_sums import ClassSums
+from ..streaming.reduce import ClassSums
 from .algorithm1 import Competition, Course, learn, relative_change
 from .assignment import Rule
 from .calibration import calibrate

@@ -18,8 +18,8 @@ from ..constraints import (
 )
 from ..parameters import Constraint, Flag, Interval, Options, check_parameters
 from ..persistence.checks import require_shape
+from ..samples import sample_blocks
 from ..streaming.chunks import Chunked, Chunks, accept_chunks
-from ..streaming.class_sums import blocks_of
 from ..streaming.sources import Chunk
 from .chunk_transformer import ChunkTransformerMixin
 
@@ -200,7 +200,7 @@ class PowerSums:
         """Add samples, times their weights; their classes do not matter."""
         xp = namespace(X)
         self.total += float(X.shape[0] if weights is None else xp.sum(weights, dtype=xp.float64))
-        for rows in blocks_of(X):
+        for rows in sample_blocks(X):
             for i, power in enumerate(self.powers):
                 values = raise_power(X[rows, :], power)
                 values = values if weights is None else values * weights[rows][:, None]

@@ -22,7 +22,7 @@ from ..parameters import Constraint, Interval, check_parameters
 from ..persistence.checks import require_shape
 from ..samples import class_sums
 from ..streaming.chunks import Chunked, accept_chunks
-from ..streaming.class_sums import ClassSums
+from ..streaming.reduce import ClassSums
 from .chunk_transformer import ChunkTransformerMixin
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import islice
 from os import PathLike
-from typing import Any, Literal, Protocol, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..arrays import library_of
 from ..hashing import hash_object
 from ..labels import check_count, format_labels, format_value
 from .checkpoint import PassCheckpoint, State
+from .reduce import Reduction
 from .sources import (
     ROW_LIBRARIES,
     ArraySource,
@@ -39,33 +40,6 @@ from .sources import (
 )
 
 _START = State({}, n_chunks=0, n_rows=0, last="", whole=False)
-
-
-class Reduction(Protocol):
-    """A computation over chunks that can be merged, stored and restored.
-
-    It starts empty. Merging it with an empty one changes nothing.
-    """
-
-    def copy_empty(self) -> Self:
-        """Return an empty one, which shares all that chunks never change."""
-        ...
-
-    def update(self, chunk: Chunk) -> None:
-        """Take up a chunk, which must not be changed."""
-        ...
-
-    def merge(self, other: Self) -> None:
-        """Take up what another one has, which must not be changed."""
-        ...
-
-    def parts(self) -> dict[str, Any]:
-        """Return arrays, numbers and text that `restore` needs."""
-        ...
-
-    def restore(self, parts: dict[str, Any]) -> None:
-        """Become the one whose parts these are."""
-        ...
 
 
 R = TypeVar("R", bound=Reduction)

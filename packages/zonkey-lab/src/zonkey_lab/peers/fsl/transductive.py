@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from zonkey.constraints import validate_samples
-from zonkey.streaming.reservoir import row_priorities
+from zonkey.streaming.priorities import row_priorities
 
 from ..base import class_means
 from .base import FewShotPeer, Support, center_of, center_rows

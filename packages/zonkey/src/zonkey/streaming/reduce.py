@@ -1,20 +1,44 @@
-"""Numbers, sums, squared lengths and scatter of the samples of each class, in blocks of rows."""
+"""Reductions: computations over chunks of samples, such as sums by class."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import copy
+from typing import Any, Protocol, Self
 
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
+from ..arrays import Array, namespace, place_like, to_numpy
 from ..labels import join_labels, places_among
-from ..samples import class_sums
+from ..samples import class_sums, sample_blocks
 from .sources import Chunk, get_labels
 
-# Numbers in a block: enough rows for a full-speed product of them.
-_ON_HOST, _ON_DEVICE = 2**22, 2**25
+
+class Reduction(Protocol):
+    """A computation over chunks that can be merged, stored and restored.
+
+    It starts empty. Merging it with an empty one changes nothing.
+    """
+
+    def copy_empty(self) -> Self:
+        """Return an empty one, which shares all that chunks never change."""
+        ...
+
+    def update(self, chunk: Chunk) -> None:
+        """Take up a chunk, which must not be changed."""
+        ...
+
+    def merge(self, other: Self) -> None:
+        """Add another reduction to this one; `other` is not changed."""
+        ...
+
+    def parts(self) -> dict[str, Any]:
+        """Return arrays, numbers and text that `restore` needs."""
+        ...
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        """Become the one whose parts these are."""
+        ...
 
 
 class ClassSums:
@@ -81,7 +105,7 @@ class ClassSums:
     def add(self, X: Array, codes: Array, weights: Array | None = None) -> None:
         """Add samples whose classes are `codes`, times their weights."""
         self._start(X)
-        for rows in blocks_of(X):
+        for rows in sample_blocks(X):
             block, own = X[rows, :], codes[rows]
             self._add(block, own, None if weights is None else weights[rows])
 
@@ -90,13 +114,53 @@ class ClassSums:
         if other.sums is None:
             return
         self._start(other.sums)
-        self._grow(other.labels)
-        places = places_among(self.labels, other.labels)
-        self.counts[places] += other.counts
-        self.squares[places] += other.squares
-        self.sums[places] += other.sums
+        if self._given is None:
+            self._grow(other.labels)
+            places = places_among(self.labels, other.labels)
+            self.counts[places] += other.counts
+            self.squares[places] += other.squares
+            self.sums[places] += other.sums
+        else:
+            self.counts, self.squares = self.counts + other.counts, self.squares + other.squares
+            self.sums = self.sums + other.sums
         if self._has_scatter:
-            self.scatter += other.scatter
+            self.scatter = self.scatter + other.scatter
+
+    def subtract(self, other: ClassSums) -> None:
+        """Remove samples of the same given labels; what is left of emptied classes is zero."""
+        self._start(other.sums)
+        self.counts, self.squares = self.counts - other.counts, self.squares - other.squares
+        is_filled = place_like(self.counts > 0, self.sums)[:, None]
+        left = self.sums - other.sums
+        xp = namespace(left)
+        self.sums = xp.where(is_filled, left, xp.zeros_like(left))
+        if self._has_scatter:
+            self.scatter = self.scatter - other.scatter
+        if not self.counts.any():
+            self.squares = np.zeros_like(self.squares)
+            self.scatter = xp.zeros_like(self.scatter) if self._has_scatter else None
+
+    def copy(self) -> ClassSums:
+        """Return independent sums; the scatter is shared, because it is never changed in place."""
+        other = copy.copy(self)
+        other.counts, other.squares = self.counts.copy(), self.squares.copy()
+        if self.sums is not None:
+            other.sums = namespace(self.sums).asarray(self.sums, copy=True)
+        return other
+
+    def relabel(self, labels: np.ndarray, old: np.ndarray, new: np.ndarray) -> ClassSums:
+        """Return sums under other labels: class old[i] is new[i], others must be empty."""
+        other = ClassSums(labels, scatter=self._has_scatter)
+        other.counts[new], other.squares[new] = self.counts[old], self.squares[old]
+        if self.sums is not None:
+            xp = namespace(self.sums)
+            source = np.full(len(labels), len(self.labels))
+            source[new] = old
+            zeros = xp.zeros_like(self.sums[:1, :])  # sum of a class without samples
+            source = place_like(source, zeros)
+            other.sums = xp.take(xp.concat([self.sums, zeros]), source, axis=0)
+            other.scatter = self.scatter
+        return other
 
     def parts(self) -> dict[str, Any]:
         """Return everything but the shift."""
@@ -142,7 +206,7 @@ class ClassSums:
             self.sums = self.sums + class_sums(D, codes, m, ones)
         if self._has_scatter:
             D = D if weights is None else D * xp.sqrt(ones)[:, None]
-            self.scatter += D.T @ D
+            self.scatter = self.scatter + D.T @ D
 
     def _start(self, like: Array) -> None:
         if self.sums is not None:
@@ -176,11 +240,3 @@ class ClassSums:
         places = np.minimum(np.searchsorted(known, self.labels), len(known) - 1)
         self._shifts = np.where((known[places] == self.labels)[:, None], shifts[places], 0.0)
         return self._shifts
-
-
-def blocks_of(X: Array) -> Iterator[slice]:
-    """Yield slices of consecutive rows, small enough for a few copies of each."""
-    n, width = X.shape
-    size = max(1, (_ON_DEVICE if is_device_array(X) else _ON_HOST) // max(1, width))
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from zonkey.streaming import class_sums as module
-from zonkey.streaming.class_sums import ClassSums
+from zonkey.config import config_context
+from zonkey.streaming.reduce import ClassSums
 from zonkey.streaming.sources import Chunk
 
 
@@ -42,19 +42,19 @@ def assert_right(found, X, y, weights=None, digits=1e-12):
     assert_allclose(found.covariance(), covariance, atol=digits * np.abs(covariance).max())
 
 
-@pytest.mark.parametrize("block", [1, 3, 1000])
+@pytest.mark.parametrize("memory", [1e-6, 3e-4, 64])  # MiB: blocks of one row, three, all
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("is_shifted", [False, True])
-def test_blocks(monkeypatch, block, dtype, is_weighted, is_shifted):
-    monkeypatch.setattr(module, "_ON_HOST", 4 * block)
+def test_blocks(memory, dtype, is_weighted, is_shifted):
     X, y = drawn()
     X = X.astype(dtype)
     labels, codes = np.unique(y, return_inverse=True)
     weights = np.random.default_rng(1).uniform(0.1, 3, 60) if is_weighted else None
     shift = (labels, np.random.default_rng(2).normal(size=(4, 4))) if is_shifted else None
     found = ClassSums(labels, scatter=True, shift=shift)
-    found.add(X, codes, weights)
+    with config_context(working_memory=memory):
+        found.add(X, codes, weights)
     assert_right(found, X, y, weights)
 
 
