@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -169,7 +169,7 @@ class AnyShotState:
         """Labels of known classes with samples."""
         return self.evidence.known(self.evidence.counts > 0)
 
-    @cached_property
+    @property
     def prototypes(self) -> Prototypes | None:
         """Prototypes of the known classes that have one."""
         described = self.evidence.known(self.evidence.is_described)
