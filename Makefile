@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo demo-pictures test test-faults check format structure bench docs results constraints clean
+.PHONY: demo demo-pictures test test-all test-faults check format structure bench docs results constraints clean
 
 demo: $(VENV)/.runtime ## classify emoji of unseen classes: a table and a page
 	$(BIN)/zonkey demo
@@ -15,6 +15,9 @@ demo-pictures: $(VENV)/.images ## the same from pictures: emoji drawn to files, 
 test: $(VENV)/.dev ## tests, and minimum coverage of the mathematics
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=
 	$(BIN)/python -m coverage report --include='*/zonkey/bpl/*,*/zonkey/arrays.py,*/zonkey/blocks.py' --fail-under=95
+
+test-all: $(VENV)/.dev test-faults ## also the tests that repeat what a similar class shows
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not faults"
 
 test-faults: $(VENV)/.dev ## clusters that lose memory, connections and their scheduler; about a minute
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m faults packages/zonkey/tests/distributed

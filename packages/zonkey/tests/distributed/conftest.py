@@ -13,16 +13,6 @@ else:
 SECONDS = 300  # for the slowest machine; a test takes a few
 
 
-def pytest_collection_modifyitems(config, items):
-    """Leave out slow tests of faults, unless they are asked for by -m faults."""
-    if "faults" in config.getoption("markexpr"):
-        return
-    slow = [item for item in items if item.get_closest_marker("faults")]
-    if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
-
-
 @pytest.fixture(autouse=True)
 def limit(request):
     """End a test that takes too long with an error."""

@@ -61,7 +61,11 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:A fold holds out a single class")
 @pytest.mark.filterwarnings("ignore:At least two classes with samples")
 @pytest.mark.filterwarnings("ignore:Classes should have different centers")
-@parametrize_with_sklearn_checks(REPRESENTATIVE, expected_failed_checks=expected_failures)
+@parametrize_with_sklearn_checks(
+    REPRESENTATIVE,
+    in_full=(AnyShotClassifier, ZeroShotClassifier, FewShotClassifier, NearestSupport),
+    expected_failed_checks=expected_failures,
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
