@@ -1,14 +1,15 @@
 """Blocks cover all rows once, and threads change nothing but the time."""
 
-from threading import Barrier, current_thread, main_thread
+from threading import Barrier
 
 import numpy as np
 import pytest
 from libraries import TORCH
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
-from zonkey import blocks
+from zonkey import blocks, threads
 from zonkey.blocks import row_blocks, run_in_parts
+from zonkey.config import config_context, get_config
 
 HOST = np.zeros(0)
 
@@ -43,7 +44,7 @@ def parts_of(monkeypatch, n_parts, n_threads=2):
     """Let every problem have a number of parts and of threads."""
     monkeypatch.setattr(blocks, "_MANY", 0)
     monkeypatch.setattr(blocks, "_PARTS", n_parts)
-    monkeypatch.setattr(blocks, "_blas_threads", lambda: n_threads)
+    monkeypatch.setattr(blocks, "free_threads", lambda: n_threads)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 10])
@@ -73,42 +74,19 @@ def test_the_work_is_divided_among_threads(monkeypatch):
     assert sorted(run_in_parts(lambda *_: both.wait(), 10, 5, HOST)) == [0, 1]
 
 
-def test_a_second_caller_works_alone(monkeypatch):
+def test_settings_hold_in_all_threads(monkeypatch):
     parts_of(monkeypatch, 2)
-
-    def work(*_):
-        names = run_in_parts(lambda *_: current_thread().name, 4, 5, HOST)
-        return set(names) == {current_thread().name}
-
-    assert run_in_parts(work, 10, 5, HOST) == [True, True]
-    assert not run_in_parts(lambda *_: current_thread() is main_thread(), 10, 5, HOST)[0]
-
-
-def blas_limits():
-    """Return the limits of libraries that have one for the process, such as those of NumPy.
-
-    A library on OpenMP, such as that of faiss, has one for each thread.
-    """
-    found = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
-    return [lib["num_threads"] for lib in found if lib.get("threading_layer") != "openmp"]
-
-
-def test_blas_has_one_thread_inside_parts_and_its_own_afterwards(monkeypatch):
-    parts_of(monkeypatch, 2)
-    blocks._libraries.cache_clear()  # other tests may have loaded libraries since
-    with threadpool_limits(2, "blas"):
-        before = blas_limits()
-        inside = run_in_parts(lambda *_: blas_limits(), 10, 5, HOST)
-        assert inside == [[1] * len(before)] * 2
-        assert blas_limits() == before
+    with config_context(working_memory=3):
+        found = run_in_parts(lambda *_: get_config()["working_memory"], 10, 5, HOST)
+    assert found == [3, 3]
 
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_there_are_as_many_threads_as_blas_may_use(monkeypatch, limit):
     monkeypatch.setattr(blocks, "_MANY", 0)
-    barrier = Barrier(limit, timeout=10)
+    monkeypatch.setattr(threads, "_count_cores", lambda: 3)
     with threadpool_limits(limit, "blas"):
-        assert blocks._blas_threads() == limit
+        barrier = Barrier(limit, timeout=10)
         run_in_parts(lambda *_: barrier.wait(), 16, 5, HOST)  # never reached by fewer threads
 
 

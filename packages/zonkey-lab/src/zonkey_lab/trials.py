@@ -14,13 +14,13 @@ from rich.progress import track
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.parallel import Parallel, delayed  # workers get the filters of warnings
-from threadpoolctl import threadpool_limits
 
 from zonkey.arrays import Array, is_device_array, namespace, place_like, to_numpy
 from zonkey.evaluation.protocols import is_fitted
 from zonkey.hashing import hash_object
 from zonkey.labels import as_labels, check_count
 from zonkey.streaming.dask import Shared
+from zonkey.threads import limit_threads
 
 PathLike = str | os.PathLike[str]
 
@@ -89,7 +89,7 @@ def run_trials(
 
     # The matrices of a trial are too small for a threaded BLAS, which would also compete with
     # the workers for cores.
-    with threadpool_limits(1):
+    with limit_threads():
         shared = Shared(number_results)
         jobs = (delayed(Shared.run)(shared, batch) for batch in batches)
         done: Any = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(jobs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -187,13 +186,6 @@ def dtype_like(dtype: Any, like: Array) -> Any:
     """Return the dtype of the same name in the library of `like`."""
     name = str(dtype).split(".")[-1]
     return getattr(namespace(like), name) if is_device_array(like) else np.dtype(name)
-
-
-def available_cores() -> int:
-    """Return the number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def positions_like(n: int, like: Array) -> Array:

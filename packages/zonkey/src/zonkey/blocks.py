@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from contextvars import Context, copy_context
 from itertools import pairwise
-from threading import Lock
 from typing import TypeVar
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from .arrays import Array, is_device_array
+from .threads import free_threads, limit_threads
 
 T = TypeVar("T")
 
@@ -26,7 +25,6 @@ _ON_HOST, _ON_DEVICE = 2**18, 2**25
 _MANY = 2**20  # numbers in all blocks for which several threads pay off
 _PARTS = 16  # enough for the threads of most machines
 _KEPT = 2**24  # numbers in the results of all parts: 128 MB
-_threads_are_free = Lock()
 
 
 def row_blocks(start: int, stop: int, width: int, like: Array) -> Iterator[slice]:
@@ -54,24 +52,14 @@ def run_in_parts(
     np.empty(8 * _ON_HOST)
     n_parts = 1 if n * width < _MANY else max(1, min(_PARTS, _KEPT // max(1, kept)))
     parts = list(pairwise(n * i // n_parts for i in range(n_parts + 1)))
-    # One caller at a time: otherwise the last one to end could restore the limit of another.
-    if n_parts == 1 or not _threads_are_free.acquire(blocking=False):
+    n_threads = min(free_threads(), n_parts)
+    if n_threads == 1:
         return [work(*part) for part in parts]
-    try:
-        n_threads = min(_blas_threads(), n_parts)
-        with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(lambda part: work(*part), parts))
-    finally:
-        _threads_are_free.release()
+    settings = [copy_context() for _ in parts]  # a context is entered by one thread at a time
 
+    def work_on(part: tuple[int, int], context: Context) -> T:
+        with limit_threads():
+            return context.run(work, *part)
 
-def _blas_threads() -> int:
-    """Return the number of threads that BLAS may use: a limit set by the caller holds here too."""
-    blas = _libraries().select(user_api="blas").info()
-    return min((library["num_threads"] for library in blas), default=1)
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    # Finding the loaded libraries takes as long as a small problem.
-    return ThreadpoolController()
+    with limit_threads(), ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(work_on, parts, settings))

@@ -1,4 +1,4 @@
-"""Settings that hold for all of zonkey: working memory and the folder of the cache.
+"""Settings that hold for all of zonkey: working memory, threads, the folder of the cache.
 
 `set_config` changes a setting for the process, `config_context` for the code inside it:
 
@@ -35,12 +35,13 @@ def get_config() -> dict[str, Any]:
     """
     return {
         "working_memory": _memory_of_environment(),
+        "threads": None,
         **_process,
         **_overrides.get(),
     }
 
 
-def set_config(*, working_memory: float | None = None) -> None:
+def set_config(*, working_memory: float | None = None, threads: int | None = None) -> None:
     """Change settings of this process; None leaves a setting as it is.
 
     A surrounding `config_context` still overrides them until it ends.
@@ -50,12 +51,17 @@ def set_config(*, working_memory: float | None = None) -> None:
     working_memory : float, optional
         MiB that the temporary arrays of one step may take. Work on more rows is divided into
         blocks. Default: $ZONKEY_WORKING_MEMORY, else 64.
+    threads : int, optional
+        Most threads that a step may use. Default: the cores that this process may use. A lower
+        limit of NumPy's threads, such as $OPENBLAS_NUM_THREADS, holds as well.
     """
-    _process.update(_check_settings(working_memory=working_memory))
+    _process.update(_check_settings(working_memory=working_memory, threads=threads))
 
 
 @contextmanager
-def config_context(*, working_memory: float | None = None) -> Iterator[None]:
+def config_context(
+    *, working_memory: float | None = None, threads: int | None = None
+) -> Iterator[None]:
     """Change settings inside a `with` block; None leaves a setting as it is.
 
     Holds in this thread or asyncio task only.
@@ -64,12 +70,14 @@ def config_context(*, working_memory: float | None = None) -> Iterator[None]:
     ----------
     working_memory : float, optional
         As in `set_config`.
+    threads : int, optional
+        As in `set_config`.
 
     Yields
     ------
     None
     """
-    given = _check_settings(working_memory=working_memory)
+    given = _check_settings(working_memory=working_memory, threads=threads)
     token = _overrides.set({**_overrides.get(), **given})
     try:
         yield
@@ -125,7 +133,16 @@ def _check_settings(**given: Any) -> dict[str, Any]:
     found = {name: value for name, value in given.items() if value is not None}
     if "working_memory" in found:
         found["working_memory"] = _check_memory(found["working_memory"])
+    if not _is_count(found.get("threads", 1)):
+        raise ValueError(
+            f"threads must be an integer of at least 1; got {found['threads']!r}. "
+            "Omit it to use all cores."
+        )
     return found
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value >= 1
 
 
 def _check_memory(value: Any) -> float:

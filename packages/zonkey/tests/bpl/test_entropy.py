@@ -342,7 +342,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch, shape, size, n_parts):
     assert value == pytest.approx(entropyobj(problem, W, 0.4, 0.05), rel=1e-10)
     monkeypatch.setattr(blocks, "_ON_HOST", size)
     monkeypatch.setattr(blocks, "_MANY", 0)
-    monkeypatch.setattr(blocks, "_blas_threads", lambda: 2)
+    monkeypatch.setattr(blocks, "free_threads", lambda: 2)
     monkeypatch.setattr(blocks, "_PARTS", n_parts)
     again, slope = objective.value_and_gradient(W)
     assert again == pytest.approx(value, rel=1e-12)

@@ -23,7 +23,7 @@ def in_small_blocks(monkeypatch, *, size=9, n_parts=3):
     monkeypatch.setattr(blocks, "_ON_HOST", size)
     monkeypatch.setattr(blocks, "_ON_DEVICE", size)
     monkeypatch.setattr(blocks, "_MANY", 0)
-    monkeypatch.setattr(blocks, "_blas_threads", lambda: 2)
+    monkeypatch.setattr(blocks, "free_threads", lambda: 2)
     monkeypatch.setattr(blocks, "_PARTS", n_parts)
     monkeypatch.setattr(assignment, "_WEIGHTS", 4)
 

@@ -158,7 +158,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch, competition):
     expected = fitted(**options)
     monkeypatch.setattr(blocks, "_ON_HOST", 10)
     monkeypatch.setattr(blocks, "_MANY", 0)
-    monkeypatch.setattr(blocks, "_blas_threads", lambda: 2)
+    monkeypatch.setattr(blocks, "free_threads", lambda: 2)
     model = fitted(**options)
     assert_allclose(model.projection_, expected.projection_, rtol=1e-9, atol=1e-12)
     assert_allclose(model.objective_, expected.objective_, rtol=1e-11)

@@ -25,6 +25,7 @@ from ..metrics import best_temperature
 from ..persistence.checks import require_number
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.whitener import whitening_scales, within_class_directions
+from ..threads import multiply
 from .held_out import Fold, TrainingData, View, class_folds, draw_shots, fold_of, n_partitions
 from .posterior import (
     KernelRidge,
@@ -312,7 +313,7 @@ class Choosing:
             data.n_train,
             xp.astype(weights, xp.float32),
         )
-        return values, X @ xp.astype(vectors, X.dtype)
+        return values, multiply(X, xp.astype(vectors, X.dtype))
 
     def _regression(self, point: Point) -> tuple[KernelRidge, Array | None]:
         """Return the regression under a kernel, and the kernel of validation classes."""

@@ -40,6 +40,7 @@ from ..persistence.model import Learned
 from ..prototypes import Prototypes
 from ..samples import require_scale
 from ..streaming.chunks import as_chunks
+from ..threads import multiply
 from .adapting import Reserve
 from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
 from .evidence import Evidence, Regression
@@ -601,7 +602,8 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         X = self.state_.prepare(X)
         W, b = regression.embedding(self.state_.evidence)
         xp = namespace(X)
-        return X @ xp.astype(place_like(W, X), X.dtype) + xp.astype(place_like(b, X), X.dtype)
+        semantics = multiply(X, xp.astype(place_like(W, X), X.dtype))
+        return semantics + xp.astype(place_like(b, X), X.dtype)
 
     def _copy_knowing(self, prototypes: Prototypes) -> Self:
         state = self.state_.add_classes(prototypes)

@@ -17,6 +17,7 @@ import numpy as np
 from ..arrays import Array, namespace, place_like, to_numpy
 from ..samples import class_sums
 from ..streaming.bottom_k import ranks_within
+from ..threads import multiply
 from .survey import KeptSamples
 
 MOST_PARTITIONS = 3
@@ -141,7 +142,7 @@ class View:
         n_features = X.shape[1]
         if data.n_train < n_features and not shots:
             basis = xp.linalg.qr(means.T)[0]
-            X, means = X @ basis, means @ basis
+            X, means = multiply(X, basis), means @ basis
         return cls(X, means, squares, counts, within, tuple(shots), n_features)
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..arrays import Array, epsilon, identity_like, namespace, one_hot, place_like, softmax
 from ..bpl.symmetric import symmetric_inverse
+from ..threads import multiply
 
 # The mean of n samples is itself uncertain: its ridge is larger by this number over n.
 _NOISE_OF_MEANS = 8.0
@@ -61,7 +62,7 @@ class KernelRidge:
         xp = namespace(self._values)
         tiny = float(xp.finfo(self._values.dtype).eps) * self._values.shape[0] * self._unit
         levels = self._values + max(float(ridge) * self._unit, tiny)
-        return (self._vectors / levels[None, :]) @ self._vectors.T
+        return multiply(self._vectors / levels[None, :], self._vectors.T)
 
 
 def ridge_inverse(K: Array, counts: np.ndarray, ridge: float) -> Array:
@@ -295,6 +296,6 @@ def soft_shots(
 def class_scores(X: Array, centers: Array, offsets: Array) -> Array:
     """Return ||x||^2 - ||x - c||^2 - offset for every sample and class."""
     xp = namespace(X)
-    scores = X @ (2 * centers).T
+    scores = multiply(X, (2 * centers).T)
     scores -= (xp.sum(centers * centers, axis=1) + offsets)[None, :]
     return scores

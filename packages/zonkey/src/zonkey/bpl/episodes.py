@@ -26,7 +26,6 @@ from array_api_compat import device
 
 from ..arrays import (
     Array,
-    available_cores,
     epsilon,
     is_device_array,
     namespace,
@@ -34,6 +33,7 @@ from ..arrays import (
     place_like,
     to_numpy,
 )
+from ..threads import available_threads
 from .algorithm1 import Algorithm1, B_hat_of, C_hat_rows, Sides, keeps_its_share, lower_mu
 from .assignment import Shares, compete, competing_shares, losses
 from .lowrank import (
@@ -588,7 +588,7 @@ def _decompose(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return eigenvalues and eigenvectors of a stack of symmetric matrices."""
     if len(M) < _MANY:
         return np.linalg.eigh(M)
-    workers = available_cores()
+    workers = available_threads()
     with ThreadPoolExecutor(workers) as pool:
         found = list(pool.map(np.linalg.eigh, np.array_split(M, min(workers, len(M)))))
     values, V = zip(*found, strict=True)

@@ -28,6 +28,7 @@ import numpy as np
 
 from ..arrays import Array, epsilon, namespace, place_like, squared_norm, to_numpy
 from ..prototypes import Prototypes
+from ..threads import multiply
 from .moments import Moments
 from .projection import NormalEquations
 from .symmetric import Factor
@@ -52,7 +53,7 @@ class Frame:
 
     def features(self, X: Array) -> Array:
         """Return the coordinates of feature vectors, one per row."""
-        return X if self.U is None else X @ self.U
+        return X if self.U is None else multiply(X, self.U)
 
     def semantics(self, Y: np.ndarray) -> np.ndarray:
         """Return the coordinates of semantic vectors (last axis)."""

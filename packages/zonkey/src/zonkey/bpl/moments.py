@@ -29,12 +29,13 @@ from ..streaming.chunks import Chunked, as_chunks
 from ..streaming.priorities import row_priorities
 from ..streaming.reduce import ClassSums
 from ..streaming.sources import Chunk, get_labels
+from ..threads import LimitThreadsMixin
 from .moment_parts import check_parts, pack_samples, unpack_samples
 
 _KIND = "moments"  # of the files
 
 
-class Moments:
+class Moments(LimitThreadsMixin):
     """Sufficient statistics of labeled samples, for given class prototypes.
 
     Sums are float64 for every input dtype, so that neither chunking nor float32 input costs

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, available_cores, is_device_array, namespace, place_like
+from ..arrays import Array, is_device_array, namespace, place_like
 from ..prototypes import Prototypes
+from ..threads import available_threads
 from .algorithm1 import Course, learn
 from .assignment import Rule
 from .episodes import Episodes
@@ -328,7 +329,7 @@ def _noise_of_all(
     if len(tasks) == 1:
         drawn = [_noise(settings, tasks[0], generators[0])]
     else:  # on a GPU, drawing takes longer than learning
-        with ThreadPoolExecutor(available_cores()) as pool:
+        with ThreadPoolExecutor(available_threads()) as pool:
             drawn = list(pool.map(partial(_noise, settings), tasks, generators))
     return tasks[0].place(np.stack(drawn))
 

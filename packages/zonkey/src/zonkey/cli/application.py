@@ -52,7 +52,9 @@ class _AllCommands(_Commands):
     """The commands; what they print may fail too."""
 
     def invoke(self, ctx: Any) -> Any:
-        with output_errors():
+        from ..threads import limit_threads  # NumPy, which `zonkey --help` need not import
+
+        with output_errors(), limit_threads():
             return super().invoke(ctx)
 
 

@@ -78,12 +78,9 @@ def demo(
 def _demo_of_features(
     _: list[str], out: Path, seed: int, console: Console
 ) -> tuple[dict[str, Any], Any, tuple[Path, Path]]:
-    from threadpoolctl import threadpool_limits
-
     from ..demo.features import run_demo, write_demo
 
-    # The matrices are small: more threads would wait for each other.
-    with threadpool_limits(1), console.status("Loading emoji") as status:
+    with console.status("Loading emoji") as status:
         result = run_demo(seed, status.update)
         status.update("Drawing the page")
         return result.record, _print_demo, write_demo(result, out)
@@ -92,12 +89,9 @@ def _demo_of_features(
 def _demo_of_pictures(
     names: list[str], out: Path, seed: int, console: Console
 ) -> tuple[dict[str, Any], Any, tuple[Path, Path]]:
-    from threadpoolctl import threadpool_limits
-
     from ..demo.pictures import run_picture_demo, write_picture_demo
 
-    # As above. Encoders have threads of their own.
-    with threadpool_limits(1), console.status("Loading emoji") as status:
+    with console.status("Loading emoji") as status:
         result = run_picture_demo(names, out, seed, status.update)
         status.update("Drawing the page")
         return result.record, _print_picture_demo, write_picture_demo(result, out)

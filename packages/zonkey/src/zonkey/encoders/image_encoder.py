@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from joblib import cpu_count
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.pipeline import Pipeline
 
@@ -22,6 +21,7 @@ from ..errors import StorageError
 from ..labels import format_value, warn_user
 from ..parameters import Constraint, Count, Options, check_parameters
 from ..persistence.checks import require_that
+from ..threads import available_threads
 from .cache import FeatureCache, content_key, file_place
 from .registry import DEFAULT_IMAGE, ImageBackend
 from .weights import file_state, may_download
@@ -424,8 +424,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _n_threads(self) -> int:
         if self.n_jobs is None:
-            return min(_MOST_THREADS, cpu_count())
-        return cpu_count() if self.n_jobs == -1 else int(self.n_jobs)
+            return min(_MOST_THREADS, available_threads())
+        return available_threads() if self.n_jobs == -1 else int(self.n_jobs)
 
     def _backend(self) -> ImageBackend | _ObjectBackend:
         if not isinstance(self.model, str):

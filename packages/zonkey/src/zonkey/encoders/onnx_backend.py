@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count
 
 from ..files.dataset import DataError, did_you_mean
 from ..files.readers import join_lines, read_text, require_existing
 from ..optional import require_package
+from ..threads import available_threads
 from .weights import EXTERNAL, files_revision
 
 _RESAMPLE = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
@@ -308,7 +308,7 @@ def _session(path: Path, device: str) -> Any:
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # errors
     # The default is the number of cores of the machine, which a container may not have.
-    options.intra_op_num_threads = cpu_count()
+    options.intra_op_num_threads = available_threads()
     # Threads that wait must not keep a core busy: pictures are decoded at the same time. Without
     # spinning, a picture takes a fifth less CPU time; see benchmarks/results/encode_speed.md.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -23,6 +23,7 @@ from ..labels import as_labels, check_count, format_labels, require_same_kind
 from ..parameters import check_option
 from ..prototypes import Prototypes
 from ..streaming.chunks import as_chunks
+from ..threads import limit_threads
 from .answers import Subject, answers_of, take_rows, unwrap_search
 from .baselines import BASELINES, BaselineData, fit_baselines, training_of
 from .chunked import Answered, answer_chunks, row_digests
@@ -34,6 +35,7 @@ _LONGEST = 200  # characters of a parameter in the provenance
 _HASHED_AT_A_TIME = 4096  # rows
 
 
+@limit_threads()
 def evaluate(
     model: Any,
     X: Any,

@@ -26,6 +26,7 @@ from ..constraints import check_top, validate_samples
 from ..labels import format_value
 from ..optional import require_package
 from ..streaming.chunks import accept_chunks
+from ..threads import LimitThreadsMixin
 from .scorer import LinearScores, Scorer, best_columns
 
 _PER_CELL = 39  # candidates, at least: k-means needs them
@@ -37,7 +38,7 @@ _CELLS, _SHARE = 32, 0.1  # searched by default: the larger of the two
 _FAR = 100.0
 
 
-class CandidateIndex:
+class CandidateIndex(LimitThreadsMixin):
     """An index of the candidates of a fitted model, for approximate predictions among very many.
 
     A prediction compares a sample with the candidates in the cells nearest to it only. There are

@@ -17,6 +17,7 @@ from ..persistence.model import Learned, save
 from ..prototypes import Prototypes
 from ..streaming.chunks import accept_chunks, as_chunks, drop_names
 from ..streaming.sources import Chunk, get_labels
+from ..threads import LimitThreadsMixin
 from .explain import explain
 from .explanation import Explanation
 from .scorer import LinearScores, Scorer, best_columns, labels_at
@@ -24,7 +25,7 @@ from .scorer import LinearScores, Scorer, best_columns, labels_at
 _NOT_STORED = "not stored"
 
 
-class ScoresMixin(ClassifierMixin):
+class ScoresMixin(LimitThreadsMixin, ClassifierMixin):
     """Predictions from the scores of classes.
 
     The estimator sets `classes_` in `fit`. It has a `scorer_` of its own, or `_score_blocks`.

@@ -17,6 +17,7 @@ from ..persistence.checks import require_finite, require_number, require_shape, 
 from ..persistence.model import Learned
 from ..prototypes import Prototypes
 from ..streaming.chunks import accept_chunks
+from ..threads import multiply
 from .predict import ExplainedMixin, ScoresMixin
 from .scorer import LinearScores, Scorer
 
@@ -203,7 +204,8 @@ class NearestPrototypeMixin(SemanticMixin):
         return self._place_coordinates(prototypes, W.dtype) @ W.T
 
     def _embed(self, X: Array) -> Array:
-        return X @ namespace(X).astype(place_like(self.projection_, X), X.dtype, copy=False)
+        W = place_like(self.projection_, X)
+        return multiply(X, namespace(X).astype(W, X.dtype, copy=False))
 
     def _copy_knowing(self, prototypes: Prototypes) -> Self:
         known, candidates = self.prototypes_.extended(prototypes), self._scorer.candidates

@@ -29,6 +29,7 @@ from ..config import rows_per_block
 from ..labels import format_value, place_labels, warn_user
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
+from ..threads import multiply
 
 _KEPT = "_kept"  # the scores in another dtype
 _FEW = 16  # up to this `k`, the best classes are found one by one
@@ -117,10 +118,10 @@ class LinearScores:
         rows = rows_per_block(4 * max(form.centers.shape[0], X.shape[1]))
         for start in range(0, X.shape[0], rows):
             block = X[start : min(start + rows, X.shape[0]), :]
-            block = block if form.M is None else block @ form.M
+            block = block if form.M is None else multiply(block, form.M)
             # Without ||x||^2, which is the same for all candidates: in float32 it would
             # swallow the digits that tell them apart.
-            scores = (2 * block) @ turned
+            scores = multiply(2 * block, turned)
             scores -= form.constants
             yield scores
 

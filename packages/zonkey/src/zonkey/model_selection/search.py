@@ -39,6 +39,7 @@ from ..labels import as_labels, check_count
 from ..metrics import per_class_accuracy
 from ..parameters import is_auto
 from ..streaming.dask import Shared
+from ..threads import LimitThreadsMixin
 from .splits import ClassKFold
 
 Point = dict[str, Any]
@@ -49,7 +50,7 @@ Fold = tuple[np.ndarray, np.ndarray]
 _FIXED = ("prototypes", "candidates", "seen_penalty")
 
 
-class ZeroShotSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ZeroShotSearchCV(LimitThreadsMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Grid search for zero-shot classifiers over folds that hold out whole classes.
 
     Only classes with training samples take part. Prototypes of unseen classes, and so the test

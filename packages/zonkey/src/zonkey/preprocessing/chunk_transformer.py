@@ -11,9 +11,10 @@ import numpy as np
 from ..arrays import Array, to_numpy
 from ..hashing import hash_object
 from ..streaming.chunks import Chunked, drop_names
+from ..threads import LimitThreadsMixin
 
 
-class ChunkTransformerMixin:
+class ChunkTransformerMixin(LimitThreadsMixin):
     """Chunks in, chunks out. A subclass transforms samples in `_transformed`.
 
     `_learned` names the arrays that `fit` learns.

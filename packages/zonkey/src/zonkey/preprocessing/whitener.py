@@ -23,6 +23,7 @@ from ..persistence.checks import require_shape
 from ..samples import class_sums
 from ..streaming.chunks import Chunked, accept_chunks
 from ..streaming.reduce import ClassSums
+from ..threads import multiply
 from .chunk_transformer import ChunkTransformerMixin
 
 
@@ -131,7 +132,7 @@ class WithinClassWhitener(
     @accept_chunks
     def _transform(self, X: Any) -> Array:
         X = validate_samples(self, X, reset=False)
-        return X @ namespace(X).astype(place_like(self.whitening_, X), X.dtype, copy=False)
+        return multiply(X, namespace(X).astype(place_like(self.whitening_, X), X.dtype, copy=False))
 
     def _fit_in_chunks(self, chunks: Chunked) -> WithinClassWhitener:
         """Learn from chunks, which stay open."""
@@ -153,7 +154,7 @@ class WithinClassWhitener(
         size = float(sums.squares.sum() / sums.counts.sum()) / covariance.shape[0]
         values, vectors = _directions(covariance, epsilon(covariance) * size)
         scales = whitening_scales(values, self.shrinkage)
-        self.whitening_ = (vectors * scales[None, :]) @ vectors.T
+        self.whitening_ = multiply(vectors * scales[None, :], vectors.T)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -179,7 +180,7 @@ def within_class_directions(
     if weights is not None:
         deviations *= xp.sqrt(weights)[:, None]
     total = float(xp.sum(counts))
-    covariance = xp.astype(deviations.T @ deviations, xp.float64) / total
+    covariance = xp.astype(multiply(deviations.T, deviations), xp.float64) / total
     return _directions(covariance, epsilon(X) * float(xp.mean(X * X)))
 
 

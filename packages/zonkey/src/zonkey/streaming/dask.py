@@ -10,21 +10,19 @@ exchange the parts of reductions; models, transforms and shifts are sent once, w
 from __future__ import annotations
 
 import pickle
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
-from threading import Event, Lock, Thread
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
+from ..config import config_context
 from ..labels import as_labels, format_value, warn_user
+from ..threads import limit_threads
 from .chunks import Chunked, apply_transforms, make_empty_error
 from .sources import Purpose, check_chunk, frame_names, name_chunk
 
@@ -180,67 +178,11 @@ class _Application:
         return self.function(apply_transforms(X, self.transforms))
 
 
-class _OneThread:
-    """Products of matrices have one thread while any task runs in this process.
-
-    In most libraries their number belongs to the process. So the last task to end, not each of
-    them, restores what the first one found; `threadpoolctl` wants both done by one thread, hence
-    one that waits in between. A limit for good would also hold for the user, where tasks run in
-    the process of the user.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._n_tasks = 0
-        self._end = Event()
-        self._keeper = Thread()
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            self._n_tasks += 1
-            if self._n_tasks == 1:
-                self._start()
-        try:
-            with _limit_threads():  # where it belongs to the thread
-                yield
-        finally:
-            with self._lock:
-                self._n_tasks -= 1
-                if self._n_tasks == 0:
-                    self._end.set()
-                    self._keeper.join()
-
-    def _start(self) -> None:
-        is_set, self._end = Event(), Event()
-        self._keeper = Thread(target=self._keep, args=(is_set, self._end), daemon=True)
-        self._keeper.start()
-        is_set.wait()
-
-    @staticmethod
-    def _keep(is_set: Event, end: Event) -> None:
-        try:
-            with _limit_threads():
-                is_set.set()
-                end.wait()
-        finally:
-            is_set.set()  # or else an error here would keep the task waiting
-
-
-_one_thread = _OneThread()
-
-
-def _limit_threads() -> Any:
-    return _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
-
-
-@lru_cache(maxsize=1)
-def _libraries(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
-    """Return the loaded libraries, of which there may be more with more modules.
-
-    To find them takes as long as a small chunk.
-    """
-    return ThreadpoolController()
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Products of matrices have one thread, however large: tasks run beside each other."""
+    with config_context(threads=1), limit_threads():
+        yield
 
 
 def _reduce(X: Any, y: Any, *, work: _Work, block_id: tuple[int, ...]) -> Any:

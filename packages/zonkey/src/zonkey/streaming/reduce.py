@@ -11,6 +11,7 @@ from array_api_compat import device
 from ..arrays import Array, namespace, place_like, to_numpy
 from ..labels import join_labels, places_among
 from ..samples import class_sums, sample_blocks
+from ..threads import multiply
 from .sources import Chunk, get_labels
 
 
@@ -187,7 +188,7 @@ class ClassSums:
         """Return the pooled within-class covariance."""
         roots = np.sqrt(np.where(self.counts > 0, self.counts, 1.0))
         R = self.sums / place_like(roots, self.sums)[:, None]
-        return (self.scatter - R.T @ R) / float(self.counts.sum())
+        return (self.scatter - multiply(R.T, R)) / float(self.counts.sum())
 
     def _add(self, X: Any, codes: Any, weights: Any) -> None:
         xp, m = namespace(X), len(self.labels)
@@ -206,7 +207,7 @@ class ClassSums:
             self.sums = self.sums + class_sums(D, codes, m, ones)
         if self._has_scatter:
             D = D if weights is None else D * xp.sqrt(ones)[:, None]
-            self.scatter = self.scatter + D.T @ D
+            self.scatter = self.scatter + multiply(D.T, D)
 
     def _start(self, like: Array) -> None:
         if self.sums is not None:
