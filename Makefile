@@ -39,6 +39,7 @@ structure: $(VENV)/.dev ## sizes, cycles, private reads, names and call paths, a
 
 bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not part of the tests
 	$(BIN)/python benchmarks/fit_speed.py
+	$(BIN)/python benchmarks/threads.py --write
 	$(BIN)/python benchmarks/sylvester_speed.py
 	$(BIN)/python benchmarks/search_speed.py
 	$(BIN)/python benchmarks/few_shot_speed.py

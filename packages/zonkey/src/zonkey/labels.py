@@ -17,7 +17,7 @@ from .arrays import Array, is_device_array, namespace, place_like, require_value
 _PLAIN = 0x300  # below this code point, no text changes under NFC
 _LARGEST = int(np.iinfo(np.int64).max)
 _EXACT = 2**53  # up to it, a double holds every whole number
-_PACKAGE = __name__.partition(".")[0]
+_OURS = "zonkey", "zonkey_lab"  # packages whose calls are no place for a warning
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
@@ -109,7 +109,7 @@ def normalize_label(label: Any) -> Any:
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line that called this package."""
     frame, level = sys._getframe(), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == _PACKAGE:
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

@@ -18,13 +18,15 @@ from functools import lru_cache, wraps
 from inspect import isfunction, isgeneratorfunction
 from pathlib import Path
 from threading import Lock, local
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
 
 from .arrays import Array
 from .config import get_config
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Operations of one thread of a product: about 15 ms, several times what a thread waits for another
 # that has been displaced by a process.
@@ -39,9 +41,9 @@ class LimitThreadsMixin:
             if name.startswith("_"):
                 continue
             if isfunction(method) and not isgeneratorfunction(method):
-                setattr(cls, name, _limit_calls(method))
+                setattr(cls, name, limit_calls(method))
             elif isinstance(method, classmethod):
-                setattr(cls, name, classmethod(_limit_calls(method.__func__)))
+                setattr(cls, name, classmethod(limit_calls(method.__func__)))
         super().__init_subclass__(**options)
 
 
@@ -57,6 +59,20 @@ def limit_threads() -> Iterator[None]:
         yield
     finally:
         _limit.leave()
+
+
+def limit_calls(method: Method) -> Method:
+    """Return a function that runs under `limit_threads`."""
+
+    @wraps(method)
+    def call_method(*args: Any, **options: Any) -> Any:
+        _limit.enter()
+        try:
+            return method(*args, **options)
+        finally:
+            _limit.leave()
+
+    return cast(Method, call_method)
 
 
 def multiply(A: Array, B: Array) -> Array:
@@ -95,18 +111,6 @@ def _count_useful(A: Array, B: Array) -> int:
     if not isinstance(A, np.ndarray) or min(A.ndim, B.ndim) < 2:
         return 1
     return 2 * A.shape[-2] * A.shape[-1] * B.shape[-1] // _PER_THREAD
-
-
-def _limit_calls(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def call_method(*args: Any, **options: Any) -> Any:
-        _limit.enter()
-        try:
-            return method(*args, **options)
-        finally:
-            _limit.leave()
-
-    return call_method
 
 
 class _Here(local):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -14,13 +13,10 @@ from sklearn.utils import check_random_state
 
 from ..constraints import AnyLibraryMixin
 from ..inference.projection import NearestPrototypeMixin
-from ..labels import format_labels
+from ..labels import format_labels, warn_user
 from ..parameters import Constraint, Count, Flag, Interval, Options
 from .frame import BaseClasses
 from .sylvester import Status
-
-# From `warnings.warn` to the caller of `fit`, if `fit` calls the caller of `warn_of_trouble`.
-_STACK = 4
 
 
 class ProjectionLearner(AnyLibraryMixin, NearestPrototypeMixin, BaseEstimator):
@@ -78,28 +74,25 @@ def warn_of_trouble(
     `used` is mu per step; indefinite are `n_indefinite` of these steps.
     """
     if n_indefinite:  # other trouble follows from it
-        warnings.warn(
+        warn_user(
             f"The equation was indefinite in {n_indefinite} of {len(used)} steps with mu={mu}: "
             "their projections minimize nothing. Decrease `alpha` or `mu`, or use guard=True.",
             ConvergenceWarning,
-            stacklevel=_STACK,
         )
         return
     # In the order of the enum: that of a set differs from run to run.
     trouble = next((s for s in Status if s in statuses and s is not Status.SOLVED), None)
     if trouble is not None:
-        warnings.warn(
+        warn_user(
             f"The projection is not well determined with beta={beta}: {trouble.value}. "
             "Increase `beta`.",
             LinAlgWarning,
-            stacklevel=_STACK,
         )
     shrunk = [value for value in used if value < mu]
     if shrunk:
-        warnings.warn(
+        warn_user(
             f"`mu` was lowered from {mu} to {min(shrunk):.3g} in {len(shrunk)} of "
             f"{len(used)} steps, because competition would have left less than a "
             "twentieth of the curvature of the problem. Decrease `alpha` or `mu`.",
             ConvergenceWarning,
-            stacklevel=_STACK,
         )

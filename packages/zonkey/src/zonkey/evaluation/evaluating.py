@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -19,11 +18,11 @@ from sklearn.utils.validation import _num_samples
 from ..arrays import is_device_array, to_numpy
 from ..files.dataset import Dataset
 from ..hashing import hash_object
-from ..labels import as_labels, check_count, format_labels, require_same_kind
+from ..labels import as_labels, check_count, format_labels, require_same_kind, warn_user
 from ..parameters import check_option
 from ..prototypes import Prototypes
 from ..streaming.chunks import as_chunks
-from ..threads import limit_threads
+from ..threads import limit_calls
 from .answers import Subject, answers_of, take_rows, unwrap_search
 from .baselines import BASELINES, BaselineData, fit_baselines, training_of
 from .chunked import Answered, answer_chunks, row_digests
@@ -35,7 +34,7 @@ _LONGEST = 200  # characters of a parameter in the provenance
 _HASHED_AT_A_TIME = 4096  # rows
 
 
-@limit_threads()
+@limit_calls
 def evaluate(
     model: Any,
     X: Any,
@@ -254,11 +253,9 @@ class _Samples:
                 f"{format_labels(subject.labels)}; all are others: {what}. Correct the labels, or "
                 "add the classes to the model."
             )
-        warnings.warn(
+        warn_user(
             f"Left out: {what}, which are not among the {len(subject.labels)} classes under "
             "evaluation. Correct the labels, or add the classes to the model.",
-            UserWarning,
-            stacklevel=3,
         )
         X = None if self.X is None else take_rows(self.X, np.flatnonzero(known))
         return replace(self, X=X, y=self.y[known])

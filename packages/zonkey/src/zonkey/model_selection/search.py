@@ -10,7 +10,6 @@ factorize the same data for every point of the grid. Here the points share this 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral
@@ -35,7 +34,7 @@ from ..bpl.moments import Moments
 from ..bpl.zero_shot import ZeroShotClassifier
 from ..constraints import plain_labels, plain_samples
 from ..inference.projection import NearestPrototypeMixin
-from ..labels import as_labels, check_count
+from ..labels import as_labels, check_count, warn_user
 from ..metrics import per_class_accuracy
 from ..parameters import is_auto
 from ..streaming.dask import Shared
@@ -239,11 +238,9 @@ class ZeroShotSearchCV(LimitThreadsMixin, MetaEstimatorMixin, ClassifierMixin, B
                     f"got {len(train)} and {len(test)}. Use ClassKFold."
                 )
             if len(np.unique(labels[test])) < 2:
-                warnings.warn(
+                warn_user(
                     "A fold holds out a single class, so its score is always 1. Use fewer folds or "
                     "more classes.",
-                    UserWarning,
-                    stacklevel=3,
                 )
             yield train, test
 

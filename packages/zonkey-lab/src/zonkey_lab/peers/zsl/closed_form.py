@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,12 +17,10 @@ from zonkey.constraints import (
     set_features,
     validate_labeled,
 )
-from zonkey.labels import as_labels
+from zonkey.labels import as_labels, warn_user
 from zonkey.prototypes import Prototypes
 
 from .base import Peer
-
-_STACK = 5  # from `warnings.warn` up to the line that called `fit`
 
 
 class ClosedFormPeer(Peer):
@@ -113,11 +110,10 @@ def value_of(solution: Solution, remedy: str) -> np.ndarray:
     a vanishing ridge.
     """
     if solution.status is Status.NEAR_SINGULAR:
-        warnings.warn(
+        warn_user(
             f"The model is not well determined: its equation is within "
             f"{solution.stats.gap / solution.stats.scale:.0e} of a singular one, so most digits "
             f"are lost. {remedy}",
             LinAlgWarning,
-            stacklevel=_STACK,
         )
     return np.asarray(solution.value)
