@@ -163,32 +163,6 @@ def test_parquet_that_cannot_hold_features(files, tmp_path):
     assert done(*predict).startswith("id,label,predicted\n")
 
 
-def test_messages_name_options_and_are_short(files, tmp_path):
-    many = ["x" * 50 + str(i) for i in range(60)]
-    frame = table(TRAIN, 1).rename(columns={"label": "who"}).assign(**{many[0]: "a"})
-    frame.to_csv(tmp_path / "f.csv", index=False)
-    fit = "fit", tmp_path / "f.csv", files / "prototypes.csv", "-o", tmp_path / "m.zonkey"
-    assert "or pass --label-column." in refused(*fit)
-    line = refused(*fit, "--label-column", "who", "--features-key", "X")
-    assert "--features-key must be left out for a table" in line
-    line = refused("predict", files / "model.zonkey", tmp_path / f"{'y/' * 900}f.csv")
-    assert len(line) <= 1004
-    assert line.endswith(" ...")
-
-
-def test_options_of_evaluate_are_checked_before_files_are_read(files, tmp_path):
-    gone, test = tmp_path / "gone.zonkey", files / "test.csv"
-    line = refused("evaluate", gone, test, "--baselines", "ridge,rigde")
-    assert line.startswith("--baselines must be among nearest-mean, ridge, logistic, paper, or all")
-    line = refused("evaluate", gone, test, "--training", test)
-    assert "got it without --baselines" in line
-    table(TEST, 1, split="test").to_csv(tmp_path / "t.csv", index=False)
-    model, options = files / "model.zonkey", ("--baselines", "ridge")
-    for training in ((), ("--training", tmp_path / "t.csv")):
-        line = refused("evaluate", model, tmp_path / "t.csv", *options, *training)
-        assert "--baselines need training samples" in line
-
-
 def test_lists_of_the_library():
     assert EVERY_BASELINE == BASELINES
     assert {*OUTPUT_ENDINGS, ".npy"} == {*WRITERS}  # npy holds vectors, and no answers

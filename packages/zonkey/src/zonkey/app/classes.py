@@ -18,7 +18,7 @@ from ..persistence.model import save
 from ..prototypes import Prototypes
 from .evaluation import require_labeled
 from .inputs import check_classes, check_sources
-from .models import LoadedModel, read_rows
+from .models import LoadedModel, ignore_missing_names, read_rows
 from .progress import Progress, ignore
 from .sources import TEXT_ENCODER
 from .targets import check_target
@@ -56,6 +56,7 @@ def list_classes(model: str | Path) -> list[dict[str, Any]]:
     return LoadedModel.load(model).rows()
 
 
+@ignore_missing_names()
 def add_classes(
     model: str | Path,
     classes: str | Path | None = None,

@@ -12,11 +12,12 @@ from ..errors import Problem
 from ..evaluation import evaluate as evaluate_samples
 from ..evaluation.result import Evaluation
 from .inputs import check_samples, check_sources
-from .models import LoadedModel, read_rows
+from .models import LoadedModel, ignore_missing_names, read_rows
 from .progress import Progress, Step, ignore
 from .targets import check_target
 
 
+@ignore_missing_names()
 def evaluate(
     model: str | Path,
     source: str | Path,

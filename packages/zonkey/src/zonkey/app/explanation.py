@@ -12,7 +12,7 @@ from ..inference.explain import explain as explain_sample
 from ..inference.explanation import Explanation
 from ..persistence.container import write_whole
 from .inputs import check_samples
-from .models import LoadedModel, row_of
+from .models import LoadedModel, ignore_missing_names, row_of
 from .targets import check_ending, check_target
 
 
@@ -35,6 +35,7 @@ class ExplainedRow:
     explanation: Explanation
 
 
+@ignore_missing_names()
 def explain(
     model: str | Path,
     source: str | Path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +23,14 @@ from .progress import Progress, watch_blocks
 from .sources import Encoders, Stream
 
 FEATURE_NAMES = "feature_names"  # entry of the training facts of a model file
+
+
+@contextmanager
+def ignore_missing_names() -> Iterator[None]:
+    """Let arrays have no names of features: they were found by their names in the source."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        yield
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from ..errors import Problem
 from ..files.streams import Block
 from ..inference.scorer import unwrap
 from .inputs import check_samples
-from .models import LoadedModel
+from .models import LoadedModel, ignore_missing_names
 from .progress import Progress, ignore, watch_blocks
 from .targets import check_ending, check_target
 from .writing import Columns, Output, open_output, require_free
@@ -48,6 +48,7 @@ class Prediction:
     seconds: float
 
 
+@ignore_missing_names()
 def predict(
     model: str | Path,
     source: str | Path,

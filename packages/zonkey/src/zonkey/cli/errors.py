@@ -36,8 +36,6 @@ def one_line_errors(interrupted: str, **names: str) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            # Features are found by their names here, and then passed as an array without any.
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
             yield
     except (ValueError, ImportError) as error:  # the library's errors are ValueErrors
         refuse(tell_problem(error, names))

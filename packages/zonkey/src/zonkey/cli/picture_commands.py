@@ -94,10 +94,11 @@ def embed(
             )
     spec, are_pictures = found.encoder, found.columns is not None
     if as_json:
-        record = asdict(found)
-        for name in () if are_pictures else ("columns", "left_out", "skipped"):
-            del record[name]
-        typer.echo(json.dumps(record))
+        record = {"output": found.output, "rows": found.rows}
+        if are_pictures:
+            record |= {"columns": found.columns, "left_out": found.left_out}
+            record |= {"skipped": found.skipped}
+        typer.echo(json.dumps({**record, "encoder": spec, "seconds": found.seconds}))
         return
     what = "pictures" if are_pictures else "classes"
     typer.echo(f"{found.rows} {what} in {output}: {spec['dimension']} dimensions")
