@@ -89,7 +89,7 @@ def test_baselines_need_no_laboratory(files):
 @pytest.mark.parametrize("name", ["model", "paper"])
 def test_explain_is_the_library(files, tmp_path, name):
     path, source = files / f"{name}.zonkey", files / "test.csv"
-    x = pd.read_csv(source)[FEATURES].to_numpy()[17]
+    x = pd.read_csv(source)[FEATURES].to_numpy(np.float32)[17]
     found = app.explain(path, source, 17, tmp_path / "why.png", top=3)
     assert found.columns == {"id": "17", "label": TEST[17], "file": "b.jpg"}
     assert found.explanation.to_dict() == zonkey.explain(zonkey.load(path), x, k=3).to_dict()
