@@ -156,7 +156,7 @@ def test_no_matrix_over_all_pairs_of_classes_is_made():
 
 
 def test_many_classes_without_landmarks_are_named(monkeypatch):
-    monkeypatch.setattr("zonkey.anyshot.classifier._MANY_ANCHORS", 4)
+    monkeypatch.setattr("zonkey.anyshot.fitting._MANY_ANCHORS", 4)
     with pytest.warns(UserWarning, match=r"for up to 4 classes .* 5 need .* n_components=2000"):
         fitted()
     fitted(n_components=R)

@@ -9,51 +9,25 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
 from ..bpl.kernels import KERNELS
-from ..constraints import (
-    AnyLibraryMixin,
-    check_labeled,
-    check_semantics,
-    require_memory,
-    validate_samples,
-)
+from ..constraints import AnyLibraryMixin, check_semantics, require_memory, validate_samples
 from ..inference.predict import ProbabilityMixin
-from ..inference.projection import SemanticMixin, choose_labels
-from ..inference.scorer import Rejection, Scorer
-from ..labels import (
-    as_labels,
-    check_count,
-    encode_labels,
-    format_labels,
-    format_value,
-    place_labels,
-    require_same_kind,
-    warn_user,
-)
-from ..parameters import Constraint, Count, Interval, Options, check_parameters, is_auto
+from ..inference.projection import SemanticMixin
+from ..inference.scorer import Scorer
+from ..labels import as_labels, check_count, encode_labels, place_labels
+from ..parameters import Constraint, Count, Interval, Options
 from ..persistence.checks import require_finite, require_number, require_that
 from ..persistence.model import Learned
 from ..prototypes import Prototypes
 from ..samples import require_scale
 from ..streaming.chunks import as_chunks
 from ..threads import multiply
-from .adapting import Reserve
-from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
-from .evidence import Evidence, Regression
-from .held_out import TrainingData
-from .sources import FitSource, open_source, read_more
-from .state import USUAL_WORTH, AnyShotState, FitSettings, Shots, add_sums, choose_candidates
-from .survey import KeptSamples
-
-_BY_SHOTS = "shots"
-_MANY_ANCHORS = 16_000
-_MATRICES = 3  # of the size of the kernel, held at a time
-_ANY_LABELS: dict[str, np.ndarray] = dict.fromkeys(("unseen", "all"), np.zeros(1))
-_CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
+from .fitting import fit_state, freeze_candidates
+from .sources import read_more
+from .state import BY_SHOTS, AnyShotState, Shots
 
 
 class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEstimator):
@@ -193,7 +167,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         "kernel": Options(*KERNELS, "auto"),
         "gamma": Interval(0, also=("auto",)),
         "ridge": Interval(0, also=("auto",)),
-        "worth": Interval(0, open_below=True, also=("auto", _BY_SHOTS)),
+        "worth": Interval(0, open_below=True, also=("auto", BY_SHOTS)),
         "n_shots": Count(0),
         "seen_penalty": Interval(also=("auto",)),
         "temperature": Interval(0, open_below=True, also=("auto",)),
@@ -277,33 +251,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         AnyShotClassifier
             The fitted estimator.
         """
-        self._check_parameters()
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        given = None if self.prototypes is None else Prototypes.coerce(self.prototypes)
-        self._check_kernel(given)
-        choose_labels(self.candidates, _ANY_LABELS, as_labels, 0)  # a name, or labels
-        checked = self._check_validation(validation, given)
-        powers = POWERS if is_auto(self.preprocessing) else ()
-        source = open_source(self, X, y, sample_weight, seed, powers)
-        self._check_classes(given, source.used)
-        others = _validation(checked, source.like, given, source.labels, seed)
-        choice, steps = self._choose(source, given, others, seed)
-        preprocessing = steps["preprocessing"]
-        state = AnyShotState(
-            evidence=Evidence.make_empty(source.labels[:0], like=source.like),
-            regression=self._learn_map(given, steps, seed),
-            choice=choice,
-            steps=steps,
-            preprocessing=None if preprocessing is None else source.fit_clone(preprocessing),
-            targets=_freeze(self.candidates),
-            settings=self._freeze_settings(seed),
-        )
-        state = replace(state, evidence=self._gather(source, given, state.fitted_steps))
-        state = replace(state, reserve=self._reserve_samples(state, source, others))
-        if is_auto(self.seen_penalty):
-            state = replace(state, choice=_penalize_in_full(choice, state.evidence))
-        self._settle(state.learn())
-        source.close()
+        self._settle(fit_state(self, X, y, sample_weight, validation))
         return self
 
     def partial_fit(
@@ -613,122 +561,8 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         return self._copy_with(state, prototypes=known.prototypes, candidates=candidates)
 
     def _copy_choosing(self, candidates: Any) -> Self:
-        state = replace(self.state_, targets=_freeze(candidates))
+        state = replace(self.state_, targets=freeze_candidates(candidates))
         return self._copy_with(state, candidates=candidates)
-
-    # What `fit` does, step by step.
-
-    def _choose(
-        self,
-        source: FitSource,
-        given: Prototypes | None,
-        others: KeptSamples | None,
-        seed: int,
-    ) -> tuple[Choice, dict[str, Any]]:
-        """Return what is chosen, and the parameters of the steps of `fit`."""
-        fixed = {name: getattr(self, name) for name in _CHOSEN if not is_auto(getattr(self, name))}
-        if self.worth == _BY_SHOTS:
-            fixed["worth"] = USUAL_WORTH
-        if given is None:
-            given = Prototypes(source.labels, np.zeros((len(source.labels), 1)))
-            fixed |= {"prototype_transformer": None, "kernel": "linear", "gamma": 1.0, "ridge": 1.0}
-            fixed["worth"] = 0.0  # equal prototypes say nothing about other classes
-        elif fixed.get("kernel") == "precomputed":
-            fixed |= {"prototype_transformer": None, "gamma": 1.0}
-        if not is_auto(self.seen_penalty):
-            fixed["seen_penalty"] = float(self.seen_penalty)
-        needed = {*_CHOSEN} - {*fixed} or is_auto(self.seen_penalty) or is_auto(self.temperature)
-        choice = Choice(Choosing.start(fixed), fixed.get("worth", 0.0))
-        if needed:
-            found = np.searchsorted(given.labels, source.labels)
-            found = np.minimum(found, len(given) - 1)
-            of_labels = np.where(given.labels[found] == source.labels, found, -1)
-            prototypes = given.matrix.astype(np.float64)
-            data = TrainingData.from_kept(source.kept, of_labels, prototypes, others)
-            choice = Choosing(
-                data,
-                fixed,
-                n_unseen=len(given) - len(np.unique(of_labels[of_labels >= 0])),
-                by_hm=isinstance(self.candidates, str) and self.candidates == "all",
-                n_shots=self.n_shots,
-                seed=seed,
-            ).run()
-        if not is_auto(self.seen_penalty):
-            choice = replace(choice, penalty=float(self.seen_penalty))
-        return choice, steps_of(choice.point, fixed)
-
-    def _check_validation(
-        self, validation: Any, given: Prototypes | None
-    ) -> tuple[Array, np.ndarray] | None:
-        """Return validation samples and their labels."""
-        if validation is None:
-            return None
-        is_pair = isinstance(validation, tuple | list) and len(validation) == 2
-        if given is None or not is_pair:
-            got = (
-                "no prototypes"
-                if is_pair
-                else f"{type(validation).__name__}, {format_value(validation)}"
-            )
-            raise ValueError(
-                "`validation` must be a pair (X, y) of samples of classes with prototypes; got "
-                f"{got}. Pass validation=(X, y) and prototypes."
-            )
-        X, y = check_labeled(self, *validation)
-        labels = to_numpy(y) if is_device_array(y) else as_labels(y)
-        classes, counts = np.unique(labels, return_counts=True)
-        if len(classes) < 2 or counts.min() < 2:
-            raise ValueError(
-                "`validation` must have at least two classes of at least two samples; got "
-                f"{len(classes)} classes, the smallest of {counts.min()}. Pass more, or None."
-            )
-        given.positions(classes)  # refuses classes without a prototype
-        return X, labels
-
-    def _learn_map(
-        self, given: Prototypes | None, steps: dict[str, Any], seed: int
-    ) -> Regression | None:
-        """Return the map of prototypes, learned from all that were given."""
-        if given is None:
-            return None
-        _, transformer, kernel = learn_kernel(given.matrix.astype(np.float64), steps)
-        ridge, n_components = float(steps["ridge"]), self.n_components
-        return Regression(given, given.labels, transformer, kernel, ridge, n_components, seed)
-
-    def _gather(self, source: FitSource, given: Prototypes | None, steps: Any) -> Evidence:
-        """Return the samples of each class after some steps."""
-        sums = source.gather(steps, "sums")
-        described = source.labels[:0] if given is None else given.labels
-        evidence = add_sums(Evidence.make_empty(described, like=sums.sums), sums)
-        if not self.transfer:
-            return evidence
-        foreign = np.isin(evidence.labels, source.used)
-        return replace(evidence.without(source.used), is_foreign=foreign)
-
-    def _reserve_samples(
-        self, state: AnyShotState, source: FitSource, others: KeptSamples | None
-    ) -> Reserve | None:
-        """Return samples to simulate tasks with: of validation classes if there are any."""
-        if not (is_auto(self.adapt_temperature) or is_auto(self.adapt_weight)):
-            return None
-        if others is None or state.regression is None:
-            return Reserve.from_kept(source.kept, state.prepare, source.labels)
-        known = state.regression.prototypes
-        rows, places = np.unique(others.codes, return_inverse=True)
-        priors = state.regression.predict(known.matrix[rows], state.evidence)
-        few = replace(others, codes=places)
-        return Reserve.from_kept(few, state.prepare, known.labels[rows], priors)
-
-    def _freeze_settings(self, seed: int) -> FitSettings:
-        return FitSettings(
-            temperature=None if is_auto(self.temperature) else float(self.temperature),
-            worth_by_shots=isinstance(self.worth, str) and self.worth == _BY_SHOTS,
-            n_shots=self.n_shots,
-            adapt_temperature=self.adapt_temperature,
-            adapt_weight=self.adapt_weight,
-            rejection=Rejection(self.reject_below, self.reject_label),
-            seed=seed,
-        )
 
     # Model files.
 
@@ -738,10 +572,10 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         found = parts["state"]
         if "_evidence" not in found:
             return parts
-        by_shots = parts["parameters"]["worth"] == _BY_SHOTS
-        names = ("n_features_in_", "feature_names_in_")
-        kept = {name: found.pop(name) for name in names if name in found}
-        return {**parts, "state": {**kept, "_state": AnyShotState.from_schema_1(found, by_shots)}}
+        state = AnyShotState.from_schema_1(found, parts["parameters"]["worth"])
+        names = {"n_features_in_", "feature_names_in_"} & {*found}
+        kept = {name: found[name] for name in names}
+        return {**parts, "state": {**kept, "_state": state}}
 
     def __zonkey_validate__(self) -> None:
         """Set what prediction reads; parts must be of one space."""
@@ -760,119 +594,6 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         state, evidence = self.state_, self.state_.evidence
         labels, n_samples = evidence.labels[evidence.counts > 0], float(evidence.counts.sum())
         return Learned(evidence.sums, labels, n_samples, state.choice, self.scorer_)
-
-    # Checks.
-
-    def _check_classes(self, given: Prototypes | None, used: np.ndarray) -> None:
-        """Refuse candidates and prototypes that do not fit the classes with samples."""
-        if given is not None:
-            _check_prototypes(given, used)
-        unseen = None if given is None else np.setdiff1d(given.labels, used)
-        if self.transfer and not isinstance(self.candidates, str):
-            seen = np.intersect1d(as_labels(self.candidates), used)
-            if seen.size:
-                raise ValueError(
-                    "With `transfer`, candidates must be classes without samples in `fit`; got "
-                    f"samples of {format_labels(seen)}. Pass them to `partial_fit` of the fitted "
-                    "model."
-                )
-        known = used if given is None else np.union1d(given.labels, used)
-        known = unseen if self.transfer and unseen is not None else known
-        candidates = choose_candidates(self.candidates, known, unseen)
-        if given is not None:
-            anchors = np.intersect1d(used, given.labels)
-            self._check_size(len(anchors))
-            check_semantics(given, anchors, np.intersect1d(candidates, given.labels))
-
-    def _check_size(self, n_anchors: int) -> None:
-        if self.n_components is None and n_anchors > _MANY_ANCHORS:
-            warn_user(
-                f"The exact regression is for up to {_MANY_ANCHORS:,} classes with prototype and "
-                f"samples; {n_anchors:,} need about {_MATRICES * 8 * n_anchors**2 / 2**30:.0f} GB "
-                "and minutes. Pass n_components=2000."
-            )
-
-    def _check_kernel(self, given: Prototypes | None) -> None:
-        if self.kernel != "precomputed" or given is None:
-            return
-        if given.n_dimensions != len(given):
-            raise ValueError(
-                'kernel="precomputed" needs prototypes that are kernel values with all classes, in '
-                f"sorted order of the labels: {len(given)} each; got {given.n_dimensions}. Pass a "
-                "square kernel matrix."
-            )
-
-    def _check_parameters(self) -> None:
-        check_parameters(self)
-        if not isinstance(self.transfer, bool | np.bool_) or (
-            self.transfer and self.prototypes is None
-        ):
-            raise ValueError(
-                "`transfer` must be False, or True with prototypes of classes without samples; got "
-                f"{self.transfer!r} and {'no ' if self.prototypes is None else ''}prototypes. Pass "
-                "both, or leave it out."
-            )
-        for name in ("preprocessing", "prototype_transformer"):
-            value = getattr(self, name)
-            if value is not None and not is_auto(value) and not hasattr(value, "transform"):
-                raise TypeError(
-                    f'`{name}` must be a scikit-learn transformer, "auto" or None; got {value!r}. '
-                    "Use for instance FeatureNormalizer(power=0.5)."
-                )
-        if self.kernel == "precomputed" and hasattr(self.prototype_transformer, "transform"):
-            raise ValueError(
-                '`prototype_transformer` must be None with kernel="precomputed", whose prototypes '
-                f"are kernel values; got {type(self.prototype_transformer).__name__}. Transform "
-                "before the kernel."
-            )
-
-
-def _validation(
-    checked: tuple[Array, np.ndarray] | None,
-    like: Array,
-    given: Prototypes | None,
-    labels: np.ndarray,
-    seed: int,
-) -> KeptSamples | None:
-    """Return samples of validation classes; their codes are rows of the prototypes."""
-    if checked is None or given is None:
-        return None
-    X, new = checked
-    overlap = np.intersect1d(new, labels)
-    if overlap.size:
-        raise ValueError(
-            f"Validation classes must not be among the training classes; {format_labels(overlap)} "
-            "came in both. Leave them out of one."
-        )
-    if X.shape[1] != like.shape[1]:
-        raise ValueError(
-            f"Validation samples must have the {like.shape[1]} features of the training samples; "
-            f"got {X.shape[1]}. Use the same encoder for both."
-        )
-    return KeptSamples.choose(place_like(X, like), given.positions(new), given.labels, seed)
-
-
-def _check_prototypes(given: Prototypes, labels: np.ndarray) -> None:
-    require_same_kind(labels=labels, prototypes=given.labels)
-    if not np.isin(labels, given.labels).any():
-        raise ValueError(
-            f"At least one class of y needs a prototype; got labels {format_labels(labels)} and "
-            f"prototypes of {format_labels(given.labels)}. Use the same names in both."
-        )
-
-
-def _penalize_in_full(choice: Choice, evidence: Evidence) -> Choice:
-    """Return the choice with the penalty of many samples; the mean over classes was chosen."""
-    counts = evidence.counts[evidence.is_anchor]
-    shares = counts / (counts + choice.worth) if counts.size else np.ones(1)
-    return replace(choice, penalty=choice.penalty / float(np.mean(shares)))
-
-
-def _freeze(candidates: Any) -> Any:
-    """Return candidates that do not change if the user changes a list."""
-    if isinstance(candidates, str) or not np.ndim(candidates):
-        return candidates
-    return as_labels(candidates).copy()
 
 
 def _as_parameter(targets: Any) -> Any:

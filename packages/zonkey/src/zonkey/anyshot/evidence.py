@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import Array, identity_like, namespace, place_like, squared_norm, to_numpy
 from ..bpl.kernels import PrototypeKernel
+from ..config import rows_per_block
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..streaming.priorities import row_priorities
@@ -199,7 +200,7 @@ class Regression:
         ridge = self.solve(evidence) if ridge is None else ridge
         M = evidence.anchor_means()
         C, basis = ridge.coefficients(M), self._basis(evidence)
-        size = max(1, _BLOCK_VALUES // C.shape[0])
+        size = rows_per_block(8 * C.shape[0])
         blocks = (Y[start : start + size] for start in range(0, max(1, len(Y)), size))
         parts = [self.kernel.compare(self.transform(y, M), *basis) @ C for y in blocks]
         f = parts[0] if len(parts) == 1 else namespace(M).concat(parts)
@@ -287,7 +288,6 @@ _LEAST_RIDGE = 1e-6
 # With more landmarks nothing is saved, and without a ridge the few other classes, each left out in
 # turn, are predicted by differences of nearly equal numbers.
 _FEWER = 0.9
-_BLOCK_VALUES = 2**24  # of the kernel between prototypes and the basis, held at a time
 
 
 def _lengthen(f: Array, M: Array) -> Array:

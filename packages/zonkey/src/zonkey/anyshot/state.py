@@ -21,6 +21,7 @@ from .choosing import Choice
 from .evidence import Evidence, Regression, class_centers, class_priors, common_shift
 from .posterior import left_out_worth
 
+BY_SHOTS = "shots"  # the worth is chosen by further samples
 USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype, in shots
 
 
@@ -99,12 +100,12 @@ class AnyShotState:
     adapted: Adapted | None = None
 
     @classmethod
-    def from_schema_1(cls, found: dict[str, Any], worth_by_shots: bool) -> Self:
+    def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:
         """Return the state of older files, which had the attributes of a model."""
         temperature, weight, seed = found["_settings"]
         settings = FitSettings(
             temperature=found["_fixed_temperature"],
-            worth_by_shots=worth_by_shots,
+            worth_by_shots=worth == BY_SHOTS,
             n_shots=found["_n_shots"],
             adapt_temperature=temperature,
             adapt_weight=weight,

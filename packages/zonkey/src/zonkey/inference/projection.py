@@ -18,7 +18,7 @@ from ..persistence.model import Learned
 from ..prototypes import Prototypes
 from ..streaming.chunks import accept_chunks
 from ..threads import multiply
-from .predict import ExplainedMixin, ScoresMixin
+from .predict import ExplainedMixin
 from .scorer import LinearScores, Scorer
 
 
@@ -130,11 +130,14 @@ class NearestPrototypeMixin(SemanticMixin):
     which by default compares with the nearest W y; `_linear_scores` must not read parameters,
     because copies with other candidates call it after `fit`. If its scores are not
     `LinearScores.from_distances`, `_compares_distances` is False. Scores that are linear in other
-    vectors than the samples override `_map_samples`, and those that are not linear `_score_blocks`.
+    vectors than the samples have `_map_samples(X)`, and those that are not linear
+    `_score_blocks(form, X)`.
     A model without W overrides `_get_learned`.
     """
 
     _compares_distances = True
+    _map_samples: Any = None
+    _score_blocks: Any = None
 
     prototypes: Any
     candidates: Any
@@ -179,15 +182,12 @@ class NearestPrototypeMixin(SemanticMixin):
     @property
     def scorer_(self) -> Scorer:
         """Everything that prediction reads."""
-        own, scorer = type(self), self._scorer
-        maps = own._map_samples is not NearestPrototypeMixin._map_samples
-        computes = own._score_blocks is not ScoresMixin._score_blocks
         return replace(
-            scorer,
+            self._scorer,
             has_centers=self._compares_distances,
-            transform=self._map_samples if maps else None,
+            transform=self._map_samples,
             compare=self._linear_scores,
-            compute=self._score_blocks if computes else None,
+            compute=self._score_blocks,
         )
 
     def _find_semantics(self, what: str, *, wider: bool = False) -> Prototypes:
@@ -275,10 +275,6 @@ class NearestPrototypeMixin(SemanticMixin):
     def _get_learned(self) -> Array:
         """Return the array in whose library and dtype, and on whose device, scores are."""
         return self.projection_
-
-    def _map_samples(self, X: Array) -> Array:
-        """Return the vectors z that the scores are linear in."""
-        return X
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         """Return how vectors z of this dtype are compared with these classes."""
