@@ -88,6 +88,46 @@ def test_a_full_disk_is_one_clear_error(tmp_path):
     assert (tmp_path / "a").read_bytes() == b"before"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of file sizes")
+def test_commands_tell_of_a_full_disk_in_one_line(tmp_path):
+    """Fit in memory and in chunks, and change a model."""
+    rng = np.random.default_rng(0)
+    prototypes, looks = rng.normal(size=(12, 5)), rng.normal(size=(5, 60))
+    codes = np.repeat(np.arange(9), 8)
+    samples = prototypes[codes] @ looks + rng.normal(size=(72, 60))
+    write_table(tmp_path / "x.csv", samples, codes)
+    write_table(tmp_path / "p.csv", prototypes, range(12))
+    write_table(tmp_path / "q.csv", prototypes[:1] + 1, ["new"])
+    code = """
+        import os, resource, sys
+        from typer.testing import CliRunner
+        from zonkey.cli import app
+        os.chdir(sys.argv[1])
+        def run(command):
+            return CliRunner().invoke(app, command.split())
+        assert run("fit x.csv p.csv -o m").exit_code == 0
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        fit = "fit x.csv p.csv -o n"
+        for command in (fit, f"{fit} --chunks", "classes add m q.csv"):
+            done = run(command)
+            assert done.exit_code == 2, done.output
+            assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+            print(done.stderr.splitlines()[-1])
+    """
+    text, errors = run(code, tmp_path).communicate(timeout=120)
+    assert not errors
+    told = text.splitlines()
+    assert len(told) == 3
+    assert all("must fit on the disk" in line and "Make room" in line for line in told)
+    assert not [*tmp_path.glob("*.part"), *tmp_path.glob("n")]
+
+
+def write_table(path, rows, labels):
+    names = [*(f"f{i}" for i in range(len(rows[0]))), "label"]
+    lines = [[*map(str, row), str(label)] for row, label in zip(rows, labels, strict=True)]
+    path.write_text("\n".join(",".join(line) for line in [names, *lines]) + "\n")
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_room_that_ends_while_writing_is_told(number, tmp_path):
     with pytest.raises(StorageError, match="must fit on the disk"), whole_file(tmp_path / "a"):
