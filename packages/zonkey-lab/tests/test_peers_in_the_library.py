@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import any_shot_cases as cases
 import evaluated
@@ -38,6 +39,7 @@ from zonkey.testing import linear_problem
 from zonkey_lab import peers
 from zonkey_lab.peers.zsl import ESZSL, SAE, ExemplarRegression
 
+FILES = Path(__file__).parent / "files"
 P = linear_problem(noise=1.0, n_classes=18)
 SIMPLE = (ESZSL, SAE, ExemplarRegression)
 each_peer = pytest.mark.parametrize("peer", SIMPLE, ids=lambda kind: kind.__name__)
@@ -112,6 +114,15 @@ for command in json.loads(sys.argv[1]):
     texts = json.dumps([[str(argument) for argument in command] for command in commands])
     ended = subprocess.run([sys.executable, "-c", code, texts], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("file", sorted(FILES.glob("*.zonkey")), ids=lambda file: file.name)
+def test_old_files_load(file):
+    """Files of every released schema load for ever: never change or remove one."""
+    model, expected = zonkey.load(file), json.loads(file.with_suffix(".json").read_text("utf-8"))
+    X = np.array(expected["X"])
+    assert model.predict(X).tolist() == expected["predicted"]
+    assert_allclose(model.decision_function(X), expected["scores"], rtol=1e-9, atol=1e-12)
 
 
 def test_the_file_of_a_peer_names_the_laboratory(tmp_path, monkeypatch):
