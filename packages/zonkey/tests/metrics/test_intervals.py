@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from zonkey import config_context
 from zonkey.metrics import (
-    intervals,
     mean_confidence_interval,
     paired_bootstrap_interval,
     per_class_accuracy,
@@ -213,11 +213,11 @@ def test_a_resample_draws_classes_of_each_group_and_samples_of_each_class():
     assert_allclose(resamples(20_000).mean(axis=0), 1, atol=0.06)
 
 
-def test_resamples_depend_on_the_seed_and_not_on_blocks(monkeypatch):
+def test_resamples_depend_on_the_seed_and_not_on_blocks():
     first = resamples(30)
-    monkeypatch.setattr(intervals, "_DRAWN_AT_A_TIME", 4 * len(CLASS_OF))
-    assert [len(block) for block in class_bootstrap(CLASS_OF, GROUP_OF, 30, 0)] == [4] * 7 + [2]
-    assert_array_equal(resamples(30), first)
+    with config_context(working_memory=4 * 32 * len(CLASS_OF) / 2**20):
+        assert [len(part) for part in class_bootstrap(CLASS_OF, GROUP_OF, 30, 0)] == [4] * 7 + [2]
+        assert_array_equal(resamples(30), first)
     assert (resamples(30, seed=1) != first).any()
 
 

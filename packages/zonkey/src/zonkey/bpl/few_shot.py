@@ -31,7 +31,7 @@ from ..labels import (
 from ..parameters import Constraint, Count, Interval, Options, check_parameters
 from ..prototypes import Prototypes
 from .frame import BaseClasses
-from .learning import ProjectionLearner, require_samples, warn_of_trouble
+from .learning import ProjectionLearner, draw_seed, require_samples, warn_of_trouble
 from .moments import Moments
 from .tasks import EpisodeSettings, LearnedProjection, SupportSet, learn_tasks
 from .zero_shot import ZeroShotClassifier
@@ -237,7 +237,7 @@ class FewShotClassifier(ProjectionLearner):
             The fitted estimator.
         """
         (support,) = self._support_sets([(X, y)])
-        (learned,) = self._projections([support], [self._seed()])
+        (learned,) = self._projections([support], [draw_seed(self.random_state)])
         return self._settle(support, learned)
 
     def fit_tasks(self, tasks: Any, *, random_states: Any = None) -> list[Self]:
@@ -275,7 +275,7 @@ class FewShotClassifier(ProjectionLearner):
         for own, state in zip(copies, states, strict=True):
             own.set_params(random_state=state, base=self.base)
         supports = self._support_sets(tasks, copies)
-        found = self._projections(supports, [own._seed() for own in copies])
+        found = self._projections(supports, [draw_seed(own.random_state) for own in copies])
         settled = zip(copies, supports, found, strict=True)
         return [own._settle(support, learned) for own, support, learned in settled]
 

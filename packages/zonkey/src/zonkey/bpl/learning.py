@@ -44,8 +44,10 @@ class ProjectionLearner(AnyLibraryMixin, NearestPrototypeMixin, BaseEstimator):
         """Return the weight of the push, which only "second-best" has."""
         return self.mu if self.competition == "second-best" else 0.0
 
-    def _seed(self) -> int:
-        return check_random_state(self.random_state).randint(2**31 - 1)
+
+def draw_seed(random_state: Any) -> int:
+    """Return an integer that a random state determines."""
+    return check_random_state(random_state).randint(2**31 - 1)
 
 
 def require_samples(base: BaseClasses, remedy: str) -> None:

@@ -30,7 +30,7 @@ from .assignment import Rule
 from .calibration import calibrate
 from .entropy import EntropyObjective, minimize_entropy
 from .frame import BaseClasses, Frame
-from .learning import ProjectionLearner, require_samples, warn_of_trouble
+from .learning import ProjectionLearner, draw_seed, require_samples, warn_of_trouble
 from .moments import Moments
 from .projection import bidirectional_projection, forward_projection, reverse_projection
 from .synthesis import Synthesized, perturb, raw_material
@@ -397,7 +397,11 @@ class ZeroShotClassifier(ProjectionLearner):
         # Raw samples are needed for synthesis only, and A0, the most expensive sum, for the forward
         # error only.
         n_reserve = max(_RESERVE, self.n_synthetic) if self._synthesizes() else 0
-        options = {"n_reserve": n_reserve, "seed": self._seed(), "scatter": self.uses_scatter}
+        options = {
+            "n_reserve": n_reserve,
+            "seed": draw_seed(self.random_state),
+            "scatter": self.uses_scatter,
+        }
         if y is None:
             return Moments(known, **options).update(X)
         return Moments.from_arrays(X, labels, known, **options)
@@ -496,7 +500,7 @@ class ZeroShotClassifier(ProjectionLearner):
             "n_synthetic": self.n_synthetic,
             "per": self.synthetic_per,
         }
-        seed = self._seed()
+        seed = draw_seed(self.random_state)
 
         def raw() -> Synthesized:
             require_samples(base, "synthesis=None")

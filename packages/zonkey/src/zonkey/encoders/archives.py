@@ -27,7 +27,6 @@ TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"
 _HIDDEN = ("__macosx", "thumbs.db", "desktop.ini")  # of macOS and Windows
 _MOST_BYTES = 1 << 28  # of a file
 _SPARE_BYTES = 1 << 29  # that stay free on the disk of temporary files
-_COPIED_AT_A_TIME = 1 << 22
 
 
 class Files(Protocol):
@@ -207,7 +206,7 @@ class TarArchive:
                 if member.size > _MOST_BYTES:
                     continue  # `read` refuses it
                 file = archive.extractfile(member)
-                while file is not None and (block := file.read(_COPIED_AT_A_TIME)):
+                while file is not None and (block := file.read(1 << 20)):
                     if shutil.disk_usage(self._content.parent).free < _SPARE_BYTES + len(block):
                         raise DataError(
                             f"{self.path.name} must fit unpacked into {self._content.parent}; the "

@@ -428,15 +428,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return available_threads() if self.n_jobs == -1 else int(self.n_jobs)
 
     def _backend(self) -> ImageBackend | _ObjectBackend:
-        if not isinstance(self.model, str):
-            return _ObjectBackend(self.model)
-        from .registry import image_backend
-
-        name, state = (self.model, self.device), file_state(self.model)
-        with _loading:  # two threads must not load the same weights
-            if name not in _backends or _backends[name][0] != state:
-                _backends[name] = state, image_backend(*name)
-            return _backends[name][1]
+        is_named = isinstance(self.model, str)
+        return load_backend(self.model, self.device) if is_named else _ObjectBackend(self.model)
 
     def _feature_cache(self, backend: ImageBackend | _ObjectBackend) -> FeatureCache | None:
         if self.cache is None or self.cache is False:
@@ -498,6 +491,17 @@ def _partition(encoder: ImageEncoder, pictures: Any, n_features: int) -> np.ndar
     """Return the features of some pictures of a bag, of which there may be none."""
     pictures = list(pictures)
     return encoder.transform(pictures) if pictures else np.empty((0, n_features), np.float32)
+
+
+def load_backend(model: str, device: str) -> ImageBackend:
+    """Return the backend of a model, loaded once per process while its files stay the same."""
+    from .registry import image_backend
+
+    name, state = (model, device), file_state(model)
+    with _loading:  # two threads must not load the same weights
+        if name not in _backends or _backends[name][0] != state:
+            _backends[name] = state, image_backend(*name)
+        return _backends[name][1]
 
 
 def _pop_first(ahead: deque[_Pending], size: int) -> list[_Pending]:

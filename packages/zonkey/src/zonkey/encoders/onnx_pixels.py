@@ -9,7 +9,7 @@ from ..files.dataset import DataError
 from ..files.readers import join_lines
 from ..labels import format_value
 from ..optional import require_package
-from .image_encoder import ImageEncoder
+from .image_encoder import ImageEncoder, load_backend
 from .onnx_backend import OnnxImages
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def from_pixels(made: onnx.ModelProto, encoder: Any) -> onnx.ModelProto:
 
 
 def _onnx_backend(encoder: Any) -> OnnxImages:
-    backend = encoder._backend() if isinstance(encoder, ImageEncoder) else None
+    is_named = isinstance(encoder, ImageEncoder) and isinstance(encoder.model, str)
+    backend = load_backend(encoder.model, encoder.device) if is_named else None
     if not isinstance(backend, OnnxImages):
         got = format_value(encoder.model if isinstance(encoder, ImageEncoder) else encoder)
         raise TypeError(

@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from ..arrays import require_values
+from ..config import rows_per_block
 from ..labels import require_same_kind
 from .accuracy import check_same_length, require_filled
-
-_DRAWN_AT_A_TIME = 1 << 21  # entries of a block of draws
 
 
 class MeanInterval(NamedTuple):
@@ -204,7 +203,7 @@ def class_bootstrap(
     for one in groups:
         worth[one] = len(one) / max(1, len(one) - 1)
     rng = np.random.default_rng(seed)
-    rows = max(1, _DRAWN_AT_A_TIME // n)
+    rows = rows_per_block(4 * 8 * n)
     for start in range(0, n_resamples, rows):
         counts = np.empty((min(rows, n_resamples - start), n))
         for row in counts:
