@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from numbers import Integral
 from typing import Any, cast
 
@@ -116,6 +117,8 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     Arrays of other libraries than NumPy keep their library and device if the estimator has the
     array API tag. Everything else becomes a NumPy array. `copy` makes the result safe to write to.
     """
+    if isinstance(X, str | os.PathLike) and not reset:
+        X = _encode_path(estimator, X)
     if not _keeps_library(estimator, X):
         X = plain_samples(X)
         data: Any = validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
@@ -130,6 +133,17 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
             f"was fitted on; got {X.shape[1]}. Prepare it as the training data."
         )
     return X
+
+
+def _encode_path(estimator: Any, path: str | os.PathLike[str]) -> Any:
+    """Return features of pictures, if the model was loaded from a file that names the encoder."""
+    encode = getattr(estimator, "path_encoder_", None)
+    if encode is None:
+        raise ValueError(
+            f"X must be an array of samples; got the path {os.fspath(path)!r}, and "
+            f"{type(estimator).__name__} knows no encoder of pictures. Encode them first."
+        )
+    return encode(path)
 
 
 def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:

@@ -312,6 +312,25 @@ def test_predictions_stand_beside_the_files(made, tmp_path):
     assert [row["predicted"] for row in found] == expected
 
 
+@pytest.mark.filterwarnings("ignore:`mu` was lowered")
+@pytest.mark.parametrize("preset", ["recommended", "paper"])
+def test_a_loaded_model_takes_paths(made, tmp_path, preset):
+    """Of a picture, a folder or an archive, as far as its file names the encoder."""
+    file, (X, _) = tmp_path / "m.zonkey", arrays(made / "new-plain.npz")
+    done("fit", made / "photos", made / "classes.csv", *by(made), "--preset", preset, "-o", file)
+    model = zonkey.load(file)
+    assert model.predict(made / "new").tolist() == model.predict(X).tolist()
+    scores = model.decision_function(str(made / "new")), model.decision_function(X)
+    np.testing.assert_allclose(*scores, rtol=1e-5)
+    (label,) = model.predict(made / "new/orange_square/1.png")
+    assert label == model.predict(X[9:10])[0]
+    if preset == "recommended":
+        assert model.with_candidates("all").predict(made / "new").shape == (len(X),)
+    done("fit", made / "photos-plain.npz", made / "vectors.csv", "--preset", preset, "-o", file)
+    with pytest.raises(ValueError, match="knows no encoder of pictures"):
+        zonkey.load(file).predict(made / "new")
+
+
 def test_a_second_run_reads_no_picture(made, tmp_path, own_cache, monkeypatch):
     shutil.copytree(made / "new", tmp_path / "new")
     arguments = "predict", made / "m.zonkey", tmp_path / "new"

@@ -27,6 +27,7 @@ from .checks import quote_text
 from .container import read_header, write_arrays
 from .forms import StorableClasses, is_encoder
 from .packing import load_object, pack, unpack_file
+from .paths import PathEncoder
 
 _KIND = "model"
 _FACTS = "_file_facts"  # attribute of loaded models: what a later `save` writes again
@@ -122,7 +123,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     estimator or Pipeline
-        The fitted model, in NumPy arrays.
+        The fitted model, in NumPy arrays. If the file names the encoder of its pictures, `predict`
+        and the like also take the path of a picture, a folder or an archive.
 
     Raises
     ------
@@ -147,7 +149,15 @@ def load(path: str | os.PathLike[str]) -> Any:
             "another file."
         )
     setattr(model, _FACTS, (facts, *_state(model)))
+    _accept_paths(model, facts.get("training", {}).get("encoder"))
     return model
+
+
+def _accept_paths(model: Any, spec: Any) -> None:
+    """Let a model of features take paths of pictures too, if its file names their encoder."""
+    first = model[0] if isinstance(model, Pipeline) else model
+    if isinstance(spec, Mapping) and not is_encoder(first):
+        first.path_encoder_ = PathEncoder(spec, _CLASSES)
 
 
 def load_for_features(path: str | os.PathLike[str]) -> Any:

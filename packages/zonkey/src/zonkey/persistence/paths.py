@@ -1,0 +1,35 @@
+"""Pictures of a path as samples of a loaded model, whose file names their encoder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import StorageError
+
+
+@dataclass(frozen=True)
+class PathEncoder:
+    """Encodes pictures as those of the training; the encoder is loaded at first use.
+
+    Parameters
+    ----------
+    spec : dict
+        Name, revision and dimension of the encoder.
+    classes : mapping of {str: type}
+        Classes by name, among them that of the encoder.
+    """
+
+    spec: Mapping[str, Any]
+    classes: Mapping[str, type]
+
+    def __call__(self, path: str | os.PathLike[str]) -> Any:
+        """Return features of the pictures of a folder, an archive, a table, or of one picture."""
+        encoder: Any = self.classes["ImageEncoder"]
+        try:
+            encoder = encoder.from_spec(dict(self.spec))
+        except ValueError as error:  # its message says what to do
+            raise StorageError(str(error)) from None
+        return encoder.transform(os.fspath(path))
