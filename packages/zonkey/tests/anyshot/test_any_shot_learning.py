@@ -172,18 +172,6 @@ def test_with_classes_is_a_fit_that_knew_them(candidates):
     same(wider.partial_fit(X_NEW[:2], ["owl", "owl"]), expected.partial_fit(X_NEW[:2], ["owl"] * 2))
 
 
-def test_classes_that_cannot_be_added():
-    model = fitted()
-    with refused(ValueError, "The class 'ant' has a prototype already"):
-        model.with_classes({"ant": np.ones(4)})
-    with refused(ValueError, "the 4 dimensions", "got 3"):
-        model.with_classes({"owl": np.ones(3)})
-    with refused(ValueError, "'dog' has samples and no prototype", "Fit again with its prototype"):
-        model.with_classes({"dog": np.ones(4)})
-    with refused(ValueError, "Labels must be of one kind"):
-        model.with_classes({7: np.ones(4)})
-
-
 def test_without_classes_the_rest_is_unchanged():
     model = fitted()
     gone = ["ant", "bee", "dog"]
@@ -207,34 +195,44 @@ def test_without_classes_the_rest_is_unchanged():
     assert_array_equal(again.classes_, [*np.array(LABELS)[kept], "yak"])
 
 
-def test_classes_that_cannot_be_removed():
-    model = fitted()
-    with refused(ValueError, "No prototype and no sample of the class 'owl'", "9 known"):
-        model.without_classes(["owl", "ant"])
-    fewer = model.without_classes(["ant"])
-    with refused(ValueError, "of the class 'ant'", "8 known"):
-        fewer.without_classes(["ant"])
-    with refused(ValueError, "of the class 'ant'"):
-        fewer.with_candidates(["ant", "bee"])
-    with refused(ValueError, "'ant' was removed by `without_classes`", "another label"):
-        fewer.partial_fit(MORE_X[:1], ["ant"])
-    with refused(ValueError, "'ant'"):
-        fewer.with_classes({"ant": np.ones(4)})
+LIST = '`candidates` must be "unseen", "all" or a list'
+UNKNOWN = "No prototype and no sample of the class 'owl'"
+REFUSED = [
+    ("with_classes", {"ant": np.ones(4)}, "The class 'ant' has a prototype already"),
+    ("with_classes", {"owl": np.ones(3)}, "the 4 dimensions; got 3"),
+    ("with_classes", {"dog": np.ones(4)}, "'dog' has samples and no prototype"),
+    ("with_classes", {7: np.ones(4)}, "Labels must be of one kind"),
+    ("without_classes", ["owl", "ant"], f"{UNKNOWN}; the 9 known"),
+    ("without_classes", LABELS, "At least one class must stay; got all 9"),
+    *(("with_candidates", candidates, LIST) for candidates in ("seen", [], None, "ant")),
+    ("with_candidates", ["owl"], UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("method", "argument", "message"), REFUSED)
+def test_copies_that_cannot_be_made(method, argument, message):
+    *parts, last = message.split("; ")
+    with refused(ValueError, *parts, last):
+        getattr(fitted(), method)(argument)
+
+
+def test_removed_classes_stay_away():
+    fewer = fitted().without_classes(["ant"])
+    for method, arguments, part in [
+        ("without_classes", (["ant"],), "8 known"),
+        ("with_candidates", (["ant", "bee"],), "8 known"),
+        ("partial_fit", (MORE_X[:1], ["ant"]), "removed by `without_classes`"),
+        ("with_classes", ({"ant": np.ones(4)},), "has a prototype already"),
+    ]:
+        with refused(ValueError, "'ant'", part):
+            getattr(fewer, method)(*arguments)
     with refused(ValueError, 'candidates="unseen" needs a class'):
         fitted(candidates="unseen").without_classes(UNSEEN)
-    with pytest.raises(ValueError, match=r"candidate|class"):
-        model.without_classes(LABELS)
 
 
-def test_candidates_that_cannot_be_chosen():
-    model = fitted()
-    for candidates in ("seen", [], None, "ant"):
-        with refused(ValueError, '`candidates` must be "unseen", "all" or a list'):
-            model.with_candidates(candidates)
-        with refused(ValueError, '`candidates` must be "unseen", "all" or a list'):
-            fitted(candidates=candidates)
-    with refused(ValueError, "No prototype and no sample of the class 'owl'"):
-        model.with_candidates(["owl"])
+def test_fits_without_candidates():
+    with refused(ValueError, LIST):
+        fitted(candidates="seen")
     everywhere = {label: PROTOTYPES[label] for label in SEEN if label in PROTOTYPES}
     with refused(ValueError, 'candidates="unseen" needs a class', "Add prototypes"):
         fitted(prototypes=everywhere, candidates="unseen")

@@ -11,7 +11,12 @@ from zonkey import AnyShotClassifier, FewShotClassifier, Prototypes, ZeroShotCla
 from zonkey.testing import linear_problem
 
 P = linear_problem()
-SHORT = P.prototypes[P.unseen[0]][1:]  # 4 of 5 dimensions
+SHORT = {P.unseen[0]: P.prototypes[P.unseen[0]][1:]}  # 4 of 5 dimensions
+SEEN_ONLY = {label: P.prototypes[label] for label in P.seen}
+FEW = {label: vector for label, vector in P.prototypes.items() if label not in P.seen[:2]}
+NUMBERED = dict(enumerate(P.prototypes.values()))
+CODES = np.unique(P.y, return_inverse=True)[1]
+MIXED = np.array([3, *P.y[1:]], dtype=object)
 
 
 def prepared(**parameters):
@@ -25,123 +30,95 @@ def model():
 
 def test_parameters_are_checked_by_every_way_to_learn(model):
     moments = model.gather(P.X, P.y)
-    for learn in (
-        lambda bad: bad.fit(P.X, P.y),
-        lambda bad: bad.gather(P.X, P.y),
-        lambda bad: bad.fit_moments(moments),
-    ):
+    bad = ZeroShotClassifier("nonsense", alpha=2, candidates=3)  # only fit checks
+    for learn in (lambda: bad.fit(P.X, P.y), lambda: bad.fit_moments(moments)):
         with refused(ValueError, "`alpha` must be a number in [0, 1)", "got 2"):
-            learn(prepared(alpha=2))
+            learn()
+    with refused(ValueError, "`alpha` must be a number in [0, 1)", "got 2"):
+        prepared(alpha=2).gather(P.X, P.y)
 
 
-def test_parameters_are_stored_as_they_came():
-    ZeroShotClassifier("nonsense", alpha="nonsense", candidates=3)  # fit is what checks
+ONE_KIND = ValueError, "must be of one kind", "got labels", "'class ", "Convert"
+NO_SAMPLES = 'candidates="unseen" needs a class that has a prototype and no sample'
+NO_UNSEEN = ValueError, NO_SAMPLES, "all 8 classes have samples", 'candidates="all"'
+UNKNOWN = ValueError, "No prototype for the class", *map(repr, P.seen[:2]), "10 known", "Add the"
+NO_LABELS = '`candidates` must be "unseen", "all" or a list of at least one label'
+# Parameters, labels and what is said.
+BAD_FITS = [
+    ({"prototypes": P.prototypes | SHORT}, P.y, ValueError, "same dimension", "(4,)", "(5,)"),
+    ({"prototypes": dict.fromkeys(P.prototypes, ("big",))}, P.y, TypeError, "must be numbers"),
+    ({"prototypes": {}}, P.y, ValueError, "nonempty matrix", "got shape (0, 0)", "Pass at least"),
+    ({"prototypes": FEW}, P.y, *UNKNOWN),
+    ({}, CODES, *ONE_KIND),
+    ({"prototypes": NUMBERED}, P.y, *ONE_KIND),
+    ({}, MIXED, TypeError, "all strings or all numbers", "int, str", "onvert"),
+    ({}, np.where(P.y == P.y[0], np.nan, 1.0), ValueError, "Input y contains NaN"),
+    ({"prototypes": None}, P.X[:, 0], ValueError, "Unknown label type: continuous"),
+    ({"prototypes": SEEN_ONLY}, P.y, *NO_UNSEEN),
+    ({}, P.y[1:], ValueError, "inconsistent numbers of samples"),
+    *(
+        ({"prototypes": given}, P.y, TypeError, "a mapping {label: vector}", name, "Say which")
+        for given, name in [
+            ([[1.0, 2.0]], "list"),
+            (np.eye(3), "ndarray"),
+            ("horse", "str"),
+            (3, "int"),
+            (pl.LazyFrame({"a": [1.0]}), "LazyFrame"),
+        ]
+    ),
+]
 
 
-# Prototypes
+@pytest.mark.parametrize("case", range(len(BAD_FITS)))
+def test_what_fit_refuses(case):
+    parameters, y, error, *parts = BAD_FITS[case]
+    with refused(error, *parts):
+        prepared(**parameters).fit(P.X, y)
 
 
-def test_a_prototype_of_another_dimension_than_the_rest():
-    with refused(ValueError, "same dimension", P.unseen[0], "(4,)", "(5,)", "Rebuild"):
-        prepared(prototypes={**P.prototypes, P.unseen[0]: SHORT}).fit(P.X, P.y)
+def test_what_gathering_refuses():
+    with refused(*UNKNOWN):
+        prepared(prototypes=FEW).gather(P.X, P.y)
+    with refused(ValueError, "must be unique", "'horse'", "more than once", "Keep one row"):
+        Prototypes(["horse", "zebra", "horse"], np.eye(3))
 
 
-def test_a_prototype_of_another_dimension_than_the_model(model):
-    for call in (model.project, model.with_classes):
-        with refused(ValueError, "must have the 5 dimensions", "got 4", "same semantic space"):
-            call({"class new": SHORT})
-    with refused(ValueError, "must have the 5 dimensions", "got 4", "same semantic space"):
-        model.project(SHORT)
-    with refused(ValueError, "must form a nonempty matrix", "got shape (1, 5, 2)", "Pass"):
-        model.project(np.ones((1, 5, 2)))
+DIMENSIONS = "must have the 5 dimensions", "got 4", "same semantic space"
+BAD_CALLS = {
+    "project": [
+        (SHORT, *DIMENSIONS),
+        (next(iter(SHORT.values())), *DIMENSIONS),
+        (np.ones((1, 5, 2)), "must form a nonempty matrix", "got shape (1, 5, 2)", "Pass"),
+        ([[0, 1, np.nan, 0, 0]], "must be finite", "1 of 1 rows", "Fill or drop"),
+    ],
+    "with_classes": [
+        (SHORT, *DIMENSIONS),
+        ({"new": [0, 1, np.inf, 0, 0]}, "must be finite", "1 of 1 rows", "Fill or drop"),
+        ({P.seen[0]: np.ones(5)}, repr(P.seen[0]), "has a prototype already", "new labels"),
+        ({P.unseen[0]: np.ones(5)}, repr(P.unseen[0]), "has a prototype already", "new labels"),
+    ],
+}
+
+
+@pytest.mark.parametrize("method", BAD_CALLS)
+def test_what_copies_and_projections_refuse(model, method):
+    for argument, *parts in BAD_CALLS[method]:
+        with refused(ValueError, *parts):
+            getattr(model, method)(argument)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_prototypes_that_are_not_finite(model, value):
-    vector = np.array([0, 1, value, 0, 0])
+def test_prototypes_that_are_not_finite(value):
+    prototypes = {**P.prototypes, P.unseen[0]: np.array([0, 1, value, 0, 0])}
     with refused(ValueError, "must be finite", "1 of 12 rows", "row 1", "Fill or drop"):
-        prepared(prototypes={**P.prototypes, P.unseen[0]: vector}).fit(P.X, P.y)
-    for call in (model.project, model.with_classes):
-        with refused(ValueError, "must be finite", "1 of 1 rows", "Fill or drop"):
-            call({"class new": vector})
-    with refused(ValueError, "must be finite", "1 of 1 rows", "Fill or drop"):
-        model.project([vector])
-
-
-@pytest.mark.parametrize(
-    "prototypes", [[[1.0, 2.0]], np.eye(3), "horse", 3, pl.LazyFrame({"a": [1.0]})], ids=type
-)
-def test_prototypes_of_a_wrong_type(prototypes):
-    accepted = "a mapping {label: vector}, a pandas DataFrame", "a polars DataFrame", "zonkey.Prot"
-    with refused(TypeError, *accepted, f"{type(prototypes).__name__}. Say which"):
         prepared(prototypes=prototypes).fit(P.X, P.y)
-
-
-def test_prototypes_that_are_not_numbers():
-    with refused(TypeError, "must be numbers", "got dtype <U", "Convert"):
-        prepared(prototypes=dict.fromkeys(P.prototypes, ("big",))).fit(P.X, P.y)
-
-
-def test_no_prototypes_at_all():
-    with refused(ValueError, "nonempty matrix", "got shape (0, 0)", "Pass at least one"):
-        prepared(prototypes={}).fit(P.X, P.y)
-
-
-def test_labels_that_come_twice(model):
-    with refused(ValueError, "must be unique", "'horse'", "more than once", "Keep one row"):
-        Prototypes(["horse", "zebra", "horse"], np.eye(3))
-    for label in (P.seen[0], P.unseen[0]):
-        with refused(ValueError, repr(label), "has a prototype already", "new labels"):
-            model.with_classes({label: np.ones(5)})
-
-
-# Labels and candidates
-
-
-def test_a_label_without_a_prototype():
-    known = ["10 known", "class 01", "Add the missing"]
-    prototypes = {k: v for k, v in P.prototypes.items() if k not in P.seen[:2]}
-    for learn in ("fit", "gather"):
-        with refused(ValueError, "No prototype for the class", *map(repr, P.seen[:2]), *known):
-            getattr(prepared(prototypes=prototypes), learn)(P.X, P.y)
-
-
-def test_integers_where_prototypes_have_strings_and_the_reverse():
-    codes = np.unique(P.y, return_inverse=True)[1]
-    with refused(ValueError, "must be of one kind", "got labels", "'class 00'", "Convert"):
-        prepared().fit(P.X, codes)
-    numbered = dict(enumerate(P.prototypes.values()))
-    with refused(ValueError, "must be of one kind", "got labels", "'class ", "Convert"):
-        prepared(prototypes=numbered).fit(P.X, P.y)
-
-
-def test_labels_of_mixed_types_and_missing_labels():
-    mixed = P.y.astype(object)
-    mixed[0] = 3
-    with refused(TypeError, "all strings or all numbers", "int, str", "onvert"):
-        prepared().fit(P.X, mixed)
-    with pytest.raises(ValueError, match="Input y contains NaN"):
-        prepared().fit(P.X, np.where(P.y == P.y[0], np.nan, 1.0))
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        prepared(prototypes=None).fit(P.X, P.X[:, 0])
-
-
-def test_no_unseen_class_to_predict():
-    seen_only = {label: P.prototypes[label] for label in P.seen}
-    expected = 'candidates="unseen" needs a class that has a prototype and no sample'
-    with refused(ValueError, expected, "all 8 classes have samples", 'candidates="all"'):
-        prepared(prototypes=seen_only).fit(P.X, P.y)
-    with refused(ValueError, expected, "all 8 classes have samples", 'candidates="all"'):
-        prepared(prototypes=seen_only, candidates="all").fit(P.X, P.y).with_candidates("unseen")
 
 
 @pytest.mark.parametrize("candidates", [P.unseen[0], "seen", 3, None, [], ()], ids=repr)
 def test_candidates_that_are_no_list_of_labels(model, candidates):
-    expected = '`candidates` must be "unseen", "all" or a list of at least one label'
-    with refused(ValueError, expected, f"got {candidates!r}", "goes into a list"):
-        prepared(candidates=candidates).fit(P.X, P.y)
-    with refused(ValueError, expected, f"got {candidates!r}", "goes into a list"):
-        model.with_candidates(candidates)
+    for choose in (lambda c: prepared(candidates=c).fit(P.X, P.y), model.with_candidates):
+        with refused(ValueError, NO_LABELS, f"got {candidates!r}", "goes into a list"):
+            choose(candidates)
 
 
 def test_candidates_without_a_prototype(model):
@@ -150,6 +127,8 @@ def test_candidates_without_a_prototype(model):
             choose([P.unseen[0], "okapi"])
         with refused(ValueError, "must be of one kind", "Convert"):
             choose([1, 2])
+    with refused(*NO_UNSEEN):
+        prepared(prototypes=SEEN_ONLY, candidates="all").fit(P.X, P.y).with_candidates("unseen")
 
 
 # Samples
@@ -159,17 +138,13 @@ def test_candidates_without_a_prototype(model):
 def test_samples_that_are_not_finite(model, value, name):
     X = P.X.copy()
     X[2, 3] = value
-    for call in (
-        lambda: prepared().fit(X, P.y),
-        lambda: prepared().gather(X, P.y),
-        lambda: model.predict(X),
-        lambda: model.predict_top(X, 1),
-        lambda: model.decision_function(X),
-        lambda: model.embed(X),
-        lambda: model.score(X, P.y),
-    ):
+    fresh = prepared()
+    labeled = [(fresh, "fit"), (fresh, "gather"), (model, "score")]
+    calls = [(one, method, (X, P.y)) for one, method in labeled]
+    calls += [(model, name, (X,)) for name in ("predict", "decision_function", "embed")]
+    for one, method, arguments in [*calls, (model, "predict_top", (X, 1))]:
         with pytest.raises(ValueError, match=f"Input X contains {name}"):
-            call()
+            getattr(one, method)(*arguments)
 
 
 def test_another_number_of_features(model):
@@ -178,18 +153,10 @@ def test_another_number_of_features(model):
             method(P.X_new[:, 1:])
 
 
-def test_samples_and_labels_of_unequal_number():
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        prepared().fit(P.X, P.y[1:])
-
-
-@pytest.mark.parametrize("k", [0, -1, 1.0, "2", True], ids=str)
-def test_top_of_no_number(model, k):
-    with refused(ValueError, "`k` must be an integer of at least 1", f"got {k!r}", "Pass 1"):
-        model.predict_top(P.X_new, k)
-
-
-def test_top_of_more_than_there_are(model):
+def test_top_of_no_number_or_of_more_than_there_are(model):
+    for k in (0, -1, 1.0, "2", True):
+        with refused(ValueError, "`k` must be an integer of at least 1", f"got {k!r}", "Pass 1"):
+            model.predict_top(P.X_new, k)
     assert model.predict_top(P.X_new, 4).shape == (len(P.X_new), 4)
     with refused(ValueError, "at most the number of candidates, 4", "got 5", "Ask for fewer"):
         model.predict_top(P.X_new, 5)
@@ -201,38 +168,19 @@ def test_use_before_fit(failed_before):
     if failed_before:
         with pytest.raises(ValueError, match="okapi"):
             model.fit(P.X, P.y)
-    for call in (
-        lambda: model.predict(P.X),
-        lambda: model.predict_top(P.X),
-        lambda: model.decision_function(P.X),
-        lambda: model.score(P.X, P.y),
-        lambda: model.embed(P.X),
-        lambda: model.project(P.prototypes),
-        lambda: model.with_classes(P.prototypes),
-        lambda: model.with_candidates("all"),
-    ):
+    calls = dict.fromkeys(("predict", "predict_top", "decision_function", "embed"), (P.X,))
+    calls |= dict.fromkeys(("project", "with_classes"), (P.prototypes,))
+    for name, arguments in (calls | {"score": (P.X, P.y), "with_candidates": ("all",)}).items():
         with refused(NotFittedError, "not fitted yet", "Call 'fit'"):
-            call()
+            getattr(model, name)(*arguments)
 
 
 # What `fit` takes besides X and y
 
+NO_PAIRS = ["ab", 3, True, (), (P.X,), (P.X, P.y, P.y), P.X[:2], {"X": P.X}, pd.DataFrame(P.X[:2])]
 
-@pytest.mark.parametrize(
-    "validation",
-    [
-        "ab",
-        3,
-        True,
-        (),
-        (P.X,),
-        (P.X, P.y, P.y),
-        P.X[:2],
-        {"X": P.X, "y": P.y},
-        pd.DataFrame(P.X[:2]),
-    ],
-    ids=lambda value: type(value).__name__,
-)
+
+@pytest.mark.parametrize("validation", NO_PAIRS, ids=lambda value: type(value).__name__)
 def test_validation_that_is_no_pair(validation):
     expected = "`validation` must be a pair (X, y)", f"got {type(validation).__name__}", "Pass"
     with refused(ValueError, *expected):

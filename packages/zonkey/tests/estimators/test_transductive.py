@@ -152,35 +152,40 @@ def test_a_displacement_of_the_unseen_classes_is_learned():
 # What is refused
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"synthesis": None},
-        {"direction": "reverse"},
-        {"direction": "forward"},
-        {"competition": "assigned"},
+COMPETE = "Unlabeled samples compete for classes in place of synthesized ones"
+NONE = "Unlabeled samples are of unseen classes, and there is none"
+SEEN_ONLY = {label: P.prototypes[label] for label in P.seen}
+REFUSED = [
+    *[
+        ({name: value}, (COMPETE, 'direction="both"', repr(value), "Use fit(X, y)"))
+        for name, value in [
+            ("synthesis", None),
+            ("direction", "reverse"),
+            ("direction", "forward"),
+            ("competition", "assigned"),
+        ]
     ],
-    ids=str,
-)
-def test_models_without_competition_for_samples(parameters):
-    said = "Unlabeled samples compete for classes in place of synthesized ones"
-    value = repr(next(iter(parameters.values())))
-    with refused(ValueError, said, 'direction="both"', f"{value}", "Use fit(X, y)"):
+    *[
+        ({"prototypes": known, "candidates": "all"}, (NONE, "8 classes has samples", "use fit("))
+        for known in (SEEN_ONLY, None)
+    ],
+    ({"unlabeled": np.ones((4, 9))}, ("X has 9 features", "expecting 10 features")),
+    ({"unlabeled": np.full((4, 10), np.nan)}, ("Input X contains NaN",)),
+    ({"unlabeled": np.full((4, 10), np.inf)}, ("Input X contains infinity",)),
+    ({"unlabeled": np.empty((0, 10))}, ("minimum of 1 is required",)),
+    ({"unlabeled": P.X_new[0]}, ("Expected 2D array",)),
+    (
+        {"seen_penalty": "auto"},
+        ('seen_penalty="auto" is chosen for', "got one that learns", "Pass a number"),
+    ),
+    ({"alpha": 2}, ("`alpha` must be a number in [0, 1)", "got 2")),
+]
+
+
+@pytest.mark.parametrize(("parameters", "parts"), REFUSED)
+def test_what_is_refused(parameters, parts):
+    with refused(ValueError, *parts):
         fitted(**parameters)
-
-
-@pytest.mark.parametrize("known", [{label: P.prototypes[label] for label in P.seen}, None])
-def test_without_an_unseen_class_nothing_is_competed_for(known):
-    said = "Unlabeled samples are of unseen classes, and there is none"
-    with refused(ValueError, said, "each of the 8 classes has samples", "use fit(X, y)"):
-        fitted(prototypes=known, candidates="all")
-
-
-@pytest.mark.parametrize("n_features", [9, 11])
-def test_unlabeled_samples_of_another_encoder(n_features):
-    said = f"X has {n_features} features, but ZeroShotClassifier is expecting 10 features"
-    with refused(ValueError, said):
-        fitted(unlabeled=np.ones((4, n_features)))
 
 
 def test_features_of_unlabeled_samples_have_the_names_of_the_others():
@@ -190,28 +195,3 @@ def test_features_of_unlabeled_samples_have_the_names_of_the_others():
     assert_allclose(model.projection_, fitted(**ODD).projection_, rtol=1e-9, atol=1e-12)
     with refused(ValueError, "feature names should match those that were passed during fit"):
         fitted(named, pd.DataFrame(P.X_new, columns=names[::-1]))
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_unlabeled_samples_that_are_not_finite(value):
-    unlabeled = P.X_new.copy()
-    unlabeled[2, 3] = value
-    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
-        fitted(unlabeled=unlabeled)
-
-
-@pytest.mark.parametrize("unlabeled", [np.empty((0, 10)), P.X_new[0]], ids=np.shape)
-def test_no_matrix_of_unlabeled_samples(unlabeled):
-    with pytest.raises(ValueError, match=r"minimum of 1 is required|Expected 2D array"):
-        fitted(unlabeled=unlabeled)
-
-
-def test_nothing_is_chosen_on_classes_whose_samples_are_learned_from():
-    said = 'seen_penalty="auto" is chosen for models that never saw'
-    with refused(ValueError, said, "got one that learns from them", "Pass a number"):
-        fitted(seen_penalty="auto")
-
-
-def test_parameters_are_checked_as_in_fit():
-    with refused(ValueError, "`alpha` must be a number in [0, 1)", "got 2"):
-        fitted(alpha=2)
