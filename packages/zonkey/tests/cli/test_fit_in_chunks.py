@@ -193,7 +193,7 @@ def test_presets(tmp_path, classes, preset, unlabeled):
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
-def test_test_rows_are_left_out_and_val_rows_are_training_rows(tmp_path, classes, name):
+def test_rows_marked_test_and_val(tmp_path, classes, name):
     marks = np.where(MARKS == "val", "train", MARKS)
     marks[:ROWS] = "test"  # a whole chunk
     table = frame().assign(split=marks)
@@ -203,12 +203,19 @@ def test_test_rows_are_left_out_and_val_rows_are_training_rows(tmp_path, classes
     n = int((marks == "test").sum())
     assert lines[:2] == [
         f"Samples:    {len(X) - n}; {n} marked `test` are left out",
-        "Not used:   id, note",
+        "Columns:    f0, f1, ..., f7 (8 columns); not used: id, note",
     ]
-    table["split"] = np.where(marks == "test", "test", MARKS)
+    table["split"] = np.where(
+        np.isin(TRAIN, np.unique(TRAIN)[-3:]) & (marks != "test"), "val", marks
+    )
     write(tmp_path / name, index=False)
-    done("fit", tmp_path / name, classes, "-o", tmp_path / "val.zonkey", "--chunks")
-    assert_same_model(tmp_path / "val.zonkey", tmp_path / "memory.zonkey")
+    assert fit(tmp_path, classes, (tmp_path / name,))[0] == lines[0]
+    table["split"] = MARKS
+    write(tmp_path / name, index=False)
+    arguments = "fit", tmp_path / name, classes, "-o", tmp_path / "m.zonkey"
+    line = refused(*arguments)
+    assert line.startswith("Rows `val` must be whole classes;")
+    assert line == refused(*arguments, "--chunks")
 
 
 def test_json(tmp_path, classes):
@@ -310,7 +317,8 @@ def test_an_interrupted_fit_goes_on_with_the_same_bits(tmp_path, classes, n_writ
     ("n_writes", "left"), [(20, "12 marked `test`"), (24, "rows marked `test`")]
 )
 def test_rows_of_text_are_counted_if_they_are_read(tmp_path, classes, n_writes, left):
-    frame().assign(split=MARKS).to_csv(tmp_path / "x.csv", index=False)
+    marks = np.where(MARKS == "val", "train", MARKS)
+    frame().assign(split=marks).to_csv(tmp_path / "x.csv", index=False)
     arguments = "fit", tmp_path / "x.csv", classes, "--chunks", "-o", tmp_path / "m.zonkey"
     interrupted(n_writes, *arguments)
     found = zonkey_does(*arguments).stdout

@@ -74,7 +74,7 @@ def test_a_text_that_begins_late_is_no_feature(files, tmp_path):
     prototypes, model = files / "prototypes.csv", tmp_path / "m.zonkey"
     done("data", "check", tmp_path / "f.csv", prototypes)
     text = done("fit", tmp_path / "f.csv", prototypes, "-o", model)
-    assert "Not used:   id, comment\n" in text
+    assert "; not used: id, comment\n" in text
     done("predict", model, tmp_path / "f.csv", "-o", tmp_path / "out.csv")
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .embedding import Embedding, embed
     from .evaluation import evaluate
     from .explanation import ExplainedRow, explain
+    from .fit import Fitted, fit
     from .model_file import Exported, export, info
     from .prediction import Prediction, predict
     from .progress import Progress, Step
@@ -25,6 +26,7 @@ _MODULES = {
     "Embedding": "embedding",
     "ExplainedRow": "explanation",
     "Exported": "model_file",
+    "Fitted": "fit",
     "Prediction": "prediction",
     "Progress": "progress",
     "Step": "progress",
@@ -34,6 +36,7 @@ _MODULES = {
     "evaluate": "evaluation",
     "explain": "explanation",
     "export": "model_file",
+    "fit": "fit",
     "info": "model_file",
     "list_classes": "classes",
     "predict": "prediction",
@@ -46,6 +49,7 @@ __all__ = [
     "Embedding",
     "ExplainedRow",
     "Exported",
+    "Fitted",
     "Prediction",
     "Progress",
     "Step",
@@ -55,6 +59,7 @@ __all__ = [
     "evaluate",
     "explain",
     "export",
+    "fit",
     "info",
     "list_classes",
     "predict",

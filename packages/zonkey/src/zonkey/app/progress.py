@@ -25,12 +25,15 @@ class Step:
         Samples so far; None if nothing is counted.
     done, total : float or None
         How much of what is read is done: bytes, rows or pictures. None if that is unknown.
+    resumed : str
+        Where an interrupted fit resumes, such as "with pass 2"; empty if it does not.
     """
 
     doing: str
     rows: int | None = None
     done: float | None = None
     total: float | None = None
+    resumed: str = ""
 
 
 Progress = Callable[[Step], object]

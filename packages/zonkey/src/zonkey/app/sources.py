@@ -26,7 +26,8 @@ Stream = FeatureStream | PictureStream
 
 # Entries of the training facts of a model file
 ENCODER, TEXT_ENCODER, TEXT_COLUMNS = "encoder", "text_encoder", "text_columns"
-_OF_ARRAYS = ("labels", "features_key", "labels_key")  # parameters that pictures do not have
+# Parameters that pictures do not have
+_OF_FEATURES = ("labels", "features_key", "labels_key", "feature_columns", "id_columns")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ class Encoders:
             self._require_pictures(source)
             self._check_embedded(ENCODER, source)
             return FeatureStream(source, n_features=n_features, **wanted, **options)
-        given = [name for name in _OF_ARRAYS if options.get(name) is not None]
+        given = [name for name in _OF_FEATURES if options.get(name)]
         if given:
             raise Problem(
                 f"`{given[0]}`",

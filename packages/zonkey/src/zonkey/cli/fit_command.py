@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import time
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,8 +23,10 @@ from .options import (
     TEXT,
     OnError,
 )
+from .progress import show_progress
 
 NOTHING = "nothing was written"
+_MOST_COLUMNS = 5  # that are listed
 _LONGEST_VALUE = 40  # characters of a parameter that `zonkey fit` prints; `zonkey info` prints all
 
 
@@ -101,14 +103,28 @@ def fit(
         bool,
         typer.Option(
             "--chunks",
-            help="Read features in chunks, for files larger than memory. Rows marked `val` are "
-            "training rows then. After an interruption, the same command continues from the "
-            "folder OUTPUT.progress.",
+            help="Read features in chunks, for files larger than memory. After "
+            "an interruption, the same command continues from the folder OUTPUT.progress.",
         ),
     ] = False,
     on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
     no_cache: Annotated[bool, NO_CACHE] = False,
     label_column: Annotated[str | None, LABEL_COLUMN] = None,
+    feature_columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Column of features in a table, or a pattern such as "f*". Repeat it for several. '
+            "By default all columns of numbers.",
+            show_default=False,
+        ),
+    ] = None,
+    id_column: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of a table that is not a feature, or a pattern. Repeat it for several.",
+            show_default=False,
+        ),
+    ] = None,
     labels: Annotated[Path | None, LABELS] = None,
     features_key: Annotated[str | None, FEATURES_KEY] = None,
     labels_key: Annotated[str | None, LABELS_KEY] = None,
@@ -125,49 +141,45 @@ def fit(
     `split` of SOURCE may mark rows: those marked `test` are left out, and parameters are chosen on
     the classes marked `val`.
     """
-    started = time.perf_counter()
-    with one_line_errors(NOTHING, classes="CLASSES"):
-        from ..app.inputs import check_classes, check_sources
-        from ..app.targets import check_target
+    names = {"classes": "CLASSES", "id_columns": "--id-column"}
+    with one_line_errors(NOTHING, **names), show_progress() as progress:
+        from ..app import fit as fit_files
 
-        check_classes(source, classes)
-        check_sources(unlabeled=unlabeled)
-        check_target("output", output, source, classes, unlabeled, labels)
-        from ..app.sources import Encoders
-        from ..persistence.model import model_info, save
-        from .fitting import FitInput
-
-        encoders = Encoders(
+        found = fit_files(
+            source,
+            classes,
+            output,
+            candidates=candidates.value,
+            preset=preset.value,
+            unlabeled=unlabeled,
+            chunks=chunks,
             encoder=encoder,
             text_encoder=text_encoder,
-            templates=template,
             text_columns=text,
+            templates=template,
             on_error=on_error.value,
             cache=not no_cache,
+            label_column=label_column,
+            feature_columns=feature_columns,
+            id_columns=id_column or (),
+            labels=labels,
+            features_key=features_key,
+            labels_key=labels_key,
+            notes=notes,
+            license=license,
+            random_state=seed,
+            progress=progress,
         )
-        keys = {"labels": labels, "features_key": features_key, "labels_key": labels_key}
-        training = FitInput(source, classes, encoders, unlabeled, label_column, keys)
-
-        def write(model: Any, names: list[str] | None) -> None:
-            save(model, output, notes=notes, license=license, training=training.facts(names))
-
-        parameters = {"candidates": candidates.value, "random_state": seed}
-        if chunks:
-            from .fitting_in_chunks import learn_in_chunks
-
-            found = learn_in_chunks(training, preset.value, parameters, output, write)
-        else:
-            from .fitting import learn
-
-            found = learn(training, preset.value, parameters, write)
-        record = {"seconds": round(time.perf_counter() - started, 2), **model_info(output)}
+    record = {"seconds": found.seconds, **found.info}
     if as_json:
-        typer.echo(json.dumps({**record, "skipped": list(found.skipped)}))
+        columns = {"columns": list(found.columns), "unused": list(found.unused)}
+        typer.echo(json.dumps({**record, **columns, "skipped": list(found.skipped)}))
         return
     typer.echo(f"Samples:    {found.n_samples}{_tell_left_out(found.n_left_out)}", nl=False)
     typer.echo(f"; {len(found.skipped)} skipped" if found.skipped else "")
-    if found.unused:
-        typer.echo(f"Not used:   {', '.join(found.unused)}")
+    if found.columns:
+        unused = f"; not used: {', '.join(found.unused)}" if found.unused else ""
+        typer.echo(f"Columns:    {_list_columns(found.columns)}{unused}")
     print_encoders(record.get("training", {}))
     print_summary(record["summary"], longest=_LONGEST_VALUE)
     typer.echo(f"Time:       {record['seconds']:.1f} s")
@@ -178,6 +190,13 @@ def _tell_left_out(n: int | None) -> str:
     if n is None:
         return "; rows marked `test` are left out"
     return f"; {n} marked `test` are left out" if n else ""
+
+
+def _list_columns(columns: Sequence[str]) -> str:
+    """Return the first and the last ones, and how many there are."""
+    if len(columns) <= _MOST_COLUMNS:
+        return ", ".join(columns)
+    return f"{columns[0]}, {columns[1]}, ..., {columns[-1]} ({len(columns)} columns)"
 
 
 def print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:

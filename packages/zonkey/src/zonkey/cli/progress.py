@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 if TYPE_CHECKING:
     from ..app.progress import Progress
 
@@ -39,6 +41,8 @@ def show_progress() -> Iterator[Progress]:
     shown: dict[str, Any] = {}
 
     def show(step: Any) -> None:
+        if step.resumed:
+            typer.echo(f"Going on {step.resumed}.", err=True)
         if shown.get("doing") != step.doing:
             if shown:
                 shown["bars"].stop()
@@ -62,16 +66,3 @@ def show_progress() -> Iterator[Progress]:
     finally:
         if shown:
             shown["bars"].stop()
-
-
-@contextmanager
-def show_work(doing: str) -> Iterator[Any]:
-    """Show on stderr what is being done, and for how long; the function changes the text."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as p:
-        task = p.add_task(doing, total=None)
-        yield lambda text: p.update(task, description=text)

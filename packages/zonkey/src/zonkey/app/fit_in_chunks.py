@@ -1,47 +1,32 @@
-"""`zonkey fit --chunks`: fit a model to features that are larger than memory.
+"""Fit a model to features that are larger than memory.
 
 Features are read in chunks, a few times. A folder beside the output keeps the state, so that the
-same command goes on after an interruption.
+same call resumes after an interruption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import typer
-from rich.console import Console
-from rich.progress import (
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from ..encoders.collection import is_pictures
+from ..errors import DataError, Problem, StorageError
 from ..files.chunks import FileSource
-from ..files.dataset import DataError
-from ..files.own import missing_prototypes
+from ..files.own import missing_prototypes, wrong_marks
 from ..files.streams import Block, FeatureStream
 from ..files.tables import require_one_source
-from ..inference.scorer import unwrap
 from ..labels import format_value
-from ..persistence.container import StorageError
-from ..presets import paper, recommended
 from ..prototypes import Prototypes
 from ..streaming.checkpoint import PassCheckpoint, State
 from ..streaming.chunks import Chunks
 from ..streaming.sources import Purpose
-from .fitting import FitInput, FitSummary, Write
-from .progress import show_work
+from .fit import PRESETS, FitInput, adapt_model, fit_paper, fit_recommended
+from .progress import Progress, Step, ignore
 
-_MODELS: dict[str, Callable[..., Any]] = {"recommended": recommended, "paper": paper}
 # Passes of each preset by name, without the number of transforms at its end, and what follows them
 _PASSES = {
     "recommended": {
@@ -55,39 +40,50 @@ _THEN = {"survey": "Choosing parameters", "moments": "Learning the projection"}
 
 
 def learn_in_chunks(
-    training: FitInput, preset: str, parameters: dict[str, Any], output: Path, write: Write
-) -> FitSummary:
+    training: FitInput, preset: str, parameters: dict[str, Any], output: Path, write: Any
+) -> dict[str, Any]:
     """Fit a model without holding all features in memory, and write it."""
-    with show_work("Reading"):
-        rows, known = _open_rows(training)
+    say = training.progress
+    say(Step("Reading"))
+    rows, known = _open_rows(training)
     names = None if rows.columns is None else list(rows.columns)
-    unlabeled = None
+    unlabeled, start = None, rows.heading.X
     if training.unlabeled is not None:
-        unlabeled = training.read_unlabeled(names, rows.heading.X.shape[1])
+        unlabeled = training.read_unlabeled(names, start.shape[1])
+    X_val, y_val = start[:0], np.array([], dtype=str)
+    if preset == "recommended":
+        X_val, y_val = rows.take_validation()
     rows.identity += f", {parameters}"
-    with _Passes(rows, preset) as passes, _Kept(output, passes).guard(training.source) as kept:
+    passes = _Passes(rows, preset, say)
+    with _Kept(output, passes).guard(training.source) as kept:
         chunks = Chunks(rows, progress=passes.advance)
         chunks.checkpoint = kept
-        model = _MODELS[preset](known, **parameters)
-        model = _fit_model(model, chunks, rows.heading.X, unlabeled, passes.say)
-        passes.say("Writing")
+        model = PRESETS[preset](known, **parameters)
+        if preset == "paper":
+            model = fit_paper(model, chunks, None, start, unlabeled)
+        else:
+            model = fit_recommended(model, chunks, None, X_val, y_val)
+            model = adapt_model(model, unlabeled, say)
         write(model, names)
         kept.finish()
-    return FitSummary(passes.n_rows, rows.n_left_out(passes.n_rows), rows.unused)
+    n = passes.n_rows + len(y_val)
+    left_out = rows.n_left_out(n)
+    return {"n_samples": n, "n_left_out": left_out, "columns": names or (), "unused": rows.unused}
 
 
 def _open_rows(training: FitInput) -> tuple[_LabeledRows, Prototypes]:
     """Return the rows to learn from and the classes; what can be wrong is told before reading."""
     source, keys = training.source, training.keys
     if is_pictures(source):
-        raise ValueError(
-            f"--chunks must be left out for pictures; {format_value(str(source))} holds some. "
-            "Encode them with zonkey embed, and fit the file of their features."
+        raise Problem(
+            "`chunks`",
+            "must be left out for pictures",
+            f"{format_value(str(source))} holds some",
+            "Encode them with zonkey embed, and fit the file of their features.",
+            option="chunks",
         )
     require_one_source(keys["labels"], keys["labels_key"])
-    stream = training.encoders.stream(
-        source, with_labels=True, label_column=training.label_column, every_label=True, **keys
-    )
+    stream = training.open(every_label=True)
     assert isinstance(stream, FeatureStream)
     known, columns = training.encoders.prototypes(training.classes, training.label_column)
     return _LabeledRows(stream, known, columns, training.classes.name), known
@@ -105,7 +101,28 @@ class _LabeledRows(FileSource):
         self._known, self._dimensions, self._classes = known.labels, dimensions, classes
         self._has_split = self.heading.split is not None
         self._n_all = self.n_rows
+        self._has_validation = False  # if so, its rows are not in the chunks
         self.identity += f", {known.fingerprint()}"
+
+    def take_validation(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows marked `val`, which are not in the chunks from now on.
+
+        As in memory, they must be whole classes.
+        """
+        X, y, kinds = [self.heading.X[:0]], [np.array([], dtype=str)], set()
+        for block in self.stream if self._has_split else ():
+            marks, labels = block.split, block.labels
+            assert marks is not None
+            assert labels is not None
+            X.append(block.X[marks == "val"])
+            y.append(labels[marks == "val"])
+            kinds.update(zip(marks.tolist(), labels.tolist(), strict=True))
+        marks, labels = (np.array([kind[n] for kind in sorted(kinds)], dtype=str) for n in (0, 1))
+        if "val" in marks and np.isin(marks, ("train", "val", "test")).all():
+            for problem in wrong_marks(labels, marks, self.file, self.first_row):
+                raise DataError(problem)
+            self._has_validation = True
+        return np.concatenate(X), np.concatenate(y)
 
     def read(self, first: int, purpose: Purpose = "all") -> Iterator[tuple[Any, Any]]:
         """Yield samples and labels from chunk `first` on."""
@@ -131,7 +148,8 @@ class _LabeledRows(FileSource):
             files = self.file, self._classes
             problem = missing_prototypes(classes, self._known, *files, self._dimensions)[0]
             raise DataError(f"Row {self.row(before + int(np.argmin(is_known)))}: {problem}")
-        return super().is_kept(block, before)
+        kept = super().is_kept(block, before)
+        return kept if not self._has_validation else kept & (block.split == "train")
 
     def n_left_out(self, n_used: int) -> int | None:
         """Return the number of rows that are not learned from, None if nobody counted."""
@@ -151,7 +169,7 @@ class _Kept(PassCheckpoint):
 
     @contextmanager
     def guard(self, source: Path) -> Iterator[Self]:
-        """Say after Ctrl-C how to go on; drop the states if the data are wrong and must change.
+        """Say after Ctrl-C how to resume; drop the states if the data are wrong and must change.
 
         If the data cannot be read, the states stay: a disk may be away for a moment.
         """
@@ -186,7 +204,8 @@ class _Kept(PassCheckpoint):
             raise StorageError(
                 f"{self.folder} must hold the progress of this fit; it was kept for other data or "
                 "options, or is damaged. Remove the folder to begin again, or choose another "
-                "--output."
+                "`output`.",
+                option="output",
             ) from None
         self._passes.begin(name, state)
         return state
@@ -214,13 +233,14 @@ def _is_unread(error: BaseException | None) -> bool:
 
 @contextmanager
 def _name_options() -> Iterator[None]:
-    """Speak of the command line in errors of a checkpoint."""
+    """Name the output in errors of a checkpoint."""
     try:
         yield
     except ValueError as error:
         text = str(error).replace("`checkpoint`", "The folder of the progress")
-        text = text.replace("Pass another path", "Choose another --output")
-        raise StorageError(text.replace("pass another folder", "choose another --output")) from None
+        text = text.replace("Pass another path", "Choose another `output`")
+        text = text.replace("pass another folder", "choose another `output`")
+        raise StorageError(text, option="output") from None
 
 
 def _strip_number(name: str) -> str:
@@ -229,99 +249,40 @@ def _strip_number(name: str) -> str:
 
 
 class _Passes:
-    """What is shown on stderr: each pass over the rows, its speed and the time left."""
+    """Tells the progress of each pass over the rows, and where an interrupted fit resumes."""
 
-    def __init__(self, rows: _LabeledRows, preset: str) -> None:
+    def __init__(self, rows: _LabeledRows, preset: str, progress: Progress = ignore) -> None:
         self.about = _PASSES[preset]
-        console = Console(stderr=True)
-        columns = (
-            TextColumn("{task.description}"),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rows]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
-        self._bars = Progress(*columns, console=console, disable=not console.is_terminal)
-        self._rows = rows
-        self._task: TaskID | None = None
-        self._start: int | None = None  # row at which the pass began, once it is known
+        self._rows, self._progress = rows, progress
+        self._doing = ""
         self._is_told = False
         self.n_rows = 0  # rows of the last pass so far
 
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        self._bars.stop()
-
-    def say(self, doing: str) -> None:
-        """Show what is done now; what was done before is complete."""
-        if self._task is not None:
-            task = self._bars.tasks[self._task]
-            total = task.total or 1
-            self._bars.update(self._task, total=total, completed=total)
-        self._task = self._bars.add_task(doing, total=None, rows="")
-
     def begin(self, name: str, state: State | None) -> None:
-        """Show a pass; tell once where it goes on after an interruption."""
+        """Tell that a pass begins, and once where it resumes after an interruption."""
         self.n_rows = 0 if state is None else state.n_rows
         if state is not None and state.whole:
             if _strip_number(name) == [*self.about][-1] and not self._is_told:
-                typer.echo("Going on after the last pass.", err=True)
+                self._progress(Step("Resuming", resumed="after the last pass"))
             self.end(name, state.n_rows)
             return
         number = [*self.about].index(_strip_number(name)) + 1
+        resumed = ""
         if not self._is_told and (self.n_rows or number > 1):
             where = f"at row {self.n_rows:,} of" if self.n_rows else "with"
-            typer.echo(f"Going on {where} pass {number}.", err=True)
+            resumed = f"{where} pass {number}"
         self._is_told = True
-        self._start = None if self.n_rows else 0
-        self.say(f"Pass {number}: {self.about[_strip_number(name)]}")
+        self._doing = f"Pass {number}: {self.about[_strip_number(name)]}"
+        self._progress(Step(self._doing, self.n_rows, resumed=resumed))
 
     def advance(self, _: str, n_rows: int, __: int | None) -> None:
-        """Show how far a pass is. Reading is a chunk or two ahead."""
-        assert self._task is not None
-        stream, task = self._rows.stream, self._bars.tasks[self._task]
+        """Tell how far a pass is. Reading is a chunk or two ahead."""
         self.n_rows = n_rows
-        if self._start is None:  # where reading began, which costs no time
-            self._start = n_rows
-            self._bars.reset(self._task, total=stream.total, completed=stream.done)
-        speed = (n_rows - self._start) / max(task.elapsed or 0.0, 1e-3)
-        text = f"{n_rows:,} rows" + (f" ({speed:,.0f}/s)" if speed else "")
-        self._bars.update(self._task, total=stream.total, completed=stream.done, rows=text)
+        stream = self._rows.stream
+        self._progress(Step(self._doing, n_rows, stream.done, stream.total))
 
     def end(self, name: str, n_rows: int) -> None:
-        """Show what follows a pass."""
+        """Tell what follows a pass."""
         self.n_rows = n_rows
         if name in _THEN:
-            self.say(_THEN[name])
-
-
-def _fit_model(
-    model: Any,
-    chunks: Chunks,
-    heading: np.ndarray,
-    unlabeled: np.ndarray | None,
-    say: Callable[[str], Any],
-) -> Any:
-    """Return a model fitted to chunks, and to unlabeled samples if there are any."""
-    steps, last = unwrap(model)
-    if steps is None:  # the recommended one
-        model.fit(chunks)
-        if unlabeled is None:
-            return model
-        say("Learning from unlabeled samples")
-        return model.adapt(unlabeled)
-    steps.fit(heading)  # unit length: nothing is learned that needs a pass
-    if unlabeled is None:
-        last.fit(steps.transform(chunks))
-    else:
-        last.fit_transductive(steps.transform(chunks), None, steps.transform(unlabeled))
-    return model
+            self._progress(Step(_THEN[name]))
