@@ -30,7 +30,7 @@ from zonkey.files.emoji import load_emoji
 from zonkey.metrics import mean_confidence_interval
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey_lab.datasets.mini_imagenet import load_mini_imagenet
-from zonkey_lab.peers import fsl
+from zonkey_lab.peers import Training, fsl
 from zonkey_lab.trials import draw_trial
 
 WAYS, CONCENTRATION = 5, 2.0
@@ -218,7 +218,8 @@ def pairs(problem: Problem) -> dict[str, tuple[Any, Any]]:
 
 def untrained(base: fsl.BaseSamples, easy: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the pairs of the heads that learn on episodes, before training."""
-    options: dict[str, Any] = {"max_iter": 0, "random_state": 0, "device": "cpu"}
+    training = Training(max_iter=0, device="cpu")
+    options: dict[str, Any] = {"training": training, "random_state": 0}
     models: dict[str, Any] = {
         "prototypical": fsl.PrototypicalNetwork(base, **options),
         # The encoders that read all shots add nothing before training; easyfsl gets none.

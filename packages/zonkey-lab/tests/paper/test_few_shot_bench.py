@@ -33,6 +33,8 @@ TRAININGS = []  # of `Stopping`
 class Stopping(FewShotPeer):
     """A peer that is trained once per task and stops after 4 epochs, if classes tell it to."""
 
+    stops_early = True
+
     def __init__(
         self,
         base=None,

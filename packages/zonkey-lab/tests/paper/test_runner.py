@@ -15,7 +15,13 @@ from zonkey.files.dataset import DataError
 from zonkey.metrics import hit_at_k, per_class_accuracy
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey_lab.paper.bench import protocols, runner
-from zonkey_lab.paper.bench.models import DEVICE, FEW_SHOT, ZERO_SHOT, ZeroShotModel
+from zonkey_lab.paper.bench.models import (
+    DEVICE,
+    FEW_SHOT,
+    ZERO_SHOT,
+    ZeroShotModel,
+    parameter_name,
+)
 from zonkey_lab.paper.bench.runner import peak_memory_mb, reset_peak_memory, run_experiments
 from zonkey_lab.paper.bench.selection import prepare_shots
 from zonkey_lab.paper.bench.sources import validation_view
@@ -56,9 +62,9 @@ def shrink(patch):
         patch.setitem(ZERO_SHOT, name, replace(ZERO_SHOT[name], fixed=small, grid={}))
     for name, spec in FEW_SHOT.items():
         if getattr(spec, "uses_torch", False):
-            known = spec.classifier().get_params()
             small = {"max_iter": 1, "n_hidden": 8, "n_episodes": 4, "full_context": False}
-            fixed = {key: value for key, value in small.items() if key in known}
+            kind = spec.classifier
+            fixed = {key: value for key, value in small.items() if parameter_name(kind, key)}
             patch.setitem(FEW_SHOT, name, replace(spec, fixed={**spec.fixed, **fixed}, grid={}))
 
 

@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refused
 from sklearn.base import clone
 from sklearn_checks import parametrize_with_sklearn_checks
+from trained import made, nest
 
 import zonkey
 from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
-from zonkey_lab.peers import training
 from zonkey_lab.peers.base import sort_samples
 from zonkey_lab.peers.fsl import (
     BaseSamples,
@@ -19,7 +19,7 @@ from zonkey_lab.peers.fsl import (
     RelationNetwork,
     SimpleShot,
 )
-from zonkey_lab.peers.fsl.meta import EpisodeLearner, EpisodeSizes, draw_episodes
+from zonkey_lab.peers.fsl.meta import EpisodeSizes, draw_episodes
 
 # The networks are small: threads would wait for each other for longer than they work.
 torch.set_num_threads(1)
@@ -32,10 +32,10 @@ LEARNING = {"n_episodes": 6, "max_iter": 3, "batch_size": 3, "learning_rate": 3e
 def peers(base=None, **changed):
     settings = {**LEARNING, **changed}
     return [
-        PrototypicalNetwork(base, **settings),
-        MatchingNetwork(base, n_steps=2, **settings),
-        MatchingNetwork(base, full_context=False, **settings),
-        RelationNetwork(base, n_hidden=30, **settings),
+        made(PrototypicalNetwork, base, **settings),
+        made(MatchingNetwork, base, n_steps=2, **settings),
+        made(MatchingNetwork, base, full_context=False, **settings),
+        made(RelationNetwork, base, n_hidden=30, **settings),
     ]
 
 
@@ -198,10 +198,10 @@ def relation(weights, shots, x):
 
 
 FORMULAS = [
-    (PrototypicalNetwork(**SMALL), prototypical),
-    (MatchingNetwork(n_steps=3, **SMALL), matching(3)),
-    (MatchingNetwork(full_context=False, **SMALL), matching(0)),
-    (RelationNetwork(n_hidden=7, **SMALL), relation),
+    (made(PrototypicalNetwork, **SMALL), prototypical),
+    (made(MatchingNetwork, n_steps=3, **SMALL), matching(3)),
+    (made(MatchingNetwork, full_context=False, **SMALL), matching(0)),
+    (made(RelationNetwork, n_hidden=7, **SMALL), relation),
 ]
 each_formula = pytest.mark.parametrize(
     ("peer", "formula"), FORMULAS, ids=["prototypical", "matching", "near", "relation"]
@@ -298,9 +298,9 @@ def test_base_classes_teach_which_features_matter(peer):
 def test_attention_finds_classes_of_two_modes():
     base = BaseSamples(*hidden_in_noise(40, 20, seed=1, signs=(1, -1)))
     shots, queries = shots_and_queries(*hidden_in_noise(5, 36, 2, signs=(1, -1)), n_shots=6)
-    peer = MatchingNetwork(base, full_context=False, n_iter_no_change=None, **LONGER)
+    peer = made(MatchingNetwork, base, full_context=False, n_iter_no_change=None, **LONGER)
     assert peer.fit(*shots).score(*queries) > 0.85
-    peer = PrototypicalNetwork(base, n_iter_no_change=None, **LONGER)
+    peer = made(PrototypicalNetwork, base, n_iter_no_change=None, **LONGER)
     assert peer.fit(*shots).score(*queries) < 0.5  # the mean of a class is zero
 
 
@@ -314,9 +314,9 @@ def test_a_relation_that_is_no_distance_is_learned():
     base = BaseSamples(*of_any_sign(200, 20, seed=1))
     shots, queries = shots_and_queries(*of_any_sign(5, 31, seed=3), n_shots=1)
     settings = {**LONGER, "n_episodes": 100, "max_iter": 40, "batch_size": 4, "learning_rate": 0.03}
-    peer = RelationNetwork(base, n_hidden=64, n_iter_no_change=None, **settings)
+    peer = made(RelationNetwork, base, n_hidden=64, n_iter_no_change=None, **settings)
     assert peer.fit(*shots).score(*queries) > 0.7
-    peer = PrototypicalNetwork(base, n_iter_no_change=None, **LONGER)
+    peer = made(PrototypicalNetwork, base, n_iter_no_change=None, **LONGER)
     assert peer.fit(*shots).score(*queries) < 0.5
 
 
@@ -328,7 +328,7 @@ def judged(**changed):
     other = (VALIDATION[0], VALIDATION[1] + 1000)
     base = BaseSamples(*HIDDEN, validation=other)
     settings = {**LONGER, "n_episodes": 20, "max_iter": 6, "n_iter_no_change": 2, **changed}
-    return PrototypicalNetwork(base, **settings).fit(*SHOTS)
+    return made(PrototypicalNetwork, base, **settings).fit(*SHOTS)
 
 
 def test_the_best_state_on_validation_classes_is_kept():
@@ -341,7 +341,7 @@ def test_the_best_state_on_validation_classes_is_kept():
 
 
 def test_no_epoch_keeps_the_state_before_training():
-    model = P.fit_clone(PrototypicalNetwork(BASE, **{**LEARNING, "max_iter": 0}))
+    model = P.fit_clone(made(PrototypicalNetwork, BASE, **{**LEARNING, "max_iter": 0}))
     assert model.n_iter_ == 0
     assert_array_equal(model.predict(P.X_query), P.fit_clone(SimpleShot(BASE)).predict(P.X_query))
 
@@ -365,7 +365,7 @@ def test_base_classes_that_are_held_out_choose_the_number_of_epochs():
 
 
 def changed_copy(peer, **parameters):
-    return clone(peer).set_params(**parameters)
+    return clone(peer).set_params(**nest(parameters))
 
 
 def test_what_was_learned_is_shared_by_fits_of_the_same_sizes():
@@ -381,52 +381,18 @@ def test_what_was_learned_is_shared_by_fits_of_the_same_sizes():
 
 def test_without_base_classes_the_support_set_teaches():
     X, y = shots_and_queries(*hidden_in_noise(30, 20, seed=5), n_shots=10)[0]
-    peer = PrototypicalNetwork(n_iter_no_change=None, random_state=0, **LONGER).fit(X, y)
+    peer = made(PrototypicalNetwork, n_iter_no_change=None, random_state=0, **LONGER).fit(X, y)
     assert_allclose(peer._center, X.mean(axis=0), rtol=1e-9)
     assert peer.loss_curve_[-1] < 0.6 * peer.loss_curve_[0]
-    again = PrototypicalNetwork(n_iter_no_change=None, random_state=1, **LONGER).fit(X, y)
+    again = made(PrototypicalNetwork, n_iter_no_change=None, random_state=1, **LONGER).fit(X, y)
     assert again.loss_curve_ != peer.loss_curve_
     with refused(ValueError, "more than one class with at least 2", "got 0", "`base`"):
         peer.fit(X[::10], y[::10])
 
 
-@pytest.mark.parametrize("has_validation", [True, False])
-@each(peers(max_iter=4, n_iter_no_change=3))
-def test_an_interrupted_training_goes_on_where_it_was(peer, has_validation, tmp_path, monkeypatch):
-    X, y = VALIDATION
-
-    def base():  # keeps nothing of an earlier fit
-        validation = (X[:100], y[:100] + 1000) if has_validation else None
-        return BaseSamples(X[100:], y[100:], validation=validation)
-
-    if not has_validation:
-        X, y = HIDDEN
-    expected = changed_copy(peer, base=base()).fit(*SHOTS)
-    monkeypatch.setattr(training, "_SECONDS", -1.0)
-    passes, left = EpisodeLearner.epoch, iter(range(3))
-
-    def broken(learner, rng):
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return passes(learner, rng)
-
-    monkeypatch.setattr(EpisodeLearner, "epoch", broken)
-    folder = tmp_path / "kept"
-    peer = changed_copy(peer, base=base(), checkpoint=folder, random_state=0)
-    with pytest.raises(KeyboardInterrupt):
-        peer.fit(*SHOTS)
-    monkeypatch.setattr(EpisodeLearner, "epoch", passes)
-    model = peer.fit(*SHOTS)
-    assert model.loss_curve_ == expected.loss_curve_
-    assert model.validation_scores_ == expected.validation_scores_
-    for name, array in expected.weights_.items():
-        assert_array_equal(model.weights_[name], array)
-    assert not folder.exists()
-
-
 @pytest.mark.parametrize("full_context", [True, False])
 def test_an_untrained_matching_network_compares_by_cosines(full_context):
-    peer = MatchingNetwork(BASE, full_context=full_context, **LEARNING)
+    peer = made(MatchingNetwork, BASE, full_context=full_context, **LEARNING)
     learner = P.make_clone(peer)
     learner._sizes = EpisodeSizes(3, 1, 2)
     weights = learner._learner(BASE).export()
@@ -466,7 +432,7 @@ def test_sizes_that_are_too_small_are_refused(peer, name, least, value):
     value = least - 1 if value == "too small" else value
     said = f"`{name}` must be an integer of at least {least}; got {value!r}. Pass {least}"
     with refused(ValueError, said):
-        P.fit_clone(peer(BASE, **{name: value}))
+        P.fit_clone(made(peer, BASE, **{name: value}))
 
 
 @pytest.mark.parametrize("value", [1, "yes", None])

@@ -8,10 +8,10 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
+from trained import fit_clone, made
 
 import zonkey
 from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
-from zonkey_lab.peers import training
 from zonkey_lab.peers.fsl import LSL, MAPSSVM, PPA, BaseSamples, SimpleShot
 from zonkey_lab.peers.fsl.lsl import (
     _Generator,
@@ -22,7 +22,6 @@ from zonkey_lab.peers.fsl.lsl import (
     logistic_regression,
 )
 from zonkey_lab.peers.fsl.map_ssvm import hinge
-from zonkey_lab.peers.fsl.ppa import _PPALearner as _Phi
 from zonkey_lab.peers.fsl.ppa import halves
 from zonkey_lab.peers.networks import arrays_of
 
@@ -34,14 +33,14 @@ BASE = BaseSamples(P.X_base, P.y_base)
 CPU = {"device": "cpu"}
 TINY = {"n_clusters": 3, "n_hidden": 8, **CPU}
 QUICK = [
-    LSL(BASE, max_iter=2, random_state=0, **TINY),
-    PPA(BASE, max_iter=3, n_iter_no_change=2, **CPU),
-    MAPSSVM(BASE, n_episodes=6, max_iter=3, n_iter_no_change=2, **CPU),
+    made(LSL, BASE, max_iter=2, random_state=0, **TINY),
+    made(PPA, BASE, max_iter=3, n_iter_no_change=2, **CPU),
+    made(MAPSSVM, BASE, n_episodes=6, max_iter=3, n_iter_no_change=2, **CPU),
 ]
 ON_BLOBS = [  # scikit-learn has no base samples
-    LSL(max_iter=1, **TINY),
-    PPA(max_iter=1, **CPU),
-    MAPSSVM(n_episodes=2, max_iter=1, n_query=3, **CPU),
+    made(LSL, max_iter=1, **TINY),
+    made(PPA, max_iter=1, **CPU),
+    made(MAPSSVM, n_episodes=2, max_iter=1, n_query=3, **CPU),
 ]
 ALL_EPOCHS = {"n_iter_no_change": None, **CPU}
 each_trained = pytest.mark.parametrize("peer", QUICK, ids=lambda peer: type(peer).__name__)
@@ -72,7 +71,7 @@ def test_one_shot_per_class_is_enough(peer):
     assert model.score(P.X_query, P.y_query) > 0.7
 
 
-@pytest.mark.parametrize("peer", [LSL(max_iter=1, **TINY), PPA(max_iter=1, **CPU)])
+@pytest.mark.parametrize("peer", [made(LSL, max_iter=1, **TINY), made(PPA, max_iter=1, **CPU)])
 def test_one_shot_without_base_classes(peer):
     y, rows = np.unique(P.y_support, return_index=True)
     model = P.make_clone(peer).fit(P.X_support[rows], y)
@@ -81,32 +80,6 @@ def test_one_shot_without_base_classes(peer):
 
 class Interrupted(Exception):
     pass
-
-
-RESUMED = {LSL(max_iter=4, random_state=0, **TINY): _Generator, PPA(max_iter=4, **ALL_EPOCHS): _Phi}
-
-
-@pytest.mark.parametrize(("peer", "kind"), RESUMED.items(), ids=["LSL", "PPA"])
-def test_interrupted_training_goes_on(peer, kind, tmp_path, monkeypatch):
-    def fitted(**parameters):  # each with base samples that have taught nothing yet
-        return P.fit_clone(peer, base=BaseSamples(P.X_base, P.y_base), **parameters)
-
-    expected, epoch, n_epochs = fitted(), kind.epoch, []
-
-    def fails_once(self, rng):
-        n_epochs.append(1)
-        if len(n_epochs) == 3:
-            raise Interrupted
-        return epoch(self, rng)
-
-    monkeypatch.setattr(training, "_SECONDS", 0.0)
-    monkeypatch.setattr(kind, "epoch", fails_once)
-    with pytest.raises(Interrupted):
-        fitted(checkpoint=tmp_path)
-    resumed = fitted(checkpoint=tmp_path)
-    assert len(n_epochs) == 3 + 2
-    assert_array_equal(resumed.coef_, expected.coef_)
-    assert resumed.loss_curve_ == expected.loss_curve_
 
 
 def _learner_of(peer):
@@ -127,15 +100,15 @@ def test_parameters_out_of_range_are_refused(peer, name):
     values = [-0.1, *NOT_NUMBERS] if name != "sgm" else [-0.1, "0.5", True]  # None: no map
     for value in values:
         with refused((TypeError, ValueError), f"`{name}` must be"):
-            P.fit_clone(peer, **{name: value})
+            fit_clone(P, peer, **{name: value})
 
 
 @pytest.mark.parametrize("name", ["n_clusters", "n_hidden", "n_synthetic"])
 def test_counts_of_lsl_are_refused(name):
     with refused((TypeError, ValueError), f"`{name}` must be"):
-        P.fit_clone(QUICK[0], **{name: -1})
+        fit_clone(P, QUICK[0], **{name: -1})
     with refused((TypeError, ValueError), f"`{name}` must be"):
-        P.fit_clone(QUICK[0], **{name: 1.5})
+        fit_clone(P, QUICK[0], **{name: 1.5})
 
 
 def unit(x):
@@ -182,7 +155,7 @@ def phi(arrays, a):
 @pytest.mark.parametrize("mean_weight", [0.0, 0.3, 1.0])
 def test_ppa_mixes_weights_of_means_and_of_single_samples(mean_weight):
     options = {"learning_rate": 0.01, **ALL_EPOCHS}
-    model = P.fit_clone(PPA(BASE, mean_weight=mean_weight, max_iter=3, **options))
+    model = P.fit_clone(made(PPA, BASE, mean_weight=mean_weight, max_iter=3, **options))
     assert np.abs(model.weights_["W1"]).max() > 1e-3  # phi has left the identity
     expected = np.empty((len(P.X_query), len(model.classes_)))
     for j, label in enumerate(model.classes_):
@@ -194,7 +167,7 @@ def test_ppa_mixes_weights_of_means_and_of_single_samples(mean_weight):
 
 
 def test_ppa_minimizes_the_cross_entropy_among_base_classes():
-    learner = _learner_of(PPA(BASE, **CPU))
+    learner = _learner_of(made(PPA, BASE, **CPU))
     rng = np.random.default_rng(4)
     for weights in learner.networks["phi"].parameters():
         weights.data = learner.tensor(rng.normal(size=weights.shape) / 3)
@@ -210,7 +183,7 @@ def test_ppa_minimizes_the_cross_entropy_among_base_classes():
 
 @pytest.mark.parametrize("mean_weight", [0.0, 0.25, 1.0])
 def test_statistics_of_ppa_are_means_or_single_samples(mean_weight):
-    learner = _learner_of(PPA(BASE, mean_weight=mean_weight, **CPU))
+    learner = _learner_of(made(PPA, BASE, mean_weight=mean_weight, **CPU))
     kept, classified = halves(BASE.counts, np.random.default_rng(1))
     assert_array_equal(np.sort(np.concatenate([kept, classified])), np.arange(len(BASE.X)))
     assert_array_equal(np.bincount(BASE.codes[kept]), 5)  # of nine
@@ -249,8 +222,8 @@ def nuisance_problem(rng, n_base=20, d=6):
 @pytest.mark.parametrize(
     "peer",
     [
-        PPA(mean_weight=0.2, learning_rate=0.01, max_iter=30, **ALL_EPOCHS),
-        MAPSSVM(ap_weight=2.0, n_query=5, learning_rate=0.02, max_iter=2, **ALL_EPOCHS),
+        made(PPA, mean_weight=0.2, learning_rate=0.01, max_iter=30, **ALL_EPOCHS),
+        made(MAPSSVM, ap_weight=2.0, n_query=5, learning_rate=0.02, max_iter=2, **ALL_EPOCHS),
     ],
     ids=lambda peer: type(peer).__name__,
 )
@@ -297,7 +270,7 @@ def test_hinge_is_the_maximum_over_all_rankings(ap_weight, p, n):
 
 
 def test_every_sample_of_an_episode_ranks_all_others():
-    peer = MAPSSVM(BASE, ap_weight=0.6, n_way=3, n_shot=2, n_query=2, **CPU)
+    peer = made(MAPSSVM, BASE, ap_weight=0.6, n_way=3, n_shot=2, n_query=2, **CPU)
     learner = _learner_of_sizes(peer)
     rng = np.random.default_rng(3)
     support, query = rng.normal(size=(2, 3, 2, 10)), rng.normal(size=(2, 3, 2, 10))
@@ -325,7 +298,9 @@ def _learner_of_sizes(peer):
 def test_map_ssvm_scores_the_ranking_that_puts_a_class_first():
     rows = np.arange(len(P.X_support))[2:]  # classes of different sizes
     X, y = P.X_support[rows], P.y_support[rows]
-    model = MAPSSVM(BASE, n_episodes=5, max_iter=2, learning_rate=0.01, **ALL_EPOCHS).fit(X, y)
+    model = made(MAPSSVM, BASE, n_episodes=5, max_iter=2, learning_rate=0.01, **ALL_EPOCHS).fit(
+        X, y
+    )
     arrays = model.weights_
     assert np.abs(arrays["W0"]).max() > 1e-3
 
@@ -348,7 +323,7 @@ def softmax(scores):
 
 
 def test_sgm_is_the_squared_gradient_of_the_classifier():
-    head = _Head(LSL(BASE, sgm=0.7, **CPU), BASE)
+    head = _Head(made(LSL, BASE, sgm=0.7, **CPU), BASE)
     rng = np.random.default_rng(5)
     for network in head.networks.values():
         for weights in network.parameters():
@@ -369,7 +344,7 @@ def test_sgm_is_the_squared_gradient_of_the_classifier():
 def test_larger_sgm_shrinks_features():
     lengths = []
     for sgm in (0.0, 30.0):
-        taught = LSL(BASE, sgm=sgm, max_iter=20, learning_rate=0.01, **TINY)._teach(BASE)
+        taught = made(LSL, BASE, sgm=sgm, max_iter=20, learning_rate=0.01, **TINY)._teach(BASE)
         Z = np.stack([centered(x) for x in BASE.X])
         lengths.append(np.linalg.norm(taught.shrink(Z), axis=1).mean())
     assert lengths[1] < 0.5 * lengths[0]
@@ -429,7 +404,7 @@ def test_pairs_are_drawn_from_one_class_and_differ():
 
 
 def test_generator_minimizes_error_and_cross_entropy():
-    peer = LSL(BASE, error_weight=3.5, n_hidden=4, **CPU)
+    peer = made(LSL, BASE, error_weight=3.5, n_hidden=4, **CPU)
     head = _Head(peer, BASE)
     rng = np.random.default_rng(9)
     centers, codes = rng.normal(size=(8, 10)), np.repeat(np.arange(4), 2)
@@ -459,7 +434,7 @@ def test_logistic_regression_has_no_slope(d):
 
 
 def test_hallucinated_samples_fill_up_classes():
-    taught = LSL(BASE, max_iter=1, **TINY)._teach(BASE)
+    taught = made(LSL, BASE, max_iter=1, **TINY)._teach(BASE)
     H = np.random.default_rng(11).normal(size=(6, 10))
     codes = np.array([0, 1, 1, 1, 2, 2])
     found, of = taught.hallucinate(H, codes, 3, np.random.default_rng(0))
@@ -484,7 +459,8 @@ def test_hallucination_transfers_the_variation_of_base_classes():
     base, support, query = nuisance_problem(np.random.default_rng(1), d=12)
     base = BaseSamples(*base)
     found = {
-        n: LSL(
+        n: made(
+            LSL,
             base,
             n_synthetic=n,
             n_clusters=8,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refused
+from trained import made, make_clone, nest
 
 from zonkey.testing import shots_problem
 from zonkey_lab.peers import fsl
@@ -24,8 +25,8 @@ SMALL = {"n_hidden": 8, "max_iter": 2, "n_episodes": 4, "prototypes": P.prototyp
 
 def fitted(name, X, y, **parameters):
     model = getattr(fsl, name)()
-    own = {key: value for key, value in SMALL.items() if key in model.get_params()}
-    return P.make_clone(model, base=BASE, **own, **parameters).fit(X, y)
+    own = {key: value for key, value in nest(SMALL).items() if key in model.get_params()}
+    return make_clone(P, model, base=BASE, **own, **parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("n_shots", [1, 3])
@@ -70,7 +71,7 @@ def test_classes_with_too_few_samples_are_not_held_out():
     single, first = np.unique(shots_problem(n_base=60, seed=5).y_base, return_index=True)
     X = np.concatenate([P.X_base, shots_problem(n_base=60, seed=5).X_base[first]])
     y = np.concatenate([P.y_base, np.char.add("single ", single)])
-    model = PrototypicalNetwork(n_episodes=4, max_iter=2, n_shot=2)
+    model = made(PrototypicalNetwork, n_episodes=4, max_iter=2, n_shot=2)
     for seed in range(5):
         model.base = BaseSamples(X, y, random_state=seed)
         assert len(model.fit(P.X_support, P.y_support).validation_scores_) == 2

@@ -5,9 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from refusals import refused
 
-from zonkey.streaming.checkpoint import PassCheckpoint
-from zonkey_lab.peers import training
-from zonkey_lab.peers.training import Learner, TrainingProgress, batches, train
+from zonkey_lab.peers.training import Learner, batches, train
 
 
 class Walk(Learner):
@@ -53,29 +51,6 @@ def test_training_stops_after_epochs_without_a_better_score(patience, n_done):
     history = train(walk, max_iter=9, seed=0, score=walk.score, patience=patience)
     assert len(history.losses) == n_done
     assert walk.n == history.best == {3: 2, 7: 5, 8: 5, 9: 9}[n_done]  # back in the best state
-
-
-@pytest.mark.parametrize("stop_at", [1, 4, 6])
-def test_an_interrupted_training_goes_on_where_it_was(tmp_path, monkeypatch, stop_at):
-    monkeypatch.setattr(training, "_SECONDS", -1.0)
-    scores = [0.1, 0.5, 0.4, 0.3, 0.6, 0.2, 0.2, 0.2]
-    whole = Walk(scores)
-    expected = train(whole, max_iter=8, seed=5, score=whole.score, patience=3)
-    kept = TrainingProgress(PassCheckpoint(tmp_path), "final", "this one")
-    broken = Walk(scores, stop_at)
-    with pytest.raises(KeyboardInterrupt):
-        train(broken, max_iter=8, seed=5, score=broken.score, patience=3, kept=kept)
-    resumed = Walk(scores)
-    seen = []
-    options = {"kept": kept, "report": lambda number, _: seen.append(number)}
-    history = train(resumed, max_iter=8, seed=5, score=resumed.score, patience=3, **options)
-    assert vars(history) == vars(expected)
-    assert_array_equal(resumed.place, whole.place)
-    assert seen == list(range(stop_at + 1, 9))
-    # A finished one is not repeated.
-    again = Walk(scores, stop_at=0)
-    assert vars(train(again, max_iter=8, seed=5, score=again.score, kept=kept)) == vars(expected)
-    assert_array_equal(again.place, whole.place)
 
 
 def test_a_loss_that_is_not_finite_is_refused():

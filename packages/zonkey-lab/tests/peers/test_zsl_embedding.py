@@ -6,10 +6,11 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
+from trained import fit_clone, made
 
 import zonkey
 from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
-from zonkey_lab.peers import training, zsl
+from zonkey_lab.peers import zsl
 from zonkey_lab.peers.networks import BatchLearner, arrays_of
 from zonkey_lab.peers.zsl.base import PeerTask
 
@@ -19,24 +20,24 @@ torch.set_num_threads(1)
 P = linear_problem()
 FEW = {"max_iter": 3, "device": "cpu"}  # for tests that ask for no accuracy
 QUICK = [
-    zsl.CMT(n_hidden=8, **FEW),
-    zsl.DEM(n_hidden=8, **FEW),
-    zsl.VZSL(n_hidden=8, n_latent=4, **FEW),
-    zsl.SPAEN(n_hidden=8, **FEW),
+    made(zsl.CMT, n_hidden=8, **FEW),
+    made(zsl.DEM, n_hidden=8, **FEW),
+    made(zsl.VZSL, n_hidden=8, n_latent=4, **FEW),
+    made(zsl.SPAEN, n_hidden=8, **FEW),
 ]
 LEARNING = {"n_iter_no_change": None, "batch_size": 24, "device": "cpu"}
 FITTING = [
-    zsl.CMT(n_hidden=32, learning_rate=0.02, max_iter=15, **LEARNING),
-    zsl.DEM(n_hidden=48, learning_rate=0.02, max_iter=25, **LEARNING),
-    zsl.VZSL(n_hidden=32, n_latent=6, learning_rate=0.02, max_iter=15, **LEARNING),
-    zsl.SPAEN(n_hidden=32, margin=1.0, learning_rate=0.02, max_iter=15, **LEARNING),
+    made(zsl.CMT, n_hidden=32, learning_rate=0.02, max_iter=15, **LEARNING),
+    made(zsl.DEM, n_hidden=48, learning_rate=0.02, max_iter=25, **LEARNING),
+    made(zsl.VZSL, n_hidden=32, n_latent=6, learning_rate=0.02, max_iter=15, **LEARNING),
+    made(zsl.SPAEN, n_hidden=32, margin=1.0, learning_rate=0.02, max_iter=15, **LEARNING),
 ]
 SOON = {"max_iter": 8, "batch_size": 60, "learning_rate": 0.03, "device": "cpu"}
 ON_BLOBS = [  # scikit-learn asks for a good fit of three blobs
-    zsl.CMT(n_hidden=16, **SOON),
-    zsl.DEM(n_hidden=16, **SOON),
-    zsl.VZSL(n_hidden=16, n_latent=4, **SOON),
-    zsl.SPAEN(n_hidden=16, adversarial=0.1, **SOON),
+    made(zsl.CMT, n_hidden=16, **SOON),
+    made(zsl.DEM, n_hidden=16, **SOON),
+    made(zsl.VZSL, n_hidden=16, n_latent=4, **SOON),
+    made(zsl.SPAEN, n_hidden=16, adversarial=0.1, **SOON),
 ]
 OFFERED = {
     "CMT": {"project": False, "embed": True},
@@ -139,7 +140,7 @@ def assert_gradient(objective, weights, network):
 
 
 def test_cmt_minimizes_the_squared_error_to_the_prototype():
-    learner, losses, before = stepped(zsl.CMT(**SMALL))
+    learner, losses, before = stepped(made(zsl.CMT, **SMALL))
 
     def objective():
         total = 0.0
@@ -156,7 +157,7 @@ def test_cmt_minimizes_the_squared_error_to_the_prototype():
 def test_dem_minimizes_the_squared_error_of_the_projected_prototype(sign):
     X = TASK.X if sign == "both" else np.abs(TASK.X)
     task = PeerTask(X, TASK.codes, TASK.Y, TASK.seed)
-    learner, losses, before = stepped(zsl.DEM(**SMALL), task)
+    learner, losses, before = stepped(made(zsl.DEM, **SMALL), task)
     last = same if sign == "both" else relu
 
     def objective():
@@ -172,7 +173,7 @@ def test_dem_minimizes_the_squared_error_of_the_projected_prototype(sign):
 
 def test_weight_decay_of_dem_pulls_all_weights_to_zero():
     rate = 0.003
-    learner, _, before = stepped(zsl.DEM(weight_decay=1e6, learning_rate=rate, **SMALL))
+    learner, _, before = stepped(made(zsl.DEM, weight_decay=1e6, learning_rate=rate, **SMALL))
     after = double(learner.networks["f"])
     for name, array in before["f"].items():  # the first step of Adam has the sign of the gradient
         assert_allclose(after[name], array - rate * np.sign(array), rtol=1e-3, atol=1e-6)
@@ -189,7 +190,7 @@ LATENT, LAM, RECONSTRUCTION = 3, 0.7, 2.5
 
 
 def test_vzsl_minimizes_divergence_margin_and_error():
-    peer = zsl.VZSL(n_latent=LATENT, lam=LAM, reconstruction=RECONSTRUCTION, **SMALL)
+    peer = made(zsl.VZSL, n_latent=LATENT, lam=LAM, reconstruction=RECONSTRUCTION, **SMALL)
     learner = peer._learner(TASK)
     prior = RNG.normal(size=(K, 2 * LATENT)).astype(np.float32) / 2  # not 0, as at the beginning
     learner.networks["prior"].weight.data = learner.tensor(prior.T.copy())  # `step` changes it
@@ -224,7 +225,7 @@ def test_vzsl_minimizes_divergence_margin_and_error():
 def test_sp_aen_minimizes_ranking_reconstruction_and_adversarial_losses():
     margin, reconstruction, adversarial = 0.45, 0.7, 1.8
     weights = {"margin": margin, "reconstruction": reconstruction, "adversarial": adversarial}
-    learner, losses, before = stepped(zsl.SPAEN(**weights, **SMALL))
+    learner, losses, before = stepped(made(zsl.SPAEN, **weights, **SMALL))
     square = np.mean([sum(a * a for a in x) for x in TASK.X])
     S, after = [unit(y) for y in TASK.Y], double(learner.networks["D"])
     others = np.random.default_rng(2).integers(N, size=N)
@@ -264,7 +265,7 @@ def test_sp_aen_minimizes_ranking_reconstruction_and_adversarial_losses():
 
 
 def scores_of(peer, score, **parameters):
-    model = P.fit_clone(peer, candidates="all", **parameters)
+    model = fit_clone(P, peer, candidates="all", **parameters)
     expected = [[score(model, x, y) for y in P.prototypes.values()] for x in P.X_new]
     return model.decision_function(P.X_new), np.array(expected)
 
@@ -338,8 +339,14 @@ def test_dem_recovers_a_planted_network():
     Y = rng.normal(size=(60, 3))
     centers = np.maximum(np.maximum(Y @ rng.normal(size=(3, 8)), 0) @ rng.normal(size=(8, 5)), 0)
     prototypes = dict(enumerate(Y))
-    model = zsl.DEM(
-        prototypes, n_hidden=40, weight_decay=1e-5, learning_rate=0.01, random_state=1, **LEARNING
+    model = made(
+        zsl.DEM,
+        prototypes,
+        n_hidden=40,
+        weight_decay=1e-5,
+        learning_rate=0.01,
+        random_state=1,
+        **LEARNING,
     )
     seen = np.repeat(np.arange(50), 4)
     model.fit(centers[seen], seen)
@@ -354,7 +361,7 @@ def test_the_divergence_of_vzsl_uses_the_variance_of_the_class():
     X = np.concatenate([0.1 * rng.normal(size=(60, 4)), 3 * rng.normal(size=(60, 4))])
     y = np.repeat(["narrow", "wide"], 60)
     settings = {"n_hidden": 24, "n_latent": 3, "learning_rate": 0.02, "max_iter": 30}
-    model = zsl.VZSL(prototypes, candidates=["narrow", "wide"], random_state=0, **settings)
+    model = made(zsl.VZSL, prototypes, candidates=["narrow", "wide"], random_state=0, **settings)
     model.fit(X.astype(np.float32), y)
     assert model.score(X.astype(np.float32), y) > 0.9  # their means are the same
 
@@ -362,7 +369,7 @@ def test_the_divergence_of_vzsl_uses_the_variance_of_the_class():
 def test_the_reconstructing_branch_of_sp_aen_changes_what_is_learned():
     peer = FITTING[3]
     weights = [
-        P.fit_clone(peer, max_iter=2, **changed).weights_["W0"]
+        fit_clone(P, peer, max_iter=2, **changed).weights_["W0"]
         for changed in ({}, {"adversarial": 0.0}, {"reconstruction": 5.0}, {"margin": 0.1})
     ]
     for other in weights[1:]:
@@ -371,42 +378,19 @@ def test_the_reconstructing_branch_of_sp_aen_changes_what_is_learned():
 
 @each_fitting
 def test_the_number_of_epochs_is_that_of_the_best_accuracy(peer):
-    model = P.fit_clone(peer, max_iter=6, n_iter_no_change=2)
+    model = fit_clone(P, peer, max_iter=6, n_iter_no_change=2)
     scores = model.validation_scores_
     assert model.n_iter_ == np.argmax(scores) + 1 == len(model.loss_curve_)
     assert len(scores) == min(6, model.n_iter_ + 2)
-    whole = P.fit_clone(peer, max_iter=model.n_iter_)
+    whole = fit_clone(P, peer, max_iter=model.n_iter_)
     for name, array in model.weights_.items():
         assert_array_equal(whole.weights_[name], array)
 
 
 @each_fitting
 def test_the_loss_decreases(peer):
-    losses = P.fit_clone(peer, max_iter=10).loss_curve_
+    losses = fit_clone(P, peer, max_iter=10).loss_curve_
     assert losses[-1] < 0.9 * losses[0]
-
-
-@each_fitting
-def test_an_interrupted_training_goes_on_where_it_was(peer, tmp_path, monkeypatch):
-    settings = {"max_iter": 4, "n_iter_no_change": 3}
-    expected = P.fit_clone(peer, **settings)
-    monkeypatch.setattr(training, "_SECONDS", -1.0)
-    passes, left = BatchLearner.epoch, iter(range(3))
-
-    def broken(learner, rng):
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return passes(learner, rng)
-
-    monkeypatch.setattr(BatchLearner, "epoch", broken)
-    with pytest.raises(KeyboardInterrupt):
-        P.fit_clone(peer, checkpoint=tmp_path / "kept", **settings)
-    monkeypatch.setattr(BatchLearner, "epoch", passes)
-    model = P.fit_clone(peer, checkpoint=tmp_path / "kept", **settings)
-    assert model.loss_curve_ == expected.loss_curve_
-    for name, array in expected.weights_.items():
-        assert_array_equal(model.weights_[name], array)
-    assert not (tmp_path / "kept").exists()
 
 
 @each_peer
@@ -431,8 +415,8 @@ def test_torch_is_not_needed_to_predict(peer, monkeypatch):
 
 @each_fitting
 def test_a_penalty_can_be_chosen(peer):
-    model = P.fit_clone(peer, candidates="all", seen_penalty="auto", max_iter=3)
-    free = P.fit_clone(peer, candidates="all", max_iter=3)
+    model = fit_clone(P, peer, candidates="all", seen_penalty="auto", max_iter=3)
+    free = fit_clone(P, peer, candidates="all", max_iter=3)
     is_seen = np.isin(model.classes_, P.seen)
     shift = free.decision_function(P.X_new) - model.decision_function(P.X_new)
     expected = np.broadcast_to(model.seen_penalty_ * is_seen, shift.shape)

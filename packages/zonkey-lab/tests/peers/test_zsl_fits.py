@@ -2,18 +2,16 @@
 
 import pickle
 
-import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
 from refusals import refused
+from trained import made
 
 import zonkey
 from zonkey.inference.scorer import LinearScores
-from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
-from zonkey.streaming.checkpoint import PassCheckpoint
 from zonkey.testing import linear_problem
-from zonkey_lab.peers import training, zsl
+from zonkey_lab.peers import zsl
 from zonkey_lab.peers.zsl import base
 
 torch.set_num_threads(1)
@@ -23,9 +21,9 @@ SMALL = {"n_hidden": 4, "device": "cpu"}
 PEERS = [
     zsl.ESZSL(),
     zsl.DAP(),
-    zsl.ALE(max_iter=2),
-    zsl.CMT(max_iter=2, **SMALL),
-    zsl.CVAE(max_iter=2, n_synthetic=3, **SMALL),
+    made(zsl.ALE, max_iter=2),
+    made(zsl.CMT, max_iter=2, **SMALL),
+    made(zsl.CVAE, max_iter=2, n_synthetic=3, **SMALL),
 ]
 TRAINED = PEERS[2:]
 
@@ -55,57 +53,10 @@ def test_a_failed_fit_leaves_the_model_as_it_was(monkeypatch, peer, late):
     assert_array_equal(model.decision_function(P.X_new), scores)
 
 
-@pytest.mark.parametrize("peer", TRAINED, ids=name_of)
-def test_fits_that_choose_a_penalty_share_a_folder_of_progress(monkeypatch, tmp_path, peer):
-    settings = {"candidates": "all", "seen_penalty": "auto"}
-    monkeypatch.setattr(training, "_SECONDS", -1.0)
-    folder, whole, losses, stop_at = tmp_path / "kept", training._require_finite, [], None
-
-    def counted(loss):
-        if len(losses) == stop_at:
-            raise KeyboardInterrupt
-        losses.append(loss)
-        return whole(loss)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "_require_finite", counted)
-        expected = P.fit_clone(peer, **settings)
-        n_last = len(expected.validation_scores_) + expected.n_iter_
-        stop_at = len(losses) - n_last - 1  # the last epoch of the last fold
-        losses.clear()
-        with pytest.raises(KeyboardInterrupt):
-            P.fit_clone(peer, checkpoint=folder, **settings)
-    assert folder.exists()
-    model = P.fit_clone(peer, checkpoint=folder, **settings)
-    assert model.seen_penalty_ == expected.seen_penalty_
-    assert_array_equal(model.decision_function(P.X_new), expected.decision_function(P.X_new))
-    assert not folder.exists()
-
-
 def test_a_penalty_that_cannot_be_chosen_is_refused_before_training(monkeypatch):
     monkeypatch.setattr(zsl.ALE, "_learner", lambda *_: pytest.fail("It is trained."))
     with refused(ValueError, 'seen_penalty="auto" needs prototypes'):
         zsl.ALE(seen_penalty="auto").fit(P.X, P.y)
-
-
-def test_fits_of_a_search_share_a_folder_of_progress(monkeypatch, tmp_path):
-    monkeypatch.setattr(training, "_SECONDS", -1.0)
-    grid, folder = {"learning_rate": [0.1, 10.0]}, tmp_path / "kept"
-    peer = P.make_clone(zsl.ALE(max_iter=2))
-    expected = ZeroShotSearchCV(peer, grid, cv=ClassKFold(2)).fit(P.X, P.y)
-    # Left by another computation.
-    with monkeypatch.context() as patch:
-        patch.setattr(PassCheckpoint, "remove", lambda *_: None)
-        P.fit_clone(zsl.ALE(max_iter=3, checkpoint=folder))
-    peer.set_params(checkpoint=folder)
-    search = ZeroShotSearchCV(peer, grid, cv=ClassKFold(2)).fit(P.X, P.y)
-    assert_array_equal(search.decision_function(P.X_new), expected.decision_function(P.X_new))
-
-
-@pytest.mark.parametrize("seed", [None, np.random.RandomState(0)], ids=["None", "RandomState"])
-def test_a_folder_of_progress_needs_a_seed(tmp_path, seed):
-    with refused(ValueError, "`random_state` must be an integer with a checkpoint"):
-        P.fit_clone(zsl.ALE(), random_state=seed, checkpoint=tmp_path)
 
 
 def test_a_generator_of_a_missing_device_chooses_from_other_candidates(tmp_path):

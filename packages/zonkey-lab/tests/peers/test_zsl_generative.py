@@ -8,11 +8,12 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
+from trained import fit_clone, made
 
 import zonkey
 from zonkey.prototypes import Prototypes
 from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
-from zonkey_lab.peers import training, zsl
+from zonkey_lab.peers import zsl
 from zonkey_lab.peers.networks import apply_layers, arrays_of, layers, network_of
 from zonkey_lab.peers.zsl import generative
 from zonkey_lab.peers.zsl.base import PeerTask
@@ -23,23 +24,25 @@ torch.set_num_threads(1)
 P = linear_problem()
 FEW = {"max_iter": 1, "n_hidden": 4, "n_synthetic": 5, "device": "cpu"}  # accuracy does not matter
 KINDS = [zsl.CVAE, zsl.FCLSWGAN, zsl.CADAVAE, zsl.TFVAEGAN]
-QUICK = [kind(**FEW) for kind in KINDS]
+QUICK = [made(kind, **FEW) for kind in KINDS]
 LEARNING = {"n_iter_no_change": None, "batch_size": 36, "n_synthetic": 10, "device": "cpu"}
 FITTING = [
-    zsl.CVAE(n_latent=2, n_hidden=32, learning_rate=0.03, max_iter=20, **LEARNING),
-    zsl.FCLSWGAN(n_hidden=32, learning_rate=0.02, max_iter=10, **LEARNING),
-    zsl.CADAVAE(n_latent=8, n_hidden=64, beta=0.01, learning_rate=0.02, max_iter=40, **LEARNING),
-    zsl.TFVAEGAN(n_hidden=32, learning_rate=0.02, max_iter=10, **LEARNING),
+    made(zsl.CVAE, n_latent=2, n_hidden=32, learning_rate=0.03, max_iter=20, **LEARNING),
+    made(zsl.FCLSWGAN, n_hidden=32, learning_rate=0.02, max_iter=10, **LEARNING),
+    made(
+        zsl.CADAVAE, n_latent=8, n_hidden=64, beta=0.01, learning_rate=0.02, max_iter=40, **LEARNING
+    ),
+    made(zsl.TFVAEGAN, n_hidden=32, learning_rate=0.02, max_iter=10, **LEARNING),
 ]
 
 
 # It classifies in a latent space, which must say something of the two features of some checks.
-LATENT = zsl.CADAVAE(delta=0.5, learning_rate=0.02, batch_size=32, **FEW)
-LATENT.set_params(max_iter=12, n_hidden=32, n_synthetic=60)
+LATENT = made(zsl.CADAVAE, delta=0.5, learning_rate=0.02, batch_size=32, **FEW)
+LATENT.set_params(training__max_iter=12, n_hidden=32, n_synthetic=60)
 
 
 @parametrize_with_sklearn_checks(
-    [*QUICK[:2], zsl.FCLSWGAN(classifier="softmax", **FEW), LATENT, QUICK[3]]
+    [*QUICK[:2], made(zsl.FCLSWGAN, classifier="softmax", **FEW), LATENT, QUICK[3]]
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -113,7 +116,7 @@ def normal(network, hidden, x, noise, variances=np.exp):
 
 
 def test_features_and_prototypes_are_scaled_alike():
-    learner = zsl.CVAE(**SMALL)._learner(TASK)
+    learner = made(zsl.CVAE, **SMALL)._learner(TASK)
     x, y = batch(learner)
     assert_allclose(x, SCALED, rtol=1e-5, atol=1e-6)
     assert_allclose(y, Y, rtol=1e-5)
@@ -121,7 +124,7 @@ def test_features_and_prototypes_are_scaled_alike():
 
 
 def test_cvae_minimizes_error_and_divergence():
-    learner = zsl.CVAE(n_latent=3, **SMALL)._learner(TASK)
+    learner = made(zsl.CVAE, n_latent=3, **SMALL)._learner(TASK)
     noise, given = noises(N, 3)
     total = 0.0
     for x, y, e in zip(SCALED, Y, noise, strict=True):
@@ -142,7 +145,7 @@ def test_cvae_minimizes_error_and_divergence():
 )
 def test_cada_vae_minimizes_its_five_losses(n_done, shares):
     beta, gamma, delta = 0.7, 1.3, 2.9
-    peer = zsl.CADAVAE(beta=beta, gamma=gamma, delta=delta, n_latent=3, max_iter=20, **SMALL)
+    peer = made(zsl.CADAVAE, beta=beta, gamma=gamma, delta=delta, n_latent=3, max_iter=20, **SMALL)
     learner = peer._learner(TASK)
     learner.n_done = n_done
     weights = [beta * shares[0], gamma * shares[1], delta * shares[2]]
@@ -175,7 +178,7 @@ def slope(function, x, step=1e-5):
 
 
 def test_the_critic_maximizes_the_distance_with_bounded_slopes():
-    learner = zsl.FCLSWGAN(**SMALL)._learner(TASK)
+    learner = made(zsl.FCLSWGAN, **SMALL)._learner(TASK)
     fake, share = RNG.random((N, D)).astype(np.float32), RNG.random((N, 1)).astype(np.float32)
 
     def critic(x, y):
@@ -193,7 +196,7 @@ def test_the_critic_maximizes_the_distance_with_bounded_slopes():
 
 
 def test_the_generator_is_to_fool_the_critic_and_the_classifier():
-    learner = zsl.FCLSWGAN(cls_weight=3.5, **SMALL)._learner(TASK)
+    learner = made(zsl.FCLSWGAN, cls_weight=3.5, **SMALL)._learner(TASK)
     rows, total = np.arange(N), 0.0
     found = learner.generator_loss(rows, np.random.default_rng(2)).item()
     noise = learner.noise(np.random.default_rng(2), N, K).numpy()  # the same again
@@ -213,7 +216,7 @@ def logistic(z):
 
 @pytest.mark.parametrize("feedback", [False, True])
 def test_tf_vaegan_minimizes_its_four_losses(feedback):
-    peer = zsl.TFVAEGAN(gan_weight=2.5, cycle_weight=1.7, **SMALL)
+    peer = made(zsl.TFVAEGAN, gan_weight=2.5, cycle_weight=1.7, **SMALL)
     learner = peer._learner(TASK)
     nets, (noise, given), total = learner.networks, noises(N, K), 0.0
     last = nets["generator"][2:]
@@ -232,7 +235,7 @@ def test_tf_vaegan_minimizes_its_four_losses(feedback):
 
 
 def test_no_latent_distribution_of_tf_vaegan_is_wider_than_the_prior():
-    learner = zsl.TFVAEGAN(**SMALL)._learner(TASK)
+    learner = made(zsl.TFVAEGAN, **SMALL)._learner(TASK)
     with torch.no_grad():
         learner.networks["encoder"][2].bias[K:] = 500.0  # as after a step that was far too long
     x, y = batch(learner)
@@ -244,7 +247,7 @@ def test_no_latent_distribution_of_tf_vaegan_is_wider_than_the_prior():
 
 
 def test_a_long_gradient_makes_no_long_step_of_the_generator():
-    learner = zsl.TFVAEGAN(learning_rate=0.01, **SMALL)._learner(TASK)
+    learner = made(zsl.TFVAEGAN, learning_rate=0.01, **SMALL)._learner(TASK)
     weight = learner.networks["generator"][0].weight
     x, y = batch(learner)
     steps = []
@@ -256,7 +259,7 @@ def test_a_long_gradient_makes_no_long_step_of_the_generator():
 
 
 def test_the_decoder_of_prototypes_learns_from_real_samples():
-    learner = zsl.TFVAEGAN(**SMALL)._learner(TASK)
+    learner = made(zsl.TFVAEGAN, **SMALL)._learner(TASK)
     decoder = learner.networks["decoder"]
     expected = sum(
         sum(abs(y - output(decoder, (leaky, same), x))) for x, y in zip(SCALED, Y, strict=True)
@@ -270,7 +273,7 @@ def test_the_decoder_of_prototypes_learns_from_real_samples():
 
 
 def test_a_critic_learns_five_times_as_often():
-    learner = zsl.FCLSWGAN(batch_size=4, **SMALL)._learner(TASK)
+    learner = made(zsl.FCLSWGAN, batch_size=4, **SMALL)._learner(TASK)
     taken, descend = [], learner.descend
     learner.descend = lambda name, loss: [taken.append(name), descend(name, loss)][1]
     learner.epoch(np.random.default_rng(0))
@@ -360,7 +363,7 @@ def test_fewer_real_samples_than_synthesized_ones_are_all_taken():
 @each_peer
 def test_scores_are_the_logits_of_the_classifier(peer):
     parameters = {"classifier": "softmax"} if isinstance(peer, zsl.FCLSWGAN) else {}
-    model = P.fit_clone(peer, candidates="all", seen_penalty=0.5, **parameters)
+    model = fit_clone(P, peer, candidates="all", seen_penalty=0.5, **parameters)
     Z, codes = model._training_set(torch, model.scorer_.prototypes)
     balanced = not isinstance(peer, zsl.CADAVAE)
     W, b = generative.softmax_regression(torch, Z, codes, len(model.classes_), balanced=balanced)
@@ -375,7 +378,7 @@ def test_the_ranking_of_gan_and_ale_is_that_of_ale_on_synthesized_features():
     features = Z * model.weights_["size"] + model.weights_["low"]
     labels = model.classes_[codes]
     settings = {"learning_rate": 1.0, "max_iter": 20, "n_iter_no_change": None}
-    ranked = zsl.ALE(P.prototypes, candidates=P.unseen, random_state=0, **settings)
+    ranked = made(zsl.ALE, P.prototypes, candidates=P.unseen, random_state=0, **settings)
     ranked.fit(features.astype(np.float32), labels)
     expected = ranked.decision_function(P.X_new)
     found = model.decision_function(P.X_new)
@@ -462,39 +465,13 @@ def test_synthesized_features_vary_around_the_class():
 
 @each_peer
 def test_the_number_of_epochs_is_chosen_on_held_out_classes(peer):
-    model = P.fit_clone(peer, max_iter=7, n_iter_no_change=2)
+    model = fit_clone(P, peer, max_iter=7, n_iter_no_change=2)
     scores = model.validation_scores_
     assert model.n_iter_ == np.argmax(scores) + 1 == len(model.loss_curve_)
     assert len(scores) == min(7, model.n_iter_ + 2)
-    model = P.fit_clone(peer, max_iter=2, n_iter_no_change=None)
+    model = fit_clone(P, peer, max_iter=2, n_iter_no_change=None)
     assert model.n_iter_ == 2
     assert model.validation_scores_ == []
-
-
-@pytest.mark.parametrize("peer", QUICK[2:], ids=lambda peer: type(peer).__name__)
-def test_an_interrupted_fit_goes_on_where_it_was(peer, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "_SECONDS", -1.0)
-    settings = {"max_iter": 6, "n_iter_no_change": None, "learning_rate": 0.01}
-    whole = P.fit_clone(peer, **settings)
-    kind, done = type(peer)._kind, []
-    epoch = kind.epoch
-
-    def interrupted(learner, rng):
-        if len(done) == 4:
-            raise KeyboardInterrupt
-        done.append(learner)
-        return epoch(learner, rng)
-
-    model = P.make_clone(peer, checkpoint=tmp_path, **settings)
-    with monkeypatch.context() as patch:
-        patch.setattr(kind, "epoch", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(P.X, P.y)
-    model.fit(P.X, P.y)
-    assert model.loss_curve_ == whole.loss_curve_
-    for name, array in whole.weights_.items():
-        assert_array_equal(model.weights_[name], array)
-    assert_array_equal(model.decision_function(P.X_new), whole.decision_function(P.X_new))
 
 
 @each_peer
@@ -515,7 +492,7 @@ def test_counts_below_one_are_refused(peer):
     for name in peer._counts:
         for value in (0, 2.5):
             with refused(ValueError, f"`{name}` must be an integer of at least 1", f"got {value}"):
-                P.fit_clone(peer, **{name: value})
+                fit_clone(P, peer, **{name: value})
 
 
 NUMBERS = [(peer, name) for peer in QUICK for name in peer._non_negative]
@@ -525,11 +502,11 @@ NUMBERS = [(peer, name) for peer in QUICK for name in peer._non_negative]
 @pytest.mark.parametrize(("peer", "name"), NUMBERS, ids=lambda part: str(part)[:12])
 def test_weights_below_zero_are_refused(peer, name, value):
     with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}"):
-        P.fit_clone(peer, **{name: value})
+        fit_clone(P, peer, **{name: value})
 
 
 def test_unknown_options_are_refused():
     with refused(ValueError, "`classifier` must be one of 'ale', 'softmax'"):
         P.fit_clone(QUICK[1], classifier="svm")
     with refused(ValueError, "`device` must be 'auto', 'cpu'"):
-        P.fit_clone(QUICK[0], device="gpu")
+        fit_clone(P, QUICK[0], device="gpu")

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from scipy.linalg import LinAlgWarning
 from sklearn_checks import parametrize_with_sklearn_checks
+from trained import fit_clone, make_clone
 
 from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
 from zonkey_lab.peers import zsl
@@ -123,7 +124,7 @@ def test_unknown_options_are_refused(peer, expected):
 @pytest.mark.filterwarnings("ignore:Classes should have different centers")  # a kernel of width 0
 def test_zeros_are_accepted(peer):
     zeros = dict.fromkeys(peer._non_negative, 0)
-    assert np.isfinite(P.fit_clone(peer, **zeros).decision_function(P.X_new)).all()
+    assert np.isfinite(fit_clone(P, peer, **zeros).decision_function(P.X_new)).all()
 
 
 @each_peer
@@ -174,7 +175,7 @@ DEGENERATE = {label: np.append(vector, vector[0]) for label, vector in P.prototy
     ("peer", "ridge"), [(zsl.ESZSL(), "lam"), (zsl.ExemplarRegression(kernel="linear"), "ridge")]
 )
 def test_a_ridge_that_is_lost_in_rounding_is_told(peer, ridge):
-    model = P.make_clone(peer, prototypes=DEGENERATE, **{ridge: 1e-11})
+    model = make_clone(P, peer, prototypes=DEGENERATE, **{ridge: 1e-11})
     with pytest.warns(LinAlgWarning, match=f"not well determined.*Increase `{ridge}`") as caught:
         model.fit(P.X, P.y)
     assert caught[0].filename == __file__

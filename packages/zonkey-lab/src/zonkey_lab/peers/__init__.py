@@ -2,8 +2,9 @@
 
 from . import fsl, zsl
 from .catalog import MethodInfo, list_methods
+from .training import Training
 
-__all__ = ["MethodInfo", "fsl", "list_methods", "zsl"]
+__all__ = ["MethodInfo", "Training", "fsl", "list_methods", "zsl"]
 
 # The entry point `zonkey.models`: classes that files may hold, by name.
 CLASSES: dict[str, type] = {
@@ -11,4 +12,4 @@ CLASSES: dict[str, type] = {
     for module in (zsl, fsl)
     for name in module.__all__
     if name != "BaseSamples"
-}
+} | {"Training": Training}

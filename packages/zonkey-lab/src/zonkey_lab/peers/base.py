@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from zonkey.constraints import check_interval, check_seed
 from zonkey.hashing import hash_object
 from zonkey.labels import check_count, format_value
 from zonkey.optional import torch_device
-from zonkey.streaming.checkpoint import PassCheckpoint
 from zonkey.streaming.priorities import row_priorities
 
 from .networks import torch_for
-from .training import History, Learner, TrainingProgress, train
+from .training import History, Learner, Training, train
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 # Parameters without effect on a training; what it depends on besides is given to `_identity`.
@@ -28,9 +29,12 @@ _UNRELATED = (
     "seen_penalty",
     "random_state",
     "device",
-    "checkpoint",
+    "training",
     "verbose",
 )
+
+
+_PREFIX = "training__"
 
 
 class CheckedMixin:
@@ -57,87 +61,107 @@ class CheckedMixin:
             raise
 
 
-class TrainedMixin(CheckedMixin):
+class TrainedMixin(CheckedMixin, BaseEstimator):
     """Training by epochs: the parameters of all peers that learn so."""
 
     _least_iter: ClassVar[int] = 1  # 0: the state before training is of use
 
-    max_iter: int
-    n_iter_no_change: int | None
-    batch_size: int
-    learning_rate: float
+    _own: ClassVar[Training]  # what "auto" stands for
+    stops_early: ClassVar[bool] = True  # whether held-out classes may end the training
+
+    training: Training | None
     random_state: Any
-    checkpoint: Any
-    verbose: int
-    get_params: Callable[..., dict[str, Any]]
+
+    @property
+    def schedule(self) -> Training:
+        """The training, with the own values of this system where none is given."""
+        return self._given().fill(self._own)
+
+    def _given(self) -> Training:
+        # Anything else is refused by fit, as other parameters are.
+        return self.training if isinstance(self.training, Training) else Training()
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name, those of the training also as `training__NAME`."""
+        found = super().get_params(deep)
+        if deep:
+            parts = vars(self._given())
+            found |= {f"{_PREFIX}{name}": value for name, value in parts.items()}
+        return found
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name, those of the training also as `training__NAME`."""
+        nested = {name: v for name, v in parameters.items() if name.startswith(_PREFIX)}
+        unknown = [name for name in nested if name.removeprefix(_PREFIX) not in vars(Training())]
+        if unknown:
+            raise ValueError(
+                f"{unknown[0]!r} is not a parameter of {type(self).__name__}. Training has: "
+                f"{', '.join(vars(Training()))}."
+            )
+        super().set_params(**{name: v for name, v in parameters.items() if name not in nested})
+        if nested:
+            parts = {name.removeprefix(_PREFIX): value for name, value in nested.items()}
+            self.training = replace(self._given(), **parts)
+        return self
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Gather what files of zonkey 0.1 hold as parameters of the peer."""
+        given = dict(parts["parameters"])
+        if "training" in given:
+            return parts
+        of_training = {name: given.pop(name) for name in vars(Training()) if name in given}
+        given.pop("checkpoint", None)
+        return {**parts, "parameters": {**given, "training": Training(**of_training)}}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count("max_iter", self.max_iter, self._least_iter)
-        check_count("batch_size", self.batch_size, 1)
-        check_interval("learning_rate", self.learning_rate, 0, open_below=True)
-        if self.n_iter_no_change is not None:
-            check_count("n_iter_no_change", self.n_iter_no_change, 1)
+        if not isinstance(self.training, Training | None):
+            raise TypeError(
+                f"`training` must be a Training or None; got {format_value(self.training)}. Pass "
+                "Training(max_iter=5), for example."
+            )
+        schedule = self.schedule
+        check_count("max_iter", schedule.max_iter, self._least_iter)
+        check_count("batch_size", schedule.batch_size, 1)
+        check_interval("learning_rate", schedule.learning_rate, 0, open_below=True)
+        if schedule.n_iter_no_change is not None:
+            check_count("n_iter_no_change", schedule.n_iter_no_change, 1)
+        if not isinstance(schedule.device, str) or not _DEVICE.fullmatch(schedule.device):
+            raise ValueError(
+                "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0' etc.; got "
+                f"{format_value(schedule.device)}. Use 'auto'."
+            )
         check_seed(self.random_state, self)
 
-    def _train(
-        self,
-        learner: Learner,
-        seed: int,
-        n_epochs: int,
-        kept: TrainingProgress | None,
-        **options: Any,
-    ) -> History:
+    def _train(self, learner: Learner, seed: int, n_epochs: int, **options: Any) -> History:
         """Train a learner by the parameters of the peer."""
+        schedule = self.schedule
         return train(
             learner,
             max_iter=n_epochs,
             seed=seed,
-            patience=self.n_iter_no_change,
-            kept=kept,
-            report=_print_epoch if self.verbose else None,
+            patience=schedule.n_iter_no_change,
+            report=_print_epoch if schedule.verbose else None,
             **options,
         )
 
-    @contextmanager
-    def _progress(
-        self, names: tuple[str, ...], *content: Any
-    ) -> Iterator[Callable[[str], TrainingProgress | None]]:
-        """Yield a function that tells where a training keeps its progress: None if nowhere.
-
-        `content` is what the trainings learn from. What was kept is removed once all have ended.
-        """
-        if self.checkpoint is None:
-            yield lambda name: None  # noqa: ARG005
-            return
-        folder, identity = PassCheckpoint(self.checkpoint), self._identity(*content)
-        yield lambda name: TrainingProgress(folder, f"{name}-{identity}", identity)
-        folder.remove([f"{name}-{identity}" for name in names])
-
     def _identity(self, *content: Any) -> str:
         """Return text that tells trainings apart, by parameters and by what they learn from."""
-        given = self.get_params(deep=False)
+        given = {**self.get_params(deep=False), **vars(self.schedule)}
         parameters = {name: given[name] for name in given if name not in _UNRELATED}
         return hash_object(type(self), parameters, *content)[:16]
 
 
-class OnDeviceMixin(CheckedMixin):
+class OnDeviceMixin:
     """Training by torch on a device; prediction needs neither."""
 
-    device: str
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
-            raise ValueError(
-                "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0' etc.; got "
-                f"{format_value(self.device)}. Use 'auto'."
-            )
+    schedule: Training
 
     def _torch(self) -> tuple[Any, str]:
         """Return torch and the device to train on."""
         torch = torch_for(f"Training {type(self).__name__}")
-        return torch, torch_device(self.device)
+        return torch, torch_device(self.schedule.device)
 
 
 def convert_dtype(value: Any, dtype: np.dtype) -> Any:

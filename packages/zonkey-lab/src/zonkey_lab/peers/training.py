@@ -1,23 +1,18 @@
 """The trainer of all peers that learn by passes over the samples.
 
-It stops early on held-out classes, reports progress, and goes on where an interrupted run was. It
-knows neither NumPy nor torch: a `Learner` does one pass and can return and restore its state.
+It stops early on held-out classes and reports progress. It does not know torch: a `Learner` does
+one pass, and can return and restore its state.
 """
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-
-from zonkey.streaming.checkpoint import PassCheckpoint, State
-
-_SECONDS = 10.0  # between two checkpoints
 
 Score = Callable[[], float]
 
@@ -55,20 +50,65 @@ class History:
 
 
 @dataclass(frozen=True)
-class TrainingProgress:
-    """Where a training keeps its progress: a pass of a checkpoint."""
+class Training:
+    """How a peer is trained by passes over the samples (epochs).
 
-    folder: PassCheckpoint
-    name: str
-    identity: str
+    Every trained peer takes one as `training`. What is "auto" is what the peer documents; so
+    ``Training(max_iter=5)`` changes the number of epochs only. The parts are parameters of the
+    peer too, as ``training__max_iter`` and so on, for `set_params` and for searches.
 
-    def read(self) -> State | None:
-        """Return what an interrupted run left, None if there is nothing."""
-        return self.folder.read(self.name, self.identity)
+    Parameters
+    ----------
+    max_iter : int or "auto", default="auto"
+        Largest number of epochs. 0 keeps a few-shot system in the state before training.
+    n_iter_no_change : int, None or "auto", default="auto"
+        Stop after so many epochs without a better accuracy on held-out classes. Zero-shot peers
+        hold out a fifth of the seen classes, then train again on all of them, for the best number
+        of epochs. Few-shot peers keep the state that is best in episodes of validation classes
+        (`BaseSamples.validation`), which may be that before training; without validation classes
+        they hold out a fifth of the base classes and train again. None, fewer than four seen
+        classes, no prototypes, or fewer than ten base classes: `max_iter` epochs.
+    batch_size : int or "auto", default="auto"
+        Samples per step; episodes per step of systems that are trained on episodes.
+    learning_rate : float or "auto", default="auto"
+        Step size; of Adam, where torch trains.
+    device : str, default="auto"
+        Device of torch: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
+    verbose : int, default=0
+        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
-    def write(self, parts: dict[str, Any], n_epochs: int, whole: bool) -> None:
-        """Replace it."""
-        self.folder.write(self.name, self.identity, State(parts, n_epochs, 0, "", whole))
+    Examples
+    --------
+    >>> from zonkey_lab.peers import Training
+    >>> from zonkey_lab.peers.zsl import SJE
+    >>> model = SJE(training=Training(max_iter=5))
+    >>> model.set_params(training__learning_rate=1.0).training
+    Training(max_iter=5, learning_rate=1.0)
+    """
+
+    max_iter: Any = "auto"
+    n_iter_no_change: Any = "auto"
+    batch_size: Any = "auto"
+    learning_rate: Any = "auto"
+    device: str = "auto"
+    verbose: int = 0
+
+    def fill(self, own: Training) -> Training:
+        """Return it with the parts of `own` in place of "auto"."""
+        return replace(own, **self.changed())
+
+    def changed(self) -> dict[str, Any]:
+        """Return the parts that differ from their defaults, by name."""
+        parts = {part.name: (getattr(self, part.name), part.default) for part in fields(self)}
+        return {
+            name: value
+            for name, (value, usual) in parts.items()
+            if type(value) is not type(usual) or value != usual
+        }
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
+        return f"Training({parts})"
 
 
 def train(
@@ -79,13 +119,11 @@ def train(
     score: Score | None = None,
     patience: int | None = None,
     keeps_best: bool = True,
-    kept: TrainingProgress | None = None,
     report: Callable[[int, History], None] | None = None,
 ) -> History:
     """Make up to `max_iter` passes over the samples.
 
-    Epoch t draws its random numbers from (`seed`, t), so that a resumed run equals one that was
-    never interrupted.
+    Epoch t draws its random numbers from (`seed`, t), so that fewer epochs are the first of more.
 
     Parameters
     ----------
@@ -102,19 +140,11 @@ def train(
     keeps_best : bool, default=True
         If scores are taken, end in the best state instead of the last. It takes a copy of the
         state after each better score.
-    kept : Kept, default=None
-        Where to keep the progress, and to go on from.
     report : callable, default=None
         Called after every epoch with the number of epochs and the history so far.
     """
-    history, best, start, done = History(), None, 0, False
-    found = None if kept is None else kept.read()
-    if found is not None:
-        history, best = History(**found.parts["history"]), found.parts["best"]
-        learner.restore(found.parts["learner"])
-        start, done = found.n_chunks, found.whole
-    written = time.monotonic()
-    for number in [] if done else range(start, max_iter):
+    history, best = History(), None
+    for number in range(max_iter):
         history.losses.append(_require_finite(learner.epoch(np.random.default_rng([seed, number]))))
         if score is not None:
             history.scores.append(score())
@@ -124,13 +154,8 @@ def train(
             report(number + 1, history)
         if score is not None and patience is not None and number + 1 - history.best >= patience:
             break
-        if kept is not None and time.monotonic() - written > _SECONDS:
-            kept.write(_parts(learner, history, best), number + 1, whole=False)
-            written = time.monotonic()
     if best is not None:
         learner.restore(best)
-    if kept is not None and not done:
-        kept.write(_parts(learner, history, best), len(history.losses), whole=True)
     return history
 
 
@@ -145,10 +170,6 @@ def batches(n: int, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]
         del bounds[-2]
     for start, stop in pairwise(bounds):
         yield order[start:stop]
-
-
-def _parts(learner: Learner, history: History, best: dict[str, Any] | None) -> dict[str, Any]:
-    return {"learner": learner.state(), "history": vars(history), "best": best}
 
 
 def _require_finite(loss: float) -> float:

@@ -31,6 +31,7 @@ Base = Literal["moments", "samples"]  # of base classes
 Grid = dict[str, list[Any]] | list[dict[str, list[Any]]]
 
 CLASSIFY = "classify"  # the last step of every pipeline
+_TRAINING = "training__"  # of the names of parameters that a `Training` has
 DEVICE: ContextVar[str | None] = ContextVar("device", default=None)  # of the run in progress
 
 
@@ -52,14 +53,12 @@ class ZeroShotModel:
 
         The transformation of prototypes is learned from the classes `seen`; None: all.
         """
-        parameters, known = dict(self.fixed), self.classifier().get_params(deep=False)
-        for name, value in (("random_state", seed), ("device", DEVICE.get())):
-            if name in known and value is not None:
-                parameters[name] = value
-        prototypes = prepare_prototypes(prototypes, self.preset, seen)
-        classifier = self.classifier(prototypes, **parameters)
-        pipeline = Pipeline([*feature_steps(self.preset).steps, (CLASSIFY, classifier)])
-        return pipeline.set_params(**prefix_names(chosen))
+        given = self.fixed | {"prototypes": prepare_prototypes(prototypes, self.preset, seen)}
+        for name, value in (("random_state", seed), (DEVICE.name, DEVICE.get())):
+            if value is not None and parameter_name(self.classifier, name) is not None:
+                given[name] = value
+        classifier = set_by_record(self.classifier(), {**given, **chosen})
+        return Pipeline([*feature_steps(self.preset).steps, (CLASSIFY, classifier)])
 
     def record(self) -> dict[str, Any]:
         """Return the settings of a run that describe the model."""
@@ -100,7 +99,7 @@ class FewShotModel:
     @property
     def is_trained(self) -> bool:
         """Whether it is trained on base classes until validation classes tell it to stop."""
-        return {"max_iter", "n_iter_no_change"} <= self._known
+        return bool(getattr(self.classifier, "stops_early", False))
 
     @property
     def is_transductive(self) -> bool:
@@ -110,17 +109,15 @@ class FewShotModel:
     @property
     def uses_torch(self) -> bool:
         """Whether torch trains it, on a device that it is told."""
-        return "device" in self._known
+        return parameter_name(self.classifier, DEVICE.name) is not None
 
     def build(self, prototypes: Prototypes, base: Any, **chosen: Any) -> BaseEstimator:
         """Return the estimator; it gets prototypes, base and device if it has such parameters."""
-        given = {"prototypes": prototypes, "base": base, "device": DEVICE.get()}
-        parameters = {
-            name: value
-            for name, value in given.items()
-            if name in self._known and (name != "device" or value is not None)
-        }
-        return self.classifier(**{**parameters, **self.fixed}).set_params(**chosen)
+        given = {"prototypes": prototypes, "base": base}
+        given = {name: value for name, value in given.items() if name in self._known}
+        if self.uses_torch and DEVICE.get() is not None:
+            given[DEVICE.name] = DEVICE.get()
+        return set_by_record(self.classifier(), {**given, **self.fixed, **chosen})
 
     def record(self) -> dict[str, Any]:
         """Return the settings of a run that describe the model."""
@@ -211,9 +208,29 @@ def prepare_prototypes(
     return Prototypes(prototypes.labels, transformer.transform(prototypes.matrix))
 
 
-def prefix_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters of the classifier under their names in a pipeline."""
-    return {f"{CLASSIFY}__{name}": value for name, value in parameters.items()}
+def parameter_name(classifier: type[Any], name: str) -> str | None:
+    """Return the parameter that a record names: its own, or one of its training; None: neither."""
+    known = classifier().get_params()
+    return next((full for full in (name, f"{_TRAINING}{name}") if full in known), None)
+
+
+def set_by_record(model: Any, parameters: Mapping[str, Any]) -> Any:
+    """Set parameters by their names in records and grids, which do not say "training"."""
+    names = {name: parameter_name(type(model), name) or name for name in parameters}
+    return model.set_params(**{names[name]: value for name, value in parameters.items()})
+
+
+def prefix_names(classifier: type[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of the classifier, named as in records, under their names in a pipeline."""
+    return {
+        f"{CLASSIFY}__{parameter_name(classifier, name) or name}": value
+        for name, value in parameters.items()
+    }
+
+
+def name_in_record(name: str) -> str:
+    """Return the name in records of a parameter in a pipeline."""
+    return name.removeprefix(f"{CLASSIFY}__").removeprefix(_TRAINING)
 
 
 def as_dicts(grid: Grid) -> list[dict[str, list[Any]]]:

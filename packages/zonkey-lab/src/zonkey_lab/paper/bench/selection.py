@@ -37,6 +37,7 @@ from .models import (
     as_dicts,
     feature_steps,
     move_to_device,
+    name_in_record,
     prefix_names,
     prepare_prototypes,
 )
@@ -225,12 +226,15 @@ def _search_points(
     pipeline: Pipeline, parts: list[dict[str, Any]], cv: ClassKFold, data: Dataset
 ) -> list[dict[str, Any]]:
     """Return every point with its scores on the folds, which share their work."""
-    grids = [prefix_names(part) for part in parts]
+    grids = [prefix_names(type(pipeline[-1]), part) for part in parts]
     search = ZeroShotSearchCV(pipeline, grids, cv=cv, refit=False).fit(data.X_train, data.y_train)
     results = search.cv_results_
     scores = [results[f"split{fold}_test_score"] for fold in range(cv.n_splits)]
     return [
-        {"parameters": _own_names(point), "scores": [float(score[i]) for score in scores]}
+        {
+            "parameters": {name_in_record(name): value for name, value in point.items()},
+            "scores": [float(score[i]) for score in scores],
+        }
         for i, point in enumerate(results["params"])
     ]
 
@@ -267,11 +271,6 @@ def _own_choice(model: AnyShotModel, data: Dataset, validation: Any = None) -> d
     with silence_warnings():
         classifier.fit(data.X_train, data.y_train, validation=validation)
     return {"chosen": model.read_choice(classifier), "points": []}
-
-
-def _own_names(point: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters of a pipeline under the classifier's names."""
-    return {name.removeprefix(f"{CLASSIFY}__"): value for name, value in point.items()}
 
 
 def select_few_shot(

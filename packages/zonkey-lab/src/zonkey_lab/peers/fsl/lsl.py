@@ -23,6 +23,7 @@ from ..networks import (
     seed_networks,
     zero_layers,
 )
+from ..training import Training
 from .base import BaseSamples, FewShotPeer, Support, center_rows
 
 _GENERATOR = ("relu", "relu", "linear")
@@ -87,21 +88,12 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         mini-ImageNet.
     weight_decay : float, default=1e-3
         Penalty > 0 of logistic regression. 1e-3 as in the authors' examples.
-    max_iter : int, default=10
-        Number of epochs of both trainings.
-    batch_size : int, default=128
-        Samples, or quadruples, per step. 128 as in the authors' code for quadruples.
-    learning_rate : float, default=1e-3
-        Step size of Adam. The publication has stochastic gradients with momentum.
+    training : Training, default=None
+        How both parts are trained. Where it says "auto": `max_iter` is 10, `batch_size` 128 and
+        `learning_rate` 1e-3; training does not stop early. The authors' code has 128 quadruples per
+        step, and gradients with momentum.
     random_state : int, RandomState or None, default=None
         Seed of hallucinated samples; `BaseSamples` have their own for all else.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a training, to resume after interruption. Several fits
-        may share it.
-    verbose : int, default=0
-        If positive, print the loss of each epoch.
 
     Attributes
     ----------
@@ -130,24 +122,27 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.fsl import LSL, BaseSamples
     >>> from zonkey.testing import shots_problem
     >>> problem = shots_problem()
     >>> base = BaseSamples(problem.X_base, problem.y_base)
-    >>> model = LSL(base, n_clusters=4, n_hidden=32, max_iter=2, random_state=0)
+    >>> model = LSL(base, n_clusters=4, n_hidden=32, training=Training(max_iter=2), random_state=0)
     >>> model.fit(problem.X_support, problem.y_support).score(problem.X_query, problem.y_query)
     1.0
     """
 
     _non_negative = ("error_weight",)
     _counts = ("n_clusters", "n_hidden")
-    n_iter_no_change = None  # held-out classes would need a logistic regression per episode
+    stops_early = False  # held-out classes would need a logistic regression per episode
 
     coef_: np.ndarray
     intercept_: np.ndarray
     _center: np.ndarray
 
     __zonkey_fields__ = ("coef_", "intercept_", "_center", "n_iter_", "loss_curve_")
+
+    _own = Training(max_iter=10, n_iter_no_change=None, batch_size=128, learning_rate=1e-3)
 
     def __init__(
         self,
@@ -159,13 +154,8 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         error_weight: float = 10.0,
         n_synthetic: int = 20,
         weight_decay: float = 1e-3,
-        max_iter: int = 10,
-        batch_size: int = 128,
-        learning_rate: float = 1e-3,
+        training: Training | None = None,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         self.base = base
         self.n_clusters = n_clusters
@@ -174,13 +164,8 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         self.error_weight = error_weight
         self.n_synthetic = n_synthetic
         self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -205,7 +190,7 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
             "coef_": (W + W @ taught.V.T).astype(dtype),
             "intercept_": (b + W @ taught.v).astype(dtype),
             "_center": base.mean,
-            "n_iter_": int(self.max_iter),
+            "n_iter_": int(self.schedule.max_iter),
             "loss_curve_": taught.losses,
         }
 
@@ -221,10 +206,9 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     def _teach(self, base: BaseSamples) -> _Taught:
         torch, device = self._torch()
-        content = (self._base_key(), base.X, base.codes, base.seed)
-        with fast_products(torch, device), self._progress(("head", "generator"), *content) as kept:
+        with fast_products(torch, device):
             head = _Head(self, base)
-            self._train(head, base.seed, int(self.max_iter), kept("head"))
+            self._train(head, base.seed, int(self.schedule.max_iter))
             taught = head.make_taught()
             Z = taught.shrink(center_rows(base.X.astype(np.float32), base.mean))
             centers, codes = cluster_centers(Z, base.counts, int(self.n_clusters), base.seed)
@@ -232,7 +216,7 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
             taught.centers, taught.codes = centers, codes
             if len(quadruples):
                 generator = _Generator(self, base.seed, head, centers, codes, quadruples)
-                history = self._train(generator, base.seed, int(self.max_iter), kept("generator"))
+                history = self._train(generator, base.seed, int(self.schedule.max_iter))
                 taught.generator = arrays_of(generator.networks["f"])
                 taught.losses = history.losses
         return taught
@@ -271,7 +255,7 @@ class _Taught:
 class _Head(BatchLearner):
     def __init__(self, peer: LSL, base: BaseSamples) -> None:
         inputs = center_rows(base.X.astype(np.float32), base.mean)
-        super().__init__(*peer._torch(), inputs, peer.batch_size)
+        super().__init__(*peer._torch(), inputs, peer.schedule.batch_size)
         self.sgm, self.codes = peer.sgm or 0.0, self.positions(base.codes)
         d, m = base.n_features, len(base.classes)
         with seed_networks(self.torch, base.seed):
@@ -279,7 +263,7 @@ class _Head(BatchLearner):
             classifier = layers(self.torch, (d, m), ("linear",))
         self.networks = {"head": head.to(self.device), "classifier": classifier.to(self.device)}
         trained = ["classifier"] if peer.sgm is None else [*self.networks]
-        self.optimizers = {"all": self.adam(*trained, learning_rate=peer.learning_rate)}
+        self.optimizers = {"all": self.adam(*trained, learning_rate=peer.schedule.learning_rate)}
 
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:  # noqa: ARG002
         of = self.positions(rows)
@@ -308,7 +292,7 @@ class _Generator(BatchLearner):
         codes: np.ndarray,
         quadruples: np.ndarray,
     ) -> None:
-        self.torch, self.device, self.batch_size = head.torch, head.device, peer.batch_size
+        self.torch, self.device, self.batch_size = head.torch, head.device, peer.schedule.batch_size
         self.X, self.centers = self.positions(quadruples), self.tensor(centers)
         self.codes, self.error_weight = self.positions(codes), peer.error_weight
         self.classifier = head.networks["classifier"].requires_grad_(False)
@@ -316,7 +300,7 @@ class _Generator(BatchLearner):
         with seed_networks(self.torch, seed):
             f = zero_layers(self.torch, (3 * d, n, n, d), _GENERATOR)
         self.networks = {"f": f.to(self.device)}
-        self.optimizers = {"f": self.adam("f", learning_rate=peer.learning_rate)}
+        self.optimizers = {"f": self.adam("f", learning_rate=peer.schedule.learning_rate)}
 
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:  # noqa: ARG002
         of = self.X[self.positions(rows)]

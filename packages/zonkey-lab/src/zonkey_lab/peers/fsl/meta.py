@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from zonkey.labels import check_count
 
 from ..base import OnDeviceMixin, TrainedMixin
 from ..networks import NetworkLearner, fast_products, to_array
-from ..training import History, TrainingProgress, batches
+from ..training import History, batches
 from .base import BaseSamples, FewShotPeer, Support, center_rows
 
 _HELD_OUT = 0.2  # share of the base classes that decides when to stop, without validation classes
@@ -125,7 +124,7 @@ class EpisodeLearner(NetworkLearner):
         n = self.peer.n_episodes
         support, query = map(self.positions, draw_episodes(self.counts, n, self.sizes, rng))
         total: Any = 0.0
-        for rows in batches(n, self.peer.batch_size, rng):
+        for rows in batches(n, self.peer.schedule.batch_size, rng):
             of = self.positions(rows)
             total = total + len(rows) * self.step(self.X[support[of]], self.X[query[of]], rng)
         return float(total) / n
@@ -133,7 +132,7 @@ class EpisodeLearner(NetworkLearner):
     def adam(self) -> Any:
         """Return an optimizer of the weights of all networks."""
         weights = [w for network in self.networks.values() for w in network.parameters()]
-        return self.torch.optim.Adam(weights, lr=self.peer.learning_rate)
+        return self.torch.optim.Adam(weights, lr=self.peer.schedule.learning_rate)
 
     def step(self, support: Any, query: Any, rng: np.random.Generator) -> Any:
         """Let every optimizer take one step; return the mean loss without its graph."""
@@ -153,8 +152,8 @@ class EpisodeLearner(NetworkLearner):
 
         def found() -> float:
             n_right = 0
-            for start in range(0, _JUDGES, self.peer.batch_size):
-                some = slice(start, start + self.peer.batch_size)
+            for start in range(0, _JUDGES, self.peer.schedule.batch_size):
+                some = slice(start, start + self.peer.schedule.batch_size)
                 with self.torch.no_grad():
                     scores = self.logits(X[support[some]], X[query[some]])
                 is_right = scores.argmax(dim=2) == self.targets(query[some])
@@ -233,39 +232,28 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
         }
 
     def _train_on(self, base: BaseSamples) -> tuple[EpisodeLearner, int, History, list[float]]:
-        held = base.validation
-        others = None if held is None else (held.X, held.codes)
-        content = (vars(self._sizes), base.X, base.codes, others, base.seed)
-        with self._progress(("search", "final"), *content) as kept:
-            return self._train_with(base, kept)
-
-    def _train_with(
-        self, base: BaseSamples, kept: Callable[[str], TrainingProgress | None]
-    ) -> tuple[EpisodeLearner, int, History, list[float]]:
-        n_epochs, scores, held = int(self.max_iter), [], None
-        if self.n_iter_no_change is not None:
+        n_epochs, scores, held = int(self.schedule.max_iter), [], None
+        if self.schedule.n_iter_no_change is not None:
             held = base.validation
             if held is None and len(self._find_eligible(base)) >= _LEAST_CLASSES:
-                n_epochs, scores = self._search_epochs(base, kept("search"))
+                n_epochs, scores = self._search_epochs(base)
         learner = self._learner(base)
         score = None if held is None else learner.accuracy(held, base.seed)
         at_start = 0.0 if score is None else score()
-        history = self._train(learner, base.seed, n_epochs, kept("final"), score=score)
+        history = self._train(learner, base.seed, n_epochs, score=score)
         best = _find_best(history, at_start)
         if best == 0:
             learner = self._learner(base)
         return learner, best, history, scores or history.scores
 
-    def _search_epochs(
-        self, base: BaseSamples, kept: TrainingProgress | None
-    ) -> tuple[int, list[float]]:
+    def _search_epochs(self, base: BaseSamples) -> tuple[int, list[float]]:
         """Return the best number of epochs on held-out base classes, and the scores of all."""
         order = np.random.default_rng(base.seed).permutation(self._find_eligible(base))
         held = order[: max(2, round(_HELD_OUT * len(order)))]
         learner = self._learner(base.of_classes(np.setdiff1d(base.codes, held)))
         score = learner.accuracy(base.of_classes(held), base.seed)
         at_start, options = score(), {"score": score, "keeps_best": False}
-        history = self._train(learner, base.seed, int(self.max_iter), kept, **options)
+        history = self._train(learner, base.seed, int(self.schedule.max_iter), **options)
         return _find_best(history, at_start), history.scores
 
     def _find_eligible(self, base: BaseSamples) -> np.ndarray:

@@ -10,7 +10,7 @@ from zonkey.constraints import check_interval
 
 from ..base import class_means, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
-from ..training import batches
+from ..training import Training, batches
 from .base import BaseSamples, Support
 from .meta import EpisodeLearner, EpisodeSizes, MetaPeer
 
@@ -55,27 +55,12 @@ class PPA(MetaPeer):
         one shot of validation classes of mini-ImageNet.
     weight_decay : float, default=5e-4
         Penalty >= 0 of all weights. 5e-4 as in the authors' code.
-    max_iter : int, default=100
-        Largest number of epochs; 0 keeps the state before training.
-    n_iter_no_change : int or None, default=5
-        Stop after so many epochs without a better accuracy in one-shot episodes of validation
-        classes (`BaseSamples.validation`), and keep the best state, which may be that before
-        training. Without validation classes, a fifth of the base classes take their place, and
-        the model is trained again on all for the best number of epochs. None, or fewer than ten
-        base classes: `max_iter` epochs.
-    batch_size : int, default=256
-        Samples per step.
-    learning_rate : float, default=3e-4
-        Step size of Adam. The authors' code has 1e-3 to 1e-5 for gradients with momentum.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
+        `batch_size` is 256 and `learning_rate` 3e-4. Accuracies are those of one-shot episodes. The
+        authors' code has learning rates of 1e-3 to 1e-5, for gradients with momentum.
     random_state : int, RandomState or None, default=None
         Seed without base samples; `BaseSamples` have their own.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a training, to resume after interruption. Several fits
-        may share it.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -106,11 +91,12 @@ class PPA(MetaPeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.fsl import PPA, BaseSamples
     >>> from zonkey.testing import shots_problem
     >>> problem = shots_problem()
     >>> base = BaseSamples(problem.X_base, problem.y_base)
-    >>> model = PPA(base, max_iter=3).fit(problem.X_support, problem.y_support)
+    >>> model = PPA(base, training=Training(max_iter=3)).fit(problem.X_support, problem.y_support)
     >>> model.score(problem.X_query, problem.y_query)
     1.0
     """
@@ -123,32 +109,22 @@ class PPA(MetaPeer):
 
     __zonkey_fields__ = ("coef_",)
 
+    _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
+
     def __init__(
         self,
         base: BaseSamples | None = None,
         *,
         mean_weight: float = 0.5,
         weight_decay: float = 5e-4,
-        max_iter: int = 100,
-        n_iter_no_change: int | None = 5,
-        batch_size: int = 256,
-        learning_rate: float = 3e-4,
+        training: Training | None = None,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         self.base = base
         self.mean_weight = mean_weight
         self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -192,7 +168,7 @@ class _PPALearner(EpisodeLearner):
         with seed_networks(torch, base.seed):
             self.networks = {"phi": zero_layers(torch, (d, d, d), _ACTIVATIONS).to(device)}
         weights = self.networks["phi"].parameters()
-        decay = {"lr": peer.learning_rate, "weight_decay": peer.weight_decay}
+        decay = {"lr": peer.schedule.learning_rate, "weight_decay": peer.weight_decay}
         self.optimizers = {"phi": torch.optim.Adam(weights, **decay)}
 
     def phi(self, A: Any) -> Any:
@@ -203,7 +179,7 @@ class _PPALearner(EpisodeLearner):
         kept, classified = halves(self.counts, rng)
         means = self.means(kept)
         total: Any = 0.0
-        for some in batches(len(classified), self.peer.batch_size, rng):
+        for some in batches(len(classified), self.peer.schedule.batch_size, rng):
             rows = classified[some]
             loss = self.base_loss(self.statistics(means, kept, rng), rows)
             total = total + len(rows) * self.descend(loss)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base import class_means
 from ..networks import arrays_of, layers, seed_networks
+from ..training import Training
 from .base import BaseSamples, Support
 from .meta import EpisodeLearner, MetaPeer
 
@@ -59,27 +60,13 @@ class RelationNetwork(MetaPeer):
         10 for five.
     n_episodes : int, default=100
         Number of episodes in an epoch.
-    max_iter : int, default=50
-        Largest number of epochs; 0 keeps the state before training.
-    n_iter_no_change : int or None, default=5
-        Stop after so many epochs without a better accuracy in episodes of validation classes
-        (`BaseSamples.validation`), and keep the best state, which may be that before training.
-        Without validation classes, a fifth of the base classes take their place, and the model
-        is trained again on all for the best number of epochs. None, or fewer than ten base
-        classes: `max_iter` epochs.
-    batch_size : int, default=4
-        Episodes per step. The publication has 1; the mean of four gradients is steadier.
-    learning_rate : float, default=1e-4
-        Step size of Adam. The publication has 1e-3 for networks that begin at random weights.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
+        `batch_size` is 4 and `learning_rate` 1e-4. The publication has one episode per step; the
+        mean of four gradients is steadier. It has a learning rate of 1e-3, for networks that begin
+        at random weights.
     random_state : int, RandomState or None, default=None
         Seed without base samples; `BaseSamples` have their own.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a training, to resume after interruption. Several fits
-        may share it.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -109,11 +96,12 @@ class RelationNetwork(MetaPeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.fsl import BaseSamples, RelationNetwork
     >>> from zonkey.testing import shots_problem
     >>> problem = shots_problem()
     >>> base = BaseSamples(problem.X_base, problem.y_base)
-    >>> model = RelationNetwork(base, n_hidden=32, n_episodes=8, max_iter=2)
+    >>> model = RelationNetwork(base, n_hidden=32, n_episodes=8, training=Training(max_iter=2))
     >>> model = model.fit(problem.X_support, problem.y_support)
     >>> model.score(problem.X_query, problem.y_query)
     1.0
@@ -125,6 +113,8 @@ class RelationNetwork(MetaPeer):
 
     __zonkey_fields__ = ("centers_",)
 
+    _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
+
     def __init__(
         self,
         base: BaseSamples | None = None,
@@ -134,14 +124,8 @@ class RelationNetwork(MetaPeer):
         n_shot: int | None = None,
         n_query: int = 15,
         n_episodes: int = 100,
-        max_iter: int = 50,
-        n_iter_no_change: int | None = 5,
-        batch_size: int = 4,
-        learning_rate: float = 1e-4,
+        training: Training | None = None,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         self.base = base
         self.n_hidden = n_hidden
@@ -149,14 +133,8 @@ class RelationNetwork(MetaPeer):
         self.n_shot = n_shot
         self.n_query = n_query
         self.n_episodes = n_episodes
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _RelationLearner(*self._torch(), base, self)

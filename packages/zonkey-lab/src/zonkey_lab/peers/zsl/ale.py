@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..training import Training
 from .bilinear import BilinearPeer
 
 
@@ -31,29 +32,18 @@ class ALE(BilinearPeer):
     ----------
     prototypes : mapping, DataFrame or Prototypes, default=None
         Semantic vector of every class, seen and unseen. None: one-hot vectors.
-    max_iter : int, default=15
-        Largest number of epochs. More hardly change the accuracy on CUB.
-    n_iter_no_change : int or None, default=5
-        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, fewer than four
-        classes or no prototypes: `max_iter` epochs.
-    batch_size : int, default=32
-        Samples per step. The publication takes one; a batch is much faster and as accurate on CUB.
-    learning_rate : float, default=10.0
-        Step size, relative to the mean squared lengths of features and prototypes; constant, as in
-        the publication, which chooses it by validation. The default was chosen on held-out classes
-        of CUB.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 15, `n_iter_no_change` is 5,
+        `batch_size` is 32 and `learning_rate` 10.0. The learning rate is relative to the mean
+        squared lengths of features and prototypes, constant as in the publication, and chosen on
+        held-out classes of CUB, where more epochs hardly change the accuracy. The publication takes
+        one sample per step; a batch is much faster and as accurate.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of the order of samples and of the choice of held-out classes.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
-        as `random_state`. Several fits may share it, such as those of a search.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -101,31 +91,23 @@ class ALE(BilinearPeer):
 
     __zonkey_fields__ = ("projection_",)
 
+    _own = Training(max_iter=15, n_iter_no_change=5, batch_size=32, learning_rate=10.0)
+
     def __init__(
         self,
         prototypes: Any = None,
         *,
-        max_iter: int = 15,
-        n_iter_no_change: int | None = 5,
-        batch_size: int = 32,
-        learning_rate: float = 10.0,
+        training: Training | None = None,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         random_state: Any = None,
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         super().__init__(
             prototypes,
-            max_iter=max_iter,
-            n_iter_no_change=n_iter_no_change,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
+            training=training,
             candidates=candidates,
             seen_penalty=seen_penalty,
             random_state=random_state,
-            checkpoint=checkpoint,
-            verbose=verbose,
         )
 
     def _weights(self, violations: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -37,7 +36,7 @@ from ..base import (
     sort_samples,
 )
 from ..networks import fast_products
-from ..training import History, Learner, TrainingProgress
+from ..training import History, Learner
 
 _HELD_OUT = 0.2  # share of the seen classes that decides when to stop
 _LEAST_CLASSES = 4  # with fewer seen classes none can be held out
@@ -211,18 +210,15 @@ class TrainedPeer(TrainedMixin, SamplePeer):
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         dtype, task = task.X.dtype, replace(task, X=task.X.astype(np.float32))
-        with self._progress(("search", "final"), vars(task)) as kept:
-            learner, history, searched = self._train_on(task, kept)
+        learner, history, searched = self._train_on(task)
         learned = {name: convert_dtype(value, dtype) for name, value in learner.export().items()}
         curves = {"loss_curve_": history.losses, "validation_scores_": searched.scores}
         return {**learned, "n_iter_": len(history.losses), **curves}
 
-    def _train_on(
-        self, task: PeerTask, kept: Callable[[str], TrainingProgress | None]
-    ) -> tuple[ZeroShotLearner, History, History]:
+    def _train_on(self, task: PeerTask) -> tuple[ZeroShotLearner, History, History]:
         """Return the model trained on all classes, its history, and that on most of them."""
-        n_epochs, searched = int(self.max_iter), History()
-        parts = None if self.n_iter_no_change is None else task.divide()
+        n_epochs, searched = int(self.schedule.max_iter), History()
+        parts = None if self.schedule.n_iter_no_change is None else task.divide()
         if parts is not None:
             rest, held = parts
             learner = self._learner(rest)
@@ -232,10 +228,10 @@ class TrainedPeer(TrainedMixin, SamplePeer):
                 return float(per_class_accuracy(held.codes, found))
 
             options: Any = {"score": score, "keeps_best": False}
-            searched = self._train(learner, task.seed, n_epochs, kept("search"), **options)
+            searched = self._train(learner, task.seed, n_epochs, **options)
             n_epochs = searched.best
         learner = self._learner(task)
-        history = self._train(learner, task.seed, n_epochs, kept("final"))
+        history = self._train(learner, task.seed, n_epochs)
         return learner, history, searched
 
 

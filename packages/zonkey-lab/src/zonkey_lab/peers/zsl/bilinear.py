@@ -14,7 +14,7 @@ from scipy.linalg import get_blas_funcs
 from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
-from ..training import batches
+from ..training import Training, batches
 from .base import PeerTask, TrainedPeer, ZeroShotLearner, refuse_method
 from .closed_form import reduce_to_span
 
@@ -47,24 +47,14 @@ class BilinearPeer(TrainedPeer):
         self,
         prototypes: Any = None,
         *,
-        max_iter: int,
-        n_iter_no_change: int | None,
-        batch_size: int,
-        learning_rate: float,
+        training: Training | None,
         candidates: Any,
         seen_penalty: Any,
         random_state: Any,
-        checkpoint: Any,
-        verbose: int,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _weights(self, violations: np.ndarray) -> np.ndarray:
         """Return the weights a of violations (n x m, float32), zero where there is none.
@@ -94,6 +84,7 @@ class RankingLearner(ZeroShotLearner):
 
     def __init__(self, task: PeerTask, peer: BilinearPeer) -> None:
         self.X, self.codes, self.peer = task.X, task.codes, peer
+        self.schedule = peer.schedule
         R, self.basis = reduce_to_span(task.Y)
         self.R = R.astype(np.float32)
         squares = np.einsum("ij,ij->", task.X, task.X, dtype=np.float64) / len(task.X)
@@ -107,7 +98,7 @@ class RankingLearner(ZeroShotLearner):
 
     def epoch(self, rng: np.random.Generator) -> float:
         """Make one pass over the samples; return the mean loss."""
-        loss, parts = 0.0, list(batches(len(self.X), self.peer.batch_size, rng))
+        loss, parts = 0.0, list(batches(len(self.X), self.schedule.batch_size, rng))
         for number, rows in enumerate(parts, 1 - len(parts)):  # up to 0: the last W always counts
             loss += self._descend(self.X[rows], self.codes[rows])
             if number % _EVERY == 0:
@@ -127,7 +118,7 @@ class RankingLearner(ZeroShotLearner):
         A[rows, codes] = -A.sum(axis=1)
         shares = (parts == F[:, None]) * A[:, None]  # only the matrix that gave F is changed
         Z = (shares.reshape(-1, len(self.R)) @ self.R).reshape(len(X), -1)
-        step = self.peer.learning_rate / (self.size * len(X))
+        step = self.schedule.learning_rate / (self.size * len(X))
         # W -= step X'Z in place: another array of the size of W would take as long again.
         self.W = _gemm(-step, Z.T, X.T, 1.0, self.W.T, trans_b=1, overwrite_c=1).T
         return loss

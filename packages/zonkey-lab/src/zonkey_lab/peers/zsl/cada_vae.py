@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..networks import apply_layers, layers, part_of, seed_networks
+from ..training import Training
 from .base import PeerTask
 from .generative import (
     GenerativeLearner,
@@ -31,7 +32,7 @@ class _CADAVAELearner(GenerativeLearner):
     kept: ClassVar[Kept] = {"features": _ENCODER, "prototypes": _ENCODER}
 
     def __init__(self, torch: Any, device: str, task: PeerTask, peer: CADAVAE) -> None:
-        super().__init__(torch, device, task, peer.batch_size)
+        super().__init__(torch, device, task, peer.schedule.batch_size)
         sizes = {"features": self.X.shape[1], "prototypes": self.Y.shape[1]}
         n_hidden, self.n_noise = peer.n_hidden, peer.n_latent
         with seed_networks(torch, task.seed):
@@ -45,14 +46,14 @@ class _CADAVAELearner(GenerativeLearner):
             }
         networks = {**encoders, **decoders}
         self.networks = {name: network.to(device) for name, network in networks.items()}
-        adam = self.adam(*networks, learning_rate=peer.learning_rate, amsgrad=True)
+        adam = self.adam(*networks, learning_rate=peer.schedule.learning_rate, amsgrad=True)
         self.optimizers = {"all": adam}
         self.final = {
             "divergence": peer.beta,
             "cross": peer.gamma,
             "distribution": peer.delta,
         }
-        self.max_iter, self.n_done = peer.max_iter, 0
+        self.max_iter, self.n_done = peer.schedule.max_iter, 0
 
     @staticmethod
     def synthesize(torch: Any, networks: Networks, Y: Any, noise: Any) -> Any:
@@ -154,32 +155,19 @@ class CADAVAE(GenerativePeer):
     n_synthetic : int, default=400
         Latent vectors of an unseen class. A seen class has half as many, as in the publication,
         from at most `n_synthetic` real samples.
-    max_iter : int, default=30
-        Largest number of epochs; the weights grow with the share that is done. The publication has
-        100, of shorter steps; on held-out classes of CUB, 30 were better. Few samples make few
-        steps per epoch: on held-out emoji, 100 epochs were better than 50.
-    n_iter_no_change : int or None, default=None
-        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, as in the
-        publication, fewer than four classes or no prototypes: `max_iter` epochs. Before the weights
-        have grown, the latent spaces are not aligned, and the accuracy says little.
-    batch_size : int, default=256
-        Samples per step. The publication has 50.
-    learning_rate : float, default=1e-3
-        Step size of Adam (AMSGrad). The publication has 1.5e-4, for smaller batches.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 30, `n_iter_no_change` is None,
+        `batch_size` is 256 and `learning_rate` 1e-3. The weights of the losses grow with the share
+        of epochs that is done. The publication has 100 epochs of batches of 50 and a learning rate
+        of 1.5e-4; on held-out classes of CUB, 30 epochs were better, on held-out emoji, with few
+        steps per epoch, 100 were better than 50. Before the weights have grown, the latent spaces
+        are not aligned, so training does not stop early, as in the publication.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
-        as `random_state`. Several fits may share it, such as those of a search.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -214,12 +202,15 @@ class CADAVAE(GenerativePeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.zsl import CADAVAE
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
+    >>> training = Training(
+    ...     max_iter=40, n_iter_no_change=None, batch_size=36, learning_rate=0.02
+    ... )
     >>> model = CADAVAE(
-    ...     beta=0.01, n_hidden=64, learning_rate=0.02, max_iter=40, batch_size=36,
-    ...     n_iter_no_change=None,
+    ...     beta=0.01, n_hidden=64, training=training
     ... )
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
@@ -229,6 +220,8 @@ class CADAVAE(GenerativePeer):
     _counts = (*GenerativePeer._counts, "n_latent")
     _non_negative = ("beta", "gamma", "delta")
     _seen_share = 0.5
+
+    _own = Training(max_iter=30, n_iter_no_change=None, batch_size=256, learning_rate=1e-3)
 
     def __init__(
         self,
@@ -240,16 +233,10 @@ class CADAVAE(GenerativePeer):
         n_latent: int = 64,
         n_hidden: int = 1560,
         n_synthetic: int = 400,
-        max_iter: int = 30,
-        n_iter_no_change: int | None = None,
-        batch_size: int = 256,
-        learning_rate: float = 1e-3,
+        training: Training | None = None,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.beta = beta
@@ -258,14 +245,8 @@ class CADAVAE(GenerativePeer):
         self.n_latent = n_latent
         self.n_hidden = n_hidden
         self.n_synthetic = n_synthetic
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _learner(self, task: PeerTask) -> _CADAVAELearner:
         return _CADAVAELearner(*self._torch(), task, self)

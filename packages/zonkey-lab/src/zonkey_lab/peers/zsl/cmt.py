@@ -12,6 +12,7 @@ from zonkey.prototypes import Prototypes
 from zonkey.streaming.chunks import accept_chunks
 
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
+from ..training import Training
 from .base import NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("tanh", "linear")
@@ -42,29 +43,15 @@ class CMT(NetworkPeer):
     n_hidden : int, default=512
         Number of tanh units. Chosen here: the publication maps to word vectors of 50 dimensions,
         attribute vectors have hundreds.
-    max_iter : int, default=100
-        Largest number of epochs.
-    n_iter_no_change : int or None, default=5
-        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, fewer than four
-        classes or no prototypes: `max_iter` epochs.
-    batch_size : int, default=256
-        Samples per step. The publication has no batches.
-    learning_rate : float, default=1e-3
-        Step size of Adam. The default of Adam.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
+        `batch_size` is 256 and `learning_rate` 1e-3. The publication has no batches.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, of the order of samples and of the choice of held-out classes.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
-        as `random_state`. Several fits may share it, such as those of a search.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -99,10 +86,12 @@ class CMT(NetworkPeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.zsl import CMT
     >>> seen = {"horse": [0, 1], "tiger": [1, 0], "snail": [-0.8, -0.6]}
     >>> unseen = {"zebra": [0.8, 0.6], "whale": [-0.6, 0.8]}
-    >>> model = CMT({**seen, **unseen}, n_hidden=8, learning_rate=0.05, random_state=0)
+    >>> training = Training(learning_rate=0.05)
+    >>> model = CMT({**seen, **unseen}, n_hidden=8, training=training, random_state=0)
     >>> model = model.fit(list(seen.values()), list(seen))
     >>> model.predict([[0.8, 0.6], [-0.6, 0.8]])
     array(['zebra', 'whale'], dtype='<U5')
@@ -110,32 +99,22 @@ class CMT(NetworkPeer):
 
     _counts = ("n_hidden",)
 
+    _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
+
     def __init__(
         self,
         prototypes: Any = None,
         *,
         n_hidden: int = 512,
-        max_iter: int = 100,
-        n_iter_no_change: int | None = 5,
-        batch_size: int = 256,
-        learning_rate: float = 1e-3,
+        training: Training | None = None,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.n_hidden = n_hidden
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _CMTLearner(self, task)
@@ -165,12 +144,12 @@ class CMT(NetworkPeer):
 
 class _CMTLearner(BatchLearner, ZeroShotLearner):
     def __init__(self, peer: CMT, task: PeerTask) -> None:
-        super().__init__(*peer._torch(), task.X, peer.batch_size)
+        super().__init__(*peer._torch(), task.X, peer.schedule.batch_size)
         self.targets = self.tensor(task.Y[task.codes])
         sizes = (task.X.shape[1], peer.n_hidden, task.Y.shape[1])
         with seed_networks(self.torch, task.seed):
             self.networks = {"f": layers(self.torch, sizes, _ACTIVATIONS).to(self.device)}
-        self.optimizers = {"f": self.adam("f", learning_rate=peer.learning_rate)}
+        self.optimizers = {"f": self.adam("f", learning_rate=peer.schedule.learning_rate)}
 
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:  # noqa: ARG002
         places = self.positions(rows)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..networks import layers, seed_networks
+from ..training import Training
 from .base import PeerTask
 from .generative import (
     GenerativeLearner,
@@ -24,14 +25,14 @@ class _CVAELearner(GenerativeLearner):
     kept: ClassVar[Kept] = {"decoder": ("relu", "linear")}
 
     def __init__(self, torch: Any, device: str, task: PeerTask, peer: CVAE) -> None:
-        super().__init__(torch, device, task, peer.batch_size)
+        super().__init__(torch, device, task, peer.schedule.batch_size)
         d, k, n_hidden = self.X.shape[1], self.Y.shape[1], peer.n_hidden
         self.n_noise = peer.n_latent
         with seed_networks(torch, task.seed):
             encoder = layers(torch, [d + k, n_hidden, 2 * self.n_noise], ("relu", "linear"))
             decoder = layers(torch, [self.n_noise + k, n_hidden, d], self.kept["decoder"])
         self.networks = {"encoder": encoder.to(device), "decoder": decoder.to(device)}
-        adam = self.adam("encoder", "decoder", learning_rate=peer.learning_rate)
+        adam = self.adam("encoder", "decoder", learning_rate=peer.schedule.learning_rate)
         self.optimizers = {"both": adam}
         self.variance = self.within_variance()
 
@@ -87,29 +88,15 @@ class CVAE(GenerativePeer):
     n_synthetic : int, default=300
         Synthesized samples of an unseen class, and most real samples of a seen one. The more, the
         longer the classifier takes. Chosen here, as for `FCLSWGAN`.
-    max_iter : int, default=50
-        Largest number of epochs. Chosen here.
-    n_iter_no_change : int or None, default=5
-        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, fewer than four
-        classes or no prototypes: `max_iter` epochs.
-    batch_size : int, default=256
-        Samples per step. Chosen here, for a GPU.
-    learning_rate : float, default=1e-3
-        Step size of Adam. The default of Adam.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
+        `batch_size` is 256 and `learning_rate` 1e-3. Chosen here.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
-        as `random_state`. Several fits may share it, such as those of a search.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -144,12 +131,15 @@ class CVAE(GenerativePeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.zsl import CVAE
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
+    >>> training = Training(
+    ...     max_iter=20, n_iter_no_change=None, batch_size=36, learning_rate=0.03
+    ... )
     >>> model = CVAE(
-    ...     n_latent=2, n_hidden=32, learning_rate=0.03, max_iter=20, batch_size=36,
-    ...     n_iter_no_change=None,
+    ...     n_latent=2, n_hidden=32, training=training
     ... )
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
@@ -158,6 +148,8 @@ class CVAE(GenerativePeer):
     _kind = _CVAELearner
     _counts = (*GenerativePeer._counts, "n_latent")
 
+    _own = Training(max_iter=50, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -165,29 +157,17 @@ class CVAE(GenerativePeer):
         n_latent: int = 50,
         n_hidden: int = 512,
         n_synthetic: int = 300,
-        max_iter: int = 50,
-        n_iter_no_change: int | None = 5,
-        batch_size: int = 256,
-        learning_rate: float = 1e-3,
+        training: Training | None = None,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.n_latent = n_latent
         self.n_hidden = n_hidden
         self.n_synthetic = n_synthetic
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _learner(self, task: PeerTask) -> _CVAELearner:
         return _CVAELearner(*self._torch(), task, self)

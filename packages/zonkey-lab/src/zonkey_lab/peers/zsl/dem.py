@@ -13,6 +13,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
+from ..training import Training
 from .base import NetworkPeer, PeerTask, ZeroShotLearner
 
 
@@ -45,29 +46,16 @@ class DEM(NetworkPeer):
     weight_decay : float, default=1e-4
         Penalty >= 0 of all weights. The authors' code has 1e-2 for features that are many times
         longer; 1e-4 is chosen here for unit length.
-    max_iter : int, default=100
-        Largest number of epochs.
-    n_iter_no_change : int or None, default=5
-        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, fewer than four
-        classes or no prototypes: `max_iter` epochs.
-    batch_size : int, default=256
-        Samples per step. The publication has 64 to 100; larger ones use a GPU better.
-    learning_rate : float, default=1e-3
-        Step size of Adam. The publication has 1e-5 to 1e-4 and far more epochs.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
+        `batch_size` is 256 and `learning_rate` 1e-3. The publication has batches of 64 to 100,
+        learning rates of 1e-5 to 1e-4 and far more epochs.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, of the order of samples and of the choice of held-out classes.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
-        as `random_state`. Several fits may share it, such as those of a search.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -101,10 +89,12 @@ class DEM(NetworkPeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.zsl import DEM
     >>> seen = {"horse": [0, 1], "tiger": [1, 0], "snail": [-0.8, -0.6]}
     >>> unseen = {"zebra": [0.8, 0.6], "whale": [-0.6, 0.8]}
-    >>> model = DEM({**seen, **unseen}, n_hidden=32, learning_rate=0.02, random_state=0)
+    >>> training = Training(learning_rate=0.02)
+    >>> model = DEM({**seen, **unseen}, n_hidden=32, training=training, random_state=0)
     >>> model = model.fit(list(seen.values()), list(seen))
     >>> model.predict([[0.8, 0.6], [-0.6, 0.8]])
     array(['zebra', 'whale'], dtype='<U5')
@@ -117,34 +107,24 @@ class DEM(NetworkPeer):
 
     __zonkey_fields__ = ("_output",)
 
+    _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
+
     def __init__(
         self,
         prototypes: Any = None,
         *,
         n_hidden: int = 700,
         weight_decay: float = 1e-4,
-        max_iter: int = 100,
-        n_iter_no_change: int | None = 5,
-        batch_size: int = 256,
-        learning_rate: float = 1e-3,
+        training: Training | None = None,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.n_hidden = n_hidden
         self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _DEMLearner(self, task)
@@ -176,7 +156,7 @@ class DEM(NetworkPeer):
 
 class _DEMLearner(BatchLearner, ZeroShotLearner):
     def __init__(self, peer: DEM, task: PeerTask) -> None:
-        super().__init__(*peer._torch(), task.X, peer.batch_size)
+        super().__init__(*peer._torch(), task.X, peer.schedule.batch_size)
         self.codes, self.Y = task.codes, self.tensor(task.Y)
         # Features of either sign cannot be reached through a last ReLU.
         self.activations = ("relu", "relu" if task.X.min() >= 0 else "linear")
@@ -186,7 +166,7 @@ class _DEMLearner(BatchLearner, ZeroShotLearner):
         # From the mean feature, no unit of a last ReLU begins dead.
         *_, last, _ = self.networks["f"]
         last.bias.data.copy_(self.X.mean(dim=0))
-        options = {"learning_rate": peer.learning_rate, "weight_decay": peer.weight_decay}
+        options = {"learning_rate": peer.schedule.learning_rate, "weight_decay": peer.weight_decay}
         self.optimizers = {"f": self.adam("f", **options)}
 
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:  # noqa: ARG002

@@ -10,7 +10,7 @@ from zonkey.constraints import check_option
 from zonkey.prototypes import Prototypes
 
 from ..networks import layers, seed_networks, to_array
-from ..training import train
+from ..training import Training, train
 from .ale import ALE
 from .base import PeerTask
 from .generative import GenerativeLearner, GenerativePeer, Kept, Networks, softmax_regression
@@ -21,7 +21,7 @@ _SLOPE = 10.0  # weight of the penalty of slopes, lambda in the publication
 _SMALLEST = 1e-12  # squared slope
 _DOUBT = 3e-4  # ridge of P: where it has no doubt, it has no gradient to learn from
 _CLASSIFIERS = ("ale", "softmax")
-_RANKING = {"learning_rate": 1.0, "max_iter": 20}  # of ALE; there is nothing to stop early on
+_RANKING = Training(max_iter=20, learning_rate=1.0)  # of ALE; there is nothing to stop early on
 _CRITIC_STEPS = 5  # per step of the generator
 
 
@@ -79,7 +79,7 @@ class _FCLSWGANLearner(AdversarialLearner):
     kept: ClassVar[Kept] = {"generator": _GENERATOR}
 
     def __init__(self, torch: Any, device: str, task: PeerTask, peer: FCLSWGAN) -> None:
-        super().__init__(torch, device, task, peer.batch_size)
+        super().__init__(torch, device, task, peer.schedule.batch_size)
         d, k, n_hidden = self.X.shape[1], self.Y.shape[1], peer.n_hidden
         self.n_noise, self.cls_weight = k, peer.cls_weight
         with seed_networks(torch, task.seed):
@@ -87,7 +87,7 @@ class _FCLSWGANLearner(AdversarialLearner):
             critic = layers(torch, [d + k, n_hidden, 1], _CRITIC)
         self.networks = {"generator": generator.to(device), "critic": critic.to(device)}
         self.optimizers = {
-            name: self.adam(name, learning_rate=peer.learning_rate, betas=self.betas)
+            name: self.adam(name, learning_rate=peer.schedule.learning_rate, betas=self.betas)
             for name in self.networks
         }
         W, b = softmax_regression(torch, self.X, task.codes, task.n_classes, ridge=_DOUBT)
@@ -148,29 +148,16 @@ class FCLSWGAN(GenerativePeer):
     n_synthetic : int, default=300
         Synthesized samples of an unseen class, and most real samples of a seen one. The
         publication has 300 for CUB.
-    max_iter : int, default=60
-        Largest number of epochs, each of one pass for the generator and five for the critic.
-    n_iter_no_change : int or None, default=25
-        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, fewer than four
-        classes or no prototypes: `max_iter` epochs.
-    batch_size : int, default=512
-        Samples per step. The publication has 64.
-    learning_rate : float, default=5e-4
-        Step size of Adam. The publication has 1e-4, for smaller batches.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 60, `n_iter_no_change` is 25,
+        `batch_size` is 512 and `learning_rate` 5e-4. An epoch is one pass for the generator and
+        five for the critic. The publication has batches of 64 and a learning rate of 1e-4.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
-        as `random_state`. Several fits may share it, such as those of a search.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -205,11 +192,15 @@ class FCLSWGAN(GenerativePeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.zsl import FCLSWGAN
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
+    >>> training = Training(
+    ...     max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02
+    ... )
     >>> model = FCLSWGAN(
-    ...     n_hidden=32, learning_rate=0.02, max_iter=10, n_iter_no_change=None, batch_size=36
+    ...     n_hidden=32, training=training
     ... )
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
@@ -217,6 +208,8 @@ class FCLSWGAN(GenerativePeer):
 
     _kind = _FCLSWGANLearner
     _non_negative = ("cls_weight",)
+
+    _own = Training(max_iter=60, n_iter_no_change=25, batch_size=512, learning_rate=5e-4)
 
     def __init__(
         self,
@@ -226,30 +219,18 @@ class FCLSWGAN(GenerativePeer):
         cls_weight: float = 0.01,
         n_hidden: int = 4096,
         n_synthetic: int = 300,
-        max_iter: int = 60,
-        n_iter_no_change: int | None = 25,
-        batch_size: int = 512,
-        learning_rate: float = 5e-4,
+        training: Training | None = None,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.classifier = classifier
         self.cls_weight = cls_weight
         self.n_hidden = n_hidden
         self.n_synthetic = n_synthetic
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -269,9 +250,10 @@ class FCLSWGAN(GenerativePeer):
         if self._synthesis["classifier"] == "softmax":
             return super()._classifier(torch, Z, codes, known)
         low, size = (self.weights_[name].astype(np.float32) for name in ("low", "size"))
-        Y, seed, peer = known.matrix.astype(np.float64), self._synthesis["seed"], ALE(**_RANKING)
+        Y, seed = known.matrix.astype(np.float64), self._synthesis["seed"]
+        peer = ALE(training=_RANKING)
         # Without a bias it matters where zero is: ranking is learned on unscaled features.
         learner = peer._learner(PeerTask(to_array(Z) * size + low, codes, Y, seed))
-        train(learner, max_iter=peer.max_iter, seed=seed)
+        train(learner, max_iter=peer.schedule.max_iter, seed=seed)
         W = Y @ learner.export()["projection_"].T
         return W * size, W @ low

@@ -139,7 +139,7 @@ class GenerativePeer(NetworkPeer):
         sizes = np.bincount(task.codes)
         places = np.arange(len(task.codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         rows = places < self.n_synthetic
-        settings = {"n_synthetic": int(self.n_synthetic), "device": self.device}
+        settings = {"n_synthetic": int(self.n_synthetic), "device": self.schedule.device}
         return {
             **learned,
             "_samples": {"X": task.X[rows], "codes": task.codes[rows]},

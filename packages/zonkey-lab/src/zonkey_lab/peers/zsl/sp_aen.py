@@ -13,6 +13,7 @@ from zonkey.streaming.chunks import accept_chunks
 
 from ..base import unit_rows
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
+from ..training import Training
 from .base import NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("leaky_relu", "linear")
@@ -56,29 +57,16 @@ class SPAEN(NetworkPeer):
         Weight >= 0 of the relative squared error. Chosen here.
     adversarial : float, default=1.0
         Weight >= 0 of the adversarial loss. Chosen here.
-    max_iter : int, default=100
-        Largest number of epochs.
-    n_iter_no_change : int or None, default=5
-        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, fewer than four
-        classes or no prototypes: `max_iter` epochs.
-    batch_size : int, default=256
-        Samples per step. The authors' code has 128; larger ones use a GPU better.
-    learning_rate : float, default=3e-4
-        Step size of Adam. 1e-4 in the authors' code, for many more steps; beta1 is 0.5 as there.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
+        `batch_size` is 256 and `learning_rate` 3e-4. The authors' code has batches of 128 and a
+        learning rate of 1e-4, for many more steps; beta1 is 0.5 as there.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, of the order of samples and of the choice of held-out classes.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
-        as `random_state`. Several fits may share it, such as those of a search.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -113,10 +101,12 @@ class SPAEN(NetworkPeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.zsl import SPAEN
     >>> seen = {"horse": [0, 1], "tiger": [1, 0], "snail": [-0.8, -0.6]}
     >>> unseen = {"zebra": [0.8, 0.6], "whale": [-0.6, 0.8]}
-    >>> model = SPAEN({**seen, **unseen}, n_hidden=32, learning_rate=0.01, random_state=0)
+    >>> training = Training(learning_rate=0.01)
+    >>> model = SPAEN({**seen, **unseen}, n_hidden=32, training=training, random_state=0)
     >>> model = model.fit(list(seen.values()), list(seen))
     >>> model.predict([[0.8, 0.6], [-0.6, 0.8]])
     array(['zebra', 'whale'], dtype='<U5')
@@ -127,6 +117,8 @@ class SPAEN(NetworkPeer):
 
     _counts = ("n_hidden",)
 
+    _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -135,30 +127,18 @@ class SPAEN(NetworkPeer):
         margin: float = 0.2,
         reconstruction: float = 10.0,
         adversarial: float = 1.0,
-        max_iter: int = 100,
-        n_iter_no_change: int | None = 5,
-        batch_size: int = 256,
-        learning_rate: float = 3e-4,
+        training: Training | None = None,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.n_hidden = n_hidden
         self.margin = margin
         self.reconstruction = reconstruction
         self.adversarial = adversarial
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _SPAENLearner(self, task)
@@ -189,7 +169,7 @@ class SPAEN(NetworkPeer):
 
 class _SPAENLearner(BatchLearner, ZeroShotLearner):
     def __init__(self, peer: SPAEN, task: PeerTask) -> None:
-        super().__init__(*peer._torch(), task.X, peer.batch_size)
+        super().__init__(*peer._torch(), task.X, peer.schedule.batch_size)
         self.codes, self.Y = self.positions(task.codes), self.tensor(unit_rows(task.Y))
         self.margin, self.adversarial = float(peer.margin), float(peer.adversarial)
         # Relative to the length of the samples, as the cosines are.
@@ -202,7 +182,7 @@ class _SPAENLearner(BatchLearner, ZeroShotLearner):
                 name: layers(self.torch, size, _ACTIVATIONS).to(self.device)
                 for name, size in sizes.items()
             }
-        rate = {"learning_rate": peer.learning_rate, "betas": (0.5, 0.999)}
+        rate = {"learning_rate": peer.schedule.learning_rate, "betas": (0.5, 0.999)}
         self.optimizers = {"EFG": self.adam("E", "F", "G", **rate), "D": self.adam("D", **rate)}
 
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:

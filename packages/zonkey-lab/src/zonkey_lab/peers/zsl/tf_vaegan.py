@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..networks import apply_layers, layers, part_of, seed_networks
+from ..training import Training
 from .base import PeerTask
 from .f_clswgan import AdversarialLearner
 from .generative import GenerativePeer, Kept, Networks, divergence, normal_samples
@@ -27,7 +28,7 @@ class _TFVAEGANLearner(AdversarialLearner):
     }
 
     def __init__(self, torch: Any, device: str, task: PeerTask, peer: TFVAEGAN) -> None:
-        super().__init__(torch, device, task, peer.batch_size)
+        super().__init__(torch, device, task, peer.schedule.batch_size)
         d, k, n = self.X.shape[1], self.Y.shape[1], peer.n_hidden
         self.n_noise, self.gan_weight, self.cycle_weight = k, peer.gan_weight, peer.cycle_weight
         self.variance = self.within_variance()
@@ -40,7 +41,7 @@ class _TFVAEGANLearner(AdversarialLearner):
                 "feedback": layers(torch, [n, n, n], self.kept["feedback"]),
             }
         self.networks = {name: network.to(device) for name, network in networks.items()}
-        rate = peer.learning_rate
+        rate = peer.schedule.learning_rate
         rates = {"encoder": rate, "generator": rate, "feedback": _FEEDBACK_RATE * rate}
         groups = [
             {"params": [*self.networks[name].parameters()], "lr": own}
@@ -174,30 +175,17 @@ class TFVAEGAN(GenerativePeer):
     n_synthetic : int, default=300
         Synthesized samples of an unseen class, and most real samples of a seen one. The
         publication has 300 for CUB.
-    max_iter : int, default=60
-        Largest number of epochs, each of one pass for the generator and five for the critic.
-    n_iter_no_change : int or None, default=25
-        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, fewer than four
-        classes or no prototypes: `max_iter` epochs.
-    batch_size : int, default=512
-        Samples per step. The publication has 64.
-    learning_rate : float, default=5e-4
-        Step size of Adam; a tenth of it for the feedback, as in the publication, which has 1e-4 for
-        smaller batches.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 60, `n_iter_no_change` is 25,
+        `batch_size` is 512 and `learning_rate` 5e-4. An epoch is one pass for the generator and
+        five for the critic. The feedback has a tenth of the learning rate, as in the publication,
+        which has 1e-4 and batches of 64.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
-        as `random_state`. Several fits may share it, such as those of a search.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -233,11 +221,15 @@ class TFVAEGAN(GenerativePeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.zsl import TFVAEGAN
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
+    >>> training = Training(
+    ...     max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02
+    ... )
     >>> model = TFVAEGAN(
-    ...     n_hidden=32, learning_rate=0.02, max_iter=10, n_iter_no_change=None, batch_size=36
+    ...     n_hidden=32, training=training
     ... )
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
@@ -245,6 +237,8 @@ class TFVAEGAN(GenerativePeer):
 
     _kind = _TFVAEGANLearner
     _non_negative = ("gan_weight", "cycle_weight")
+
+    _own = Training(max_iter=60, n_iter_no_change=25, batch_size=512, learning_rate=5e-4)
 
     def __init__(
         self,
@@ -254,30 +248,18 @@ class TFVAEGAN(GenerativePeer):
         cycle_weight: float = 0.01,
         n_hidden: int = 4096,
         n_synthetic: int = 300,
-        max_iter: int = 60,
-        n_iter_no_change: int | None = 25,
-        batch_size: int = 512,
-        learning_rate: float = 5e-4,
+        training: Training | None = None,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.gan_weight = gan_weight
         self.cycle_weight = cycle_weight
         self.n_hidden = n_hidden
         self.n_synthetic = n_synthetic
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _learner(self, task: PeerTask) -> _TFVAEGANLearner:
         return _TFVAEGANLearner(*self._torch(), task, self)

@@ -21,6 +21,7 @@ from ..networks import (
     seed_networks,
     to_array,
 )
+from ..training import Training
 from .base import NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("relu", "linear")
@@ -64,29 +65,15 @@ class VZSL(NetworkPeer):
         distances counts, and q(z | x) leaves the priors.
     reconstruction : float, default=10.0
         Weight >= 0 of the relative squared error. Chosen here.
-    max_iter : int, default=100
-        Largest number of epochs.
-    n_iter_no_change : int or None, default=5
-        Stop after so many epochs without a better accuracy on held-out classes, a fifth of the
-        seen ones; then train again on all, for the best number of epochs. None, fewer than four
-        classes or no prototypes: `max_iter` epochs.
-    batch_size : int, default=256
-        Samples per step. Chosen here, for a GPU.
-    learning_rate : float, default=3e-4
-        Step size of Adam. Chosen here.
+    training : Training, default=None
+        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
+        `batch_size` is 256 and `learning_rate` 3e-4. Chosen here.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from.
     seen_penalty : float or "auto", default=0.0
         Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, of the order of samples and of the choice of held-out classes.
-    device : str, default="auto"
-        Device to train on: "cpu", "cuda" or "cuda:0" etc. "auto": a GPU if torch has one.
-    checkpoint : str or path-like, default=None
-        Folder that keeps the progress of a fit, to resume after interruption. It needs an integer
-        as `random_state`. Several fits may share it, such as those of a search.
-    verbose : int, default=0
-        If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
     Attributes
     ----------
@@ -121,11 +108,13 @@ class VZSL(NetworkPeer):
 
     Examples
     --------
+    >>> from zonkey_lab.peers import Training
     >>> from zonkey_lab.peers.zsl import VZSL
     >>> seen = {"horse": [0, 1], "tiger": [1, 0], "snail": [-0.8, -0.6]}
     >>> unseen = {"zebra": [0.8, 0.6], "whale": [-0.6, 0.8]}
-    >>> settings = {"n_hidden": 32, "n_latent": 4, "learning_rate": 0.01, "random_state": 0}
-    >>> model = VZSL({**seen, **unseen}, **settings).fit(list(seen.values()), list(seen))
+    >>> settings = {"n_hidden": 32, "n_latent": 4, "random_state": 0}
+    >>> model = VZSL({**seen, **unseen}, **settings, training=Training(learning_rate=0.01))
+    >>> model = model.fit(list(seen.values()), list(seen))
     >>> model.predict([[0.8, 0.6], [-0.6, 0.8]])
     array(['zebra', 'whale'], dtype='<U5')
     """
@@ -133,6 +122,8 @@ class VZSL(NetworkPeer):
     _non_negative = ("reconstruction",)
     _counts = ("n_hidden", "n_latent")
     _compares_distances = False
+
+    _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
 
     def __init__(
         self,
@@ -142,30 +133,18 @@ class VZSL(NetworkPeer):
         n_latent: int = 100,
         lam: float = 0.9,
         reconstruction: float = 10.0,
-        max_iter: int = 100,
-        n_iter_no_change: int | None = 5,
-        batch_size: int = 256,
-        learning_rate: float = 3e-4,
+        training: Training | None = None,
         candidates: Any = "unseen",
         seen_penalty: Any = 0.0,
         random_state: Any = None,
-        device: str = "auto",
-        checkpoint: Any = None,
-        verbose: int = 0,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.n_hidden = n_hidden
         self.n_latent = n_latent
         self.lam = lam
         self.reconstruction = reconstruction
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -204,7 +183,7 @@ class _VZSLLearner(BatchLearner, ZeroShotLearner):
     def __init__(self, peer: VZSL, task: PeerTask) -> None:
         # Vectors of unit length have tiny entries, on which networks start slowly.
         self.scales = root_mean_square(task.X), root_mean_square(task.Y)
-        super().__init__(*peer._torch(), task.X / self.scales[0], peer.batch_size)
+        super().__init__(*peer._torch(), task.X / self.scales[0], peer.schedule.batch_size)
         torch = self.torch
         self.lam, self.reconstruction = float(peer.lam), float(peer.reconstruction)
         self.codes, self.Y = self.positions(task.codes), self.tensor(task.Y / self.scales[1])
@@ -217,7 +196,9 @@ class _VZSLLearner(BatchLearner, ZeroShotLearner):
             }
         # From random weights, the part that no seen prototype reaches would stay as noise.
         torch.nn.init.zeros_(self.networks["prior"].weight)
-        self.optimizers = {"all": self.adam(*self.networks, learning_rate=peer.learning_rate)}
+        self.optimizers = {
+            "all": self.adam(*self.networks, learning_rate=peer.schedule.learning_rate)
+        }
 
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:
         torch, places = self.torch, self.positions(rows)
