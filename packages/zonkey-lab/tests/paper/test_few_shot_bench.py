@@ -230,7 +230,7 @@ def test_steps_of_all_fits_are_summed(data):
         steps.add(name, one)
 
     samples = (shots.X, shots.y, shots.classes)
-    with protocols.quiet():
+    with protocols.silence_warnings():
         n_way_k_shot(models, *samples, n_way=3, n_query=2, n_trials=4, watch=watch)
     assert [name for name, _ in fitted].count("nearest") == 4
     mu = np.concatenate([one.mu_ for name, one in fitted if name == "few"])

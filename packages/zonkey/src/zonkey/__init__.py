@@ -81,7 +81,6 @@ __all__ = [
     "model_card",
     "model_info",
     "model_selection",
-    "peers",
     "preprocessing",
     "presets",
     "save",
@@ -97,7 +96,7 @@ def __getattr__(name: str) -> Any:
         return version("zonkey")
     if name in _MODULES:
         value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    elif name in (*__all__, "display", "testing"):
+    elif name in (*__all__, "display", "peers", "testing"):
         value = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

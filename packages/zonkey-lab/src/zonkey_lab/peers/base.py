@@ -107,6 +107,8 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Gather what files of zonkey 0.1 hold as parameters of the peer."""
+        upgrade_rest = getattr(super(), "__zonkey_upgrade__", None)
+        parts = parts if upgrade_rest is None else upgrade_rest(parts)
         given = dict(parts["parameters"])
         if "training" in given:
             return parts
