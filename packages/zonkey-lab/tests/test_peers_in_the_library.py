@@ -189,11 +189,15 @@ def test_a_graph_gives_the_same_answers(model, dtype):
     assert_array_equal(found["label"], model.predict(X))
 
 
-def test_cosines_are_neither_exported_nor_indexed():
-    model = SAE(P.prototypes).fit(P.X, P.y)
-    for function in (to_onnx, CandidateIndex):
-        with refused(TypeError, "got SAE"):
-            function(model)
+def test_cosines_are_not_exported():
+    with refused(TypeError, "got SAE"):
+        to_onnx(SAE(P.prototypes).fit(P.X, P.y))
+
+
+def test_an_index_of_cosines_is_exact():
+    model = SAE(P.prototypes, candidates="all").fit(P.X, P.y)
+    found = CandidateIndex(model, effort=1.0).predict_top(P.X_new, 5)
+    assert_array_equal(found, model.predict_top(P.X_new, 5))
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e5, 1e25])

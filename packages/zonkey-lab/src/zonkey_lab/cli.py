@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from .paper.bench.runner import Progress
-    from .paper.report.blocks import TableBlock
+    from .paper.report.blocks import Document, TableBlock
 
 _ALL = "all"
 _MOST = 1000  # columns of the widest table
@@ -315,25 +315,29 @@ def report(
     """
     names = None if not data else [name.lower() for name in data]
     with one_line_errors("nothing was written"):
-        from .paper.report.blocks import markdown_text, write_report
         from .paper.report.collection import read_collection
         from .paper.report.sections import build_report
 
-        found = build_report(read_collection(runs, names))
-    if markdown is None:
-        with require_writable("out", out):
-            page = write_report(found, out)
-        written = {"page": page, "tables": out / "tables.md", "figures": out / "figures"}
-    else:
-        from zonkey.persistence.container import write_whole
-
-        check_plain("markdown", markdown)
-        with require_writable("markdown", markdown, "a file"):
-            markdown.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))
-        written = {"tables": markdown}
+        written = _write(build_report(read_collection(runs, names)), out, markdown)
     if as_json:
         typer.echo(json.dumps({name: str(path) for name, path in written.items()}))
         return
     for name, path in written.items():
         typer.echo(f"{name.capitalize() + ':':<8} {path}")
+
+
+def _write(found: Document, out: Path, markdown: Path | None) -> dict[str, Path]:
+    """Write a page with figures, or tables only; return what is where."""
+    from zonkey.persistence.container import write_whole
+
+    from .paper.report.blocks import markdown_text, write_report
+
+    if markdown is None:
+        with require_writable("out", out):
+            page = write_report(found, out)
+        return {"page": page, "tables": out / "tables.md", "figures": out / "figures"}
+    check_plain("markdown", markdown)
+    with require_writable("markdown", markdown, "a file"):
+        markdown.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))
+    return {"tables": markdown}

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
         evaluation,
         metrics,
         model_selection,
-        peers,
         preprocessing,
         presets,
+    )
+    from . import (
+        peers as peers,
     )
     from .anyshot.classifier import AnyShotClassifier
     from .bpl.few_shot import FewShotClassifier
