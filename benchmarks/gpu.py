@@ -21,7 +21,7 @@ from recording import save, save_page, show
 from zonkey import FewShotClassifier, Moments, Prototypes, ZeroShotClassifier
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.sylvester import solve
-from zonkey.inference.scorer import _BLOCK_SCORES
+from zonkey.config import rows_per_block
 from zonkey_lab.protocols import n_way_k_shot
 
 # TFLOP/s of an H200 (SXM) from its data sheet, dense: float64 and TF32 on tensor cores.
@@ -254,7 +254,7 @@ def predictions(bench: Bench) -> list[dict[str, Any]]:
     model = ZeroShotClassifier(prototypes, synthesis=None, candidates="all")
     model.fit(bench.normal(200, d), y)
     X, centers = bench.normal(n, d, seed=1), model.project(prototypes)
-    step = max(1, _BLOCK_SCORES // max(m, d))
+    step = rows_per_block(4 * max(m, d))
 
     def bare() -> None:
         for start in range(0, n, step):

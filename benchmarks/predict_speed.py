@@ -12,7 +12,7 @@ import numpy as np
 
 from recording import save, save_markdown, show
 from zonkey import Prototypes, ZeroShotClassifier
-from zonkey.inference.scorer import _BLOCK_SCORES
+from zonkey.config import rows_per_block
 
 N, D, K, CLASSES, SEEN = 40_000, 2_048, 85, 10_000, 50
 REPEATS = 3
@@ -26,7 +26,7 @@ def main() -> None:
     model = ZeroShotClassifier(prototypes, synthesis=None, candidates="all").fit(X, y)
     queries = rng.standard_normal((N, D)).astype(np.float32)
     centers = model.project(prototypes).astype(np.float32)
-    rows = max(1, _BLOCK_SCORES // max(CLASSES, D))
+    rows = rows_per_block(4 * max(CLASSES, D))
 
     def bare() -> None:
         for start in range(0, N, rows):

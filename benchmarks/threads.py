@@ -91,7 +91,8 @@ def problems() -> dict[str, Callable[[], object]]:
     X, y = emoji.X_train[kept], emoji.y_train[kept]
     found |= _recommended(f"300 emoji, {len(X):,} x 256", X, y, emoji.prototypes.subset(set(y)))
     X, y = rng.random((N, D)), rng.integers(CLASSES, size=N)
-    paper = ZeroShotClassifier(rng.random((CLASSES + 10, K)), random_state=0)
+    prototypes = dict(enumerate(rng.random((CLASSES + 10, K))))
+    paper = ZeroShotClassifier(prototypes, random_state=0)
     found[f"paper fit, generated {N:,} x {D:,}"] = lambda: paper.fit(X, y)
     return found
 

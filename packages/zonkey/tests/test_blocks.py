@@ -25,19 +25,18 @@ HOST = np.zeros(0)
         (4, 4, 3, []),
     ],
 )
-def test_blocks_cover_every_row_once(monkeypatch, start, stop, width, sizes):
-    monkeypatch.setattr(blocks, "_ON_HOST", 12)
-    found = list(row_blocks(start, stop, width, HOST))
+def test_blocks_cover_every_row_once(start, stop, width, sizes):
+    with config_context(working_memory=12 / 2**12):
+        found = list(row_blocks(start, stop, width, HOST))
     assert [block.stop - block.start for block in found] == sizes
     rows = [i for block in found for i in range(block.start, block.stop)]
     assert rows == list(range(start, stop))
 
 
-def test_a_device_has_blocks_of_its_own(monkeypatch):
-    monkeypatch.setattr(blocks, "_ON_HOST", 2)
-    monkeypatch.setattr(blocks, "_ON_DEVICE", 6)
-    assert len(list(row_blocks(0, 12, 1, TORCH(HOST)))) == 2
-    assert len(list(row_blocks(0, 12, 1, HOST))) == 6
+def test_a_device_has_blocks_of_its_own():
+    with config_context(working_memory=2 / 2**12):
+        assert len(list(row_blocks(0, 1024, 1, HOST))) == 512
+        assert len(list(row_blocks(0, 1024, 1, TORCH(HOST)))) == 4
 
 
 def parts_of(monkeypatch, n_parts, n_threads=2):
@@ -60,7 +59,7 @@ def test_parts_cover_every_row_once_in_order(monkeypatch, n, n_threads):
 def test_small_problems_large_results_and_devices_are_one_part(monkeypatch):
     parts_of(monkeypatch, 3)
     monkeypatch.setattr(blocks, "_MANY", 50)
-    monkeypatch.setattr(blocks, "_KEPT", 20)
+    monkeypatch.setenv("ZONKEY_WORKING_MEMORY", str(160 / 2**20))
     assert run_in_parts(lambda *part: part, 10, 4, HOST) == [(0, 10)]
     assert len(run_in_parts(lambda *part: part, 10, 5, HOST)) == 3
     assert len(run_in_parts(lambda *part: part, 10, 5, HOST, kept=10)) == 2

@@ -16,15 +16,18 @@ from typing import TypeVar
 import numpy as np
 
 from .arrays import Array, is_device_array
+from .config import rows_per_block
 from .threads import free_threads, limit_threads
 
 T = TypeVar("T")
 
-# Numbers in a block: 2 MB on the host, 256 MB on a device.
-_ON_HOST, _ON_DEVICE = 2**18, 2**25
+ON_ACCELERATOR = 16  # times the working memory: it has much of its own, and prefers long blocks
 _MANY = 2**20  # numbers in all blocks for which several threads pay off
 _PARTS = 16  # enough for the threads of most machines
-_KEPT = 2**24  # numbers in the results of all parts: 128 MB
+# Bytes for each number of a block: on the host, all parts hold a block and a copy at once, so one
+# has 2 of 64 MB and stays in the cache of a core. A device holds one block and three copies.
+_ON_HOST, _ON_DEVICE = 8 * 2 * _PARTS, 8 * 4 / ON_ACCELERATOR
+_FREED = 2**21  # numbers
 
 
 def row_blocks(start: int, stop: int, width: int, like: Array) -> Iterator[slice]:
@@ -32,7 +35,7 @@ def row_blocks(start: int, stop: int, width: int, like: Array) -> Iterator[slice
 
     The size of a block depends on the device of `like`.
     """
-    size = max(1, (_ON_DEVICE if is_device_array(like) else _ON_HOST) // max(1, width))
+    size = rows_per_block((_ON_DEVICE if is_device_array(like) else _ON_HOST) * width)
     for first in range(start, stop, size):
         yield slice(first, min(first + size, stop))
 
@@ -49,8 +52,8 @@ def run_in_parts(
         return [work(0, n)]
     # The C library of Linux hands freed blocks back to the system, and new pages for each block
     # would take longer than the work on it, unless it has freed something larger before.
-    np.empty(8 * _ON_HOST)
-    n_parts = 1 if n * width < _MANY else max(1, min(_PARTS, _KEPT // max(1, kept)))
+    np.empty(_FREED)
+    n_parts = 1 if n * width < _MANY else rows_per_block(8 * kept, at_most=_PARTS)
     parts = list(pairwise(n * i // n_parts for i in range(n_parts + 1)))
     n_threads = min(free_threads(), n_parts)
     if n_threads == 1:

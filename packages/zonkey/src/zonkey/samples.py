@@ -20,9 +20,8 @@ from .arrays import (
     require_values,
     sums_by_code,
 )
+from .blocks import ON_ACCELERATOR
 from .config import rows_per_block
-
-_ON_ACCELERATOR = 16  # times the working memory: it has much of its own, and prefers long blocks
 
 
 def as_samples(X: Any, known: Array | None = None) -> Array:
@@ -105,6 +104,6 @@ def sample_blocks(X: Array, copies: int = 3) -> Iterator[slice]:
     """Yield slices of rows so that some float64 copies of a block fit into the working memory."""
     n, width = X.shape
     is_host = not is_device_array(X) or str(device(X)) == "cpu"
-    size = rows_per_block(8 * copies * width / (1 if is_host else _ON_ACCELERATOR))
+    size = rows_per_block(8 * copies * width / (1 if is_host else ON_ACCELERATOR))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))

@@ -340,7 +340,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch, shape, size, n_parts):
     objective, W = objective_of(problem), random_projection(problem)
     value, gradient = objective.value_and_gradient(W)
     assert value == pytest.approx(entropyobj(problem, W, 0.4, 0.05), rel=1e-10)
-    monkeypatch.setattr(blocks, "_ON_HOST", size)
+    monkeypatch.setenv("ZONKEY_WORKING_MEMORY", str(size / 2**12))
     monkeypatch.setattr(blocks, "_MANY", 0)
     monkeypatch.setattr(blocks, "free_threads", lambda: 2)
     monkeypatch.setattr(blocks, "_PARTS", n_parts)

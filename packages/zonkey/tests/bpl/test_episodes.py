@@ -23,7 +23,6 @@ from reference_few_shot import (
 )
 from turned import EXACT, Turned, several
 
-from zonkey import blocks
 from zonkey.bpl import episodes as module
 from zonkey.bpl.algorithm1 import Competition, learn
 from zonkey.bpl.episodes import Episodes
@@ -101,7 +100,7 @@ def test_large_episodes_are_learned_in_blocks_with_the_same_result(monkeypatch, 
     expected, course = turned.learn(W, **learning)
     monkeypatch.setattr(module, "_UNCACHED", -1)
     monkeypatch.setattr(module, "compete", None)
-    monkeypatch.setattr(blocks, "_ON_HOST", 9)
+    monkeypatch.setenv("ZONKEY_WORKING_MEMORY", str(9 / 2**12))
     found, again = turned.learn(W, **learning)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
     np.testing.assert_array_equal(again.mu, course.mu)

@@ -117,7 +117,7 @@ def test_memory_decides_what_is_learned_together_and_nothing_else(monkeypatch, b
     monkeypatch.setattr(few_shot_task, "_course", noted)
     # As on a device, where tasks are learned together.
     monkeypatch.setattr(few_shot_task, "is_device_array", lambda _: True)
-    monkeypatch.setattr(few_shot_task, "_ON_DEVICE", budget)
+    monkeypatch.setenv("ZONKEY_WORKING_MEMORY", str(budget * 8 / 128 / 2**20))
     for one, other in zip(model.fit_tasks(TASKS, random_states=SEEDS), expected, strict=True):
         assert_as_if_alone(one, other, 1e-9)
     n_episodes = 1 if synthesis is None else 5

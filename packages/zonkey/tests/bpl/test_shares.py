@@ -20,8 +20,7 @@ RULES = ["second-best", None, "assigned"]
 
 def in_small_blocks(monkeypatch, *, size=9, n_parts=3):
     """Let blocks be a few rows, parts a few blocks, and hold few weights at a time."""
-    monkeypatch.setattr(blocks, "_ON_HOST", size)
-    monkeypatch.setattr(blocks, "_ON_DEVICE", size)
+    monkeypatch.setenv("ZONKEY_WORKING_MEMORY", str(size / 2**12))
     monkeypatch.setattr(blocks, "_MANY", 0)
     monkeypatch.setattr(blocks, "free_threads", lambda: 2)
     monkeypatch.setattr(blocks, "_PARTS", n_parts)

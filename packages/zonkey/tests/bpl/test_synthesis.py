@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import generate
 
-from zonkey import blocks
 from zonkey.bpl.synthesis import (
     draw,
     perturb,
@@ -87,7 +86,7 @@ def test_raw_material_serves_any_projection(per, scaling):
 def test_samples_are_moved_in_blocks(monkeypatch, size):
     parts = material(17)
     expected = run(parts)
-    monkeypatch.setattr(blocks, "_ON_HOST", size)
+    monkeypatch.setenv("ZONKEY_WORKING_MEMORY", str(size / 2**12))
     np.testing.assert_allclose(run(parts).features, expected.features, rtol=0, atol=1e-14)
 
 

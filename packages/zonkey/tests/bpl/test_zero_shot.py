@@ -156,7 +156,7 @@ def test_minimum_entropy_is_that_of_the_core(max_iter):
 def test_blocks_and_threads_change_nothing(monkeypatch, competition):
     options = {**ODD, "competition": competition, "max_iter": 4}
     expected = fitted(**options)
-    monkeypatch.setattr(blocks, "_ON_HOST", 10)
+    monkeypatch.setenv("ZONKEY_WORKING_MEMORY", str(10 / 2**12))
     monkeypatch.setattr(blocks, "_MANY", 0)
     monkeypatch.setattr(blocks, "free_threads", lambda: 2)
     model = fitted(**options)

@@ -47,7 +47,7 @@ from zonkey import (
     ZeroShotClassifier,
     evaluate,
 )
-from zonkey.evaluation import answers as answers_module
+from zonkey.config import config_context
 from zonkey.evaluation.answers import Subject, answers_of
 from zonkey.evaluation.measures import Figures
 from zonkey.files.dataset import Dataset, Split
@@ -364,10 +364,10 @@ def test_the_model_and_the_samples_stay_as_they_are():
     assert (first.scores, first.intervals) == (second.scores, second.intervals)
 
 
-def test_small_blocks_change_nothing(monkeypatch):
+def test_small_blocks_change_nothing():
     expected = evaluate(fitted(reject_below=0.3), X, Y, k=K)
-    monkeypatch.setattr(answers_module, "_BLOCK_SCORES", 30)  # 2 samples
-    found = evaluate(fitted(reject_below=0.3), X, Y, k=K)
+    with config_context(working_memory=30 * 32 / 2**20):  # 2 samples
+        found = evaluate(fitted(reject_below=0.3), X, Y, k=K)
     assert_same_scores(found.scores, expected.scores)
     assert_allclose(found.curve.penalties, expected.curve.penalties)
 

@@ -18,15 +18,16 @@ from array_api_compat import device
 from scipy import sparse
 
 from ..arrays import Array, epsilon, namespace, one_hot, positions_like, sums_by_code
-from ..blocks import row_blocks, run_in_parts
+from ..blocks import ON_ACCELERATOR, row_blocks, run_in_parts
+from ..config import rows_per_block
 
 # "second-best" is the paper's model; None drops the push from the second best (mu = 0);
 # "assigned" trusts the class that each sample was made for.
 Rule: TypeAlias = Literal["second-best", "assigned"] | None
 
-# Weights held before they are summed, and numbers in their samples. A sample has one weight, unless
-# classes tie: then it may have q.
-_WEIGHTS, _FEATURES = 2**20, 2**25
+# Weights held before they are summed. A sample has one weight, unless classes tie: then it may
+# have q.
+_WEIGHTS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +159,8 @@ class _Sums:
         self._sums = [xp.zeros(shape, dtype=X.dtype, device=device(X)) for shape in shapes]
         self._held: list[tuple[Array, Array]] = []
         self._n_held = 0
-        self._most = min(_WEIGHTS, _FEATURES // X.shape[1])
+        # Their samples are copied on a device only.
+        self._most = rows_per_block(8 * X.shape[1] / ON_ACCELERATOR, at_most=_WEIGHTS)
 
     def add(self, start: int, taken: Array) -> None:
         """Split the weight of each sample, from `start` on, among the classes it takes (n x q)."""

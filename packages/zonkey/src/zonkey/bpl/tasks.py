@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, is_device_array, namespace, place_like
+from ..blocks import ON_ACCELERATOR
+from ..config import rows_per_block
 from ..prototypes import Prototypes
 from ..threads import available_threads
 from .algorithm1 import Course, learn
@@ -27,8 +29,7 @@ from .projection import NormalEquations, bidirectional_projection
 from .sylvester import Status
 from .synthesis import Synthesized, synthesize, synthesize_from_support
 
-# Numbers in the arrays of all episodes learned at a time: 512 MB on the host, 16 GB on a device.
-_ON_HOST, _ON_DEVICE = 2**26, 2**31
+_SHARE = 8  # working memories for all episodes learned at a time, whose steps are small products
 _COPIES = 8  # of W that a solver holds, and of the losses that a step holds
 
 
@@ -175,7 +176,7 @@ def learn_tasks(
     found: dict[int, LearnedProjection] = {}
     for members in groups.values():
         first = tasks[members[0]]
-        number = max(1, _budget(first) // (settings.size(first) * settings.n_distinct))
+        number = _count_together(first, settings.size(first) * settings.n_distinct)
         for start in range(0, len(members), number):
             part = members[start : start + number]
             own = _learn_together(settings, [tasks[i] for i in part], [seeds[i] for i in part])
@@ -183,8 +184,10 @@ def learn_tasks(
     return [found[i] for i in range(len(tasks))]
 
 
-def _budget(task: SupportTask) -> int:
-    return _ON_DEVICE if is_device_array(task.X_u) else _ON_HOST
+def _count_together(task: SupportTask, size: int) -> int:
+    """Return how many times `size` numbers may be held at a time, where the task is."""
+    share = _SHARE * ON_ACCELERATOR if is_device_array(task.X_u) else _SHARE
+    return rows_per_block(8 * size / share)
 
 
 def _learn_together(
@@ -192,7 +195,7 @@ def _learn_together(
 ) -> list[LearnedProjection]:
     first = tasks[0]
     initial = bidirectional_projection(first.initial_equations(), settings.beta)
-    at_once = max(1, _budget(first) // (settings.size(first) * len(tasks)))
+    at_once = _count_together(first, settings.size(first) * len(tasks))
     numbers = range(settings.n_distinct)
     courses = []
     for part in (numbers[i : i + at_once] for i in range(0, len(numbers), at_once)):

@@ -16,12 +16,12 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import is_device_array, namespace, place_like, softmax, to_numpy
+from ..config import rows_per_block
 from ..inference.predict import ScoresMixin
 from ..inference.scorer import unwrap
 from ..labels import as_labels
 
 SETS = ("unseen", "seen", "all")
-_BLOCK_SCORES = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +224,7 @@ def _score_blocks(subject: Subject, X: Any, n: int) -> Iterator[_Scored]:
     is_own = isinstance(model, ScoresMixin)
     by_pairs = getattr(model, "decision_function_shape", None) == "ovo"
     has_scores = hasattr(model, "decision_function") and not by_pairs
-    rows = max(1, _BLOCK_SCORES // len(labels))
+    rows = rows_per_block(32 * len(labels))
     for start in range(0, n, rows):
         positions = np.arange(start, min(start + rows, n))
         block = take_rows(X, positions)
