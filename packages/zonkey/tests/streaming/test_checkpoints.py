@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 import pytest
-from safetensors import SafetensorError
 
 from zonkey import Chunks, Moments
 from zonkey.persistence.container import StorageError
@@ -203,20 +202,17 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         moments_of(Chunks(X, Y, checkpoint=tmp_path / "file" / "kept"))
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error")]
-)
-def test_a_full_disk_costs_the_checkpoint_only(tmp_path, monkeypatch, error):
+def test_a_full_disk_costs_the_checkpoint_only(tmp_path, monkeypatch):
     interrupted(tmp_path / "kept")
     before = (tmp_path / "kept" / "passes" / "moments.pass").read_bytes()
     seen = []
 
     def full(*_):
         seen.append((tmp_path / "kept" / "passes" / "moments.pass").read_bytes() == before)
-        raise error
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(module, "write_arrays", full)
-    with pytest.warns(UserWarning, match="could not be .*Make room on the disk"):
+    with pytest.warns(UserWarning, match=r"could not be \(No space left .*Make room on"):
         found = moments_of(Chunks(X, Y, rows=20, checkpoint=tmp_path / "kept", every=2))
     assert len(seen) == 6
     assert all(seen)
@@ -230,11 +226,10 @@ def test_only_own_files_are_removed(tmp_path):
         path.write_text("x")
     with kept.lock():
         kept.write("a", "b", State({"x": np.eye(2)}, 1, 2, "", whole=False))
-    left = [own / ".tmpA1b2C3", own / "a.pass.0123456789ab.part"]  # by processes that were killed
-    for path in left:
-        path.write_text("half")
+    left = own / "a.pass.0123456789ab.part"  # by a process that was killed
+    left.write_text("half")
     with kept.lock():
-        assert not any(path.exists() for path in left)
+        assert not left.exists()
         assert kept.read("a", "b").n_rows == 2
     kept.remove(["a"])
     kept.remove(["a"])

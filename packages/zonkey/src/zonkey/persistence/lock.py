@@ -31,7 +31,10 @@ def hold_lock(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Ite
     try:
         yield
     finally:
-        with suppress(OSError):  # while it is open, Windows does not remove it
+        # Held until it is gone: nobody else can lock a file that is then removed.
+        if os.name == "nt":  # does not remove open files
+            file.close()
+        with suppress(OSError):
             path.unlink()
         file.close()
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ..errors import StorageError
 from ..hashing import hash_object
 from ..labels import warn_user
-from ..persistence.container import StorageError, read_arrays, write_arrays
+from ..persistence.container import read_arrays, write_arrays
+from ..persistence.lock import hold_lock
 from ..persistence.packing import pack, unpack_file
 
 _KIND = "checkpoint"
 _ENDING = ".pass"
 _LOCK = f"lock{_ENDING}"
-# All files are in a folder of their own within that of the user. A process that is killed leaves
-# unfinished files in it; the first kind of names is ours, the second that of the writing library.
+# All files are in a folder of their own within that of the user.
 _OWN = "passes"
-_UNFINISHED = re.compile(rf".*\{_ENDING}\.[0-9a-f]{{12}}\.part|\.tmp[0-9A-Za-z]{{6}}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +52,21 @@ class PassCheckpoint:
         The system drops the lock of a process that is killed. What such a process had only begun to
         write is removed.
         """
-        with self._lock_file():
-            for path in self._own.iterdir():
-                if _UNFINISHED.fullmatch(path.name):
-                    path.unlink(missing_ok=True)
+        busy = (
+            f"`checkpoint` must belong to one computation at a time; {self.folder} is in use by "
+            "another one. Wait for it, or pass another folder."
+        )
+        with ExitStack() as held:
+            try:
+                self._own.mkdir(parents=True, exist_ok=True)
+                held.enter_context(hold_lock(self._own / _LOCK, busy))
+            except OSError as error:
+                raise StorageError(
+                    f"`checkpoint` must be a folder to write to; {self.folder} is not "
+                    f"({error.strerror}). Pass another path."
+                ) from None
+            for path in self._own.glob(f"*{_ENDING}.*.part"):
+                path.unlink(missing_ok=True)
             yield
 
     def read(self, name: str, identity: str) -> State | None:
@@ -95,9 +104,10 @@ class PassCheckpoint:
         try:
             self._own.mkdir(parents=True, exist_ok=True)  # the user may have removed it
             write_arrays(self._path(name), _KIND, header, arrays)
-        except (OSError, import_module("safetensors").SafetensorError) as error:
+        except OSError as error:
             warn_user(
-                f"Checkpoints should be written to {self.folder}; this one could not be ({error}). "
+                f"Checkpoints should be written to {self.folder}; this one could not be "
+                f"({error.strerror or 'no room'}). "
                 "Make room on the disk; the computation goes on."
             )
 
@@ -110,52 +120,12 @@ class PassCheckpoint:
         if not self._own.is_dir():
             return
         # A result is worth more than an empty folder, which others may use.
-        with suppress(StorageError), self.lock():
-            for name in names:
-                self._path(name).unlink(missing_ok=True)
-            if self.names():
-                return
-            (self._own / _LOCK).unlink(missing_ok=True)
+        with suppress(StorageError, OSError):
+            with self.lock():
+                for name in names:
+                    self._path(name).unlink(missing_ok=True)
             for folder in (self._own, self.folder):
-                if any(folder.iterdir()):
-                    return
-                folder.rmdir()
-
-    def _lock_file(self) -> Any:
-        path = self._own / _LOCK
-        try:
-            self._own.mkdir(parents=True, exist_ok=True)
-            file = path.open("ab")
-        except OSError as error:
-            raise StorageError(
-                f"`checkpoint` must be a folder to write to; {self.folder} is not "
-                f"({error.strerror}). Pass another path."
-            ) from None
-        if os.name == "nt":  # has no such locks, and does not remove open files
-            file.close()
-            return nullcontext()
-        if not _is_locked(file):
-            file.close()
-            raise StorageError(
-                f"`checkpoint` must belong to one computation at a time; {self.folder} is in use "
-                "by another one. Wait for it, or pass another folder."
-            )
-        if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
-            return file
-        file.close()  # its owner removed it meanwhile
-        return self._lock_file()
+                folder.rmdir()  # fails if something else is in it
 
     def _path(self, name: str) -> Path:
         return self._own / f"{name}{_ENDING}"
-
-
-def _is_locked(file: Any) -> bool:
-    """Lock an open file for this process; whether no other has it."""
-    fcntl = import_module("fcntl")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # the file system has none
-        return True
-    return True
