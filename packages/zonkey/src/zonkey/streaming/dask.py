@@ -10,27 +10,24 @@ exchange the parts of reductions; models, transforms and shifts are sent once, w
 from __future__ import annotations
 
 import pickle
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from ..config import config_context
-from ..labels import as_labels, format_value, warn_user
+from ..labels import as_labels, format_value
 from ..threads import limit_threads
 from .chunks import Chunked, apply_transforms, make_empty_error
 from .sources import Purpose, check_chunk, frame_names, name_chunk
 
 FAN_IN = 4  # merged by one task, whose worker holds all of them
-_TRIES = 4  # submissions of a reduction whose connection is lost
 _POLL = 2.0  # seconds between two looks at the scheduler
-_PATIENCE = 300.0  # seconds without an answer of the scheduler, or without a worker
-_QUEUE = 3600.0  # seconds until the first worker, which may wait in the queue of a cluster
+_PATIENCE = 300.0  # seconds without an answer of the scheduler
 _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -252,7 +249,8 @@ def _floats(frame: Any) -> np.ndarray:
 def _align_labels(y: Any, X: Any) -> Any:
     """Return labels as an array with one chunk for each chunk of X, in one column.
 
-    The blocks of the column stay as they are; so it lies about their shape.
+    Blocks stay one-dimensional although the array declares a column: `map_blocks` pairs blocks by
+    their number of dimensions, and only functions here ever see these blocks.
     """
     import dask.array as da
 
@@ -296,117 +294,55 @@ def _align_labels(y: Any, X: Any) -> Any:
     return y.map_blocks(_return_block, new_axis=1, meta=np.empty((0, 0), y.dtype))
 
 
-class _SilenceError(ConnectionError):
-    """The scheduler is connected and does not answer."""
-
-
 def _return_block(block: Any) -> Any:
     return block
 
 
 def _compute_on(client: Any, whole: Any) -> Any:
-    """Compute on a cluster; again if its tasks were lost together with the connection.
+    """Compute on a cluster, where Dask itself runs tasks again whose workers ended.
 
-    A client that connects again has lost all it waited for.
+    A scheduler that is lost is one error: what was sent to it is lost, too.
     """
     from dask import config
 
-    for left in reversed(range(_TRIES)):
-        with config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y in memory
-            future = client.compute(whole)
-        try:
-            with _lend_thread():
-                return _await_result(client, future)
-        except (CancelledError, OSError) as error:
-            if future.status == "error" or not _is_loss(error):
-                raise
-            del future  # of a connection that is gone
-            if not left or not _is_connected(client):
-                raise ConnectionError(
-                    "The scheduler must stay reachable while chunks are reduced; the connection "
-                    f"to {_address(client)} was lost {_TRIES - left} times, or for good: "
-                    f"{format_value(str(error))} Check the network and the scheduler, then run it "
-                    "again with a new Client; collections that were persisted must be persisted "
-                    "again."
-                ) from error
-    raise AssertionError
+    from distributed import wait
+
+    with config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y in memory
+        future = client.compute(whole)
+    try:
+        with _lend_thread():
+            while not future.done():
+                with suppress(TimeoutError):
+                    wait(future, timeout=_POLL)
+                    break
+                # A scheduler that is frozen keeps its connection, and would never answer.
+                client.sync(client.scheduler.identity, callback_timeout=_PATIENCE)
+        return future.result(timeout=_PATIENCE)
+    except (CancelledError, OSError, TimeoutError) as error:
+        if future.status == "error":  # of a task
+            raise
+        raise ConnectionError(
+            "The scheduler must stay reachable and answer while chunks are reduced; "
+            f"{_address(client)} was lost, or its work was cancelled: "
+            f"{format_value(str(error) or type(error).__name__)}. Check the network and the "
+            "scheduler, then run it again with a new Client; persist collections again."
+        ) from error
 
 
 @contextmanager
 def _lend_thread() -> Iterator[None]:
     """Let a worker use this thread for other tasks, if it runs one: they may be awaited."""
-    from dask.context import thread_state
-
     from distributed import rejoin, secede
 
-    is_lent = getattr(thread_state, "key", None) is not None
     try:
-        secede() if is_lent else None
-    except (KeyError, ValueError):  # the task has left it before
-        is_lent = False
+        secede()
+    except (AttributeError, KeyError, ValueError):  # not in a task, or it has left it before
+        yield
+        return
     try:
         yield
     finally:
-        if is_lent:
-            rejoin()
-
-
-def _await_result(client: Any, future: Any) -> Any:
-    """Wait for a result, as long as the scheduler answers and has workers."""
-    from distributed import wait
-
-    heard = worked = time.monotonic()
-    had_workers = is_told = False
-    while True:
-        try:
-            wait(future, timeout=_POLL)
-            break
-        except TimeoutError:
-            now = time.monotonic()
-        try:
-            workers = client.sync(client.scheduler.identity, callback_timeout=_POLL)["workers"]
-        except (TimeoutError, OSError) as error:
-            if now - heard > _PATIENCE:
-                raise _SilenceError(
-                    "The scheduler must answer while chunks are reduced; "
-                    f"{_address(client)} has not for {_PATIENCE:g} seconds. Check the network and "
-                    "the scheduler, then run it again with a new Client."
-                ) from error
-            continue
-        heard = now
-        if any(worker["status"] == "running" for worker in workers.values()):
-            had_workers, worked = True, now
-        waited = now - worked
-        if waited > (_PATIENCE if had_workers else _QUEUE):
-            future.cancel()
-            raise RuntimeError(
-                f"A cluster must have a running worker; this one has had none for {waited:.0f} "
-                f"seconds: {len(workers)} are paused, the others ended or never came. Start "
-                "workers, with more memory if they paused, or pass smaller chunks."
-            )
-        if waited > _PATIENCE and not is_told:
-            is_told = True
-            warn_user(
-                "A cluster should have a running worker; this one has had none for "
-                f"{waited:.0f} seconds. Start workers, for example with cluster.scale(2)."
-            )
-    return future.result(timeout=_PATIENCE)
-
-
-def _is_loss(error: BaseException) -> bool:
-    """Whether an error tells of a lost connection; the user may have cancelled the work."""
-    lost = ("scheduler-connection-lost", "scheduler-restart")
-    if isinstance(error, OSError):
-        return not isinstance(error, _SilenceError)
-    return getattr(error, "reason", lost[0]) in lost
-
-
-def _is_connected(client: Any) -> bool:
-    """Wait until the client has connected again, or gave up."""
-    end = time.monotonic() + _PATIENCE
-    while client.status == "connecting" and time.monotonic() < end:
-        time.sleep(0.1)
-    return client.status == "running"
+        rejoin()
 
 
 def _address(client: Any) -> str:
