@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from sklearn.base import clone
@@ -12,7 +13,7 @@ from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made, nest
 
 import zonkey
-from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
+from zonkey.testing import shots_problem
 from zonkey_lab import protocols
 from zonkey_lab.peers.fsl import (
     MAML,
@@ -56,7 +57,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_few_shot_checks(small(BASE))
+@few_shot_contract(small(BASE))
 def test_few_shot_contract(estimator, check):
     check(estimator)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refused
 from sklearn.base import clone
@@ -10,7 +11,7 @@ from sklearn_checks import parametrize_with_sklearn_checks
 from trained import made, nest
 
 import zonkey
-from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
+from zonkey.testing import shots_problem
 from zonkey_lab.peers.base import sort_samples
 from zonkey_lab.peers.fsl import (
     BaseSamples,
@@ -53,7 +54,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_few_shot_checks(FITTING)
+@few_shot_contract(FITTING)
 def test_few_shot_contract(estimator, check):
     check(estimator)
 

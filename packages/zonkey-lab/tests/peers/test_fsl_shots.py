@@ -5,13 +5,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made
 
 import zonkey
-from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
+from zonkey.testing import shots_problem
 from zonkey_lab.peers.fsl import LSL, MAPSSVM, PPA, BaseSamples, SimpleShot
 from zonkey_lab.peers.fsl.lsl import (
     _Generator,
@@ -51,7 +52,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_few_shot_checks([SimpleShot(BASE), SimpleShot(normalization="unit"), *QUICK])
+@few_shot_contract([SimpleShot(BASE), SimpleShot(normalization="unit"), *QUICK])
 def test_few_shot_contract(estimator, check):
     check(estimator)
 

@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 from sklearn_checks import parametrize_with_sklearn_checks
 
 import zonkey
-from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
+from zonkey.testing import shots_problem
 from zonkey_lab.peers.base import sort_samples
 from zonkey_lab.peers.fsl import (
     BaseSamples,
@@ -39,7 +40,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_few_shot_checks([*ALL, *(type(model)() for model in ALL)])
+@few_shot_contract([*ALL, *(type(model)() for model in ALL)])
 def test_few_shot_contract(estimator, check):
     check(estimator)
 

@@ -4,11 +4,12 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn_checks import parametrize_with_sklearn_checks
 
 import zonkey
-from zonkey.testing import parametrize_with_few_shot_checks, shots_problem
+from zonkey.testing import shots_problem
 from zonkey_lab.peers.fsl import BDCSPN, PTMAP, TIM, BaseSamples, LaplacianShot
 from zonkey_lab.peers.fsl.laplacian_shot import smooth
 from zonkey_lab.peers.fsl.pt_map import transport
@@ -37,7 +38,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_few_shot_checks(VARIED)
+@few_shot_contract(VARIED)
 def test_few_shot_contract(estimator, check):
     check(estimator)
 

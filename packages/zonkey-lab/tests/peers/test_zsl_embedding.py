@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made
 
 import zonkey
-from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
+from zonkey.testing import linear_problem
 from zonkey_lab.peers import zsl
 from zonkey_lab.peers.networks import BatchLearner, arrays_of
 from zonkey_lab.peers.zsl.base import PeerTask
@@ -52,7 +53,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_zero_shot_checks(FITTING)
+@zero_shot_contract(FITTING)
 def test_zero_shot_contract(estimator, check):
     check(estimator)
 

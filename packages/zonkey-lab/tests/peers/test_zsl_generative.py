@@ -5,14 +5,16 @@ import math
 import numpy as np
 import pytest
 import torch
+from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made
 
 import zonkey
+from zonkey import config_context
 from zonkey.prototypes import Prototypes
-from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
+from zonkey.testing import linear_problem
 from zonkey_lab.peers import zsl
 from zonkey_lab.peers.networks import apply_layers, arrays_of, layers, network_of
 from zonkey_lab.peers.zsl import generative
@@ -48,7 +50,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_zero_shot_checks(QUICK)
+@zero_shot_contract(QUICK)
 def test_zero_shot_contract(estimator, check):
     if check.__name__ == "check_unseen_accuracy":
         estimator = FITTING[KINDS.index(type(estimator))]
@@ -422,11 +424,11 @@ def test_prediction_trains_no_classifier(peer, monkeypatch):
     assert_allclose(narrow, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_many_samples_are_mapped_in_blocks(monkeypatch):
+def test_many_samples_are_mapped_in_blocks():
     model = P.fit_clone(QUICK[3])
     expected = model.decision_function(P.X_new)
-    monkeypatch.setattr(generative, "_ROWS", 5)
-    assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-9, atol=1e-12)
+    with config_context(working_memory=0.002):
+        assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-9, atol=1e-12)
 
 
 @each_peer

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from sklearn.pipeline import make_pipeline
@@ -15,7 +16,7 @@ import zonkey
 from zonkey import ZeroShotClassifier
 from zonkey.model_selection import ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer
-from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks, zero_shot
+from zonkey.testing import linear_problem, zero_shot
 from zonkey_lab.peers import zsl
 from zonkey_lab.peers.convex import (
     linear_classifiers,
@@ -56,7 +57,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_zero_shot_checks(FITTING)
+@zero_shot_contract(FITTING)
 def test_zero_shot_contract(estimator, check, monkeypatch):
     monkeypatch.setattr(zero_shot, "linear_problem", REACHED)
     check(estimator)

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made, make_clone
 
 import zonkey
-from zonkey.testing import linear_problem, parametrize_with_zero_shot_checks
+from zonkey.testing import linear_problem
 from zonkey_lab.peers import zsl
 from zonkey_lab.peers.zsl.base import PeerTask
 from zonkey_lab.peers.zsl.bilinear import RankingLearner
@@ -31,7 +32,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_zero_shot_checks(FITTING)
+@zero_shot_contract(FITTING)
 def test_zero_shot_contract(estimator, check):
     check(estimator)
 

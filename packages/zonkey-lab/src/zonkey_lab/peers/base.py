@@ -15,6 +15,7 @@ from zonkey.constraints import check_interval, check_seed
 from zonkey.hashing import hash_object
 from zonkey.labels import check_count, format_value
 from zonkey.optional import torch_device
+from zonkey.samples import class_sums
 from zonkey.streaming.priorities import row_priorities
 
 from .networks import torch_for
@@ -182,10 +183,9 @@ def sort_samples(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def class_means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the mean of each class (m x d), float64; codes are sorted."""
+    """Return the mean of each class (m x d), float64."""
     counts = np.bincount(codes)
-    sums = np.add.reduceat(X, np.cumsum(counts) - counts, axis=0, dtype=np.float64)
-    return sums / counts[:, None]
+    return class_sums(X, codes, len(counts)) / counts[:, None]
 
 
 def unit_rows(Z: np.ndarray) -> np.ndarray:

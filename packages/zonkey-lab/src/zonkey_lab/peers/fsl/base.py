@@ -23,10 +23,10 @@ from zonkey.constraints import check_classes, validate_labeled
 from zonkey.hashing import hash_object
 from zonkey.inference.predict import ScoresMixin
 from zonkey.labels import as_labels, check_count, format_labels, format_value
+from zonkey.samples import sample_blocks
 
 from ..base import CheckedMixin, sort_samples, unit_rows
 
-_ROWS = 4096  # samples that are compared with all classes at a time
 _MOST_KEPT = 64  # results of learning from base samples: a search and its folds reuse them
 
 T = TypeVar("T")
@@ -309,8 +309,8 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
 
     def _score_blocks(self, form: None, X: Array) -> Iterator[Array]:  # noqa: ARG002
         X = np.asarray(X)
-        for start in range(0, len(X), _ROWS):
-            block = X[start : start + _ROWS]
+        for rows in sample_blocks(X, copies=8):
+            block = X[rows]
             # Weights keep the dtype of the support set, which may be another one.
             yield self._scores(block).astype(block.dtype, copy=False)
 

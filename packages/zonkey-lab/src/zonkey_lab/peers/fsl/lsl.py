@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 
+from zonkey.config import rows_per_block
 from zonkey.constraints import check_interval
 from zonkey.labels import check_count
 
@@ -27,7 +28,6 @@ from ..training import Training
 from .base import BaseSamples, FewShotPeer, Support, center_rows
 
 _GENERATOR = ("relu", "relu", "linear")
-_ROWS = 1024  # displacements that are compared with all others at a time
 _CURVATURE = 0.1  # of the loss of a sample; it affects the speed only
 
 
@@ -340,8 +340,9 @@ def analogies(centers: np.ndarray, codes: np.ndarray) -> np.ndarray:
     first, second = pairs_within(codes)
     V, of = unit_rows(centers[second] - centers[first]), codes[first]
     found = []
-    for start in range(0, len(V), _ROWS):
-        some = slice(start, start + _ROWS)
+    size = rows_per_block(4 * V.itemsize * len(V))
+    for start in range(0, len(V), size):
+        some = slice(start, start + size)
         cosines = V[some] @ V.T
         cosines[of[some, None] == of] = 0
         best = np.abs(cosines).argmax(axis=1)  # the reverse of a pair has minus its cosine

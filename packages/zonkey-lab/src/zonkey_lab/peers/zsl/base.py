@@ -119,8 +119,7 @@ class PeerTask:
     @property
     def means(self) -> np.ndarray:
         """Means of the seen classes (m x d), float64."""
-        order = np.argsort(self.codes, kind="stable")
-        return class_means(self.X[order], self.codes[order])
+        return class_means(self.X, self.codes)
 
     def divide(self) -> tuple[PeerTask, PeerTask] | None:
         """Return the tasks of most classes and of the held-out ones; None if there are too few."""

@@ -16,6 +16,7 @@ from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores, Scorer
 from zonkey.optional import torch_device
 from zonkey.prototypes import Prototypes
+from zonkey.samples import sample_blocks
 
 from ..networks import (
     Arrays,
@@ -29,7 +30,6 @@ from ..networks import (
 )
 from .base import NetworkPeer, PeerTask, ZeroShotLearner, refuse_method
 
-_ROWS = 4096  # samples mapped at a time to the space of the classifier, while predicting
 _FEW = 10  # synthesized samples per class that decide when to stop
 _RIDGE = 0.015  # of each class of the classifier, for samples of mean squared length 1
 _STEPS = 100  # of L-BFGS at most
@@ -210,8 +210,8 @@ class GenerativePeer(NetworkPeer):
         return replace(super().scorer_, compare=None)
 
     def _score_blocks(self, form: Any, X: Array) -> Iterator[Array]:
-        for start in range(0, X.shape[0], _ROWS):
-            yield from form.blocks(self._map_samples(X[start : start + _ROWS]))
+        for rows in sample_blocks(X, copies=8):
+            yield from form.blocks(self._map_samples(X[rows]))
 
 
 def _device_like(device: str) -> str:
