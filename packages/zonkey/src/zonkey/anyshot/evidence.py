@@ -60,7 +60,8 @@ class Evidence:
             require_shape(f"evidence/{name}", getattr(self, name), m)
         for name in ("is_described", "is_hidden", "is_foreign"):
             require_shape(f"evidence/{name}", getattr(self, name), m, kinds="b")
-        lengths = np.einsum("ij,ij->i", self.sums, self.sums)
+        sums = to_numpy(self.sums)
+        lengths = np.einsum("ij,ij->i", sums, sums)
         fits = (n >= 0).all() and not lengths[n == 0].any()
         fits = fits and (self.squares * n >= lengths * (1 - 1e-6)).all()
         require_that(fits, "Counts, sums and squares of the classes contradict each other.")

@@ -61,6 +61,7 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
     """
 
     __constraints__: ClassVar[dict[str, Constraint]] = {"reference": Options("sample", "mean")}
+    n_features_in_: int
     __zonkey_fields__ = ("classes_", "references_", "reference_codes_")
 
     def __init__(self, reference: str = "sample") -> None:
@@ -94,10 +95,11 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
 
     def __zonkey_validate__(self) -> None:
         require_labels("classes_", self.classes_)
-        n = len(self.references_)
+        n, n_classes = self.references_.shape[0], self.classes_.shape[0]
         require_shape("references_", self.references_, None, self.n_features_in_)
         require_shape("reference_codes_", self.reference_codes_, n, kinds="i")
-        fits = np.array_equal(np.unique(self.reference_codes_), np.arange(len(self.classes_)))
+        codes = np.unique(to_numpy(self.reference_codes_))
+        fits = np.array_equal(codes, np.arange(n_classes))
         require_that(fits, "Every class needs a reference.")
 
     def __zonkey_learned__(self) -> Learned:

@@ -173,7 +173,10 @@ class NearestPrototypeMixin(SemanticMixin):
         self.unseen_classes_ = np.setdiff1d(known.labels, scorer.seen)
         row = np.ones((1, self.n_features_in_), self._get_learned().dtype)
         blocks = self.scorer_.blocks
-        require_finite(type(self).__name__, lambda: np.concatenate([*blocks(row)]))
+        require_finite(
+            type(self).__name__,
+            lambda: np.concatenate([to_numpy(scores) for scores in blocks(row)]),
+        )
 
     def __zonkey_learned__(self) -> Learned:
         W = self._get_learned()

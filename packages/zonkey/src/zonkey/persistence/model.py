@@ -155,7 +155,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _accept_paths(model: Any, spec: Any) -> None:
     """Let a model of features take paths of pictures too, if its file names their encoder."""
-    first = model[0] if isinstance(model, Pipeline) else model
+    first: Any = model[0] if isinstance(model, Pipeline) else model
     if isinstance(spec, Mapping) and not is_encoder(first):
         first.path_encoder_ = PathEncoder(spec, _CLASSES)
 
