@@ -114,15 +114,17 @@ def test_files_keep_the_landmarks(tmp_path):
     assert_array_equal(loaded.project([[1.0, 2, 3, 4]]), model.project([[1.0, 2, 3, 4]]))
 
 
-@pytest.mark.parametrize("transfer", [False, True])
-def test_unlabeled_samples_move_centers_as_in_the_exact_model(transfer):
+@pytest.mark.parametrize(
+    ("transfer", "settings"), [(False, {}), (True, {"adapt_temperature": 0.3, "adapt_weight": 0.5})]
+)
+def test_unlabeled_samples_move_centers_as_in_the_exact_model(transfer, settings):
     w = world(3, n_classes=30, k=4)
     X, y = w.draw(np.arange(24), 12)
     new, _ = w.draw(np.arange(24, 30), 30)
     models = [
-        AnyShotClassifier(w.prototypes, n_components=r, transfer=transfer, kernel="linear").fit(
-            X, y
-        )
+        AnyShotClassifier(
+            w.prototypes, n_components=r, transfer=transfer, kernel="linear", **settings
+        ).fit(X, y)
         for r in (None, 6)
     ]
     # Six landmarks span the four dimensions of the prototypes: nothing is lost.
