@@ -312,6 +312,27 @@ def test_predictions_stand_beside_the_files(made, tmp_path):
     assert [row["predicted"] for row in found] == expected
 
 
+def test_explain_names_labeled_pictures(made, tmp_path):
+    """Also of a file of their features, and after classes were added."""
+    for source in ("photos", "x.npz", "x.parquet"):
+        file = tmp_path / "m.zonkey"
+        if source != "photos":
+            done("embed", made / "photos", "-o", tmp_path / source, *by(made))
+        folder = made if source == "photos" else tmp_path
+        options = by(made) if source == "photos" else ()
+        done("fit", folder / source, made / "classes.csv", *options, "-o", file)
+        for _ in range(2):
+            arguments = "explain", file, made / "new.npz", "--row", 9
+            record = json.loads(done(*arguments, "--json"))
+            names = sorted(
+                p.relative_to(made / "photos").as_posix() for p in made.glob("photos/*/*")
+            )
+            assert record["samples"]
+            assert all(names[row["row"]] == row["name"] for row in record["samples"])
+            assert f"  {record['samples'][0]['name']}  " in done(*arguments)
+            done("classes", "add", file, "--shots", made / "new-plain.npz")
+
+
 @pytest.mark.filterwarnings("ignore:`mu` was lowered")
 @pytest.mark.parametrize("preset", ["recommended", "paper"])
 def test_a_loaded_model_takes_paths(made, tmp_path, preset):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .embedding import Embedding, embed
     from .evaluation import evaluate
     from .explanation import ExplainedRow, explain
-    from .fit import Fitted, fit
+    from .fitting import Fitted, fit
     from .model_file import Exported, export, info
     from .prediction import Prediction, predict
     from .progress import Progress, Step
@@ -26,7 +26,7 @@ _MODULES = {
     "Embedding": "embedding",
     "ExplainedRow": "explanation",
     "Exported": "model_file",
-    "Fitted": "fit",
+    "Fitted": "fitting",
     "Prediction": "prediction",
     "Progress": "progress",
     "Step": "progress",
@@ -36,7 +36,7 @@ _MODULES = {
     "evaluate": "evaluation",
     "explain": "explanation",
     "export": "model_file",
-    "fit": "fit",
+    "fit": "fitting",
     "info": "model_file",
     "list_classes": "classes",
     "predict": "prediction",

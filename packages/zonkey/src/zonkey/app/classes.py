@@ -229,7 +229,7 @@ def _learn_shots(
     """
     loaded.require("partial_fit", "Learning from `shots`", option="shots")
     stream = loaded.stream(source, with_labels=True, label_column=label_column)
-    X, y, _ = read_rows(stream, "Reading", progress, labeled=True)
+    X, y, *_ = read_rows(stream, "Reading", progress, labeled=True)
     labels, inverse = np.unique(require_labeled(y, source), return_inverse=True)
     joined = _find_spellings(labels.tolist(), [str(row["label"]) for row in loaded.rows()])
     y = np.array([joined.get(label, label) for label in labels.tolist()])[inverse]

@@ -229,7 +229,7 @@ def _select_labeled(shots: str | Path) -> Pictures:
 
 def _learn_shots(model: Any, shots: PictureStream, texts: ClassTexts, progress: Progress) -> Any:
     """Return a model after learning from labeled pictures."""
-    X, y, _ = read_rows(shots, "Encoding labeled pictures", progress, labeled=True)
+    X, y, *_ = read_rows(shots, "Encoding labeled pictures", progress, labeled=True)
     assert y is not None
     spelled = {fold_name(label): label for label in texts.labels.tolist()}
     return model.partial_fit(X, np.array([spelled[fold_name(label)] for label in y.tolist()]))

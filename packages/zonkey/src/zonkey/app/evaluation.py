@@ -108,7 +108,7 @@ def _split_samples(
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
     """Return test samples, their labels, and training samples if a column `split` marks both."""
     stream = loaded.stream(source, with_labels=True, **keys)
-    X, y, marks = read_rows(stream, "Reading", progress, labeled=True)
+    X, y, marks, _ = read_rows(stream, "Reading", progress, labeled=True)
     y = loaded.convert_labels(require_labeled(y, source))
     if marks is None:
         return X, y, (X, y) if all_training else None

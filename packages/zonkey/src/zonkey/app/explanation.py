@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..anyshot.classifier import AnyShotClassifier
 from ..display.drawing import file_bytes
 from ..inference.explain import explain as explain_sample
 from ..inference.explanation import Explanation
 from ..persistence.container import write_whole
 from .inputs import check_samples
-from .models import LoadedModel, ignore_missing_names, row_of
+from .models import SAMPLE_NAMES, LoadedModel, ignore_missing_names, row_of
 from .targets import check_ending, check_target
 
 
@@ -79,7 +80,19 @@ def explain(
     sample, carried = row_of(stream, row, source)
     with loaded.refuse_kind("explain"):
         explanation = explain_sample(loaded.model, sample, k=min(top, len(loaded.last.classes_)))
+    explanation = explanation.name_samples(_sample_names(loaded))
     if plot is not None:
         ending = plot.suffix[1:].lower()
         write_whole(plot, file_bytes(explanation.plot(), (ending,))[ending])
     return ExplainedRow(row, carried, explanation)
+
+
+def _sample_names(loaded: LoadedModel) -> dict[int, str]:
+    """Return the names of the samples that the model keeps, by their rows in its training."""
+    names = loaded.info.get("training", {}).get(SAMPLE_NAMES)
+    if not isinstance(names, list) or not isinstance(loaded.last, AnyShotClassifier):
+        return {}
+    reserve = loaded.last.state_.reserve
+    if reserve is None or len(reserve.rows) != len(names):
+        return {}
+    return dict(zip(reserve.rows.tolist(), map(str, names), strict=True))

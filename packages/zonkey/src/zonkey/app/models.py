@@ -22,7 +22,8 @@ from ..persistence.model import load_for_features, model_info
 from .progress import Progress, watch_blocks
 from .sources import Encoders, Stream
 
-FEATURE_NAMES = "feature_names"  # entry of the training facts of a model file
+# Entries of the training facts of a model file
+FEATURE_NAMES, SAMPLE_NAMES = "feature_names", "sample_names"
 
 
 @contextmanager
@@ -149,25 +150,25 @@ class LoadedModel:
 
 def read_rows(
     stream: Stream, doing: str, progress: Progress, *, labeled: bool = False
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Return all features of a source, their labels and the column `split`, None if absent.
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, tuple[str, ...]]:
+    """Return all features of a source, their labels, the column `split`, and their names.
 
-    With `labeled`, rows without a label are left out.
+    Labels and `split` are None if absent. With `labeled`, rows without a label are left out.
     """
     parts, labels, marks = [], [], []
+    names: list[str] = []
     for block in watch_blocks(stream, doing, progress):
         rows = np.full(len(block.X), True)
         if labeled and block.labels is not None:
             rows = block.labels != ""
             labels.append(block.labels[rows])
-        split = next((n for n in block.carried if n.casefold() == "split"), None)
-        if split is not None:
-            found = np.array([str(c).strip().lower() for c in cells(block.carried[split])])
-            marks.append(found[rows])
+        if block.split is not None:
+            marks.append(block.split[rows])
         parts.append(block.X[rows])
+        names += np.array(block.names or [], dtype=object)[rows if block.names else []].tolist()
     X, y, split = (np.concatenate(part) if part else None for part in (parts, labels, marks))
     assert X is not None
-    return X, y, split
+    return X, y, split, tuple(names)
 
 
 def row_of(stream: Stream, row: int, source: str | Path) -> tuple[np.ndarray, dict[str, Any]]:

@@ -48,7 +48,8 @@ class Rows:
     """All rows of a table: a label and numbers each; a cell that is not a number is NaN.
 
     `columns` names the columns of the matrix, `unused` other ones; `split` holds the column of
-    that name in lower case, and `first_row` is the number of the first row in the file.
+    that name in lower case, `first_row` is the number of the first row in the file, and `names` are
+    what rows are called by.
     """
 
     labels: np.ndarray
@@ -57,6 +58,7 @@ class Rows:
     columns: tuple[str, ...] = ()
     split: np.ndarray | None = None
     unused: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def _size_of(path: Path) -> int:
@@ -98,6 +100,7 @@ def read_rows(stream: FeatureStream, problems: list[str] | None = None) -> Rows 
         stream.columns or (),
         None if marks[0] is None else np.concatenate(marks),
         stream.unused,
+        tuple(name for block in blocks for name in block.names or ()),
     )
 
 

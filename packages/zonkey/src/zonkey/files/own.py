@@ -147,7 +147,8 @@ def load_features(
 class Samples:
     """Features, labels and the column `split` of a file; None if absent or unusable.
 
-    `columns` names the features of a table, `unused` its other columns.
+    `columns` names the features of a table, `unused` its other columns; `names` are what samples
+    are called by, if their file says it.
     """
 
     matrix: LazyMatrix | None = None
@@ -155,6 +156,7 @@ class Samples:
     marks: np.ndarray | None = None
     unused: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def dataset_of(
@@ -228,7 +230,8 @@ def _read_table(path: Path, stream: FeatureStream, problems: list[str] | None) -
     matrix = None if problems else LazyMatrix.of(rows.matrix, path.name)
     if problems is not None:
         problems += wrong
-    return Samples(matrix, rows.labels, None if wrong else rows.split, rows.unused, rows.columns)
+    marks = None if wrong else rows.split
+    return Samples(matrix, rows.labels, marks, rows.unused, rows.columns, rows.names)
 
 
 def _read_arrays(path: Path, stream: FeatureStream, problems: list[str]) -> Samples:
@@ -260,7 +263,10 @@ def _read_arrays(path: Path, stream: FeatureStream, problems: list[str]) -> Samp
     if found is not None and y is not None and found.shape == y.shape:
         marks = np.char.lower(np.char.strip(found.read()))
         problems += wrong_marks(y, marks, path.name, 0)
-    return Samples(matrix, y, marks)
+    names = next((a for key in ("file", "id") for a in arrays if a.name == key), None)
+    has_names = names is not None and y is not None and names.shape == y.shape
+    called = tuple(map(str, names.read().tolist())) if names is not None and has_names else ()
+    return Samples(matrix, y, marks, names=called)
 
 
 def missing_prototypes(

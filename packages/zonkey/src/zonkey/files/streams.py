@@ -55,6 +55,12 @@ class Block:
     rows: Sequence[int] = ()  # numbers in the file, as users count them
 
     @property
+    def names(self) -> list[str] | None:
+        """What the rows are called by: the column `file`, else `id`; None without either."""
+        column = next((self.carried[name] for name in ("file", "id") if name in self.carried), None)
+        return None if column is None else [str(cell) for cell in cells(column)]
+
+    @property
     def split(self) -> np.ndarray | None:
         """The column `split` in lower case, None if absent."""
         name = next((name for name in self.carried if name.casefold() == "split"), None)

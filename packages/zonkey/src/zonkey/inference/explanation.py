@@ -6,8 +6,8 @@ import copy
 import math
 import textwrap
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..display.drawing import COLORS, escape_controls, escape_dollars, new_figure
@@ -151,6 +151,27 @@ class Explanation:
         """Whether the model rejects the sample: `predict` does not return the winner."""
         return self.answer != self.label
 
+    def name_samples(self, names: Mapping[int, str]) -> Explanation:
+        """Return the same with names of labeled samples.
+
+        Parameters
+        ----------
+        names : mapping of {int: str}
+            Names by ``row``, such as files of pictures; the others have None.
+
+        Returns
+        -------
+        Explanation
+            Its rows of ``samples`` have the column ``name``, after ``row``.
+        """
+        if not names:
+            return self
+        rows = [
+            {"row": row["row"], "name": names.get(row["row"]), **row}
+            for row in self.parts["samples"]
+        ]
+        return replace(self, parts={**self.parts, "samples": rows})
+
     def table(self) -> str:
         """Return the explanation as plain text, with up to five rows of each part.
 
@@ -165,7 +186,8 @@ class Explanation:
             rows = self.parts[part]
             most = len(rows) if part == "classes" else _SHOWN  # as many as were asked for
             some = f" ({most} of {len(rows)})" if len(rows) > most else ""
-            lines = [f"{heading}{some}: {self.notes[part]}", *_align_rows(rows[:most], left_out)]
+            hidden = left_out | ({"row"} if rows and "name" in rows[0] else set())
+            lines = [f"{heading}{some}: {self.notes[part]}", *_align_rows(rows[:most], hidden)]
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks)
 
@@ -321,6 +343,8 @@ def _align_rows(rows: Sequence[dict[str, Any]], left_out: set[str]) -> list[str]
             texts = [_name(row) for row in rows]
         elif name == "kind":
             texts = values
+        elif name == "name":
+            texts = ["-" if value is None else format_name(value) for value in values]
         else:
             alike = [row[other] for row in rows for other in row if _unit(other) == _unit(name)]
             form = _form([value for value in alike if value is not None])
@@ -329,7 +353,7 @@ def _align_rows(rows: Sequence[dict[str, Any]], left_out: set[str]) -> list[str]
         heading = _COLUMN_NAMES.get(name, name.replace("_", " "))
         heading = heading.replace("runner up", "runner-up")
         width = max(map(_width, [heading, *texts]))
-        left = is_name or name == "kind"
+        left = is_name or name in ("kind", "name")
         columns.append([_pad_text(text, width, left=left) for text in [heading, *texts]])
     return [f"  {'  '.join(line)}".rstrip() for line in zip(*columns, strict=True)]
 

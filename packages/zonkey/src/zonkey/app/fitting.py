@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..anyshot.classifier import AnyShotClassifier
 from ..encoders.class_texts import has_column
 from ..encoders.collection import TABLES, Pictures
 from ..encoders.stream import PictureStream
@@ -21,7 +22,7 @@ from ..labels import format_labels, warn_user
 from ..persistence.model import model_info, save
 from ..presets import paper, recommended
 from .inputs import check_classes, check_sources
-from .models import FEATURE_NAMES, read_rows
+from .models import FEATURE_NAMES, SAMPLE_NAMES, read_rows
 from .progress import Progress, Step, ignore
 from .sources import ENCODER, TEXT_COLUMNS, TEXT_ENCODER, Encoders, Stream
 from .targets import check_target
@@ -155,15 +156,16 @@ def fit(
     training = FitInput(source, classes, encoders, unlabeled, label_column, keys, progress)
     parameters = {"candidates": candidates, "random_state": random_state}
     if chunks:
-        from .fit_in_chunks import learn_in_chunks
+        from .fitting_in_chunks import learn_in_chunks
 
         learn: Any = learn_in_chunks
     else:
         learn = learn_in_memory
 
-    def write(model: Any, names: list[str] | None) -> None:
+    def write(model: Any, names: list[str] | None, called: Sequence[str] = ()) -> None:
         progress(Step("Writing"))
-        save(model, output, notes=notes, license=license, training=training.facts(names))
+        facts = training.facts(names) | name_kept_samples(model, called)
+        save(model, output, notes=notes, license=license, training=facts)
 
     found = learn(training, preset, parameters, output, write)
     seconds = round(time.perf_counter() - started, 2)
@@ -189,8 +191,11 @@ class FitInput:
             self.source, with_labels=True, label_column=column, **self.keys, **options
         )
 
-    def read(self) -> Dataset:
-        """Read samples and classes; the entry `skipped` of `about` lists errors of pictures."""
+    def read(self) -> tuple[Dataset, tuple[str, ...]]:
+        """Read samples and classes; also return what samples are called by, if that is known.
+
+        The entry `skipped` of `about` lists errors of pictures.
+        """
         names = _name(self.source), self.classes.name
         stream = self.open()
         pictures = stream if isinstance(stream, PictureStream) else None
@@ -203,11 +208,14 @@ class FitInput:
         if pictures is not None:
             # All that can be wrong is told before the pictures are encoded, which takes long.
             _check_pictures(pictures.pictures, known.labels, names)
-            X, y, marks = read_rows(pictures, "Encoding pictures", self.progress, labeled=True)
-            samples = Samples(LazyMatrix.of(X, names[0]), y, marks)
+            X, y, marks, files = read_rows(
+                pictures, "Encoding pictures", self.progress, labeled=True
+            )
+            samples = Samples(LazyMatrix.of(X, names[0]), y, marks, names=files)
             _tell_lost_classes(pictures.pictures, y)
             about = {"skipped": [str(error) for error in pictures.skipped]}
-        return dataset_of(samples, known, names, columns=columns, name=names[0], about=about)
+        data = dataset_of(samples, known, names, columns=columns, name=names[0], about=about)
+        return data, samples.names
 
     def _column_of_samples(self) -> str | None:
         """Return the column of the labels of samples; a folder without table has none."""
@@ -270,7 +278,7 @@ def learn_in_memory(
     training: FitInput, preset: str, parameters: dict[str, Any], _: Path, write: Any
 ) -> dict[str, Any]:
     """Fit a model to samples in memory, and write it; return what was learned from."""
-    data, say = training.read(), training.progress
+    (data, called), say = training.read(), training.progress
     names = data.about.get("feature_names")
     extra = None
     if training.unlabeled is not None:
@@ -282,9 +290,11 @@ def learn_in_memory(
     else:
         say(Step("Choosing parameters"))
         is_val = np.isin(y, data.split.val_classes)
+        if called:
+            called = np.array(called, dtype=object)[data.split.train][~is_val]
         model = fit_recommended(model, X[~is_val], y[~is_val], X[is_val], y[is_val])
         model = adapt_model(model, extra, say)
-    write(model, names)
+    write(model, names, called)
     n = len(data.split.train)
     return {
         "n_samples": n,
@@ -305,6 +315,14 @@ def fit_recommended(model: Any, X: Any, y: Any, X_val: np.ndarray, y_val: np.nda
     model.fit(X, y, validation=(X_val, y_val))
     # Chosen: now their samples teach too, and their classes are seen.
     return model.partial_fit(X_val, y_val).with_candidates(model.candidates)
+
+
+def name_kept_samples(model: Any, called: Sequence[str]) -> dict[str, list[str]]:
+    """Return the names of the samples that a model keeps, for its file and `explain`."""
+    reserve = model.state_.reserve if isinstance(model, AnyShotClassifier) else None
+    if reserve is None or not len(called):
+        return {}
+    return {SAMPLE_NAMES: [str(called[row]) for row in reserve.rows.tolist()]}
 
 
 def adapt_model(model: Any, unlabeled: np.ndarray | None, say: Progress) -> Any:
