@@ -455,3 +455,12 @@ def test_a_checked_chunk():
     chunk = check_chunk([[1, 2]], [7], 3)
     assert isinstance(chunk, Chunk)
     assert (chunk.X.dtype, chunk.y.tolist(), chunk.number) == (np.float64, [7], 3)
+
+
+def test_chunks_are_aligned_in_memory():
+    rows = np.random.default_rng(0).normal(size=(9, 5))
+    received = np.frombuffer(b"." + rows.tobytes(), np.float64, offset=1).reshape(9, 5)
+    assert not received.flags.aligned
+    chunk = check_chunk(received, None, 0)
+    assert chunk.X.flags.aligned
+    np.testing.assert_array_equal(chunk.X.T @ chunk.X, rows.T @ rows)

@@ -314,6 +314,8 @@ def check_chunk(X: Any, y: Any, number: int, width: int | None = None) -> Chunk:
         X = as_samples(X)
         require_scale(X)
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        # Received memory may begin at any byte, and then products differ in their last bits.
+        X = np.require(X, requirements="A")
         labels = None if y is None else as_labels(y, "y")
     if width is not None and X.shape[1] != width:
         raise ValueError(
