@@ -24,7 +24,7 @@ from ..prototypes import Prototypes
 from ..streaming.checkpoint import PassCheckpoint, State
 from ..streaming.chunks import Chunks
 from ..streaming.sources import Purpose
-from .fitting import PRESETS, FitInput, adapt_model, fit_paper, fit_recommended
+from .fitting_in_memory import PRESETS, FitInput, adapt_model, fit_paper, fit_recommended
 from .progress import Progress, Step, ignore
 
 # Passes of each preset by name, without the number of transforms at its end, and what follows them
