@@ -311,7 +311,7 @@ def test_the_texts_of_licenses_are_declared_for_the_wheel(data):
 
 
 def test_the_file_says_what_it_was_built_with(arrays, sources):
-    groups = tomllib.loads((ROOT / "packages/zonkey/pyproject.toml").read_text(encoding="utf-8"))
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     pinned = groups["dependency-groups"]["emoji"]
     # What follows a plus says which build of a version it was.
     built_with = [entry.split("+")[0] for entry in arrays["built_with"].tolist()]

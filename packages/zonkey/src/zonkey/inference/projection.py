@@ -1,4 +1,4 @@
-"""Zero-shot models with a projection: what they can do once it is known (Eq. 18, abplclass)."""
+"""Zero-shot models with a projection: what they can do once it is known, Eq. 18 (abplclass)."""
 
 from __future__ import annotations
 
