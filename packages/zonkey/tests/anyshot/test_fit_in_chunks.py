@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from zonkey import AnyShotClassifier, Chunks, FewShotClassifier, NearestSupport, ZeroShotClassifier
+from zonkey.anyshot import sources
 from zonkey.files.chunks import open_chunks
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 
@@ -292,13 +293,13 @@ def test_last_digits_of_what_was_learned_do_not_matter(tmp_path, monkeypatch):
 
     with pytest.raises(OSError, match="disk"):
         model(**parameters).fit(Chunks(X, NAMES[CODES], **options, progress=stop))
-    learn, n_rows = WithinClassWhitener._learn, []
+    learn, n_rows = sources.learn_scatter, []
 
-    def learned_otherwise(self, sums):
-        learn(self, sums)
-        self.whitening_ = self.whitening_ * (1 + 1e-15)
+    def learn_otherwise(whitener, sums):
+        learn(whitener, sums)
+        whitener.whitening_ = whitener.whitening_ * (1 + 1e-15)
 
-    monkeypatch.setattr(WithinClassWhitener, "_learn", learned_otherwise)
+    monkeypatch.setattr(sources, "learn_scatter", learn_otherwise)
     progress = lambda name, n, _: n_rows.append(n) if name == "sums" else None  # noqa: E731
     found = model(**parameters).fit(Chunks(X, NAMES[CODES], **options, progress=progress))
     assert min(n_rows) > 40  # it went on

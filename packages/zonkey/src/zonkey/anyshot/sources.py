@@ -34,7 +34,9 @@ from ..hashing import hash_object
 from ..labels import encode_labels, places_among
 from ..parameters import check_parameters, is_auto
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
-from ..preprocessing.normalizer import PowerSums
+from ..preprocessing.chunk_transformer import hash_learned
+from ..preprocessing.normalizer import PowerSums, learn_mean
+from ..preprocessing.whitener import learn_scatter
 from ..samples import sample_blocks
 from ..streaming.chunks import Chunked, Chunks, apply_transforms, drop_names
 from ..streaming.reduce import ClassSums
@@ -86,12 +88,12 @@ class FitSource(ABC):
         return transformer
 
     @abstractmethod
-    def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
+    def _reduce(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
         """Return a reduction of all samples after some steps."""
 
     def gather(self, steps: Steps, name: str) -> ClassSums:
         """Return the sums over the samples of each class after some steps."""
-        return self._reduced(self._empty_sums(), steps, name)
+        return self._reduce(self._empty_sums(), steps, name)
 
     def close(self) -> None:  # noqa: B027
         """Forget what was kept for an interruption."""
@@ -100,7 +102,7 @@ class FitSource(ABC):
         return ClassSums(**options)
 
     def _mean(self, power: float | None, steps: Steps) -> Array:
-        sums = self._reduced(PowerSums((power,)), steps, f"mean{len(steps)}", f"{power}")
+        sums = self._reduce(PowerSums((power,)), steps, f"mean{len(steps)}", f"{power}")
         return sums.mean(power)
 
     def _fit(self, transformer: Any, steps: Steps = ()) -> None:
@@ -110,12 +112,12 @@ class FitSource(ABC):
                 _transform(self.kept.X[:1, :], steps)
             )  # all that is needed without a mean
             if transformer.center:
-                transformer._learn(self._mean(transformer.power, steps))
+                learn_mean(transformer, self._mean(transformer.power, steps))
         elif type(transformer) is WithinClassWhitener:
             few, rough = _transform(self.kept.X, steps), ClassSums(self.labels)
             rough.add(few, place_like(self.kept.codes, few))
             sums = self._empty_sums(scatter=True, shift=(self.labels, rough.means()))
-            transformer._learn(self._reduced(sums, steps, f"scatter{len(steps)}"))
+            learn_scatter(transformer, self._reduce(sums, steps, f"scatter{len(steps)}"))
             set_features(transformer, few.shape[1], None)
         elif isinstance(transformer, Pipeline):
             for step in _list_steps(transformer):
@@ -160,7 +162,7 @@ class MemorySource(FitSource):
     def _empty_sums(self, **options: Any) -> ClassSums:
         return ClassSums(self.labels, **options)
 
-    def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:  # noqa: ARG002
+    def _reduce(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:  # noqa: ARG002
         X = self.like
         for rows in sample_blocks(X):
             weights = None if self.weights is None else self.weights[rows]
@@ -196,7 +198,7 @@ class ChunkSource(FitSource):
         """Remove the states of all passes."""
         self._chunks.close()
 
-    def _reduced(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
+    def _reduce(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
         return self._apply_steps(steps).reduce(reduction, name, f"{self._seed} {key}")
 
     def _apply_steps(self, steps: Steps) -> Chunked:
@@ -331,4 +333,4 @@ def _parameters_key(transformer: Any) -> str:
 def _fitted_key(transformer: Any) -> str:
     """Return text for a transformer in checkpoints, by what it learned."""
     steps = _list_steps(transformer)
-    return hash_object([step._key() if type(step) in _OURS else step for step in steps])
+    return hash_object([hash_learned(step) if type(step) in _OURS else step for step in steps])

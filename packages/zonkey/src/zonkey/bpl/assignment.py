@@ -64,13 +64,13 @@ class Shares:
         """Join the sums of single problems into those of problems of a shape."""
         xp = namespace(shares[0].features)
 
-        def joined(arrays: list[Array]) -> Array:
+        def join(arrays: list[Array]) -> Array:
             return xp.reshape(xp.stack(arrays), (*shape, *arrays[0].shape))
 
         return cls(
-            joined([own.of_samples for own in shares]),
-            joined([own.of_classes for own in shares]),
-            joined([own.features for own in shares]),
+            join([own.of_samples for own in shares]),
+            join([own.of_classes for own in shares]),
+            join([own.features for own in shares]),
         )
 
     def subtract(self, other: Shares, mu: Any) -> Shares:

@@ -204,10 +204,10 @@ class CandidateIndex(LimitThreadsMixin):
     def _neighbors(self, away: np.ndarray, k: int) -> np.ndarray:
         """Return the positions of about the k nearest candidates of each sample, ascending."""
         Z = np.pad(away.astype(np.float32), ((0, 0), (0, 1)))
-        found = self._searched(Z, k, self._count_searched())
+        found = self._find_nearest(Z, k, self._count_searched())
         few = (found < 0).any(axis=1)  # cells with fewer than k candidates
         if few.any():
-            found[few] = self._searched(Z[few], k, self.n_cells_)
+            found[few] = self._find_nearest(Z[few], k, self.n_cells_)
         return np.sort(found, axis=1)
 
     def _count_searched(self) -> int:
@@ -215,7 +215,7 @@ class CandidateIndex(LimitThreadsMixin):
             return math.ceil(self.effort * self.n_cells_)
         return min(self.n_cells_, max(_CELLS, math.ceil(_SHARE * self.n_cells_)))
 
-    def _searched(self, Z: np.ndarray, k: int, n_cells: int) -> np.ndarray:
+    def _find_nearest(self, Z: np.ndarray, k: int, n_cells: int) -> np.ndarray:
         options = _faiss().SearchParametersIVF(nprobe=n_cells)
         return self._index.search(Z, k, params=options)[1]
 

@@ -26,6 +26,7 @@ from ..encoders.onnx_pixels import from_pixels
 from ..labels import check_count
 from ..optional import require_package
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
+from ..preprocessing.normalizer import fitted_steps
 from .scorer import LinearScores, NearestReferences, Scorer, find_central, unwrap
 
 if TYPE_CHECKING:
@@ -230,16 +231,17 @@ def _add_transformer(graph: _GraphBuilder, X: str, transformer: Any) -> str:
 
 
 def _add_normalizer(graph: _GraphBuilder, X: str, step: FeatureNormalizer) -> str:
-    if step._power is not None and step._power != 1:
+    power, mean, norm = fitted_steps(step)
+    if power is not None and power != 1:
         sizes, signs = graph.apply("Abs", X), graph.apply("Sign", X)
-        if step._power == 0.5:
+        if power == 0.5:
             powered = graph.apply("Sqrt", sizes)
         else:
-            powered = graph.apply("Pow", sizes, graph.constant(step._power))
+            powered = graph.apply("Pow", sizes, graph.constant(power))
         X = graph.apply("Mul", signs, powered)
-    if step.mean_ is not None:
-        X = graph.apply("Sub", X, graph.constant(step.mean_))
-    if step._norm is None:
+    if mean is not None:
+        X = graph.apply("Sub", X, graph.constant(mean))
+    if norm is None:
         return X
     # Division by the largest entry first prevents under- and overflow of squares.
     X = _divide_rows(graph, X, _row_norm(graph, X, "max"), smallest=0.0)

@@ -98,11 +98,11 @@ class LinearScores:
                 return kept
         xp = namespace(X)
 
-        def moved(M: Array) -> Array:
+        def move(M: Array) -> Array:
             return xp.astype(place_like(M, X), X.dtype, copy=False)
 
-        M = None if self.M is None else moved(self.M)
-        form = LinearScores(moved(self.centers), moved(self.constants), M)
+        M = None if self.M is None else move(self.M)
+        form = LinearScores(move(self.centers), move(self.constants), M)
         if isinstance(self.centers, np.ndarray) and isinstance(X, np.ndarray):
             # Converting many centers takes longer than scoring a few samples.
             object.__setattr__(self, _KEPT, form)

@@ -155,7 +155,7 @@ class ZeroShotSearchCV(LimitThreadsMixin, MetaEstimatorMixin, ClassifierMixin, B
         given = X
         X, y = self._validate(subject, X, y)
         labels = as_labels(y)
-        judged = subject.judged(labels)
+        judged = subject.prepare(labels)
         moments = None
         if not judged.has_steps and isinstance(judged.classifier, ZeroShotClassifier):
             points = [judged.divide(point)[1] for stage in stages for point in stage]
@@ -391,7 +391,7 @@ class _Subject:
         of_steps = {name: value for name, value in point.items() if name not in own}
         return of_steps, {name.removeprefix(self.prefix): value for name, value in own.items()}
 
-    def judged(self, labels: np.ndarray) -> _Subject:
+    def prepare(self, labels: np.ndarray) -> _Subject:
         """Return the subject that all points start from.
 
         It knows only classes with training samples. All points share one seed, so they differ only

@@ -15,12 +15,13 @@ from ..threads import LimitThreadsMixin
 
 
 class ChunkTransformerMixin(LimitThreadsMixin):
-    """Chunks in, chunks out. A subclass transforms samples in `_transformed`.
+    """Chunks in, chunks out. A subclass transforms samples in `_transform`.
 
     `_learned` names the arrays that `fit` learns.
     """
 
     get_params: Callable[..., dict[str, Any]]
+    _transform: Callable[[Any], Array]
     _learned: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -31,15 +32,16 @@ class ChunkTransformerMixin(LimitThreadsMixin):
 
     def _map_chunks(self, chunks: Chunked) -> Chunked:
         """Return chunks that are transformed when they are read."""
-        return chunks.map(drop_names(self, chunks)._transform, key=self._key())
+        return chunks.map(drop_names(self, chunks)._transform, key=hash_learned(self))
 
-    def _key(self) -> str:
-        """Return text that stands for the fitted transformer in checkpoints.
 
-        The last digits of what was learned depend on the number of threads, so they do not count.
-        """
-        learned = [_round_text(getattr(self, name)) for name in self._learned]
-        return hash_object(type(self), self.get_params(deep=False), learned)
+def hash_learned(transformer: ChunkTransformerMixin) -> str:
+    """Return text that stands for a fitted transformer in checkpoints.
+
+    The last digits of what was learned depend on the number of threads, so they do not count.
+    """
+    learned = [_round_text(getattr(transformer, name)) for name in transformer._learned]
+    return hash_object(type(transformer), transformer.get_params(deep=False), learned)
 
 
 def _leave_chunks(method: Any) -> Any:

@@ -122,7 +122,7 @@ class FeatureNormalizer(
         sums = PowerSums((self.power,) if self.center else ())
         if self.center:
             sums.add(X, None, weights)
-        self._learn(sums.mean(self.power) if self.center else None)
+        learn_mean(self, sums.mean(self.power) if self.center else None)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -161,23 +161,34 @@ class FeatureNormalizer(
         else:
             mean, n_features = None, _n_features(chunks)
         set_features(self, n_features, chunks.feature_names)
-        self._learn(mean)
+        learn_mean(self, mean)
         return self
 
     def __zonkey_validate__(self) -> None:
         if self.mean_ is not None:
             require_shape("mean_", self.mean_, self.n_features_in_)
 
-    def _learn(self, mean: Array | None) -> None:
-        # Later `set_params` must not mix with the mean.
-        self._power, self._norm = self.power, self.norm
-        self.mean_ = mean
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def learn_mean(normalizer: FeatureNormalizer, mean: Array | None) -> None:
+    """Give a normalizer its mean, if it centers."""
+    normalizer._power, normalizer._norm = normalizer.power, normalizer.norm
+    normalizer.mean_ = mean
+
+
+def fitted_steps(
+    normalizer: FeatureNormalizer,
+) -> tuple[float | None, Array | None, str | None]:
+    """Return power, mean and norm that a fitted normalizer applies.
+
+    Parameters that `set_params` changed since do not mix with the mean.
+    """
+    return normalizer._power, normalizer.mean_, normalizer._norm
 
 
 class PowerSums:

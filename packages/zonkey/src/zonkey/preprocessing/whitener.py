@@ -107,7 +107,7 @@ class WithinClassWhitener(
         sums.add(X, codes, weights)
         scatter = ClassSums(labels, scatter=True, shift=(labels, sums.means()))
         scatter.add(X, codes, weights)
-        self._learn(scatter)
+        learn_scatter(self, scatter)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -141,7 +141,7 @@ class WithinClassWhitener(
         sums = chunks.reduce(ClassSums(), f"means{step}")
         check_classes(sums.labels)
         scatter = ClassSums(scatter=True, shift=(sums.labels, sums.means()))
-        self._learn(chunks.reduce(scatter, f"scatter{step}"))
+        learn_scatter(self, chunks.reduce(scatter, f"scatter{step}"))
         set_features(self, len(self.whitening_), chunks.feature_names)
         return self
 
@@ -149,19 +149,21 @@ class WithinClassWhitener(
         n = self.n_features_in_
         require_shape("whitening_", self.whitening_, n, n)
 
-    def _learn(self, sums: ClassSums) -> None:
-        covariance = sums.covariance()
-        size = float(sums.squares.sum() / sums.counts.sum()) / covariance.shape[0]
-        values, vectors = _directions(covariance, epsilon(covariance) * size)
-        scales = whitening_scales(values, self.shrinkage)
-        self.whitening_ = multiply(vectors * scales[None, :], vectors.T)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = True
         return tags
+
+
+def learn_scatter(whitener: WithinClassWhitener, sums: ClassSums) -> None:
+    """Give a whitener its matrix, from the scatter of samples around the means of their classes."""
+    covariance = sums.covariance()
+    size = float(sums.squares.sum() / sums.counts.sum()) / covariance.shape[0]
+    values, vectors = _directions(covariance, epsilon(covariance) * size)
+    scales = whitening_scales(values, whitener.shrinkage)
+    whitener.whitening_ = multiply(vectors * scales[None, :], vectors.T)
 
 
 def within_class_directions(

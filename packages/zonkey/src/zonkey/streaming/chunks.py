@@ -108,9 +108,9 @@ class Chunked(ABC):
             The reduction that took up all chunks.
         """
         if not self.transforms:
-            return self._reduced(reduction, name, key, purpose)
+            return self._reduce(reduction, name, key, purpose)
         mapped = _Mapped(reduction, self.transforms)
-        return cast(R, self._reduced(mapped, name, key, purpose).inner)
+        return cast(R, self._reduce(mapped, name, key, purpose).inner)
 
     def apply(self, function: Callable[[Any], Any]) -> Any:
         """Return the results for the samples of all chunks, one below the other.
@@ -135,7 +135,7 @@ class Chunked(ABC):
         """Forget what was kept for an interruption, once everything is done."""
 
     @abstractmethod
-    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any: ...
+    def _reduce(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any: ...
 
     @abstractmethod
     def _run_function(self, function: Callable[[Any], Any]) -> Any: ...
@@ -314,7 +314,7 @@ class Chunks(Chunked):
     def _names(self) -> tuple[str, ...] | None:
         return self._source.names()
 
-    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:
+    def _reduce(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:
         kept, source = self.checkpoint, self._source
         if kept is None or purpose == "score":
             chunks = check_chunks(source.read(0, purpose), 0)

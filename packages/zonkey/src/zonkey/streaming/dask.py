@@ -96,7 +96,7 @@ class DaskChunks(Chunked):
 
         return da.map_blocks(function, self._X, labels, work=work, **options)
 
-    def _reduced(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:  # noqa: ARG002
+    def _reduce(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any:  # noqa: ARG002
         from dask.base import get_scheduler, optimize
         from dask.delayed import Delayed
         from dask.highlevelgraph import HighLevelGraph
