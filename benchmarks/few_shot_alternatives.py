@@ -25,13 +25,13 @@ from mini_imagenet import folder
 from recording import save, save_page, show
 from zonkey import AnyShotClassifier, BaseClasses, FewShotClassifier, Moments, Prototypes, presets
 from zonkey.bpl.nearest_support import NearestSupport
+from zonkey.evaluation.protocols import draw_trial
 from zonkey.files.dataset import Dataset
 from zonkey.files.emoji import load_emoji
 from zonkey.metrics import mean_confidence_interval
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey_lab.datasets.mini_imagenet import load_mini_imagenet
 from zonkey_lab.peers import Training, fsl
-from zonkey_lab.trials import draw_trial
 
 WAYS, CONCENTRATION = 5, 2.0
 BASE, NOVEL, PER_CLASS, D, K, LATENT, NOISE = 80, 20, 100, 640, 384, 40, 4.0

@@ -21,8 +21,8 @@ from zonkey.bpl.projection import NormalEquations, bidirectional_projection
 from zonkey.bpl.sylvester import solve
 from zonkey.bpl.synthesis import synthesize_from_support
 from zonkey.bpl.tasks import spread_of
+from zonkey.evaluation.protocols import draw_trial
 from zonkey_lab.protocols import n_way_k_shot
-from zonkey_lab.trials import draw_trial
 
 TRIALS, NAIVE_TRIALS, SHOTS, EPISODES, STEPS = 600, 5, 5, 10, 5
 PARAMETERS = {"rho": 0.5, "alpha": 0.1, "mu": 0.1, "beta": 0.01, "noise": 0.1}

@@ -16,12 +16,12 @@ import numpy as np
 from mini_imagenet import folder
 from recording import save, show
 from zonkey import AnyShotClassifier, presets
+from zonkey.evaluation.protocols import draw_trial
 from zonkey.files.emoji import load_emoji
 from zonkey.metrics import expected_calibration_error, mean_confidence_interval
 from zonkey_lab.datasets.mini_imagenet import load_mini_imagenet
 from zonkey_lab.datasets.xlsa17 import load_xlsa17
 from zonkey_lab.protocols import n_way_k_shot
-from zonkey_lab.trials import draw_trial
 
 TRIALS, QUERIES = 600, 15
 CALIBRATION_TRIALS = 100

@@ -27,7 +27,7 @@ from zonkey.anyshot.survey import Survey
 from zonkey.bpl.kernels import PrototypeKernel
 from zonkey.prototypes import Prototypes
 from zonkey.streaming.chunks import apply_transforms, as_chunks
-from zonkey.streaming.class_sums import ClassSums
+from zonkey.streaming.reduce import ClassSums
 from zonkey.streaming.sources import check_chunk
 
 D, K = 2_048, 300

@@ -17,11 +17,9 @@ Semantic vectors are few and stay on the host; features stay on the device of th
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,7 +35,6 @@ T = TypeVar("T")
 
 _REMEMBERED = 8  # derived values kept: each may be as large as the moments
 _ROUNDING = 10  # singular values within this many rounding errors of zero are zero
-_lock = Lock()  # guards all caches of `remembered`: threads of a search share them
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +102,7 @@ class BaseClasses:
             )
         self.moments = moments.copy()
         self._twin = twin
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._kept: dict[Hashable, Any] = {}  # the last used at the end; see `remember`
 
     def fingerprint(self) -> str:
         """Return a hash of the moments.
@@ -132,20 +129,22 @@ class BaseClasses:
         object
             The value.
         """
-        with _lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        made = make()
-        with _lock:
-            found = self._kept.setdefault(key, made)  # another thread may have been faster
-            while len(self._kept) > _REMEMBERED:
-                self._kept.popitem(last=False)
-        return found
+        kept = self._kept
+        if key in kept:
+            value = kept[key]
+        else:
+            made = make()
+            kept = self._kept
+            value = kept.get(key, made)  # another thread may have been faster
+        # A dictionary is never changed: threads of a search share it. If two threads replace it
+        # at once, one value is made again later.
+        others = [(other, kept[other]) for other in kept if other != key]
+        self._kept = dict([*others[1 - _REMEMBERED :], (key, value)])
+        return value
 
     def __getstate__(self) -> dict[str, Any]:
         # Cached values can be computed again, and may be many times as large.
-        return {**vars(self), "_kept": OrderedDict()}
+        return {**vars(self), "_kept": {}}
 
     @cached_property
     def equations(self) -> NormalEquations:
