@@ -192,7 +192,7 @@ def test_examples_of_the_page_about_the_command_line(monkeypatch, tmp_path):
 
 # Classes of the guide to pictures -> the emoji that stand for them.
 DRAWN = {"truck": "delivery truck"}
-PILE = ("cat", "dog", "truck", "zebra", "ship")
+BATCH = ("cat", "dog", "truck", "zebra", "ship")
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def drawn_files(tmp_path, monkeypatch):
         if label not in ("zebra", "ship"):
             for style in ("noto", "fluent-flat"):
                 draw(label, style, "labeled", label, f"{style}.png")
-    for i, label in enumerate(PILE):
+    for i, label in enumerate(BATCH):
         draw(label, "twemoji", "photos", f"{i}.png")
     weights = Path(str(files("zonkey.encoders"))) / "data" / "efficientnet-lite0"
     for ending in (".onnx", ".json"):
@@ -236,7 +236,7 @@ def test_examples_of_the_guide_to_pictures(drawn_files):
             done = CliRunner().invoke(app, shlex.split(line)[1:])
             assert done.exit_code == 0, f"{line}: {done.output}"
     answers = pd.read_csv("answers.csv")
-    assert answers["file"].tolist() == [f"{i}.png" for i in range(len(PILE))]
+    assert answers["file"].tolist() == [f"{i}.png" for i in range(len(BATCH))]
     assert {"predicted", "top_3"} <= {*answers}
     assert {"page.html", "photos.zonkey", "prototypes.npz"} <= {p.name for p in Path().iterdir()}
     names = {}

@@ -20,7 +20,7 @@ from typing import Any
 
 _MIB = 2**20
 
-_process: dict[str, Any] = {}  # what set_config was told
+_process: dict[str, Any] = {}  # values given to set_config
 # What the surrounding `config_context`s override. Each thread starts without.
 _overrides: ContextVar[dict[str, Any]] = ContextVar("zonkey_config", default={})  # noqa: B039
 

@@ -77,7 +77,7 @@ def check_classes(labels: Array) -> None:
 
 
 def check_semantics(known: Prototypes, seen: np.ndarray, candidates: np.ndarray) -> None:
-    """Warn of prototypes that cannot tell candidates apart; the classes `seen` have samples."""
+    """Warn of prototypes that do not distinguish candidates; the classes `seen` have samples."""
     vectors = known.matrix + 0.0  # -0.0 becomes 0.0
     zero = known.labels[~vectors.any(axis=1)]
     if zero.size:
@@ -164,14 +164,14 @@ def chunks_of(X: Any, y: Any = None, *, in_memory: bool = False) -> Chunked | No
 
 
 def check_seed(random_state: Any, keeper: Any) -> None:
-    """Require a seed that is the same when an interrupted computation goes on.
+    """Require a seed that is the same when an interrupted computation resumes.
 
     `keeper` is what may have a checkpoint: chunks, or an estimator.
     """
     is_seed = isinstance(random_state, Integral) and not isinstance(random_state, bool)
     if getattr(keeper, "checkpoint", None) is not None and not is_seed:
         raise ValueError(
-            "`random_state` must be an integer with a checkpoint, to go on after an interruption; "
+            "`random_state` must be an integer with a checkpoint, to resume after an interruption; "
             f"got {format_value(random_state)}. Pass random_state=0."
         )
 

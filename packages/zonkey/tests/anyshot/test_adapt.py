@@ -20,18 +20,18 @@ from reference_posterior import expectation_maximization, score
 
 from zonkey import AnyShotClassifier
 
-PILE = np.random.default_rng(1).normal(size=(25, 6)) * 1.5
+BATCH = np.random.default_rng(1).normal(size=(25, 6)) * 1.5
 STEPS, SMOOTHING = 12, 20.0
 NEW = np.arange(16, 24)
-MANY = 55  # of each class: piles of more than 400 samples need few simulations
+MANY = 55  # of each class: batches of more than 400 samples need few simulations
 
 
-def naive_adapt(naive, labels, pile, *, temperature, weight):
+def naive_adapt(naive, labels, batch, *, temperature, weight):
     """Return centers and offsets of some classes after the loops."""
     offsets = np.array([naive.penalty(label) for label in labels])
     worth = [naive.counts.get(label, 0) + naive.worth_of(label) for label in labels]
     centers, shares = expectation_maximization(
-        pile,
+        batch,
         naive.centers(labels),
         worth,
         offsets=offsets,
@@ -49,11 +49,11 @@ def naive_adapt(naive, labels, pile, *, temperature, weight):
 def test_the_model_is_that_of_the_loops(candidates, temperature, weight):
     given = {"adapt_temperature": temperature, "adapt_weight": weight, "candidates": candidates}
     model = fitted(**given)
-    adapted = model.adapt(PILE)
+    adapted = model.adapt(BATCH)
     labels = model.classes_.tolist()
     naive = NaiveModel(X, Y, PROTOTYPES, **GIVEN)
     options = {"temperature": temperature, "weight": weight}
-    centers, offsets = naive_adapt(naive, labels, PILE, **options)
+    centers, offsets = naive_adapt(naive, labels, BATCH, **options)
     assert_array_equal(adapted.classes_, labels)
     assert_allclose(adapted.centers_, centers, rtol=1e-8, atol=1e-9)
     pairs = list(zip(centers, offsets, strict=True))
@@ -67,12 +67,12 @@ def test_the_model_is_that_of_the_loops(candidates, temperature, weight):
 def test_adapt_returns_a_copy():
     model = fitted()
     before = model.centers_.copy(), model.decision_function(X_NEW)
-    adapted = model.adapt(PILE)
+    adapted = model.adapt(BATCH)
     assert adapted is not model
     assert (model.is_transductive_, adapted.is_transductive_) == (False, True)
     assert_array_equal(model.centers_, before[0])
     assert_array_equal(model.decision_function(X_NEW), before[1])
-    again = adapted.adapt(PILE)  # from labeled samples anew, not on top
+    again = adapted.adapt(BATCH)  # from labeled samples anew, not on top
     assert_array_equal(again.centers_, adapted.centers_)
     assert fitted().fit(X, Y).is_transductive_ is False
     assert adapted.fit(X, Y).is_transductive_ is False
@@ -80,29 +80,29 @@ def test_adapt_returns_a_copy():
 
 def test_no_weight_changes_nothing():
     model = fitted(adapt_weight=0.0)
-    adapted = model.adapt(PILE)
+    adapted = model.adapt(BATCH)
     assert_array_equal(adapted.decision_function(X_NEW), model.decision_function(X_NEW))
     assert adapted.is_transductive_
 
 
 def test_the_order_of_the_pile_does_not_matter():
-    order = np.random.default_rng(0).permutation(len(PILE))
-    expected = fitted().adapt(PILE).decision_function(X_NEW)
-    found = fitted().adapt(PILE[order]).decision_function(X_NEW)
+    order = np.random.default_rng(0).permutation(len(BATCH))
+    expected = fitted().adapt(BATCH).decision_function(X_NEW)
+    found = fitted().adapt(BATCH[order]).decision_function(X_NEW)
     assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_partial_fit_forgets_the_adaptation():
-    adapted = fitted().adapt(PILE).partial_fit(X[:3], Y[:3])
+    adapted = fitted().adapt(BATCH).partial_fit(X[:3], Y[:3])
     expected = fitted().partial_fit(X[:3], Y[:3])
     assert adapted.is_transductive_ is False
     assert_array_equal(adapted.decision_function(X_NEW), expected.decision_function(X_NEW))
-    shots = fitted().adapt(PILE).with_shots(X[:3], Y[:3])
+    shots = fitted().adapt(BATCH).with_shots(X[:3], Y[:3])
     assert shots.is_transductive_ is False
 
 
 def test_copies_keep_the_adaptation():
-    adapted = fitted().adapt(PILE)
+    adapted = fitted().adapt(BATCH)
     fewer = adapted.with_candidates(UNSEEN)
     rows = np.isin(LABELS, UNSEEN)
     assert fewer.is_transductive_
@@ -124,8 +124,8 @@ def test_one_sample_one_candidate_and_no_prototype():
         AnyShotClassifier(preprocessing=None, temperature=1.0).fit(X, Y),
         fitted(X[:1], Y[:1]),
     ):
-        for pile in (PILE[:1], PILE):
-            adapted = model.adapt(pile)
+        for batch in (BATCH[:1], BATCH):
+            adapted = model.adapt(batch)
             assert np.isfinite(adapted.decision_function(X_NEW)).all()
             assert np.isfinite(adapted.centers_).all()
 
@@ -154,21 +154,21 @@ def zero_shot(request):
 
 def test_unlabeled_samples_help_where_the_prior_is_off(zero_shot):
     drawn, model = zero_shot
-    pile, truth = drawn.draw(NEW, MANY)
+    batch, truth = drawn.draw(NEW, MANY)
     rows, y = drawn.draw(NEW, 30)
-    adapted = model.adapt(pile)
-    assert adapted.score(pile, truth) > model.score(pile, truth) + 0.05
+    adapted = model.adapt(batch)
+    assert adapted.score(batch, truth) > model.score(batch, truth) + 0.05
     assert adapted.score(rows, y) > model.score(rows, y) + 0.05
-    # The same seed and the same pile: the same choice.
-    assert_array_equal(model.adapt(pile).centers_, adapted.centers_)
+    # The same seed and the same batch: the same choice.
+    assert_array_equal(model.adapt(batch).centers_, adapted.centers_)
 
 
 def test_the_classes_of_the_pile_need_not_be_equally_frequent(zero_shot):
     drawn, model = zero_shot
-    pile, truth = drawn.draw(NEW, [4, 8, 16, 32, 60, 100, 100, 100])
-    adapted = model.adapt(pile)
-    assert np.mean(adapted.predict(pile) == truth) > np.mean(model.predict(pile) == truth)
-    counts = [np.sum(adapted.predict(pile) == label) for label in NEW]
+    batch, truth = drawn.draw(NEW, [4, 8, 16, 32, 60, 100, 100, 100])
+    adapted = model.adapt(batch)
+    assert np.mean(adapted.predict(batch) == truth) > np.mean(model.predict(batch) == truth)
+    counts = [np.sum(adapted.predict(batch) == label) for label in NEW]
     assert counts[-1] > 2 * counts[0]  # not balanced by force
 
 
@@ -176,10 +176,10 @@ def test_a_pile_of_one_class_is_no_disaster_on_average(zero_shot):
     drawn, model = zero_shot
     gains = []
     for label in NEW:
-        pile, truth = drawn.draw([label], 8 * MANY)
-        adapted = model.adapt(pile)
-        assert np.isfinite(adapted.predict_proba(pile)).all()
-        gains.append(adapted.score(pile, truth) - model.score(pile, truth))
+        batch, truth = drawn.draw([label], 8 * MANY)
+        adapted = model.adapt(batch)
+        assert np.isfinite(adapted.predict_proba(batch)).all()
+        gains.append(adapted.score(batch, truth) - model.score(batch, truth))
     assert np.mean(gains) > -0.1
 
 
@@ -187,13 +187,13 @@ def test_a_pile_without_any_candidate_gives_a_finite_model(zero_shot):
     drawn, model = zero_shot
     rows, y = drawn.draw(NEW, 30)
     before = model.score(rows, y)
-    piles = [drawn.draw(np.arange(start, start + 8), MANY)[0] for start in (0, 8)]
-    piles.append(3 * drawn.rng.normal(size=(8 * MANY, 12)))
-    for pile in piles:
-        adapted = model.adapt(pile)
+    batches = [drawn.draw(np.arange(start, start + 8), MANY)[0] for start in (0, 8)]
+    batches.append(3 * drawn.rng.normal(size=(8 * MANY, 12)))
+    for batch in batches:
+        adapted = model.adapt(batch)
         shares = adapted.predict_proba(rows)
         assert np.isfinite(shares).all()
-        # The anchors hold: far better than chance, although no sample of the pile belongs here.
+        # The anchors hold: far better than chance, although no sample of the batch belongs here.
         assert adapted.score(rows, y) > 2 / len(NEW)
     assert model.score(rows, y) == before
 
@@ -229,12 +229,12 @@ def test_seen_and_unseen_classes_in_one_pile(zero_shot):
 
 def test_one_of_two_numbers_may_be_given(zero_shot):
     drawn, model = zero_shot
-    pile, _ = drawn.draw(NEW, MANY)
+    batch, _ = drawn.draw(NEW, MANY)
     given = {**model.best_params_, "prototypes": drawn.prototypes}
     base = drawn.draw(np.arange(16), 15)
     # A temperature that is chosen must not bring another weight along.
     still = AnyShotClassifier(**given, adapt_weight=0.0).fit(*base)
-    assert_array_equal(still.adapt(pile).centers_, still.centers_)
+    assert_array_equal(still.adapt(batch).centers_, still.centers_)
     # So much heat makes all responsibilities equal: every center moves to the middle.
     hot = AnyShotClassifier(**given, adapt_temperature=1e6).fit(*base)
-    assert np.isfinite(hot.adapt(pile).predict_proba(pile)).all()
+    assert np.isfinite(hot.adapt(batch).predict_proba(batch)).all()

@@ -81,10 +81,10 @@ def test_candidates_are_checked_before_anything_is_learned(drawn):
 
 def test_weights_of_samples_act_in_simulated_tasks(drawn):
     X, y = drawn.draw(np.arange(12), 8)
-    pile, _ = drawn.draw(np.arange(20), 30)
+    batch, _ = drawn.draw(np.arange(20), 30)
     model = AnyShotClassifier(drawn.prototypes, candidates="all")
-    light = model.fit(X, y, np.full(len(y), 0.01)).adapt(pile)
-    assert np.isfinite(light.predict_proba(pile)).all()
+    light = model.fit(X, y, np.full(len(y), 0.01)).adapt(batch)
+    assert np.isfinite(light.predict_proba(batch)).all()
     assert np.linalg.norm(light.centers_, axis=1).max() < 2  # features have unit length
 
 

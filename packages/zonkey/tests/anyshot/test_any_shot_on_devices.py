@@ -14,7 +14,7 @@ WORLD = world(6, n_classes=16, deviation=0.3)
 NEW = np.arange(11, 16)
 X, Y = WORLD.draw(np.arange(11), 9)
 MORE, Y_MORE = WORLD.draw([0, 3, 12, 13], 2)
-PILE, Y_PILE = WORLD.draw(NEW, 8)
+BATCH, Y_PILE = WORLD.draw(NEW, 8)
 EVERY, _ = WORLD.draw(np.arange(16), 3)
 AUTO = {"candidates": "all"}
 GIVEN_HERE = GIVEN | {"preprocessing": "auto"}
@@ -80,8 +80,8 @@ def test_more_samples_are_learned_as_in_numpy(library, parameters):
     model = fitted(parameters, library).partial_fit(library(MORE), library(Y_MORE))
     digits = 1e-4 if parameters is AUTO else 1e-8
     assert_same(model, expected, library, digits)
-    few = model.with_shots(library(PILE[:10]), library(Y_PILE[:10]))
-    wanted = expected.with_shots(PILE[:10], Y_PILE[:10])
+    few = model.with_shots(library(BATCH[:10]), library(Y_PILE[:10]))
+    wanted = expected.with_shots(BATCH[:10], Y_PILE[:10])
     assert_same(few, wanted, library, digits)
 
 
@@ -109,13 +109,13 @@ def test_copies_are_those_of_numpy(library):
 @pytest.mark.parametrize("candidates", ["unseen", "all"])
 def test_unlabeled_samples_act_as_in_numpy(library, candidates):
     given = GIVEN | {"candidates": candidates}
-    expected = fitted(given).adapt(PILE)
-    model = fitted(given, library).adapt(library(PILE))
+    expected = fitted(given).adapt(BATCH)
+    model = fitted(given, library).adapt(library(BATCH))
     assert_same(model, expected, library)
     auto = given | {"adapt_temperature": "auto", "adapt_weight": "auto"}
-    pile = np.tile(PILE, (11, 1))  # more than 400 samples need few simulations
-    expected = fitted(auto).adapt(pile)
-    model = fitted(auto, library).adapt(library(pile))
+    batch = np.tile(BATCH, (11, 1))  # more than 400 samples need few simulations
+    expected = fitted(auto).adapt(batch)
+    model = fitted(auto, library).adapt(library(batch))
     assert_same(model, expected, library, 1e-6)
 
 
@@ -123,10 +123,10 @@ def test_unlabeled_samples_act_as_in_numpy(library, candidates):
 def test_weights_and_validation_classes_on_devices(library):
     weights = np.linspace(0, 2, len(Y))
     auto = AnyShotClassifier(WORLD.prototypes)
-    expected = auto.fit(X, Y, weights, validation=(PILE, Y_PILE)).decision_function(EVERY)
+    expected = auto.fit(X, Y, weights, validation=(BATCH, Y_PILE)).decision_function(EVERY)
     for placed in (weights, library(weights)):
         model = AnyShotClassifier(WORLD.prototypes)
-        model.fit(library(X), library(Y), placed, validation=(library(PILE), library(Y_PILE)))
+        model.fit(library(X), library(Y), placed, validation=(library(BATCH), library(Y_PILE)))
         found = library.numpy(model.decision_function(library(EVERY)))
         assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
@@ -159,10 +159,10 @@ def test_samples_come_from_elsewhere_later(library):
     assert_allclose(here.decision_function(EVERY), expected, rtol=1e-9, atol=1e-9)
     there = fitted(GIVEN, library).partial_fit(MORE, Y_MORE)
     assert_allclose(there.decision_function(EVERY), expected, rtol=1e-9, atol=1e-9)
-    adapted = fitted(GIVEN).adapt(PILE).decision_function(EVERY)
-    found = fitted(GIVEN).adapt(library(PILE)).decision_function(EVERY)
+    adapted = fitted(GIVEN).adapt(BATCH).decision_function(EVERY)
+    found = fitted(GIVEN).adapt(library(BATCH)).decision_function(EVERY)
     assert_allclose(found, adapted, rtol=1e-8, atol=1e-8)
-    found = fitted(GIVEN, library).adapt(PILE).decision_function(EVERY)
+    found = fitted(GIVEN, library).adapt(BATCH).decision_function(EVERY)
     assert_allclose(found, adapted, rtol=1e-8, atol=1e-8)
 
 
@@ -177,13 +177,13 @@ def test_single_precision_stays_and_agrees(parameters):
     assert_allclose(scores, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
     chosen = fitted(parameters, TORCH, "float32")
     assert TORCH.numpy(chosen.predict(TORCH(rows))).shape == (48,)
-    pile = np.tile(PILE, (11, 1)).astype(np.float32)
-    assert chosen.adapt(TORCH(pile)).is_transductive_
+    batch = np.tile(BATCH, (11, 1)).astype(np.float32)
+    assert chosen.adapt(TORCH(batch)).is_transductive_
 
 
 @on_devices
 def test_samples_stay_where_they_are(library):
-    placed = [library(M) for M in (X, Y, MORE, Y_MORE, PILE, EVERY)]
+    placed = [library(M) for M in (X, Y, MORE, Y_MORE, BATCH, EVERY)]
     parameters = GIVEN | {"preprocessing": WithinClassWhitener()}
     with counted_transfers() as transfers:
         model = AnyShotClassifier(WORLD.prototypes, **parameters).fit(*placed[:2])

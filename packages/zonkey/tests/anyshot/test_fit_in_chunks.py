@@ -281,7 +281,7 @@ def test_a_checkpoint_of_another_power_is_refused(tmp_path):
 
 
 def test_last_digits_of_what_was_learned_do_not_matter(tmp_path, monkeypatch):
-    """They depend on the number of threads, which may differ when a fit goes on."""
+    """They depend on the number of threads, which may differ when a fit resumes."""
     options = {"rows": 20, "checkpoint": tmp_path / "state", "every": 1}
     steps = make_pipeline(FeatureNormalizer(0.5, center=True), WithinClassWhitener(0.3))
     parameters = GIVEN | {"preprocessing": steps}

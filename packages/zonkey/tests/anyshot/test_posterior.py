@@ -149,7 +149,7 @@ def test_scores_compare_squared_distances():
     assert_allclose(class_scores(X, centers, offsets), expected, rtol=1e-12, atol=1e-12)
 
 
-def pile(seed=7, n=15, k=4, d=3):
+def batch(seed=7, n=15, k=4, d=3):
     rng = np.random.default_rng(seed)
     X, centers = rng.normal(size=(n, d)), rng.normal(size=(k, d))
     return X, centers, rng.uniform(0.5, 6, k), rng.normal(size=k) / 2
@@ -165,7 +165,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_unlabeled_samples_move_the_centers_as_in_the_loops(settings):
-    X, centers, worth, offsets = pile()
+    X, centers, worth, offsets = batch()
     before = [M.copy() for M in (X, centers, worth, offsets)]
     found = soft_shots(X, centers, worth, offsets=offsets, **settings)
     expected, shares = expectation_maximization(X, centers, worth, offsets=offsets, **settings)
@@ -177,7 +177,7 @@ def test_unlabeled_samples_move_the_centers_as_in_the_loops(settings):
 
 
 def test_a_weight_of_zero_and_an_endless_worth_move_nothing():
-    X, centers, worth, offsets = pile()
+    X, centers, worth, offsets = batch()
     options = {"offsets": offsets, "temperature": 0.5, "smoothing": 2.0, "n_steps": 4}
     still = soft_shots(X, centers, worth, weight=0.0, **options)
     assert_allclose(still.centers, centers, rtol=1e-12)
@@ -246,7 +246,7 @@ def test_every_library_agrees_with_numpy(library):
 @in_every_library
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_unlabeled_samples_act_alike_in_every_library(library, settings):
-    X, centers, worth, offsets = pile()
+    X, centers, worth, offsets = batch()
     expected = soft_shots(X, centers, worth, offsets=offsets, **settings)
     placed = [library(M) for M in (X, centers, worth)]
     found = soft_shots(*placed, offsets=library(offsets), **settings)
@@ -261,6 +261,6 @@ def test_single_precision_is_kept():
     G = KernelRidge(K.astype(np.float32), counts).inverse(0.3)
     assert G.dtype == np.float32
     assert_allclose(G, KernelRidge(K, counts).inverse(0.3), rtol=1e-3, atol=1e-4)
-    X, centers, worth, offsets = (M.astype(np.float32) for M in pile())
+    X, centers, worth, offsets = (M.astype(np.float32) for M in batch())
     found = soft_shots(X, centers, worth, offsets=offsets, **SETTINGS[0])
     assert found.centers.dtype == found.shares.dtype == np.float32

@@ -100,9 +100,9 @@ def test_adapt_is_that_of_the_loops(n):
     model = fitted()
     if n:
         model.partial_fit(X, y)
-    pile = pictures(9, seed=3)[0]
+    batch = pictures(9, seed=3)[0]
     centers, shares = expectation_maximization(
-        pile,
+        batch,
         naive_centers(X, y, 2.5),
         [2.5 + n] * 3,
         offsets=np.zeros(3),
@@ -112,7 +112,7 @@ def test_adapt_is_that_of_the_loops(n):
         n_steps=12,
         shift=True,
     )
-    adapted = model.adapt(pile)
+    adapted = model.adapt(batch)
     assert_allclose(adapted.centers_, centers, rtol=1e-8, atol=1e-9)
     assert shares.sum() == pytest.approx(1)
 

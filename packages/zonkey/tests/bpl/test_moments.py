@@ -520,7 +520,7 @@ def test_what_is_saved_is_loaded(case, kind, tmp_path):
     assert (again.n_reserve, again.seed) == (moments.n_reserve, moments.seed)
     label = moments.prototypes.labels[0]
     more = np.random.default_rng(1).normal(size=(50, moments.n_features))
-    for each in (moments, again):  # and it goes on as the original does
+    for each in (moments, again):  # and it continues as the original does
         each.update(more, [label] * 50)
     assert state(again) == state(moments)
     assert state(again - moments) == state(moments - moments)

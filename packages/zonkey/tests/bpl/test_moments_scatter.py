@@ -115,7 +115,7 @@ def test_a_file_holds_all_but_the_scatter(how, tmp_path):
     assert "A0" not in load_file(tmp_path / "moments.moments")
     again = Moments.load(tmp_path / "moments.moments")
     assert_same_without_scatter(again, expected)
-    # And it goes on as the original does.
+    # And it continues as the original does.
     assert_same_without_scatter(again.update(-X, Y), expected.copy().update(-X, Y))
 
 

@@ -273,11 +273,11 @@ def interrupted(n_writes, *arguments):
 
 
 def assert_goes_on(folder, told, *arguments):
-    """Run a command again: it goes on, with the bits of one that was never interrupted."""
+    """Run a command again: it resumes, with the bits of one that was never interrupted."""
     output, whole = folder / "m.zonkey", folder / "whole.zonkey"
     assert not output.exists()
     again = zonkey_does(*arguments, output)
-    assert (again.exit_code, again.stderr) == (0, f"Going on {told}.\n")
+    assert (again.exit_code, again.stderr) == (0, f"Resuming {told}.\n")
     assert again.stdout.startswith(f"Samples:    {len(X)}\n")
     assert not (folder / "m.zonkey.progress").exists()
     done(*arguments, whole)
@@ -331,9 +331,9 @@ def test_control_c(tmp_path, classes):
     found = stopped(signal.SIGINT, 3, *arguments)
     assert found.returncode == 130
     assert found.stderr == (
-        "Interrupted; nothing was written; the same command goes on from m.zonkey.progress.\n"
+        "Interrupted; nothing was written; the same command resumes from m.zonkey.progress.\n"
     )
-    assert zonkey_does(*arguments).stderr == "Going on at row 21 of pass 1.\n"
+    assert zonkey_does(*arguments).stderr == "Resuming at row 21 of pass 1.\n"
 
 
 def test_progress_stays_if_the_data_cannot_be_read(tmp_path, classes):
@@ -343,7 +343,7 @@ def test_progress_stays_if_the_data_cannot_be_read(tmp_path, classes):
     (tmp_path / "x.csv").rename(tmp_path / "away.csv")
     assert zonkey_does(*arguments).exit_code == 2
     (tmp_path / "away.csv").rename(tmp_path / "x.csv")
-    assert zonkey_does(*arguments).stderr == "Going on with pass 2.\n"
+    assert zonkey_does(*arguments).stderr == "Resuming with pass 2.\n"
 
 
 def another_seed(folder):
@@ -487,7 +487,7 @@ def test_a_fault_leaves_the_progress_of_another_fit(tmp_path, classes):
     interrupted(3, *arguments)
     late_label(tmp_path)
     refused("fit", tmp_path / "x.csv", *arguments[4:])
-    assert zonkey_does(*arguments).stderr == "Going on at row 21 of pass 1.\n"
+    assert zonkey_does(*arguments).stderr == "Resuming at row 21 of pass 1.\n"
 
 
 def test_passes_are_shown_on_a_terminal(tmp_path, classes, monkeypatch):

@@ -361,17 +361,17 @@ def test_pictures_marked_test_are_no_shots(photos, tmp_path):
 def test_adapt(photos, monkeypatch, most):
     """The pictures themselves are the unlabeled samples, or some of them if there are many."""
     monkeypatch.setattr(classification, "_MOST_KEPT", most)
-    piles, adapt = [], presets.pretrained(classes=list(CLASSES)).__class__.adapt
+    batches, adapt = [], presets.pretrained(classes=list(CLASSES)).__class__.adapt
 
     def noting(self, X):
-        piles.append(X)
+        batches.append(X)
         return adapt(self, X)
 
     monkeypatch.setattr("zonkey.AnyShotClassifier.adapt", noting)
     found = zonkey_does("classify", photos, "--classes", NAMES, "--adapt")
     assert len(rows_of(found.stdout)) == 1 + 9
     X = ImageEncoder().transform(photos)
-    assert np.array_equal(piles[0], X[:: 1 if most > 4 else 3])
+    assert np.array_equal(batches[0], X[:: 1 if most > 4 else 3])
 
 
 @pytest.mark.filterwarnings("default")  # to stderr, as for users

@@ -41,7 +41,7 @@ from zonkey.testing import linear_problem
 # Without samples, with one, without a prototype, with many samples: each against another kind.
 PAIRS = [["bee", "fox"], ["cow", "dog"], ["dog", "elk"], ["ant", "gnu"], ["hen", "bee"]]
 NAIVE_KERNELS = ["linear", "rbf", "poly"]
-PILE = np.random.default_rng(1).normal(size=(25, 6)) * 1.5
+BATCH = np.random.default_rng(1).normal(size=(25, 6)) * 1.5
 ROW = X_NEW[0]
 
 
@@ -154,7 +154,7 @@ def test_shares_pulls_and_effects_are_those_of_the_loops(kernel, pair):
 @pytest.mark.parametrize("is_adapted", [False, True])
 def test_pulls_add_up_to_the_linear_term(kernel, is_adapted):
     model = fitted(kernel=kernel)
-    model = model.adapt(PILE) if is_adapted else model
+    model = model.adapt(BATCH) if is_adapted else model
     for x in X_NEW:
         explanation = model.explain(x)
         kinds = [row["kind"] for row in explanation.parts["seen_classes"]]
@@ -168,7 +168,7 @@ def test_pulls_add_up_to_the_linear_term(kernel, is_adapted):
 @pytest.mark.parametrize("is_adapted", [False, True])
 def test_scores_are_the_linear_term_less_length_and_penalty(is_adapted, candidates):
     model = fitted(candidates=candidates)
-    model = model.adapt(PILE) if is_adapted else model
+    model = model.adapt(BATCH) if is_adapted else model
     scores, chances = model.decision_function(X_NEW), model.predict_proba(X_NEW)
     for i, x in enumerate(X_NEW):
         explanation = model.explain(x, k=4)
@@ -353,12 +353,12 @@ def test_new_classes_are_explained():
 
 
 def test_adaptation_that_does_nothing_has_no_row():
-    explanation = fitted(adapt_weight=0.0).adapt(PILE).explain(ROW)
+    explanation = fitted(adapt_weight=0.0).adapt(BATCH).explain(ROW)
     assert None not in column(explanation, "seen_classes", "kind")
 
 
 def test_adapted_copies_show_unlabeled_samples_only_where_they_acted():
-    model = fitted(candidates=["bee", "fox"]).adapt(PILE).with_candidates(["bee", "elk"])
+    model = fitted(candidates=["bee", "fox"]).adapt(BATCH).with_candidates(["bee", "elk"])
     explanation = model.explain(ROW)
     moved = {end: column(explanation, "seen_classes", f"pull_{end}")[None] for end in ENDS}
     ends = dict(both(explanation))
@@ -593,8 +593,8 @@ def test_arrays_of_other_libraries_are_explained_on_the_host(library):
     given = {"prototypes": prototypes, "adapt_weight": "auto"}  # keeps samples
     expected, model = fitted(X, y, **given), fitted(library(X), library(y), **given)
     assert_same(model.explain(library(ROW)), expected.explain(ROW))
-    expected = fitted(X, y, prototypes=prototypes).adapt(PILE)
-    model = fitted(library(X), library(y), prototypes=prototypes).adapt(library(PILE))
+    expected = fitted(X, y, prototypes=prototypes).adapt(BATCH)
+    model = fitted(library(X), library(y), prototypes=prototypes).adapt(library(BATCH))
     assert_same(model.explain(library(ROW)), expected.explain(ROW))
     numbered = dict(enumerate(P.prototypes.values()))
     y = np.searchsorted([*P.prototypes], P.y)
@@ -619,7 +619,7 @@ def assert_same(found, expected):
 
 
 def test_the_answer_is_plain_and_its_own():
-    for model in (kept(), fitted().adapt(PILE), fitted(candidates=["bee"])):
+    for model in (kept(), fitted().adapt(BATCH), fitted(candidates=["bee"])):
         explanation = model.explain(ROW)
         content = explanation.to_dict()
         assert json.loads(json.dumps(content, allow_nan=False)) == content

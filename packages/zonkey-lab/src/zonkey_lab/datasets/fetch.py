@@ -257,7 +257,7 @@ def _require_harmless(member: zipfile.ZipInfo, archive: Path) -> None:
     if path.anchor or ".." in path.parts or stat.S_ISLNK(member.external_attr >> 16):
         raise DataError(
             f"The archive {archive} must hold plain files below its own folder; got the entry "
-            f"{member.filename!r}. Do not use it: delete it and tell its distributor."
+            f"{member.filename!r}. Do not use it: delete it and inform its distributor."
         )
 
 

@@ -90,7 +90,7 @@ class Experiment:
 
     `paper` is the label of the table or figure in the paper, "" if it has none; `source` is the
     table whose printed figures are shown next to measured ones. The other models are compared with
-    `subject`, and nothing is reported without its runs; "" stands for the paper's own model.
+    `subject`, and nothing is reported without its runs; "" denotes the paper's own model.
     """
 
     name: str

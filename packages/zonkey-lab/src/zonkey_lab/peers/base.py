@@ -67,7 +67,7 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
 
     _least_iter: ClassVar[int] = 1  # 0: the state before training is of use
 
-    _own: ClassVar[Training]  # what "auto" stands for
+    _own: ClassVar[Training]  # what "auto" means
     stops_early: ClassVar[bool] = True  # whether held-out classes may end the training
 
     training: Training | None
@@ -150,7 +150,7 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
         )
 
     def _identity(self, *content: Any) -> str:
-        """Return text that tells trainings apart, by parameters and by what they learn from."""
+        """Return text that identifies a training: its parameters and its data."""
         given = {**self.get_params(deep=False), **vars(self.schedule)}
         parameters = {name: given[name] for name in given if name not in _UNRELATED}
         return hash_object(type(self), parameters, *content)[:16]

@@ -34,8 +34,8 @@ _SIMULATIONS = 6
 _SMALL_TASK = 400  # samples; smaller tasks are simulated more often
 _SMALL_SIMULATIONS = 200
 _GAP = 4  # between numbers of samples that count as few and many
-_MARGIN = 0.1  # by which the largest share of a pile may exceed those of simulated ones
-_HELD_OUT = 4  # of a class that keeps its samples, every fourth joins the pile
+_MARGIN = 0.1  # by which the largest class share may exceed those of simulated tasks
+_HELD_OUT = 4  # of a class that keeps its samples, every fourth joins the unlabeled batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +240,7 @@ class Adapting:
             settings = Settings(float(temperature), float(weight))
         elif weight != 0:
             tasks = self._simulate(X, np.random.default_rng(seed))
-            # What is chosen holds for piles like the simulated ones, not for one of a single class.
+            # The choice does not transfer to batches dominated by one class.
             most = max((each.largest_share() for each in tasks), default=0.0) + _MARGIN
             if tasks and task.largest_share() <= most:
                 settings = _choose_settings(tasks, self._grids(X, temperature, weight))
@@ -318,7 +318,8 @@ class _Simulation:
         assert reserve is not None
         order = rng.permutation(len(self.anchors))
         new, old = order[: self.n_new], np.sort(order[self.n_new : self.n_new + self.n_old])
-        # Shares of a pile are never equal; a symmetric Dirichlet(2) is far from it.
+        # Class shares of an unlabeled batch are never equal; a symmetric Dirichlet(2) is far from
+        # it.
         shares = rng.dirichlet(np.full(self.n_new + self.n_old, 2.0)) * (self.n_new + self.n_old)
         picks, truth, shot_rows = [], [], []
         for place, j in enumerate([*new, *old]):
@@ -331,11 +332,11 @@ class _Simulation:
             shot_rows.append(rows[:n_shots])
             picks.append(rows[n_shots : n_shots + size])
             truth.append(np.full(size, place))
-        pile, truth = np.concatenate(picks), np.concatenate(truth)
-        if not len(pile):
+        batch, truth = np.concatenate(picks), np.concatenate(truth)
+        if not len(batch):
             return None
         xp = namespace(reserve.X)
-        X = xp.take(reserve.X, place_like(pile, reserve.X), axis=0)
+        X = xp.take(reserve.X, place_like(batch, reserve.X), axis=0)
         centers, counts = self._centers(new, old, shot_rows, picks)
         is_old = np.arange(len(counts)) >= self.n_new
         penalties = np.where(is_old, self.penalty, 0.0)
@@ -373,7 +374,7 @@ class _Simulation:
         parts, totals = [posterior_centers(prior, gained, place_like(n_shots, M), n0)], [n_shots]
         if prior_of_old is not None and len(old):
             places, counts = place_like(old, M), evidence.counts[evidence.is_anchor][old]
-            # Samples that joined the pile leave the class they came from.
+            # Samples that joined the batch leave the class they came from.
             left = counts - [reserve.weights[rows].sum() for rows in picks[self.n_new :]]
             sums = xp.take(M, places, axis=0) * place_like(counts, M)[:, None]
             rest = sums - self._sums(picks[self.n_new :], M)

@@ -115,7 +115,7 @@ class Choice:
 
 
 def steps_of(point: Point, fixed: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of `fit` that a point stands for; `fixed` are those the user gave."""
+    """Return the parameters of `fit` that a point denotes; `fixed` are those the user gave."""
     names = ("preprocessing", "prototype_transformer")
     steps = {name: fixed[name] for name in names if name in fixed}
     if point.power is not None and point.shrinkage is not None:
@@ -275,7 +275,7 @@ class Choosing:
         return self._views[key]
 
     def _preprocess(self, point: Point) -> Array:
-        """Return the samples, preprocessed by what the others than the held-out ones teach."""
+        """Preprocess all samples; fit the preprocessing without held-out samples."""
         data, xp = self.data, namespace(self.data.X)
         if point.power is None:
             given = self.fixed["preprocessing"]
@@ -404,7 +404,7 @@ class Choosing:
         return float(self._balance_weights(rows) @ (predicted == self.data.codes[rows]))
 
     def _outcome(self, point: Point, fold: Fold) -> Outcome:
-        """Return how the samples of a fold fare among all classes."""
+        """Return the predictions of one fold among seen and unseen classes."""
         view, codes = self._view(point), self.data.codes[fold.rows]
         weights, G = self._weights(point, fold)
         worth = self._rough_worth(point)
@@ -491,7 +491,7 @@ class Choosing:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """How the samples of a fold fare among all classes.
+    """Predictions of one fold among seen and unseen classes.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         ``Prototypes(labels, matrix)``. None: classes are known by their samples only.
     candidates : {"unseen", "all"} or list of labels, default="unseen"
         Classes that `predict` chooses from: those without samples in `fit`, all known classes, or
-        some of them. Without prototypes, "unseen" stands for all classes.
+        some of them. Without prototypes, "unseen" denotes all classes.
     preprocessing : transformer, "auto" or None, default="auto"
         Transformer of features, fitted on the training samples. "auto" chooses power and shrinkage
         of the steps above. None: features are used as they are.
@@ -69,11 +69,11 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         Nonnegative ridge penalty, in units of the mean diagonal of the kernel. It is multiplied by
         1 + 8 / n for a class with n samples, whose mean is uncertain.
     worth : float, "auto" or "shots", default="auto"
-        Number of samples that a prototype is worth, above 0. "auto": the variance of samples
-        within classes divided by the squared error of priors of held-out classes. "shots": 10
-        at first. Each `partial_fit` with two samples of two described classes chooses it anew: the
-        number under which these samples, each left out in turn, are most likely. Use it if samples
-        of `fit` say nothing about those to come.
+        Number of samples that a prototype is worth, above 0. "auto": the variance of samples within
+        classes divided by the squared error of priors of held-out classes. "shots": 10 at first.
+        Each `partial_fit` with two samples of two described classes chooses it anew: the number
+        under which these samples, each left out in turn, are most likely. Use it if training
+        samples do not predict the spread of later samples.
     n_shots : int, default=0
         Number of labeled samples per new class that parameters are chosen for. 0 is zero-shot.
     seen_penalty : float or "auto", default="auto"
@@ -93,10 +93,10 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
     adapt_weight : float or "auto", default="auto"
         Weight in [0, 1] of an unlabeled sample in `adapt`; 0 ignores them.
     transfer : bool, default=False
-        Whether the samples of `fit` are of another kind than those to come, such as drawings or
-        rows of a classifier. They teach directions of priors only; their classes are removed, and
-        those without samples stay. All priors may move together, to where the samples of
-        `partial_fit` and `adapt` are.
+        Set to True if training samples come from another domain than the samples to classify, such
+        as classifier weights or drawings. Training classes then only train the regression and are
+        not candidates; classes without samples stay. Predicted centers keep their direction, not
+        their length, and may shift jointly toward the samples of `partial_fit` and `adapt`.
     n_components : int, default=None
         Number of landmarks: if it is below nine tenths of the classes with prototype and samples,
         kernel values with this many of them replace those with all (Nystroem). None is exact:
@@ -372,9 +372,9 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         training classes: as many new classes, with as many shots and unlabeled samples. Doing
         nothing is one of the choices. The worth of prototypes stays as it is.
 
-        The samples should be of the candidates, and of most of them: others pull centers away,
-        which nothing in unlabeled data can tell. Accuracies on the same samples are not comparable
-        with those of inductive models; `is_transductive_` tells them apart.
+        Most candidates should occur in the batch, and nothing else: samples of other classes shift
+        centers undetected. Accuracies on the same samples are not comparable with those of
+        inductive models; `is_transductive_` distinguishes them.
 
         Parameters
         ----------

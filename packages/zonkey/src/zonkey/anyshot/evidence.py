@@ -85,7 +85,7 @@ class Evidence:
             return filled
 
         def spread_sums(rows: Array, mask: np.ndarray) -> Array:
-            # The row after the last stands for classes that one side does not have.
+            # The row after the last is for classes that one side does not have.
             places = np.where(mask, np.cumsum(mask) - 1, rows.shape[0])
             padded = xp.concat([rows, xp.zeros_like(sums[:1, :])])
             return xp.take(padded, place_like(places, sums), axis=0)
@@ -123,7 +123,7 @@ class Evidence:
 
     @property
     def is_transferred(self) -> bool:
-        """Whether the regression learns from samples of another kind."""
+        """Whether the regression learns from samples of another domain."""
         return bool(self.is_foreign.any())
 
     @property
@@ -195,8 +195,9 @@ class Regression:
     def predict(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge | None = None) -> Array:
         """Return f(y) for each row of Y.
 
-        If the anchors are of another kind, all f(y) have the root mean square length of the means:
-        how far a prediction is from the origin tells how sure it is, not where pictures are.
+        If the anchors are of another domain, all f(y) have the root mean square length of the
+        means: how far a prediction is from the origin depends on how certain it is, not on where
+        pictures are.
         """
         ridge = self.solve(evidence) if ridge is None else ridge
         M = evidence.anchor_means()
@@ -224,7 +225,7 @@ class Regression:
         xp, ridge = namespace(evidence.sums), self.solve(evidence)
         rest = evidence.is_described & ~evidence.is_anchor
         means = evidence.anchor_means()
-        # Nobody asks for classes that are of another kind.
+        # Foreign classes are never candidates, so their priors are not computed.
         parts = [xp.zeros_like(means) if evidence.is_transferred else ridge.left_out(means)]
         if rest.any():
             Y = self.prototypes.subset(evidence.labels[rest]).matrix
@@ -309,7 +310,7 @@ def class_priors(evidence: Evidence, regression: Regression | None) -> Array:
 def class_centers(evidence: Evidence, prior: Array, worth: float) -> Array:
     """Return the posterior center of each class, given its prior.
 
-    If the anchors are of another kind, priors move by the `common_shift` of the samples.
+    If the anchors are of another domain, priors move by the `common_shift` of the samples.
     """
     if evidence.is_transferred:
         prior = prior + common_shift(evidence, prior, worth)[None, :]

@@ -1,7 +1,7 @@
 """Training classes that are held out, to choose parameters on: samples, folds and their scores.
 
 Whole classes are held out in random folds. A quarter of the samples of the others is held out too:
-neither means nor whitening know them, so they stand for new samples of seen classes.
+neither means nor whitening know them, so they represent new samples of seen classes.
 """
 
 from __future__ import annotations

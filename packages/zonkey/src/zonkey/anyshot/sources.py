@@ -66,7 +66,7 @@ class FitSource(ABC):
     used : ndarray
         Those of them with samples of positive weight.
     like : array of shape (n, d)
-        Some samples, which tell library, device, dtype and number of features.
+        Some samples, which show library, device, dtype and number of features.
     """
 
     labels: np.ndarray

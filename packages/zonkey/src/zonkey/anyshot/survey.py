@@ -103,7 +103,7 @@ class Survey:
         self._few.offer(chunk.X, self._grow(labels)[codes], priorities, places)
 
     def merge(self, other: Survey) -> None:
-        """Take up what another one has."""
+        """Merge another survey into this one."""
         self._lengths |= other._lengths
         if not len(other.labels):
             return

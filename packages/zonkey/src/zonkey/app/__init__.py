@@ -1,6 +1,6 @@
 """What the commands do, for Python and for services: functions of paths and options.
 
-They return results, print nothing, and tell their progress by calls.
+They return results, print nothing, and report progress by calls.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def learn_in_chunks(
 
 
 def _open_rows(training: FitInput) -> tuple[_LabeledRows, Prototypes]:
-    """Return the rows to learn from and the classes; what can be wrong is told before reading."""
+    """Return the rows to learn from and the classes; errors are raised before reading."""
     source, keys = training.source, training.keys
     if is_pictures(source):
         raise Problem(
@@ -138,7 +138,7 @@ class _LabeledRows(FileSource):
             )
 
     def is_kept(self, block: Block, before: int) -> np.ndarray:
-        """Tell which rows are learned from; all need a label with a prototype."""
+        """Select the rows to learn from; all need a label with a prototype."""
         labels = block.labels
         assert labels is not None
         is_known = np.isin(labels, self._known)
@@ -177,7 +177,7 @@ class _Kept(PassCheckpoint):
             yield self
         except KeyboardInterrupt:
             if self.names():
-                told = f"the same command goes on from {self.folder.name}"
+                told = f"the same command resumes from {self.folder.name}"
                 raise KeyboardInterrupt(told) from None
             self.finish()
             raise
@@ -249,7 +249,7 @@ def _strip_number(name: str) -> str:
 
 
 class _Passes:
-    """Tells the progress of each pass over the rows, and where an interrupted fit resumes."""
+    """Reports the progress of each pass over the rows, and where an interrupted fit resumes."""
 
     def __init__(self, rows: _LabeledRows, preset: str, progress: Progress = ignore) -> None:
         self.about = _PASSES[preset]
@@ -259,7 +259,7 @@ class _Passes:
         self.n_rows = 0  # rows of the last pass so far
 
     def begin(self, name: str, state: State | None) -> None:
-        """Tell that a pass begins, and once where it resumes after an interruption."""
+        """Report that a pass begins, and once where it resumes after an interruption."""
         self.n_rows = 0 if state is None else state.n_rows
         if state is not None and state.whole:
             if _strip_number(name) == [*self.about][-1] and not self._is_told:
@@ -276,13 +276,13 @@ class _Passes:
         self._progress(Step(self._doing, self.n_rows, resumed=resumed))
 
     def advance(self, _: str, n_rows: int, __: int | None) -> None:
-        """Tell how far a pass is. Reading is a chunk or two ahead."""
+        """Report how far a pass is. Reading is a chunk or two ahead."""
         self.n_rows = n_rows
         stream = self._rows.stream
         self._progress(Step(self._doing, n_rows, stream.done, stream.total))
 
     def end(self, name: str, n_rows: int) -> None:
-        """Tell what follows a pass."""
+        """Report what follows a pass."""
         self.n_rows = n_rows
         if name in _THEN:
             self._progress(Step(_THEN[name]))

@@ -60,7 +60,7 @@ class FitInput:
         )
         about = {}
         if pictures is not None:
-            # All that can be wrong is told before the pictures are encoded, which takes long.
+            # Check everything before the pictures are encoded, which takes long.
             _check_pictures(pictures.pictures, known.labels, names)
             X, y, marks, files = read_rows(
                 pictures, "Encoding pictures", self.progress, labeled=True

@@ -1,4 +1,4 @@
-"""How the functions of this package tell their progress: by calls, never by printing."""
+"""How the functions of this package report progress: by calls, never by printing."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ Progress = Callable[[Step], object]
 
 
 def ignore(_: Step) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def watch_blocks(stream: Stream, doing: str, progress: Progress) -> Iterator[Block]:
-    """Yield the blocks of a source, and tell how far it is read."""
+    """Yield the blocks of a source, and report how far it is read."""
     rows = 0
     with _report_encoding(stream):
         progress(Step(doing, rows, 0, stream.total))
@@ -56,7 +56,7 @@ def watch_blocks(stream: Stream, doing: str, progress: Progress) -> Iterator[Blo
 
 @contextmanager
 def _report_encoding(stream: Stream) -> Iterator[None]:
-    """Tell what happened to pictures that cannot be read, and to features if interrupted."""
+    """Report what happened to pictures that cannot be read, and to features if interrupted."""
     if not isinstance(stream, PictureStream):
         yield
         return

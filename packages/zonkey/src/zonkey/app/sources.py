@@ -35,7 +35,7 @@ class Encoders:
     """The encoders of a command, which are loaded at first use.
 
     With a model, they must be those of its training, which `facts` names. Without one, they may be
-    chosen; `facts` then tells which were used.
+    chosen; `facts` then says which were used.
     """
 
     model: str | None = None  # name of its file
@@ -199,7 +199,7 @@ def _remedy(known: dict[str, Any], other: dict[str, Any]) -> str:
 
 @contextmanager
 def name_encoder(option: str, *, given: bool) -> Iterator[None]:
-    """Name the option in errors of an encoder: it may be wrong, or tell where the encoder is."""
+    """Name the option in errors of an encoder: it may be wrong, or say where the encoder is."""
     try:
         yield
     except ValueError as error:
@@ -215,7 +215,7 @@ def embedded_spec(path: str | Path) -> dict[str, Any] | None:
     try:
         arrays = {array.name: array for array in stored_arrays(path)}
         return _spec(json.loads(str(arrays["encoder"].read())))
-    except (DataError, KeyError, ValueError):  # its reader tells what is wrong
+    except (DataError, KeyError, ValueError):  # its reader says what is wrong
         return None
 
 

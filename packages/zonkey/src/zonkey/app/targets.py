@@ -54,7 +54,7 @@ def check_target(option: str, target: Path, *inputs: Given) -> None:
     """Refuse a file that cannot be written, or that is read from."""
     check_plain(option, target)
     for given in inputs:
-        # A file that does not exist is told by its reader.
+        # The reader reports a file that does not exist.
         path = Path(given or "-")
         if not target.exists() or not _exists(path):
             continue

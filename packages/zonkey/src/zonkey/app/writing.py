@@ -47,7 +47,7 @@ def require_free(carried: Iterable[str], names: Iterable[str], source: str | Pat
 def vector_columns(X: np.ndarray, ending: str, name: str, letter: str) -> Columns:
     """Return vectors as columns of a file with this ending: one column, or one per dimension.
 
-    Text has the digits that tell numbers of float32 apart.
+    Text has enough digits to distinguish numbers of float32.
     """
     if ending in (*SEPARATORS, LINES):
         X = X.astype(str).astype(np.float64)

@@ -223,7 +223,7 @@ class Episodes(Algorithm1):
         if_safe: Any,
         together: bool = True,
     ) -> np.ndarray:
-        """Return what holds for every episode; `together`, it is asked once per task and counts."""
+        """Evaluate `of_group` for every episode, once per distinct class counts if `together`."""
         found = np.full(self.shape, if_safe)
         if not mu:
             return found

@@ -492,7 +492,7 @@ def _take_sums(moments: Moments) -> dict[str, Any]:
 
 
 def _make(parts: dict[str, Any]) -> Moments:
-    # Files of older versions tell how exact the products were.
+    # Files of older versions say how exact the products were.
     options = {name: parts["options"][name] for name in ("n_reserve", "seed", "scatter")}
     moments = Moments(parts["prototypes"], **options)
     digits = 3 if parts["options"].get("precision") == "single" else 7

@@ -274,7 +274,7 @@ class ZeroShotClassifier(ProjectionLearner):
 
         They replace the synthesized samples: classes compete for them in the same way, as in
         DIPL, the preliminary version of the paper. Accuracies on these samples are not comparable
-        with those of inductive models; `is_transductive_` tells them apart.
+        with those of inductive models; `is_transductive_` distinguishes them.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ NO_CACHE = typer.Option(
     "--no-cache", help="Neither use nor keep features of pictures in the user's cache folder."
 )
 ON_ERROR = typer.Option(
-    help="What happens if a picture cannot be read: raise stops, skip goes on without it."
+    help="What happens if a picture cannot be read: raise stops, skip leaves it out."
 )
 TEXT = typer.Option(
     help="Column of CLASSES that describes the class; by default all columns of text. Repeat it "

@@ -42,7 +42,7 @@ def show_progress() -> Iterator[Progress]:
 
     def show(step: Any) -> None:
         if step.resumed:
-            typer.echo(f"Going on {step.resumed}.", err=True)
+            typer.echo(f"Resuming {step.resumed}.", err=True)
         if shown.get("doing") != step.doing:
             if shown:
                 shown["bars"].stop()

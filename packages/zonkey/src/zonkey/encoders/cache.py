@@ -300,7 +300,7 @@ def file_place(path: Path, member: str = "") -> bytes | None:
     is_coarse = status.st_mtime_ns % 1_000_000_000 == 0
     if time.time_ns() - status.st_mtime_ns < (_RECENT_COARSE if is_coarse else _RECENT):
         return None
-    # Times are too coarse to tell two files apart that a link leads to one after the other.
+    # Times are too coarse to distinguish two files that a link leads to one after the other.
     file = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return _digest(repr((str(path.absolute()), member, *file)).encode())
 

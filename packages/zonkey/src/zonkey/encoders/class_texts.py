@@ -32,7 +32,7 @@ TEXT_ENDINGS = (".txt", *TABLE_ENDINGS, ".json", ".jsonl")
 _LABELS = LABEL_COLUMNS["prototypes"]
 _NAMES = ("name", "class_name")  # of a class, in a table whose labels are in another column
 _HEADINGS = (*_LABELS, "labels", "classes", "names")  # of a file with a single column
-_LOOK = 100  # rows that tell texts from numbers
+_LOOK = 100  # rows that distinguish texts from numbers
 # "001." or "1)" before a name, and "001_"; not "3-toed sloth".
 _NUMBER = re.compile(r"(?:\d+[.)]|0\d*[_\- ])[\s_]*(?=.*[^\W\d_])")
 _SPACES = re.compile(r"[\s_\-]+")
@@ -480,7 +480,7 @@ def _is_code(label: str) -> bool:
 
 
 def fold_name(label: str) -> str:
-    """Return what is equal for names that only spelling tells apart."""
+    """Return a key that is equal for names that differ only in spelling."""
     return _SPACES.sub(" ", normalize("NFKC", label).casefold()).strip()
 
 

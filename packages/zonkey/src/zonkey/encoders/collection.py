@@ -227,7 +227,7 @@ class Pictures(Sequence["Image"]):
 
 
 def is_pictures(source: Any) -> bool:
-    """Tell whether a path given to a command means pictures, without decoding any.
+    """Return whether a path given to a command means pictures, without decoding any.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MOST_THREADS = 8  # by default; more than a model of pictures can use
 _BATCHES_AHEAD = 2  # decoded while another one is encoded
 _MOST_LATE = 32  # batches from the cache after which a picture that is not in it is encoded
-_PROBE = 224  # pixels of the picture that tells the number of features
+_PROBE = 224  # pixels of the picture that shows the number of features
 
 _backends: dict[tuple[str, str], tuple[Any, ImageBackend]] = {}  # with the state of their files
 _loading = threading.Lock()

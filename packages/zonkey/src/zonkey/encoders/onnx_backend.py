@@ -340,7 +340,7 @@ def _tokenizer(file: Path, max_tokens: int) -> Any:
 
 
 def _settings(path: Path, rules: _Rules) -> dict[str, Any]:
-    """Return the values of the JSON beside a graph; null stands for the default."""
+    """Return the values of the JSON beside a graph; null means the default."""
     file = path.with_suffix(".json")
     if not file.exists():
         return {}

@@ -21,8 +21,8 @@ from .pictures import is_picture_name
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 _PATH_COLUMNS = ("file_name", "file", "path", "image", "filename", "picture")
 _SPLIT_COLUMN = ("split",)
-# To tell a table of pictures from one of features, which may name pictures too: bytes and rows
-# that are looked at, and columns of numbers from which they are features.
+# To distinguish a table of pictures from one of features, which may name pictures too: bytes and
+# rows that are looked at, and columns of numbers from which they are features.
 _LOOKED_AT, _LOOKED_AT_ROWS, _MOST_NUMBERS = 1 << 20, 5, 8
 
 

@@ -24,7 +24,7 @@ class PictureStream:
     """Pictures of a source, encoded in blocks; the interface is that of `FeatureStream`.
 
     The pictures are listed at once, and encoded by iterating. Meanwhile `done` of `total` pictures
-    tell the progress, and `skipped` holds the errors of those that could not be read. Memory does
+    report progress, and `skipped` holds the errors of those that could not be read. Memory does
     not depend on the number of pictures, except for their names.
     """
 

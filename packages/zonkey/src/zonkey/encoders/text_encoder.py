@@ -35,8 +35,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         `sentence-transformers:NAME_OR_PATH`; or any object whose method `encode` or `transform`
         turns a list of texts into a matrix.
     templates : str or list of str, default=None
-        Sentences in which `{}` stands for the text, such as "a photo of a {}". The vector of a text
-        is the mean over the templates.
+        Sentences in which `{}` is replaced by the text, such as "a photo of a {}". The vector of a
+        text is the mean over the templates.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1", or "auto": CUDA if the runtime has it.
     batch_size : int, default=64

@@ -10,7 +10,7 @@ from ..files.dataset import DataError
 from ..optional import require_package, torch_device
 from .weights import load_quietly, locate_model
 
-# Their first token is trained to stand for the picture. Their pooler often has no trained weights.
+# Their first token is trained to represent the picture. Their pooler often has no trained weights.
 _FIRST_TOKEN = ("vit", "deit", "dinov2", "dinov2_with_registers", "dinov3_vit")
 _UNUSED = ("pooler", "mask_token")  # weights that a checkpoint may lack
 _DEFAULT_TOKENS = 512

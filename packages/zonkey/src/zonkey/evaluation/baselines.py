@@ -1,4 +1,4 @@
-"""Plain models to stand beside the one under evaluation.
+"""Simple baselines for the evaluated model.
 
 Their parameters are fixed, or chosen on training classes; test samples take no part. All learn from
 features of unit length.

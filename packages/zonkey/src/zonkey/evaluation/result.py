@@ -402,7 +402,7 @@ class Evaluation:
         return self.models[0].answers[self._choose_set(among)]
 
     def _choose_set(self, among: str | None) -> str:
-        """Return the set of candidates to show; None stands for the widest with a choice."""
+        """Return the set of candidates to show; None means the widest with a choice."""
         answers = self.models[0].answers
         if among is None:
             kinds = [name for name in ("unseen", "seen") if name in answers]

@@ -75,7 +75,7 @@ def open_chunks(
     every : int, default=16
         Number of chunks between two checkpoints.
     progress : callable, default=None
-        Called after each chunk; see `zonkey.Chunks`. Files of text do not tell their number of
+        Called after each chunk; see `zonkey.Chunks`. Files of text do not state their number of
         rows.
 
     Returns
@@ -120,7 +120,7 @@ def open_chunks(
 class FileSource(BaseSource):
     """Blocks of a stream, without the rows that nothing is learned from.
 
-    `stream` is the one that is being read; it tells how far reading is.
+    `stream` is the one that is being read; it shows how far reading is.
     """
 
     is_file = True
@@ -153,7 +153,7 @@ class FileSource(BaseSource):
             yield X, y
 
     def is_kept(self, block: Block, before: int) -> np.ndarray:
-        """Tell which rows are learned from; `before` is the number of rows before the block."""
+        """Select the rows to learn from; `before` is the number of rows before the block."""
         assert block.labels is not None
         labeled, marks = block.labels != "", block.split
         if marks is None:

@@ -523,7 +523,7 @@ class _ParquetTable(OpenTable):
         self.names = [name for name in schema.names if name not in left_out]
         index = (schema.pandas_metadata or {}).get("index_columns", ())
         self.index = frozenset(name for name in index if isinstance(name, str))
-        # Names must differ, or there is no telling which column is meant.
+        # Names must differ, or the meant column is ambiguous.
         with translate_errors(self._paths[0]), self._open(self._paths[0]) as file:
             distinct = len({*schema.names}) == len(schema.names)
             wanted = self.names if distinct else []

@@ -174,7 +174,7 @@ def dataset_of(
 ) -> Dataset:
     """Make a Dataset of samples and prototypes; `files` are their names.
 
-    Labels must match. The samples are split by their marks, or as `load_features` is told.
+    Labels must match. The samples are split by their marks, or as requested of `load_features`.
     """
     y = samples.labels
     assert y is not None

@@ -44,7 +44,7 @@ _SIGNATURES: dict[bytes, tuple[str, ...]] = {
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending that tells the format of a file, or of a folder that stands for one."""
+    """Return the ending that identifies the format of a file, or of a folder used as one."""
     if path.name.lower().endswith(f"{ZARR}.zip") or any((path / m).is_file() for m in _ZARR_MARKS):
         return ZARR
     return FOLDER if path.is_dir() and parquet_files(path) else path.suffix.lower()
@@ -58,7 +58,7 @@ def parquet_files(folder: Path) -> list[Path]:
 def require_existing(path: str | Path, endings: Sequence[str]) -> Path:
     """Return the path of a file whose ending is allowed and agrees with its content.
 
-    A folder that stands for a file, such as a zarr store, is allowed like one.
+    A folder used as a file, such as a zarr store, is allowed.
     """
     path = Path(path)
     ending = ending_of(path)

@@ -1,7 +1,7 @@
 """Read features in blocks of rows: files of any size, and standard input.
 
 `columns.py` says which columns of a table are features. All other columns are carried along, so
-that answers can stand beside them.
+that answers can be written beside them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class FeatureStream:
     """
 
     path: str | Path  # "-" is standard input
-    format: str = "csv"  # of standard input; files tell it by their ending
+    format: str = "csv"  # of standard input; of files, their ending says it
     n_features: int | None = None  # the number there must be
     feature_names: Sequence[str] | None = None  # the columns there must be in a table
     with_labels: bool = False
@@ -184,7 +184,7 @@ class FeatureStream:
         if layout.vector is None:
             X = np.empty((layout.width, len(batch.rows)), layout.dtype)
             as_printed = layout.dtype == np.float64
-            with np.errstate(over="ignore"):  # told as a bad cell
+            with np.errstate(over="ignore"):  # reported as a bad cell
                 for values, name in zip(X, layout.features, strict=True):
                     values[:] = read_numbers(batch.columns[name], as_printed=as_printed)
             X = np.ascontiguousarray(X.T)
@@ -349,7 +349,7 @@ def _is_float(column: Any) -> bool:
 
 @contextmanager
 def _name_standard_input(path: Path) -> Iterator[None]:
-    """Name standard input in errors instead of the file that stands for it."""
+    """Name standard input in errors instead of its temporary file."""
     try:
         yield
     except DataError as error:

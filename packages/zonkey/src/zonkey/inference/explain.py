@@ -242,7 +242,7 @@ class _Posterior:
         return rows, "share a of a class mean m in the center, and pull 2 a x'm on the score"
 
     def _rest(self) -> str:
-        """Return what else moved the centers, apart from class means; nothing if they tell all."""
+        """Return what else moved the centers, apart from class means; empty if they explain all."""
         adapted, evidence = self.state.adapted, self.evidence
         if adapted is not None and adapted.chosen["adapt_weight"]:
             return "unlabeled samples"

@@ -51,7 +51,7 @@ _SHOWN = 5  # rows of each part in the text
 _DRAWN = 8  # bars of each panel
 _LONGEST = 32  # characters of a name
 _WINNER = {"color": COLORS[0]}
-_RUNNER_UP = {"color": COLORS[4], "hatch": "///"}  # told apart in gray, too
+_RUNNER_UP = {"color": COLORS[4], "hatch": "///"}  # distinct in gray, too
 _OTHERS = {"color": "#BBBBBB"}
 
 

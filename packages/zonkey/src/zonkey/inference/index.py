@@ -33,8 +33,8 @@ _PER_CELL = 39  # candidates, at least: k-means needs them
 _ROUNDS = 10  # of k-means
 _SEED = 0
 _CELLS, _SHARE = 32, 0.1  # searched by default: the larger of the two
-# float32 tells squared distances apart to 1e-7. Of samples further away, in units of the spread of
-# the candidates, too little would be left for what sets candidates apart.
+# float32 distinguishes squared distances to 1e-7. Of samples further away, in units of the spread
+# of the candidates, too little would be left for what sets candidates apart.
 _FAR = 100.0
 
 
@@ -124,7 +124,7 @@ class CandidateIndex(LimitThreadsMixin):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Predicted labels; `recall` tells how many of them are those of the model.
+            Predicted labels; `recall` measures how many of them are those of the model.
         """
         return self.classes_[self._found(X, 1)[:, 0]]
 

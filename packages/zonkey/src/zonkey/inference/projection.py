@@ -255,7 +255,7 @@ class NearestPrototypeMixin(SemanticMixin):
         self._scorer = replace(self._scorer, form=form)
 
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
-        """Return the labels that the parameter `candidates` stands for."""
+        """Return the labels that the parameter `candidates` denotes."""
         named = self._named_candidates(known, seen, self.prototypes is None)
         return choose_labels(self.candidates, named, _find_among(known), len(seen))
 
@@ -291,7 +291,7 @@ def choose_labels(
     listed_labels: Callable[[Any], np.ndarray],
     n_seen: int,
 ) -> np.ndarray:
-    """Return the labels that `candidates`, a list of labels or one of the names, stands for.
+    """Return the labels that `candidates`, a list of labels or one of the names, denotes.
 
     `listed_labels` sorts the labels of a list and refuses unknown ones.
     """

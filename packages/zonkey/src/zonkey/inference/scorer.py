@@ -174,7 +174,7 @@ def _find_nearest(distances: Array, codes: Any, n_classes: int) -> Array:
 class Rejection:
     """Which predictions are replaced by a label for "none of these".
 
-    `below` is the lowest accepted probability, None if all are accepted. `label` None stands for
+    `below` is the lowest accepted probability, None if all are accepted. `label` None denotes
     "unknown" or -1.
     """
 
@@ -333,7 +333,7 @@ class Scorer:
             yield scores
 
     def predict(self, X: Array) -> Array:
-        """Return the best candidate of each row, or what stands for a rejected one."""
+        """Return the best candidate of each row, or the label of rejected samples."""
         xp, rejects = namespace(X), self.rejection.below is not None
         best, highest = [], []
         for scores in self.finite_blocks(X):
@@ -352,7 +352,7 @@ class Scorer:
         return X if self.transform is None else self.transform(X)
 
     def linear_in(self, dtype: Any) -> LinearScores:
-        """Return the linear scores with all digits of this dtype, where its prototypes tell."""
+        """Return linear scores at full precision of this dtype, where its prototypes allow it."""
         assert isinstance(self.form, LinearScores)
         dtype = dtype_like(dtype, self.form.centers)
         if self.compare is None or self.prototypes is None or dtype == self.form.centers.dtype:

@@ -25,7 +25,7 @@ def require_that(fits: Any, problem: str) -> None:
 
 
 def require_shape(name: str, array: Any, *shape: int | None, kinds: str = "f") -> None:
-    """Refuse an array of another shape or kind of dtype; None stands for any length."""
+    """Refuse an array of another shape or kind of dtype; None allows any length."""
     dtype = getattr(array, "dtype", None)
     got = type(array).__name__ if dtype is None else dtype
     fits = dtype is not None and dtype.kind in kinds

@@ -84,7 +84,7 @@ def _refuse_full_disk(path: Path, error: OSError) -> NoReturn:
 
 @contextmanager
 def _remove_if_ended(part: Path) -> Iterator[None]:
-    """Remove an unfinished file also if the process is told to end, which runs no `finally`."""
+    """Remove an unfinished file also if the process is asked to end, which skips `finally`."""
 
     def end(number: int, _: Any) -> None:
         part.unlink(missing_ok=True)
@@ -121,7 +121,7 @@ def write_arrays(
     header: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray],
 ) -> None:
-    """Write arrays and a header that JSON can hold; `kind` tells what the file is."""
+    """Write arrays and a header that JSON can hold; `kind` says what the file is."""
     # Widest numbers first, as in the safetensors library: all of them are aligned.
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     whole = {name: _make_plain(arrays[name]) for name in names}

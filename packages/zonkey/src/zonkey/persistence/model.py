@@ -161,7 +161,7 @@ def _accept_paths(model: Any, spec: Any) -> None:
 
 
 def load_for_features(path: str | os.PathLike[str]) -> Any:
-    """Read a model, and leave out the encoder that a pipeline starts with; the facts tell of it.
+    """Read a model, and leave out the encoder that a pipeline starts with; the facts describe it.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def model_info(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _facts_of(path: Any, header: dict[str, Any]) -> dict[str, Any]:
-    """Return what `save` was told, as far as the header has it in the right form."""
+    """Return the options of `save` that the header holds in the right form."""
     for name, kind in {"summary": dict, "versions": dict, "created": str}.items():
         if type(header.get(name)) is not kind:
             raise StorageError(

@@ -1,7 +1,7 @@
 """Turn objects of listed classes into JSON and arrays, and back.
 
 A class takes part only if it is listed, so nothing in a file decides what code runs. JSON objects
-have a key "$" that names what they stand for.
+have a key "$" that names what they encode.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class ChunkTransformerMixin(LimitThreadsMixin):
 
 
 def hash_learned(transformer: ChunkTransformerMixin) -> str:
-    """Return text that stands for a fitted transformer in checkpoints.
+    """Return text that identifies a fitted transformer in checkpoints.
 
     The last digits of what was learned depend on the number of threads, so they do not count.
     """

@@ -86,7 +86,7 @@ def recommended(
     """Return the recommended model for any number of shots.
 
     It preprocesses features and prototypes and chooses its parameters on training classes that are
-    held out, for the task that `candidates` and `n_shots` stand for.
+    held out, for the task that `candidates` and `n_shots` denote.
 
     Parameters
     ----------

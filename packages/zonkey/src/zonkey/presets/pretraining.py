@@ -202,7 +202,7 @@ def fit_on_base(base: Base, known: Prototypes, **parameters: Any) -> AnyShotClas
         # A class of ImageNet by name has the text of a hidden one.
         warnings.filterwarnings("ignore", "Prototypes of different classes should differ")
         model.fit(_SCALE * base.rows, base.labels, np.full(len(base.names), _SURE))
-    # Rows are where prepared features are; only pictures are still to be prepared.
+    # Classifier rows are already in the preprocessed space; only image features are transformed.
     prepare = FeatureNormalizer(power=0.5, center=True)
     prepare.fit(np.full((1, base.rows.shape[1]), _LEVEL))
     return model.with_preprocessing(prepare)

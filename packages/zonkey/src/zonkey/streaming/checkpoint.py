@@ -97,7 +97,7 @@ class PassCheckpoint:
     def write(self, name: str, identity: str, state: State) -> None:
         """Replace the state of a pass, if there is room for it.
 
-        If not, the one before stays, and the computation is worth more than its checkpoint.
+        If writing fails, warn and keep the previous state; never fail the computation.
         """
         node, arrays = pack(vars(state), {})
         header = {"identity": hash_object(identity), "content": node}
@@ -108,7 +108,7 @@ class PassCheckpoint:
             warn_user(
                 f"Checkpoints should be written to {self.folder}; this one could not be "
                 f"({error.strerror or 'no room'}). "
-                "Make room on the disk; the computation goes on."
+                "Make room on the disk; the computation continues."
             )
 
     def names(self) -> list[str]:

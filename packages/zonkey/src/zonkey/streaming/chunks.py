@@ -67,7 +67,8 @@ class Chunked(ABC):
             Function of the samples of a chunk. It must be picklable if chunks live on other
             machines.
         key : str, default=None
-            Stands for the function in checkpoints. None: its code, and all that it holds.
+            Text that identifies the function in checkpoints. None: its code and all values it
+            holds.
 
         Returns
         -------
@@ -94,10 +95,10 @@ class Chunked(ABC):
         reduction : Reduction
             An empty one, which may be changed.
         name : str
-            Tells passes over the same chunks apart.
+            Name that distinguishes passes over the same chunks.
         key : str, default=""
-            Stands for everything the pass depends on besides the chunks: a checkpoint with another
-            key belongs to another computation.
+            Text that identifies everything the pass depends on besides the chunks: a checkpoint
+            with another key belongs to another computation.
         purpose : {"learn", "score"}, default="learn"
             "learn" leaves out rows that nothing is to be learned from, such as test samples of a
             file. "score" takes all that have a label, and stores nothing in a checkpoint.
@@ -199,7 +200,7 @@ class Chunks(Chunked):
     rows : int, default=None
         Number of rows per chunk, if X is one array. None: about 16 million numbers.
     checkpoint : path, default=None
-        Folder for the state of a pass. A computation that was interrupted goes on from there, with
+        Folder for the state of a pass. An interrupted computation resumes from there, with
         the same result to the last bit. Removed at the end.
     every : int, default=16
         Number of chunks between two checkpoints.

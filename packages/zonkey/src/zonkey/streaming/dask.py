@@ -70,7 +70,7 @@ class DaskChunks(Chunked):
 
     def _run_function(self, function: Callable[[Any], Any]) -> Any:
         work = _Application(function, self.transforms, self._width())
-        # The result for one sample tells type and shape; a sample of zeros may be refused.
+        # The result for one sample shows type and shape; a sample of zeros may be refused.
         one = check_chunk(np.ones((1, self._X.shape[1]), self._X.dtype), None, 0)
         work.form = np.asarray(work.result(one.X))[:0]
         is_flat = work.form.ndim == 1
@@ -215,7 +215,7 @@ def _merge(states: list[_State], work: _Work) -> _State:
 
 
 class _State:
-    """The parts of a reduction of some chunks, None without samples, that tell Dask their size.
+    """Parts of a reduction of some chunks, None without samples, with sizes for Dask.
 
     By it, Dask chooses where states are merged, and when a worker moves some to its disk.
     """
@@ -351,7 +351,7 @@ def _address(client: Any) -> str:
 
 @contextmanager
 def _clarify_error(X: Any) -> Iterator[None]:
-    """Tell what to do if chunks are too large for the memory."""
+    """Say what to do if chunks are too large for the memory."""
     try:
         yield
     except Exception as error:

@@ -45,7 +45,7 @@ class Reduction(Protocol):
 class ClassSums:
     """Sums over the samples of each class, in float64: a `Reduction`.
 
-    Labels come with the chunks, or are given and then stand for the codes of `add`.
+    Labels come with the chunks, or are given; then the codes of `add` refer to them.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class ClassSums:
         shifts = self._align_shift()
         D = X if shifts is None else X - xp.take(shifts, codes, axis=0)
         if isinstance(D, np.ndarray):
-            # Few of very many classes are in a block.
+            # A block holds few of the classes: sum only those.
             present, own = np.unique(codes, return_inverse=True)
             self.sums[present] += class_sums(D, own, len(present), ones)
         else:

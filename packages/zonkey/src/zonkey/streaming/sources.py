@@ -46,9 +46,9 @@ class Chunk:
 class BaseSource(ABC):
     """Where chunks come from.
 
-    `n_rows` is the number of all rows, None if unknown. `identity` tells how they are divided into
-    chunks, and of which files; `is_file`, that it tells all. `labels` are those of all rows, if
-    they are in memory. `once` says that rows can be read once only.
+    `n_rows` is the number of all rows, None if unknown. `identity` is text that identifies files
+    and chunking. `is_file` is True if `identity` suffices to detect changes. `labels` are the
+    labels of all rows, if they are in memory. `once` is True if rows can be read only once.
     """
 
     n_rows: int | None = None
@@ -70,7 +70,7 @@ class BaseSource(ABC):
 def read_ahead(items: Iterable[Any]) -> Iterator[Any]:
     """Yield items; meanwhile a thread reads the next one.
 
-    Nobody waits for a thread that is no longer needed: its source may never answer.
+    Threads are daemons: a blocked source must not keep the process alive.
     """
     left = iter(items)
     coming = _read_in_thread(left)
@@ -334,7 +334,7 @@ def get_labels(chunk: Chunk) -> np.ndarray:
     """Return the labels of a chunk, which must have some."""
     if chunk.y is None:
         raise ValueError(
-            "Chunks to learn from must have labels, and those to score; got samples only. Pass "
+            "Chunks must have labels for `fit` and `score`; got samples only. Pass "
             "y, Chunks(X, y), or pairs (X, y)."
         )
     return chunk.y

@@ -98,7 +98,7 @@ class FewShotModel:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it is trained on base classes until validation classes tell it to stop."""
+        """Whether it is trained on base classes and stopped early on validation classes."""
         return bool(getattr(self.classifier, "stops_early", False))
 
     @property
@@ -108,7 +108,7 @@ class FewShotModel:
 
     @property
     def uses_torch(self) -> bool:
-        """Whether torch trains it, on a device that it is told."""
+        """Whether torch trains it, on a given device."""
         return parameter_name(self.classifier, DEVICE.name) is not None
 
     def build(self, prototypes: Prototypes, base: Any, **chosen: Any) -> BaseEstimator:
@@ -489,5 +489,5 @@ FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
 
 
 def model_of(key: Key) -> ZeroShotModel | FewShotModel | AnyShotModel:
-    """Return the model of a run; the same name may stand for one of each kind."""
+    """Return the model of a run; one model of each kind may have the same name."""
     return ZERO_SHOT[key.model] if is_zero_shot(key.protocol) else FEW_SHOT[key.model]

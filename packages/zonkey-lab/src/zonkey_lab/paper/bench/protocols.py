@@ -101,9 +101,9 @@ def measure_unlabeled(
 ) -> dict[str, Any]:
     """Return accuracies before and after learning from the unlabeled test samples.
 
-    Among all classes, samples of seen and unseen classes are in one pile. Figures after it are
-    transductive. A model that is transductive by itself has no figures before; it learns from
-    samples of unseen classes alone.
+    Among all classes, samples of seen and unseen classes are in one unlabeled batch. Figures after
+    it are transductive. A model that is transductive by itself has no figures before; it learns
+    from samples of unseen classes alone.
     """
     if getattr(ZERO_SHOT[model], "is_transductive", False):
         return _measure_transductive(data, model, parameters, seed)

@@ -158,7 +158,7 @@ def prepare_shots(
 ) -> NovelData:
     """Return novel samples, and what models learn of base classes from.
 
-    With `stops` the novel classes are validation classes, which tell trained models to stop.
+    With `stops` the novel classes are validation classes, by which trained models stop early.
     """
     known = prepare(data, preset, None if base == "samples" else base)
     if base == "samples":
@@ -344,7 +344,7 @@ def _scores_in_adapted_trials(
 ) -> list[np.ndarray]:
     """Return scores after learning from the queries, in balanced and in unbalanced trials alike.
 
-    The same parameters serve both: nobody tells a model which of them it is in.
+    The same parameters serve both: a model does not know which of them it is in.
     """
     found = []
     for concentration in (None, CONCENTRATION):

@@ -103,7 +103,7 @@ def validation_view(data: Dataset) -> Dataset:
     """Return the training samples alone, with validation classes as novel classes.
 
     Test samples are left out, so parameters cannot be chosen on them. The drawing style, if
-    samples have one, tells queries from shots.
+    samples have one, separates queries from shots.
     """
     train, query = data.split.train, data.split.query
     novel = np.isin(data.y[train], data.split.val_classes)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PAPERS_STEPS = 5
 _MOST_IN_A_ROW = 3
 _FEW_CLASSES, _MOST_NAMED = 20, 60  # of a map: with large marks; with names
-_MOST_BARS, _MOST_CURVES = 8, 8  # that can be told apart by hatch or line
+_MOST_BARS, _MOST_CURVES = 8, 8  # that hatch or line can distinguish
 _MAIN = (
     "BPL (SFSP1)", "BPL (SFSP1), unscaled", "BPL (SFSP2)", "BPL (novel)", "NN", "LSL", "PPA",
     "recommended",
@@ -130,7 +130,7 @@ def _main_curves(runs: Mapping[str, Record]) -> Mapping[str, Record]:
 
 
 def _tell_left_out(shown: Mapping[str, Record], runs: Mapping[str, Record]) -> str:
-    return " Of the other models only the table tells." if len(shown) < len(runs) else ""
+    return " The table lists the other models." if len(shown) < len(runs) else ""
 
 
 def _map_caption(run: Record) -> str:

@@ -332,7 +332,7 @@ def leads_more_with_few_shots(
     lead = compare_shots(a, b, metric, only=fewest)
     if lead is None:
         return None
-    # A smaller deficit is no larger lead.
+    # Losing by less does not count as leading.
     verdicts = {decide(lead), decide(comparison)}
     verdict = next(each for each in (FAILS, UNDECIDED, REPRODUCES) if each in verdicts)
 

@@ -130,8 +130,8 @@ def _spread_note(study: Study) -> Text | None:
         case "unlabeled" | "unlabeled-trials":
             text = (
                 "In percent; in trials, mean ± half the 95 % interval. HM: test samples of seen "
-                "and unseen classes are in one pile. Dirichlet(2): the shares of the classes among "
-                "the queries are drawn, and every query counts alike."
+                "and unseen classes are in one unlabeled batch. Dirichlet(2): the shares of "
+                "the classes among the queries are drawn, and every query counts alike."
             )
         case "all-classes":
             text = (

@@ -152,7 +152,7 @@ class BaseSamples:
         Parameters
         ----------
         key : str
-            Tells apart what is learned: the system and its parameters.
+            Identifies what is learned: the system and its parameters.
         learn : callable
             Called without arguments if nothing is kept for the key, once even if fits run in
             threads.
@@ -183,7 +183,7 @@ class BaseSamples:
         return self  # large, and shared by clones
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy: other threads may go on learning while this one is pickled.
+        # A copy: other threads may continue to learn while this one is pickled.
         with self._lock:
             state = {**vars(self), "_kept": self._kept.copy()}
         del state["_lock"], state["_learning"]

@@ -200,7 +200,7 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         return Z @ self.coef_.T.astype(X.dtype, copy=False) + intercept
 
     def _base_key(self) -> str:
-        """Return what tells apart what base classes teach: not the parameters of the last step."""
+        """Return the key of what base classes train: without the parameters of the last step."""
         last = {"n_synthetic": 0, "weight_decay": 1.0}
         return type(self)(**{**self.get_params(deep=False), **last})._identity()
 

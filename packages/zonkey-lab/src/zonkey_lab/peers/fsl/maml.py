@@ -220,7 +220,7 @@ class _MAMLLearner(EpisodeLearner):
 
 
 def initial_head(weights: Mapping[str, Any], n_classes: int) -> dict[str, Any]:
-    """Return weights in which the column w stands for each class."""
+    """Return weights with the column w for each class."""
     xp = namespace(weights["w"])
     W = xp.stack([weights["w"]] * n_classes, axis=-1)
     return {name: weights[name] for name in ("W0", "b0", "W1")} | {"W": W}

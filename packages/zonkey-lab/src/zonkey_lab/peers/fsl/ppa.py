@@ -102,7 +102,7 @@ class PPA(MetaPeer):
     """
 
     _non_negative = ("weight_decay",)
-    # Training is on all base classes; episodes only tell when to stop.
+    # Training is on all base classes; episodes only decide when to stop.
     n_way, n_shot, n_query, n_episodes = None, None, _JUDGED_BY.n_query, 1
 
     coef_: np.ndarray

@@ -17,7 +17,7 @@ _MARGIN = 1.2  # distance of unit vectors at which the first relation score is o
 
 
 class RelationNetwork(MetaPeer):
-    """A small network tells from a class mean and a sample, side by side, whether they belong.
+    """A small network compares a class mean and a sample, and scores whether they match.
 
     With the mean c_j of the shots of class j, the relation score of sample x is
 

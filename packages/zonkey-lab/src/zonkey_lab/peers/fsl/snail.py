@@ -32,9 +32,9 @@ class SNAIL(MetaPeer):
         attention:    sum_s a_s V x_s,     a = softmax of (Q x_t)' (K x_s) / sqrt(k), s <= t,
         convolution:  tanh(F [x_t, x_(t-r)]) * logistic(G [x_t, x_(t-r)]),     r = 1, 2, 4, ...
 
-    where r doubles until a position sees all others, and zeros stand before the sequence. Training
-    minimizes the mean cross-entropy of the queries of random episodes of base classes.
-    `decision_function` returns the scores.
+    where r doubles until a position sees all others, and the sequence is padded with zeros at its
+    start. Training minimizes the mean cross-entropy of the queries of random episodes of base
+    classes. `decision_function` returns the scores.
 
     Attention adds up over samples: it favors classes with more shots than others.
 

@@ -40,7 +40,7 @@ class AdversarialLearner(GenerativeLearner):
     def critic_loss(self, x: Any, y: Any, fake: Any, share: Any) -> Any:
         """Return the negative distance that the critic finds, plus the penalty of its slopes.
 
-        `share` tells how far from the synthesized to the real sample a slope is taken.
+        `share` is the position between the synthesized and the real sample.
         """
         between = (share * x + (1 - share) * fake).requires_grad_()
         slopes = self.torch.autograd.grad(

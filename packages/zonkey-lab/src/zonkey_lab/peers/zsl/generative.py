@@ -244,7 +244,7 @@ def softmax_regression(
     `balanced`, the mean is over samples. Samples are centered and scaled to mean squared length 1
     meanwhile, so that the penalty acts alike in every space. By default it is a mean over classes
     too: a class counts as little in the mean as there are many, and so must its weights, or many
-    classes could not be told apart.
+    classes could not be distinguished.
     """
     ridge = _RIDGE / n_classes if ridge is None else ridge
     center = Z.mean(dim=0)

@@ -22,7 +22,7 @@ _ACTIVATIONS = ("leaky_relu", "linear")
 class SPAEN(NetworkPeer):
     """Semantics-preserving adversarial embedding: a classifying and a reconstructing branch.
 
-    E and F map samples to the semantic space, G maps back to features, and D tells the two
+    E and F map samples to the semantic space, G maps back to features, and D distinguishes the two
     embeddings apart. With the class y_i of sample x_i, E, F and G minimize
 
         mean_i  R(E(x_i), y_i) + R(F(x_i), y_i) - adversarial log D(E(x_i))

@@ -46,7 +46,7 @@ class VZSL(NetworkPeer):
     - The publication derives the second term from the smallest KL to the *other* classes. The sum
       here always has the own class, too: without it, the loss has no lower bound; with it, it is
       at least (1 - lam) KL(q(z | x), p(z | y)) >= 0.
-    - The variance of p(x | z) is the same for all features, and `reconstruction` stands for it.
+    - The variance of p(x | z) is the same for all features, and `reconstruction` represents it.
     - M and S begin at 0. What random numbers would add in directions that no seen prototype has
       would stay, and harm unseen classes.
     - Features and prototypes are divided by their root mean square; the weights absorb it.
