@@ -56,6 +56,12 @@ def fitted(name):
     return KINDS[name]().set_params(**given).fit(P.X, P.y)
 
 
+def test_peers_are_imported_from_the_library_too():
+    code = "from zonkey.peers.zsl import SAE; import zonkey.peers.fsl; print(SAE.__module__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("zonkey_lab.peers.zsl.sae", "")
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_every_figure_against_loops(name):
     K = (1, 2, 3)

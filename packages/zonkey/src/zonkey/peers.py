@@ -1,5 +1,7 @@
 """The systems that zonkey is compared with, if the distribution zonkey-lab is installed."""
 
+import sys
+
 from .optional import format_install
 
 try:
@@ -12,5 +14,8 @@ except ModuleNotFoundError as error:
         f"Run: {format_install('zonkey-lab')}.",
         name="zonkey_lab",
     ) from None
+
+# `from zonkey.peers.zsl import SAE` works too.
+sys.modules |= {f"{__name__}.zsl": zsl, f"{__name__}.fsl": fsl}
 
 __all__ = ["MethodInfo", "fsl", "list_methods", "zsl"]
