@@ -1,9 +1,10 @@
 """Data sets: one contract, and the functions that read it from files."""
 
+from .errors import DataError
 from .files.check import check_files
 from .files.chunks import open_chunks
 from .files.classes import read_prototypes
-from .files.dataset import DataError, Dataset, LazyMatrix, Split
+from .files.dataset import Dataset, LazyMatrix, Split
 from .files.emoji import EmojiDataset, load_emoji
 from .files.own import load_features
 from .files.tables import read_features

@@ -13,7 +13,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from zonkey.config import cache_folder
-from zonkey.files.dataset import DataError
+from zonkey.errors import DataError
 from zonkey.files.readers import join_lines
 from zonkey.optional import require_package
 from zonkey.plugins import LAB

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from zonkey.files.dataset import DataError, Dataset
+from zonkey.errors import DataError
+from zonkey.files.dataset import Dataset
 from zonkey.labels import format_labels
 
 from .imnet import holds_imnet, load_imnet

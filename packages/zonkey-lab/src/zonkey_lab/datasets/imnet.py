@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from zonkey.files.dataset import DataError, Dataset, LazyMatrix, Split, as_data_error
+from zonkey.errors import DataError
+from zonkey.files.dataset import Dataset, LazyMatrix, Split, as_data_error
 from zonkey.prototypes import Prototypes
 
 from .matlab import MatFile, describe_mat, read_numbers, read_whole_numbers, require_matrix

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadWarning
 
-from zonkey.files.dataset import DataError
+from zonkey.errors import DataError
 from zonkey.files.readers import find_exact_limit, require_room, translate_errors
 
 _HEADER = 128  # bytes

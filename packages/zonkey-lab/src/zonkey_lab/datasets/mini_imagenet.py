@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from zonkey.files.dataset import DataError, Dataset, Split, require_one_label_per_row
+from zonkey.errors import DataError
+from zonkey.files.dataset import Dataset, Split, require_one_label_per_row
 from zonkey.files.readers import StoredArray, contents, pick_named, require_existing, stored_arrays
 from zonkey.files.tables import as_features, label_vector
 from zonkey.labels import format_labels

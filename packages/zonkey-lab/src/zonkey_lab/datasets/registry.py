@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from zonkey.files.dataset import DataError, did_you_mean
+from zonkey.errors import DataError
+from zonkey.files.dataset import did_you_mean
 from zonkey.files.emoji import CITATION as EMOJI_CITATION
 from zonkey.files.emoji import LICENSE as EMOJI_LICENSE
 

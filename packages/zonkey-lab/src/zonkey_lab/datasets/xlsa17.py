@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from zonkey.files.dataset import DataError, Dataset, LazyMatrix, Split, as_data_error, did_you_mean
+from zonkey.errors import DataError
+from zonkey.files.dataset import Dataset, LazyMatrix, Split, as_data_error, did_you_mean
 from zonkey.labels import format_labels
 from zonkey.prototypes import Prototypes
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ..files.dataset import DataError
+from ..errors import DataError
 from ..files.readers import translate_errors
 
 ZIP_ENDINGS = (".zip",)

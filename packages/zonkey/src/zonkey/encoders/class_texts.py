@@ -16,8 +16,8 @@ from unicodedata import normalize
 
 import numpy as np
 
+from ..errors import DataError
 from ..files.columns import LABEL_COLUMNS, check_names, is_no_feature
-from ..files.dataset import DataError
 from ..files.formats import is_blank, is_text_column, open_table, read_cells
 from ..files.readers import (
     TABLE_ENDINGS,

@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from ..files.dataset import DataError
+from ..errors import DataError
 from ..files.readers import (
     FOLDER,
     SEPARATORS,

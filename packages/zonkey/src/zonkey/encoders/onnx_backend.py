@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..files.dataset import DataError, did_you_mean
+from ..errors import DataError
+from ..files.dataset import did_you_mean
 from ..files.readers import join_lines, read_text, require_existing
 from ..optional import require_package
 from ..threads import available_threads

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..files.dataset import DataError
+from ..errors import DataError
 from ..files.readers import join_lines
 from ..labels import format_value
 from ..optional import require_package

@@ -12,8 +12,8 @@ from unicodedata import normalize
 
 import numpy as np
 
+from ..errors import DataError
 from ..files.columns import LABEL_COLUMNS, check_names
-from ..files.dataset import DataError
 from ..files.formats import open_table, read_cells
 from ..files.readers import SEPARATORS, is_number, position_of, translate_errors
 from .pictures import is_picture_name

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ..files.dataset import DataError
+from ..errors import DataError
 from ..files.readers import join_lines
 from ..labels import check_count, format_value
 from ..optional import require_package

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files.dataset import DataError
+from ..errors import DataError
 from ..files.streams import Block
 from ..parameters import check_option
 from .collection import Pictures

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files.dataset import DataError
+from ..errors import DataError
 from ..optional import require_package, torch_device
 from .weights import load_quietly, locate_model
 

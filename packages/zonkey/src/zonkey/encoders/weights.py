@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..files.dataset import DataError
+from ..errors import DataError
 from ..files.readers import join_lines
 
 _SETTINGS = (".json", ".txt", ".model")

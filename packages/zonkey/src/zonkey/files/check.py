@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import DataError
 from ..labels import format_labels, format_value
 from ..optional import format_install
 from ..plugins import LAB, load_plugin
@@ -19,7 +20,7 @@ from ..prototypes import Prototypes
 from ..samples import require_scale
 from .classes import PROTOTYPE_KEYS, cap_lines, examine_prototypes, read_rows
 from .columns import FEATURE_KEYS
-from .dataset import PARTS, DataError, collect_errors
+from .dataset import PARTS, collect_errors
 from .formats import LINES
 from .own import Samples, missing_prototypes, plain_label, read_samples
 from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, read_text, require_existing, stored_arrays

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DataError
 from ..labels import check_count
 from ..streaming.chunks import Chunks
 from ..streaming.sources import CHUNK, BaseSource, Purpose, describe_file
-from .dataset import DataError
 from .formats import TEXT_ENDINGS
 from .readers import (
     ARRAY_ENDINGS,

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DataError
 from ..labels import as_labels, format_value
 from ..prototypes import Prototypes
 from .columns import FEATURE_KEYS
-from .dataset import DataError
 from .formats import LINES, TEXT_ENDINGS
 from .readers import (
     ARRAY_ENDINGS,

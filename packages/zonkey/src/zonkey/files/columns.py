@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..errors import DataError
 from ..labels import format_labels
-from .dataset import DataError
 from .formats import OpenTable, cells, has_digits, holds_nothing, holds_text, read_numbers
 from .readers import is_number, position_of
 

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DataError
 from ..optional import require_package
 from ..prototypes import Prototypes
-from .dataset import DataError, Dataset, LazyMatrix, Split
+from .dataset import Dataset, LazyMatrix, Split
 
 QUERY_STYLE = "twemoji"  # its artists drew none of the other styles
 THUMBNAIL, _COLUMNS = 48, 40  # as in tools/build_emoji.py

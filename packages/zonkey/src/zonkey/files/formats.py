@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..errors import DataError
 from ..optional import require_package
-from .dataset import DataError
 from .readers import (
     SEPARATORS,
     decode_text,

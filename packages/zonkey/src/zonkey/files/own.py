@@ -12,17 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ..errors import DataError
 from ..labels import as_labels, format_labels, format_value
 from ..prototypes import Prototypes
 from .classes import MOST_LISTED, cap_lines, examine_prototypes, read_rows
-from .dataset import (
-    DataError,
-    Dataset,
-    LazyMatrix,
-    Split,
-    collect_errors,
-    require_one_label_per_row,
-)
+from .dataset import Dataset, LazyMatrix, Split, collect_errors, require_one_label_per_row
 from .formats import LINES
 from .readers import FOLDER, TABLE_ENDINGS, ending_of, require_existing, stored_arrays
 from .streams import STREAM_ENDINGS, FeatureStream, wrong_options

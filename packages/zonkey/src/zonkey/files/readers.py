@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DataError
 from ..optional import require_package
 from ..streaming.sources import row_reader
-from .dataset import DataError
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}

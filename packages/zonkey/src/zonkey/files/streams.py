@@ -19,9 +19,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..errors import DataError
 from ..streaming.sources import rows_per_chunk
 from .columns import Layout, Role, Wanted, choose_layout
-from .dataset import DataError, require_one_label_per_row
+from .dataset import require_one_label_per_row
 from .formats import LINES, TEXT_ENDINGS, Batch, cells, is_blank, open_table, read_numbers
 from .readers import (
     ARRAY_ENDINGS,

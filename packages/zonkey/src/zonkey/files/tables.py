@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import DataError
 from ..labels import as_labels, format_value
 from .columns import FEATURE_KEYS
-from .dataset import DataError, LazyMatrix, require_one_label_per_row
+from .dataset import LazyMatrix, require_one_label_per_row
 from .readers import (
     StoredArray,
     contents,

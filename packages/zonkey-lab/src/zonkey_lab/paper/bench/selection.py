@@ -19,8 +19,9 @@ from sklearn.pipeline import Pipeline
 from zonkey.bpl.calibration import calibrate
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
+from zonkey.errors import DataError
 from zonkey.evaluation.protocols import draw_trial
-from zonkey.files.dataset import DataError, Dataset
+from zonkey.files.dataset import Dataset
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.prototypes import Prototypes
 

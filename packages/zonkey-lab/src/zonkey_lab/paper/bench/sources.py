@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from zonkey.files.dataset import DataError, Dataset, Split
+from zonkey.errors import DataError
+from zonkey.files.dataset import Dataset, Split
 from zonkey.files.emoji import load_emoji
 
 from ...datasets.fetch import data_folder
