@@ -26,7 +26,8 @@ from zonkey.anyshot.evidence import Evidence, Regression
 from zonkey.anyshot.survey import Survey
 from zonkey.bpl.kernels import PrototypeKernel
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.chunks import apply_transforms, as_chunks
+from zonkey.streaming.accept import as_chunks
+from zonkey.streaming.chunks import apply_transforms
 from zonkey.streaming.reduce import ClassSums
 from zonkey.streaming.sources import check_chunk
 

@@ -26,7 +26,8 @@ from .parameters import check_option as check_option
 from .parameters import is_auto as is_auto
 from .prototypes import Prototypes
 from .samples import as_samples, require_scale
-from .streaming.chunks import Chunked, as_chunks
+from .streaming.accept import as_chunks
+from .streaming.chunks import Chunked
 
 _DTYPES: Any = [np.float64, np.float32]
 

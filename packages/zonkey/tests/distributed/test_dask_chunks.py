@@ -22,7 +22,8 @@ from zonkey.anyshot.survey import Survey
 from zonkey.bpl.moments import _Gathering
 from zonkey.preprocessing.normalizer import PowerSums
 from zonkey.streaming import dask as engine
-from zonkey.streaming.chunks import Chunks, as_chunks
+from zonkey.streaming.accept import as_chunks
+from zonkey.streaming.chunks import Chunks
 from zonkey.streaming.dask import DaskChunks, _State
 from zonkey.streaming.reduce import ClassSums
 from zonkey.testing import linear_problem

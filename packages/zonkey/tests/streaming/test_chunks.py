@@ -14,7 +14,7 @@ import zarr
 from scipy.sparse import csr_array
 
 from zonkey import Chunks, Moments
-from zonkey.streaming.chunks import as_chunks
+from zonkey.streaming.accept import as_chunks
 from zonkey.streaming.sources import Chunk, check_chunk, get_labels, read_ahead
 
 N, D = 103, 4

@@ -23,7 +23,7 @@ from ..persistence.checks import require_finite, require_number, require_that
 from ..persistence.model import Learned
 from ..prototypes import Prototypes
 from ..samples import require_scale
-from ..streaming.chunks import as_chunks
+from ..streaming.accept import as_chunks
 from ..threads import multiply
 from .fitting import fit_state, freeze_candidates
 from .sources import read_more

@@ -38,7 +38,8 @@ from ..preprocessing.chunk_transformer import hash_learned
 from ..preprocessing.normalizer import PowerSums, learn_mean
 from ..preprocessing.whitener import learn_scatter
 from ..samples import sample_blocks
-from ..streaming.chunks import Chunked, Chunks, apply_transforms, drop_names
+from ..streaming.accept import drop_names
+from ..streaming.chunks import Chunked, Chunks, apply_transforms
 from ..streaming.reduce import ClassSums
 from ..streaming.sources import get_labels
 from .survey import KeptSamples, Survey

@@ -24,8 +24,9 @@ from ..labels import check_count, format_value, positions_among
 from ..persistence.packing import load_object, save_object
 from ..prototypes import Prototypes
 from ..samples import as_samples, require_same_place, require_scale
+from ..streaming.accept import as_chunks
 from ..streaming.bottom_k import BottomK
-from ..streaming.chunks import Chunked, as_chunks
+from ..streaming.chunks import Chunked
 from ..streaming.priorities import row_priorities
 from ..streaming.reduce import ClassSums
 from ..streaming.sources import Chunk, get_labels

@@ -21,7 +21,7 @@ from ..hashing import hash_object
 from ..labels import as_labels, check_count, format_labels, require_same_kind, warn_user
 from ..parameters import check_option
 from ..prototypes import Prototypes
-from ..streaming.chunks import as_chunks
+from ..streaming.accept import as_chunks
 from ..threads import limit_calls
 from .answers import Subject, answers_of, take_rows, unwrap_search
 from .baselines import BASELINES, BaselineData, fit_baselines, training_of

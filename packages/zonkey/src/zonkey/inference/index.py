@@ -25,7 +25,7 @@ from ..config import rows_per_block
 from ..constraints import check_top, validate_samples
 from ..labels import format_value
 from ..optional import require_package
-from ..streaming.chunks import accept_chunks
+from ..streaming.accept import accept_chunks
 from ..threads import LimitThreadsMixin
 from .scorer import LinearScores, Scorer, best_columns
 

@@ -15,7 +15,7 @@ from ..labels import format_labels, list_distinct, require_same_kind, warn_user
 from ..metrics import per_class_accuracy
 from ..persistence.model import Learned, save
 from ..prototypes import Prototypes
-from ..streaming.chunks import accept_chunks, as_chunks, drop_names
+from ..streaming.accept import accept_chunks, as_chunks, drop_names
 from ..streaming.sources import Chunk, get_labels
 from ..threads import LimitThreadsMixin
 from .explain import explain

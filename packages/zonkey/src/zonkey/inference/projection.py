@@ -16,7 +16,7 @@ from ..labels import format_value, place_labels
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
 from ..persistence.model import Learned
 from ..prototypes import Prototypes
-from ..streaming.chunks import accept_chunks
+from ..streaming.accept import accept_chunks
 from ..threads import multiply
 from .predict import ExplainedMixin
 from .scorer import LinearScores, Scorer

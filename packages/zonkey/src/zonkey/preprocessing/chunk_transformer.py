@@ -10,7 +10,8 @@ import numpy as np
 
 from ..arrays import Array, to_numpy
 from ..hashing import hash_object
-from ..streaming.chunks import Chunked, drop_names
+from ..streaming.accept import drop_names
+from ..streaming.chunks import Chunked
 from ..threads import LimitThreadsMixin
 
 

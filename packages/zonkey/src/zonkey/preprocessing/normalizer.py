@@ -19,7 +19,8 @@ from ..constraints import (
 from ..parameters import Constraint, Flag, Interval, Options, check_parameters
 from ..persistence.checks import require_shape
 from ..samples import sample_blocks
-from ..streaming.chunks import Chunked, Chunks, accept_chunks
+from ..streaming.accept import accept_chunks
+from ..streaming.chunks import Chunked, Chunks
 from ..streaming.sources import Chunk
 from .chunk_transformer import ChunkTransformerMixin
 

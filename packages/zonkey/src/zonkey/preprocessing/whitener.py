@@ -21,7 +21,8 @@ from ..labels import encode_labels
 from ..parameters import Constraint, Interval, check_parameters
 from ..persistence.checks import require_shape
 from ..samples import class_sums
-from ..streaming.chunks import Chunked, accept_chunks
+from ..streaming.accept import accept_chunks
+from ..streaming.chunks import Chunked
 from ..streaming.reduce import ClassSums
 from ..threads import multiply
 from .chunk_transformer import ChunkTransformerMixin

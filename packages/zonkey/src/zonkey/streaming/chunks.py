@@ -12,20 +12,18 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import partial
 from itertools import islice
 from os import PathLike
 from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 
-from ..arrays import library_of
 from ..hashing import hash_object
-from ..labels import check_count, format_labels, format_value
+from ..labels import check_count, format_value
 from .checkpoint import PassCheckpoint, State
 from .reduce import Reduction
 from .sources import (
-    ROW_LIBRARIES,
     ArraySource,
     BaseSource,
     Chunk,
@@ -43,7 +41,6 @@ _START = State({}, n_chunks=0, n_rows=0, last="", whole=False)
 
 
 R = TypeVar("R", bound=Reduction)
-M = TypeVar("M", bound=Callable[..., Any])
 Transform = Callable[[np.ndarray], Any]
 
 
@@ -375,76 +372,6 @@ class Chunks(Chunked):
 
 def _digest(chunk: Chunk) -> str:
     return hash_object(chunk.X, chunk.y)
-
-
-def as_chunks(X: Any, y: Any = None) -> Chunked | None:
-    """Return samples that come in chunks, None for samples in memory.
-
-    Chunks are `Chunks`, memory maps, arrays of h5py and zarr, and Dask arrays and data frames.
-    """
-    if isinstance(X, Chunked):
-        if y is not None:
-            raise ValueError(
-                f"y must be None if X is {type(X).__name__}, which has its own labels; got "
-                f"{type(y).__name__}. Pass the labels with the chunks."
-            )
-        return X
-    if library_of(X) in ("dask", "dask_expr"):
-        from .dask import DaskChunks
-
-        return DaskChunks.from_dask(X, y)
-    is_file = isinstance(X, np.memmap) or library_of(X) in ROW_LIBRARIES
-    return Chunks(X, y) if is_file and has_rows(X) else None
-
-
-def accept_chunks(method: M) -> M:
-    """Let a method of samples take samples in chunks, and return the results of all.
-
-    Results of Dask collections are lazy.
-    """
-
-    @wraps(method)
-    def call_whole(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        chunks = as_chunks(X)
-        if chunks is None:
-            return method(self, X, *args, **options)
-        owner = drop_names(self, chunks)
-        return chunks.apply(_Bound(owner, method.__name__, args, options))
-
-    return cast(M, call_whole)
-
-
-def drop_names(estimator: Any, chunks: Chunked) -> Any:
-    """Return a fitted estimator for chunks whose names of features are right.
-
-    Chunks are arrays, so it must not compare names again.
-    """
-    known = getattr(estimator, "feature_names_in_", None)
-    if known is None:
-        return estimator
-    names = chunks.feature_names
-    if names is not None and [*names] != [*known]:
-        raise ValueError(
-            f"Chunks must have the features that {type(estimator).__name__} was fitted on, in "
-            f"their order: {format_labels(np.asarray(known))}; got "
-            f"{format_labels(np.asarray(names))}. Prepare them as the training data."
-        )
-    other = copy.copy(estimator)
-    del other.feature_names_in_
-    return other
-
-
-@dataclass(frozen=True, eq=False)
-class _Bound:
-    """A method of an object with all its arguments but the samples; picklable."""
-
-    owner: Any
-    name: str
-    args: tuple[Any, ...]
-    options: dict[str, Any]
-
-    def __call__(self, X: Any) -> Any:
-        return getattr(self.owner, self.name)(X, *self.args, **self.options)
 
 
 def _join(parts: Iterable[Any], n_rows: int | None) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.chunks import accept_chunks
+from zonkey.streaming.accept import accept_chunks
 
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
