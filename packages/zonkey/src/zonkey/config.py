@@ -21,7 +21,7 @@ from typing import Any
 _MIB = 2**20
 
 _process: dict[str, Any] = {}  # values given to set_config
-# What the surrounding `config_context`s override. Each thread starts without.
+# Values overridden by the surrounding `config_context`s. Each thread starts with none.
 _overrides: ContextVar[dict[str, Any]] = ContextVar("zonkey_config", default={})  # noqa: B039
 
 
@@ -53,7 +53,7 @@ def set_config(*, working_memory: float | None = None, threads: int | None = Non
         blocks. Default: $ZONKEY_WORKING_MEMORY, else 64.
     threads : int, optional
         Most threads that a step may use. Default: the cores that this process may use. A lower
-        limit of NumPy's threads, such as $OPENBLAS_NUM_THREADS, holds as well.
+        limit of NumPy's threads, such as $OPENBLAS_NUM_THREADS, applies as well.
     """
     _process.update(_check_settings(working_memory=working_memory, threads=threads))
 
@@ -64,7 +64,7 @@ def config_context(
 ) -> Iterator[None]:
     """Change settings inside a `with` block; None leaves a setting as it is.
 
-    Holds in this thread or asyncio task only.
+    Applies to this thread or asyncio task only.
 
     Parameters
     ----------

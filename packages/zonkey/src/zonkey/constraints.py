@@ -104,7 +104,7 @@ def check_semantics(known: Prototypes, seen: np.ndarray, candidates: np.ndarray)
 
 
 class AnyLibraryMixin:
-    """Tells that samples keep their array library and device."""
+    """Declares that samples keep their array library and device."""
 
     def __sklearn_tags__(self) -> Any:
         tags = cast(Any, super()).__sklearn_tags__()
@@ -199,7 +199,7 @@ def validate_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
 
 
 def check_labeled(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
-    """Return the same as `validate_labeled` without changing the estimator."""
+    """Validate like `validate_labeled`, without changing the estimator."""
     if _keeps_library(estimator, X):
         X = _check_samples(X)
         y = _check_labels(y, X)
@@ -258,7 +258,7 @@ def _keeps_library(estimator: Any, X: Any) -> bool:
 
 
 def plain_labels(y: Any) -> Any:
-    """Return labels in a form that scikit-learn can check, or an error that names the remedy."""
+    """Return labels in a form that scikit-learn can check; raise errors that name the remedy."""
     if is_device_array(y):
         require_values(y, "y")
         return to_numpy(y)

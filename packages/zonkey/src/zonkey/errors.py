@@ -1,4 +1,4 @@
-"""Errors that users can mend: what is wrong, the rule, what was received, what to do."""
+"""Errors that users can fix: what is wrong, the rule, what was received, what to do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ STREAM_NAME = "standard output"  # of an open file in errors of writing
 
 
 class Problem(ValueError):
-    """Something that a user can mend; its message is a single line.
+    """An error that a user can fix; its message is a single line.
 
     The message reads "SUBJECT RULE; RECEIVED. REMEDY"; a subject alone is the whole message. It
-    names parameters of Python as `` `parameter` ``. Who calls them otherwise, such as the command
-    line, prints `tell`.
+    names parameters of Python as `` `parameter` ``. Callers with other names for them, such as the
+    command line, print `tell`.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Problem(ValueError):
     remedy : str, default=""
         What to do, as a sentence.
     option : str or iterable of str, default=()
-        Parameters of Python that the message names.
+        Python parameters that the message names.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Problem(ValueError):
         return f"{subject} {rule}; {self.received}. {remedy}".strip() if rule else subject
 
     def rename(self, hint: str = "", **parameters: str) -> Self:
-        """Return the error of a caller with other names of parameters; the hint is a remedy too."""
+        """Return the error with other names of parameters; the hint is added to the remedy."""
         names = {option: f"`{parameters.get(option, option)}`" for option in self.options}
         subject, rule, received, remedy = self._parts(names)
         if hint:

@@ -1,7 +1,7 @@
-"""Hash any object by its content, so that equal inputs are recognized in a later process.
+"""Hash any object by its content, equal across processes.
 
-Unlike a hash of a pickle, it depends neither on which objects are shared nor on memory layout, and
-it takes functions, which count with their code and with the values they refer to.
+Unlike a hash of a pickle, it does not depend on shared objects or memory layout. Functions are
+hashed by their code and the values they refer to.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _VALUES = (_PLAIN, np.generic, np.ndarray, list, tuple, dict)
 def hash_object(*values: Any) -> str:
     """Return 64 hexadecimal digits, equal for equal numbers, arrays, functions and objects of them.
 
-    An object with a method `fingerprint` counts as the text it returns: so a class leaves out what
-    it only remembers, such as caches.
+    An object with a method `fingerprint` is hashed by the text that it returns, so that a class can
+    leave out caches.
     """
     digest = hashlib.sha256()
     for value in values:
@@ -51,7 +51,7 @@ def _feed(digest: Any, value: Any, above: tuple[int, ...]) -> None:
 
 
 def _take_apart(value: Any) -> tuple[str, list[Any]]:
-    """Return the kind of an object, and the parts that it is made of."""
+    """Return the kind of an object, and its parts."""
     if isinstance(value, np.ndarray | list | tuple):
         return "", list(value)
     if isinstance(value, set | frozenset):
@@ -76,7 +76,7 @@ def _take_apart(value: Any) -> tuple[str, list[Any]]:
 
 
 def _reduce_object(value: Any) -> list[Any]:
-    """Return what an object would be made of again."""
+    """Return the parts from which an object could be rebuilt."""
     try:
         by_type = copyreg.dispatch_table.get(type(value))
         found: Any = value.__reduce_ex__(4) if by_type is None else by_type(value)

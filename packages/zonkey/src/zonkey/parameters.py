@@ -130,6 +130,6 @@ def check_option(name: str, value: Any, options: Collection[str | None]) -> None
 
 
 def _is_among(value: Any, also: tuple[Any, ...]) -> bool:
-    """Whether a value is one of these names and numbers; True is not 1, an array is nothing."""
+    """Whether a value is one of these names and numbers; True is not 1, an array never matches."""
     is_plain = value is None or isinstance(value, str | Integral)
     return is_plain and not isinstance(value, bool) and value in also

@@ -1,6 +1,6 @@
 """Parts that other distributions add: commands, forms of model files, folders of benchmarks.
 
-They are entry points, so that they are found by what is installed, not by what was imported.
+They are entry points: found if the distribution is installed, imported or not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decide how many threads products of matrices use: one, but several for a large product.
+"""Limit the threads of matrix products: one by default, several for a large product.
 
 Threads of BLAS wait for each other in a busy loop. If other processes keep the cores busy, a
 thread that is waited for does not run: thousands of small products, or one decomposition into
@@ -49,7 +49,7 @@ class LimitThreadsMixin:
 
 @contextmanager
 def limit_threads() -> Iterator[None]:
-    """Let products of matrices have one thread, but `multiply` several.
+    """Limit matrix products to one thread; only `multiply` may use several.
 
     May be nested, and entered by many threads at once. In most libraries the number of threads
     belongs to the process, so the last one to leave restores what the first one found.
@@ -89,9 +89,9 @@ def multiply(A: Array, B: Array) -> Array:
 
 
 def free_threads() -> int:
-    """Return the number of threads that the caller may start: one if others are at work.
+    """Return the number of threads that the caller may start: one if other threads are at work.
 
-    Never more than BLAS had before `limit_threads`, so a limit set by the user holds here too.
+    Never more than BLAS had before `limit_threads`: a limit set by the user applies here too.
     """
     return _limit.count_free(available_threads())
 
@@ -106,7 +106,7 @@ def available_threads() -> int:
 
 
 def _count_useful(A: Array, B: Array) -> int:
-    """Return the number of threads that a product is large enough for."""
+    """Return the number of threads that a product of this size can use."""
     # Products with vectors wait for memory; stacks are multiplied matrix by matrix.
     if not isinstance(A, np.ndarray) or min(A.ndim, B.ndim) < 2:
         return 1
@@ -114,7 +114,7 @@ def _count_useful(A: Array, B: Array) -> int:
 
 
 class _Here(local):
-    """What belongs to the thread that asks."""
+    """State of the calling thread."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -248,7 +248,7 @@ def _read_quota(groups: Path, root: Path) -> int:
     for _, kinds, path in lines:
         if kinds and "cpu" not in kinds.split(","):
             continue
-        # A quota of a parent holds too; in a container, its own group may be the root.
+        # A quota of a parent applies too; in a container, its own group may be the root.
         for folder in [Path(path), *Path(path).parents]:
             place = root / ("cpu" if kinds else "") / folder.relative_to("/")
             quotas += _quota_of(place)

@@ -153,7 +153,7 @@ def test_a_displacement_of_the_unseen_classes_is_learned():
 
 
 COMPETE = "Unlabeled samples compete for classes in place of synthesized ones"
-NONE = "Unlabeled samples are of unseen classes, and there is none"
+NONE = "Unlabeled samples need unseen classes; there are none"
 SEEN_ONLY = {label: P.prototypes[label] for label in P.seen}
 REFUSED = [
     *[

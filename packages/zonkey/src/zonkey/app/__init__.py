@@ -1,4 +1,4 @@
-"""What the commands do, for Python and for services: functions of paths and options.
+"""The commands as functions of paths and options, for Python and for services.
 
 They return results, print nothing, and report progress by calls.
 """

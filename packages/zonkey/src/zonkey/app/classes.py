@@ -71,7 +71,7 @@ def add_classes(
     label_column: str | None = None,
     progress: Progress = ignore,
 ) -> ChangedClasses:
-    """Add classes by their descriptions or prototypes, by labeled samples, or by both.
+    """Add classes by descriptions or prototypes, by labeled samples, or by both.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def add_classes(
             "Leave it out.",
             option=("encoder", "shots"),
         )
-    with lock_model(target):  # or else a class that another process adds meanwhile is lost
+    with lock_model(target):  # else a class that another process adds meanwhile would be lost
         loaded = LoadedModel.load(
             model,
             encoder=encoder,
@@ -133,7 +133,7 @@ def add_classes(
 def remove_classes(
     model: str | Path, labels: Sequence[str], output: str | Path | None = None
 ) -> ChangedClasses:
-    """Remove classes; what their samples taught about other classes stays.
+    """Remove classes; the regression learned from their samples stays.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def _learn_shots(
 
 
 def _find_spellings(labels: list[str], known: list[str]) -> dict[str, str]:
-    """Return labels that are a known class but for case, spaces and underscores, and the class."""
+    """Map labels to known classes that differ only in case, spaces and underscores."""
     spellings: dict[str, list[str]] = {}
     for label in known:
         spellings.setdefault(fold_name(label), []).append(label)

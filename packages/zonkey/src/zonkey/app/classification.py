@@ -153,7 +153,7 @@ def classify(
 
 
 def _count(found: Classification, answers: Columns, spelled: dict[str, str]) -> None:
-    """Count the predictions of a block, and those that agree with a label."""
+    """Count the predictions of a block, and how many agree with a label."""
     predicted = answers["predicted"].tolist()
     found.counts.update(predicted)
     for label, answer in zip(answers.get("label", ()), predicted, strict=False):
@@ -170,7 +170,7 @@ def _pretrained_model(
     encoder: TextEncoder,
     progress: Progress,
 ) -> Any:
-    """Return a model that chooses from the classes, which must be as many as asked for."""
+    """Return a model that chooses from the classes; refuse too few classes."""
     progress(Step("Loading the pretrained model"))
     known = None if texts is None else encoder.prototypes(texts)
     model: Any = pretrained(classes=known)

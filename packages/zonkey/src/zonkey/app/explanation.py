@@ -19,7 +19,7 @@ from .targets import check_ending, check_target
 
 @dataclass(frozen=True)
 class ExplainedRow:
-    """One sample, and why it is classified as it is.
+    """One sample, and the explanation of its class.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ExplainedRow:
     columns : dict of {str: object}
         Its cells that are not features.
     explanation : Explanation
-        What speaks for its class and against it.
+        Evidence for and against its class.
     """
 
     row: int

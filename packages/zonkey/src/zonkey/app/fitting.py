@@ -30,7 +30,7 @@ class Fitted:
     n_samples : int
         Samples learned from.
     n_left_out : int or None
-        Rows marked `test`; None if nobody counted them.
+        Rows marked `test`; None if unknown.
     columns, unused : sequence of str
         Columns of a table that are features, and those that are neither features nor labels.
     skipped : sequence of str

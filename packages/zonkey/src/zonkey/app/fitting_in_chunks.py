@@ -105,7 +105,7 @@ class _LabeledRows(FileSource):
         self.identity += f", {known.fingerprint()}"
 
     def take_validation(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows marked `val`, which are not in the chunks from now on.
+        """Return the rows marked `val`, and remove them from the chunks.
 
         As in memory, they must be whole classes.
         """
@@ -152,7 +152,7 @@ class _LabeledRows(FileSource):
         return kept if not self._has_validation else kept & (block.split == "train")
 
     def n_left_out(self, n_used: int) -> int | None:
-        """Return the number of rows that are not learned from, None if nobody counted."""
+        """Return the number of rows left out, None if unknown."""
         if not self._has_split:
             return 0
         return None if self._n_all is None else self._n_all - n_used
@@ -171,7 +171,7 @@ class _Kept(PassCheckpoint):
     def guard(self, source: Path) -> Iterator[Self]:
         """Say after Ctrl-C how to resume; drop the states if the data are wrong and must change.
 
-        If the data cannot be read, the states stay: a disk may be away for a moment.
+        If the data cannot be read, the states stay: the disk may be back later.
         """
         try:
             yield self
@@ -195,7 +195,7 @@ class _Kept(PassCheckpoint):
             yield
 
     def read(self, name: str, identity: str) -> State | None:
-        """Return the state of a pass that begins."""
+        """Return the stored state of a pass."""
         try:
             state = super().read(name, identity)
             if not {*map(_strip_number, self.names())} <= {*self._passes.about}:
@@ -217,7 +217,7 @@ class _Kept(PassCheckpoint):
             self._passes.end(name, state.n_rows)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Keep the folder: the model is fitted, and not yet written."""
+        """Keep the folder: the model is fitted but not yet written."""
 
     def finish(self) -> None:
         """Remove the folder."""
@@ -225,7 +225,7 @@ class _Kept(PassCheckpoint):
 
 
 def _is_unread(error: BaseException | None) -> bool:
-    """Whether an error came about because something could not be read."""
+    """Whether the cause of an error is that something could not be read."""
     while error is not None and not isinstance(error, OSError | MemoryError):
         error = error.__context__
     return error is not None

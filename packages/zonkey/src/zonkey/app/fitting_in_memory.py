@@ -28,7 +28,7 @@ PRESETS = {"recommended": recommended, "paper": paper}
 
 @dataclass(frozen=True, eq=False)
 class FitInput:
-    """What to learn from: samples and classes."""
+    """Samples and classes to learn from."""
 
     source: Path
     classes: Path
@@ -46,7 +46,7 @@ class FitInput:
         )
 
     def read(self) -> tuple[Dataset, tuple[str, ...]]:
-        """Read samples and classes; also return what samples are called by, if that is known.
+        """Read samples and classes; also return the names of the samples, if known.
 
         The entry `skipped` of `about` lists errors of pictures.
         """
@@ -117,7 +117,7 @@ def _check_pictures(pictures: Pictures, known: np.ndarray, names: tuple[str, str
 
 
 def _tell_lost_classes(pictures: Pictures, y: np.ndarray | None) -> None:
-    """Warn of classes whose pictures were all skipped: the model would think them unseen."""
+    """Warn of classes whose pictures were all skipped: they count as unseen."""
     assert pictures.labels is not None
     assert y is not None
     lost = np.setdiff1d(pictures.labels, y)
@@ -131,7 +131,7 @@ def _tell_lost_classes(pictures: Pictures, y: np.ndarray | None) -> None:
 def learn_in_memory(
     training: FitInput, preset: str, parameters: dict[str, Any], _: Path, write: Any
 ) -> dict[str, Any]:
-    """Fit a model to samples in memory, and write it; return what was learned from."""
+    """Fit a model to samples in memory, and write it; return the samples."""
     (data, called), say = training.read(), training.progress
     names = data.about.get("feature_names")
     extra = None
@@ -167,7 +167,7 @@ def fit_recommended(model: Any, X: Any, y: Any, X_val: np.ndarray, y_val: np.nda
     if not len(y_val):
         return model.fit(X, y)
     model.fit(X, y, validation=(X_val, y_val))
-    # Chosen: now their samples teach too, and their classes are seen.
+    # Parameters are chosen: now learn from these samples too, so their classes are seen.
     return model.partial_fit(X_val, y_val).with_candidates(model.candidates)
 
 
@@ -188,7 +188,7 @@ def adapt_model(model: Any, unlabeled: np.ndarray | None, say: Progress) -> Any:
 
 
 def fit_paper(model: Any, X: Any, y: Any, start: Any, unlabeled: np.ndarray | None) -> Any:
-    """Fit the paper's model; its first step learns nothing that needs more rows than the start."""
+    """Fit the paper's model; its first step learns nothing, so the first rows are enough."""
     steps, last = unwrap(model)
     steps.fit(start)
     if unlabeled is None:

@@ -1,4 +1,4 @@
-"""Sources and classes that cannot be meant: addresses, swapped arguments, other separators."""
+"""Refuse likely mistakes in sources and classes: addresses, swapped arguments, separators."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_samples(model: str | Path, source: str | Path) -> None:
 
 
 def check_classes(source: Given, classes: Given, *, may_be_names: bool = False) -> None:
-    """Refuse classes that are pictures, and names that are not written as a command takes them."""
+    """Refuse classes that are pictures, and names without commas between them."""
     check_sources(source=source, classes=classes)
     if classes is None:
         return

@@ -1,4 +1,4 @@
-"""A loaded model, and its samples in a source."""
+"""A loaded model, and the samples of a source for it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class LoadedModel:
 
     @contextmanager
     def refuse_kind(self, purpose: str) -> Iterator[None]:
-        """Refuse a model of a kind that something does not work with."""
+        """Refuse a model of a kind that is not supported."""
         try:
             yield
         except TypeError:
@@ -135,7 +135,7 @@ class LoadedModel:
         )
 
     def convert_labels(self, labels: np.ndarray) -> np.ndarray:
-        """Return labels of a file, which are text, as the model has them."""
+        """Convert labels of a file, which are text, to the type of the model's labels."""
         known = np.asarray(self.last.classes_)
         if known.dtype.kind == "U":
             return labels

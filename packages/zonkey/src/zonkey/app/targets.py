@@ -1,4 +1,4 @@
-"""Where results are written: checked before the work, not after it."""
+"""Check where results are written before the work starts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def check_target(option: str, target: Path, *inputs: Given) -> None:
 
 
 def check_plain(option: str, target: Path) -> None:
-    """Refuse a target that is there and is not a file: devices and folders must stay."""
+    """Refuse a target that exists and is not a file, such as a device or a folder."""
     rule = "must be a file to write to"
     if target.is_dir():
         raise _refuse(option, rule, f"{target} is a folder", "Add a name")

@@ -232,7 +232,7 @@ def _plain_cells(column: Any) -> Any:
 def _text(cell: Any) -> str | None:
     if cell is None:
         return None
-    if isinstance(cell, str):  # half a character cannot be written
+    if isinstance(cell, str):  # a lone surrogate cannot be written
         return cell if cell.isascii() else cell.encode("utf-8", "replace").decode()
     return json.dumps(cell, ensure_ascii=False, default=str)
 

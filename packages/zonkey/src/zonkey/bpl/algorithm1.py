@@ -321,7 +321,7 @@ def C_hat_rows(C0_rows: Array, Y_u: Array, delta: Shares, alpha: float) -> Array
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """What the guard asks about the operator W -> A-hat W + W B-hat.
+    """The questions of the guard about the operator W -> A-hat W + W B-hat.
 
     Attributes
     ----------

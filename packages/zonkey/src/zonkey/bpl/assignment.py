@@ -2,7 +2,7 @@
 
 The competition linearizes two minima over the classes. Their gradients, eta and xi (N_g x q), are
 sparse: a sample has weight at its best and its second best class only, and at ties with them.
-Algorithm 1 needs sums of them over samples and classes, and no single entry. `competing_shares`
+Algorithm 1 needs only sums of them over samples and over classes. `competing_shares`
 computes f block by block and returns the sums, so that memory grows with N_g and with q, not with
 their product. `compete` returns whole matrices, for many small problems at a time.
 """
@@ -32,7 +32,7 @@ _WEIGHTS = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Sums of weights (..., N, q) of N samples for q classes: of eta, of xi, or of delta.
+    """Sums of the weights eta, xi or delta (..., N, q) of N samples for q classes.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class RelativeLosses:
         return f
 
     def sizes(self, X: Array) -> Array:
-        """Return ||x||^2 + ||W'x||^2, what is missing to f."""
+        """Return ||x||^2 + ||W'x||^2, the part of f that `blocks` leaves out."""
         return _squared_rows(X) + _squared_rows(X @ self._W)
 
 

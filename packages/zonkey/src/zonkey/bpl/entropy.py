@@ -130,7 +130,7 @@ def minimize_entropy(
     tol: float = 1e-4,
     on_step: OnStep | None = None,
 ) -> Course:
-    """Descend from W, by default for 100 steps, until the gradient has shrunk by `tol`.
+    """Run gradient descent from W, by default 100 steps, until the gradient has shrunk by `tol`.
 
     The step is halved until the objective falls by half of what the gradient predicts, and doubles
     after every success up to `step_size` / L.
@@ -167,7 +167,7 @@ def _descend(
 ) -> tuple[Array, float, Array, float]:
     """Return the first point that passes the Armijo test, or W itself.
 
-    With it come value and gradient there, and the step.
+    Also return the value and the gradient at this point, and the step.
     """
     for _ in range(_MAX_HALVINGS):
         direction = implicit(length, gradient)

@@ -357,7 +357,7 @@ class FewShotClassifier(ProjectionLearner):
         ).fit_moments(base)
 
     def _projections(self, supports: list[SupportSet], seeds: list[int]) -> list[LearnedProjection]:
-        """Return what is learned from each support set, and warn of trouble."""
+        """Learn from each support set, and warn of numerical trouble."""
         values = {field.name: getattr(self, field.name) for field in fields(EpisodeSettings)}
         settings = EpisodeSettings(**{**values, "mu": self._mu()})
         learned = learn_tasks(settings, supports, seeds)

@@ -61,7 +61,7 @@ def kernel_matrix(
 
 @dataclass(frozen=True, eq=False)
 class PrototypeKernel:
-    """A kernel whose width suits the scale of given prototypes.
+    """A kernel whose width is relative to the scale of given prototypes.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class PrototypeKernel:
 
     @classmethod
     def from_vectors(cls, Y: Array, kind: str, gamma: float) -> PrototypeKernel:
-        """Take a relative `gamma`, so that 1 suits any semantic space.
+        """Scale a relative `gamma`, so that 1 suits any semantic space.
 
         It is divided by the median squared distance between the rows of Y for "rbf", and by their
         mean squared length for "poly".
@@ -111,9 +111,9 @@ class PrototypeKernel:
 def median_squared_distance(Y: Array) -> float:
     """Return the median of ||y_i - y_j||^2 over pairs of different rows of Y.
 
-    Distances that are zero to rounding are left out: classes that share a prototype say nothing
-    about the width. If none is left, the result is 1. At most 2,000 evenly spaced rows are used,
-    so that memory stays bounded.
+    Distances that are zero to rounding are left out: equal prototypes carry no information about
+    the width. If none is left, the result is 1. At most 2,000 evenly spaced rows are used, so that
+    memory stays bounded.
     """
     xp = namespace(Y)
     n = Y.shape[0]

@@ -1,4 +1,4 @@
-"""Moments as arrays of a file: how raw samples are stored, and which sums no samples have."""
+"""Moments as arrays of a file: storage of raw samples, and checks that sums are possible."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def unpack_samples(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 def check_parts(
     parts: dict[str, Any], m: int, n_reserve: int, has_scatter: bool, digits: int
 ) -> None:
-    """Refuse parts of m classes that no samples have; `digits` of A0 are right."""
+    """Refuse parts of m classes that no samples can have; A0 is exact to `digits` digits."""
     counts, sums = parts["counts"], parts["class_sums"]
     require_shape("counts", counts, m, kinds="i")
     require_shape("class_sums", sums, m, None)
@@ -58,7 +58,7 @@ def check_parts(
 
 
 def _check_sums(parts: dict[str, Any], has_scatter: bool, tolerance: float) -> None:
-    """Refuse sums that no samples have: A0 is at least the scatter of the class means.
+    """Refuse sums that no samples can have: A0 is at least the scatter of the class means.
 
     Differences of moments lose some digits.
     """

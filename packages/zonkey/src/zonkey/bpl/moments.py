@@ -1,4 +1,4 @@
-"""Moments: everything that projection learning needs of the labeled data, from one pass.
+"""Moments: all statistics of labeled data that projection learning needs, from one pass.
 
     A0 = sum_i x_i x_i',     B0 = sum_i y_li y_li',     C0 = sum_i x_i y_li'
 
@@ -45,7 +45,7 @@ class Moments(LimitThreadsMixin):
     Parameters
     ----------
     prototypes : mapping, DataFrame or Prototypes
-        Every class that may occur in `y`. Classes that never do are the unseen ones.
+        Every class that may occur in `y`. Classes that do not occur are unseen.
     n_reserve : int, default=64
         Number of raw samples kept per class, as material for synthesis.
     seed : int, default=0
@@ -399,7 +399,7 @@ class Moments(LimitThreadsMixin):
         return M if self._sums.sums is None else place_like(M, self._sums.sums)
 
     def _restore(self, parts: dict[str, Any]) -> None:
-        """Take over what `_take_sums` returned."""
+        """Restore the sums returned by `_take_sums`."""
         sums, scatter = parts["class_sums"], parts["A0"] if self.scatter else None
         squares = np.zeros(len(parts["counts"]))
         # Only the sum of squares is known; it stays with a class that has samples.

@@ -200,7 +200,7 @@ def near_singular_level(values: Array, scale: Any) -> Any:
 
 
 def rounding_level(A: Factor | Tridiagonal, B: Factor) -> Array:
-    """Return the size below which lam_i + omega_j is zero to rounding, per equation."""
+    """Return the threshold below which lam_i + omega_j counts as zero, per equation."""
     xp = namespace(B.values)
     lam, omega = _eigenvalues(A, B), B.values
     largest = xp.max(xp.abs(lam), axis=-1) + xp.max(xp.abs(omega), axis=-1)

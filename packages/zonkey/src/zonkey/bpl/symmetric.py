@@ -313,7 +313,7 @@ def symmetric_inverse(M: np.ndarray) -> np.ndarray:
 
 
 def _restore(M: np.ndarray, squares: list[np.ndarray]) -> None:
-    """Undo the elimination, which left what is below the squares on the diagonal."""
+    """Undo the elimination, which left the part below the diagonal blocks unchanged."""
     for i, square in enumerate(squares):
         start = i * _SWEPT
         rows, rest = slice(start, start + _SWEPT), slice(start + _SWEPT, None)

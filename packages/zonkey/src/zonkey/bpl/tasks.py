@@ -1,8 +1,8 @@
 """Few-shot tasks: support sets, their coordinates, and the episodes that learn from them.
 
 Each episode synthesizes features of the novel classes and refines the projection in competition.
-Episodes of tasks of the same shape run together, as many at a time as memory allows; but one by one
-if each has base samples of its own.
+Episodes of tasks of the same shape run together, as many at a time as memory allows. Episodes with
+their own base samples run one by one.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SupportTask:
         return cls(frame, frame.features(X_u), support.codes, frame.semantics(Y_u), base)
 
     def initial_equations(self) -> NormalEquations:
-        """Return the equations of W^(0): of the base classes, or of the support set if no base."""
+        """Return the equations of W^(0): of the base classes, else of the support set."""
         if self.base is not None:
             return self.frame.equations
         xp = namespace(self.X_u)
@@ -135,7 +135,7 @@ class EpisodeSettings:
         return 0 if self.synthesis is None else self.n_synthetic
 
     def size(self, task: SupportTask) -> int:
-        """Return about how many numbers one episode holds: samples, losses and projections."""
+        """Estimate how many numbers one episode holds: samples, losses and projections."""
         n_u, d = task.X_u.shape
         n = n_u * (1 + self.n_per_sample)
         q, k = task.Y_u.shape

@@ -272,7 +272,7 @@ class ZeroShotClassifier(ProjectionLearner):
     def fit_transductive(self, X: Any, y: Any, X_unlabeled: Any) -> Self:
         """Learn also from unlabeled samples of unseen classes.
 
-        They replace the synthesized samples: classes compete for them in the same way, as in
+        They replace the synthesized samples: classes compete for them in the same way. This is
         DIPL, the preliminary version of the paper. Accuracies on these samples are not comparable
         with those of inductive models; `is_transductive_` distinguishes them.
 
@@ -298,13 +298,13 @@ class ZeroShotClassifier(ProjectionLearner):
             )
         if is_auto(self.seen_penalty):
             raise ValueError(
-                'seen_penalty="auto" is chosen for models that never saw the samples they are '
-                "asked about; got one that learns from them. Pass a number."
+                'seen_penalty="auto" is chosen for models that never saw the samples to classify; '
+                "got one that learns from them. Pass a number."
             )
         X, moments, penalty = self._prepare(X, y)
         if not len(moments.unseen_labels):
             raise ValueError(
-                "Unlabeled samples are of unseen classes, and there is none: each of the "
+                "Unlabeled samples need unseen classes; there are none: each of the "
                 f"{len(moments.seen_labels)} classes has samples. Add prototypes, or use fit(X, y)."
             )
         X_unlabeled = place_like(validate_samples(self, X_unlabeled, reset=False), X)

@@ -20,7 +20,8 @@ def draw_hits(
 ) -> Figure:
     """Draw hit@1 and hit@5 against the number of shots.
 
-    `curves` are numbers of shots, shares by metric, and spreads by metric if known, by model.
+    `curves` maps each model to numbers of shots, shares by metric, and spreads by metric (if
+    known).
     """
     figure = new_figure(9, 3.6)
     axes = figure.subplots(1, 2, sharex=True)

@@ -1,8 +1,7 @@
 """What a fitted classifier answers among its seen, its unseen and all its classes.
 
-Samples are scored once, in blocks. Of the scores of a sample, only what figures need is kept: the
-best class, the rank of the true class, and two probabilities. Memory does not grow with the number
-of classes.
+Samples are scored once, in blocks. Only a few numbers per sample are kept: the best class, the rank
+of the true class, and two probabilities. Memory does not grow with the number of classes.
 """
 
 from __future__ import annotations
@@ -178,7 +177,7 @@ def answers_of(
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """Scores, probabilities and predicted columns of consecutive samples, as far as known."""
+    """Scores, probabilities and predicted columns of consecutive samples; None if unknown."""
 
     positions: np.ndarray
     scores: np.ndarray | None
@@ -220,7 +219,7 @@ class _Scored:
 def _score_blocks(subject: Subject, X: Any, n: int) -> Iterator[_Scored]:
     """Yield the scores of blocks of samples."""
     model, labels = subject.model, subject.labels
-    # Models of this library predict the class of the best score; others have the last word.
+    # Models of this library predict the class of the best score; ask all other models.
     is_own = isinstance(model, ScoresMixin)
     by_pairs = getattr(model, "decision_function_shape", None) == "ovo"
     has_scores = hasattr(model, "decision_function") and not by_pairs

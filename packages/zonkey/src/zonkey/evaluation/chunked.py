@@ -60,7 +60,7 @@ class _Answering:
     found: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def copy_empty(self) -> _Answering:
-        """Return an empty one of the same models."""
+        """Return an empty reduction for the same models."""
         return replace(self, found={})
 
     def update(self, chunk: Chunk) -> None:
@@ -81,7 +81,7 @@ class _Answering:
         }
 
     def merge(self, other: _Answering) -> None:
-        """Take up the answers to other chunks."""
+        """Merge the answers to other chunks."""
         self.found |= other.found
 
     def parts(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class _Answering:
         return {"found": {str(number): parts for number, parts in self.found.items()}}
 
     def restore(self, parts: dict[str, Any]) -> None:
-        """Take up answers that were stored."""
+        """Restore stored answers."""
         self.found = {int(number): found for number, found in parts["found"].items()}
 
     def join(self) -> Answered:
@@ -120,7 +120,7 @@ class _Answering:
         return Answered(y, np.concatenate([chunk["digests"] for chunk in chunks]), answers)
 
     def _add_names(self, X: np.ndarray) -> Any:
-        """Return samples with the names of features that the model may ask for."""
+        """Return samples with the feature names that the model may require."""
         if self.names is None:
             return X
         import pandas as pd

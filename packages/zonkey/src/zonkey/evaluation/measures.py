@@ -100,7 +100,7 @@ class Measured:
 
 
 class Figures:
-    """The figures of one model as functions of the number of times that each sample counts.
+    """Figures of one model as functions of the sample counts.
 
     Parameters
     ----------

@@ -34,7 +34,8 @@ def draw_curve(
 ) -> Figure:
     """Draw accuracy on seen against unseen classes for all penalties.
 
-    `points` are acc_u and acc_s of every model as it is; models without a curve have a point only.
+    `points` are acc_u and acc_s of every model at its own penalty; models without a curve have only
+    a point.
     """
     figure = new_figure(7, 5)
     axis = figure.subplots()
@@ -146,7 +147,7 @@ def draw_classes(rows: Sequence[Mapping[str, Any]], column: str, label: str) -> 
 
     Many classes are drawn as a curve per kind, and only the best and the worst have names.
     """
-    # Of equal classes, those with more samples say more.
+    # Ties: classes with more samples first, as their accuracy is more certain.
     rows = sorted(rows, key=lambda row: (-row[column], -row["n"], row["name"]))
     if len(rows) <= _MOST_BARS:
         figure = new_figure(7, 1.2 + 0.24 * len(rows))
@@ -264,7 +265,7 @@ def draw_matrix(shares: np.ndarray, names: Sequence[str]) -> Figure:
 
 
 def _strip_frame(axis: Axes, direction: str = "both") -> None:
-    """Draw a grid and no frame above or to the right."""
+    """Draw a grid; remove the frame above and to the right."""
     add_grid(axis, direction)
     axis.spines[["top", "right"]].set_visible(False)
 

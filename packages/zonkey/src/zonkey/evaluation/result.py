@@ -35,14 +35,14 @@ _LONG_TABLE = 25  # rows; longer tables are folded
 class Evaluation:
     """Figures of a classifier on test samples, as `evaluate` returns them.
 
-    Figures are between 0 and 1, tables for people show percent. Names of figures:
-    ``accuracy_unseen`` and ``accuracy_seen`` are per-class accuracies among the classes of one
-    kind. ``acc_s`` and ``acc_u`` are those of seen and unseen classes if all classes are
-    candidates, ``hm`` is their harmonic mean, and ``ausuc`` the area under the curve of both for
-    all penalties of seen classes. ``hit@5_unseen``, ``ece_unseen`` (expected calibration error),
-    ``rejected_unseen`` and ``selective_accuracy_unseen`` (accuracy of what is not rejected) exist
-    for the candidates ``unseen``, ``seen`` and ``all``. Only figures that the model and the samples
-    allow are present.
+    Values are between 0 and 1; printed tables show percent. Names of figures: ``accuracy_unseen``
+    and ``accuracy_seen`` are per-class accuracies among the classes of one kind. ``acc_s`` and
+    ``acc_u`` are those of seen and unseen classes if all classes are candidates, ``hm`` is their
+    harmonic mean, and ``ausuc`` the area under the curve of both for all penalties of seen classes.
+    ``hit@5_unseen``, ``ece_unseen`` (expected calibration error), ``rejected_unseen`` and
+    ``selective_accuracy_unseen`` (accuracy of what is not rejected) exist for the candidates
+    ``unseen``, ``seen`` and ``all``. A figure is absent if the model or the samples do not allow
+    it.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Evaluation:
 
     @property
     def curve(self) -> SeenUnseenCurve | None:
-        """Accuracies of the model at all penalties, on top of its own; None if there is none."""
+        """Accuracies of the model at all penalties added to its own; None without a curve."""
         return self.models[0].curve
 
     def to_frame(self) -> Any:
@@ -134,7 +134,7 @@ class Evaluation:
         """
         rows = self._class_rows()
         frame = _frame([list(row.values()) for row in rows], list(rows[0]))
-        # As objects: beside a class without mistakes, numbers would become floats.
+        # As objects: next to a missing value, integers would become floats.
         wrong = type(frame["n"])([row["wrong_answer"] for row in rows], dtype=object)
         return frame.assign(wrong_answer=wrong).astype({"truth_probability": float})
 

@@ -43,7 +43,7 @@ def best_penalty(curves: Sequence[SeenUnseenCurve]) -> float:
     No grid is involved. Each harmonic mean changes only at the thresholds of its curve, so the
     mean is constant between neighbors in the union of all thresholds. Neighboring intervals with
     the same mean are merged. The two unbounded intervals count as twice the median gap between
-    thresholds wide. If no penalty makes a difference, the result is the midpoint between the
+    thresholds wide. If the penalty has no effect, the result is the midpoint between the
     lowest and the highest threshold.
 
     Examples

@@ -176,7 +176,7 @@ def _mark_correct(true: np.ndarray, predicted: ArrayLike, name: str) -> np.ndarr
 def class_bootstrap(
     class_of: np.ndarray, group_of_class: np.ndarray, n_resamples: int, seed: int
 ) -> Iterator[np.ndarray]:
-    """Yield how much each sample counts, one row per resample, in blocks of rows.
+    """Yield sample counts, one row per resample, in blocks of rows.
 
     Of the m classes of a group, such as the seen classes, that have samples, m - 1 are drawn with
     replacement; of each drawn class as many samples as it has. They count m / (m - 1) times, so
@@ -184,10 +184,10 @@ def class_bootstrap(
     as in `_deviations`; here, counts stay positive. A group of one class varies in its samples
     only. `class_of` is the class of each sample from 0 to ``len(group_of_class) - 1``.
 
-    Variance within classes counts twice: the accuracies of classes vary by it already. Intervals
-    are thus wide if classes are much alike. They stay narrow for few classes that differ. Simulated
-    coverage of 95 % intervals of the mean accuracy of m classes, 50 samples each, of accuracies
-    drawn from a beta distribution of mean 0.6 and standard deviation s:
+    Variance within classes is counted twice, because it already makes class accuracies vary.
+    Intervals are thus wide if classes are much alike. They stay narrow for few classes that differ.
+    Simulated coverage of 95 % intervals of the mean accuracy of m classes, 50 samples each, of
+    accuracies drawn from a beta distribution of mean 0.6 and standard deviation s:
 
         m          2    3    5   10   30
         s = 0.20  79   85   90   93   95

@@ -38,7 +38,7 @@ def require_shape(name: str, array: Any, *shape: int | None, kinds: str = "f") -
 
 
 def require_number(name: str, value: Any, low: float = -math.inf) -> None:
-    """Refuse what is not a finite number of at least `low`."""
+    """Refuse anything but a finite number of at least `low`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     rule = "a finite number" if low == -math.inf else f"a number of at least {low:g}"
     fits = is_number and math.isfinite(value) and value >= low
@@ -53,7 +53,7 @@ def require_labels(name: str, labels: Any) -> None:
 
 
 def require_finite(name: str, compute: Callable[[], Any]) -> Any:
-    """Return what a computation returns; refuse NaN and infinity in it."""
+    """Return the result of a computation; refuse NaN and infinity in it."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         values = compute()

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and one container for arrays with a header.
+"""Atomic writes of files, and one container for arrays with a header.
 
 The container is a safetensors file. Its metadata hold a JSON header, which lists the arrays with
 a checksum each. Nothing in it is executed, imported or unpickled.
@@ -93,7 +93,7 @@ def _remove_if_ended(part: Path) -> Iterator[None]:
 
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield  # the program decides how it ends
+        yield  # leave the exit to the program
         return
     signal.signal(signal.SIGTERM, end)
     try:
@@ -104,7 +104,7 @@ def _remove_if_ended(part: Path) -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file for writing that appears when it is complete, and not at all on an error."""
+    """Open a file for writing; it appears only when it is complete."""
     with whole_path(path) as part, part.open("xb") as file:
         yield file
 

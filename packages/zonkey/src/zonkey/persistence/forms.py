@@ -1,4 +1,4 @@
-"""What files hold of an object: what its class declares.
+"""Which parts of an object a file holds: those that its class declares.
 
 =============================== ====================================================================
 fields of a dataclass           all of them
@@ -75,7 +75,7 @@ class StorableClasses(Mapping[str, type]):
 
 
 def take_parts(value: Any) -> dict[str, Any]:
-    """Return what a file holds of an object."""
+    """Return the parts of an object that a file holds."""
     cls = type(value)
     if hasattr(cls, "__zonkey_parts__"):
         return value.__zonkey_parts__()
@@ -97,7 +97,7 @@ def take_parts(value: Any) -> dict[str, Any]:
 
 
 def make_object(cls: type, parts: dict[str, Any]) -> Any:
-    """Return the object that these are the parts of; parts that do not fit are refused."""
+    """Rebuild an object from its parts; refuse parts that do not fit."""
     kind: Any = cls
     value: Any
     if hasattr(kind, "__zonkey_upgrade__"):
@@ -118,7 +118,7 @@ def make_object(cls: type, parts: dict[str, Any]) -> Any:
 
 
 def _fields_of(cls: type) -> tuple[str, ...]:
-    """Return the names of what is stored of a class."""
+    """Return the names of the stored parts of a class."""
     if is_dataclass(cls):
         return tuple(entry.name for entry in fields(cls))
     own = [vars(base).get("__zonkey_fields__", ()) for base in reversed(cls.__mro__)]
@@ -127,7 +127,7 @@ def _fields_of(cls: type) -> tuple[str, ...]:
 
 
 def _restore(model: Any, state: dict[str, Any]) -> bool:
-    """Set the fitted attributes; whether there are any, as a classifier must have."""
+    """Set the fitted attributes; return whether there are any."""
     cls = type(model)
     if not state and not issubclass(cls, ClassifierMixin):
         return False  # a step that is only a parameter need not be fitted
@@ -151,7 +151,7 @@ def _restore(model: Any, state: dict[str, Any]) -> bool:
 
 
 def _make_pipeline(named: list[Any]) -> Pipeline:
-    """Return a pipeline; if its first step is fitted, each step takes what the last one makes."""
+    """Return a pipeline; if it is fitted, check that the widths of its steps fit together."""
     pipeline = Pipeline([(name, step) for name, step in named])
     steps: list[Any] = [step for _, step in named if not isinstance(step, str | None)]
     width = None
@@ -175,5 +175,5 @@ def _make_pipeline(named: list[Any]) -> Pipeline:
 
 
 def is_encoder(step: Any) -> bool:
-    """Whether a step makes features of something else, such as pictures; it names its model."""
+    """Whether a step is an encoder, which makes features of pictures and names its model."""
     return hasattr(type(step), "spec_")  # of the class: the model is not loaded

@@ -17,11 +17,11 @@ _PAUSE = 0.05  # seconds between two attempts
 
 @contextmanager
 def hold_lock(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Iterator[None]:
-    """Hold the lock file `path`, which no other process can hold meanwhile.
+    """Hold the lock file `path` exclusively.
 
     `busy` is the message of the StorageError that is raised if another process still holds it
     after `wait` seconds. The file is removed at the end. The system drops the lock of a process
-    that is killed. Where the file system has no locks, nothing is locked.
+    that is killed. Without file locks in the file system, nothing is locked.
     """
     path, until = Path(path), time.monotonic() + wait
     while (file := _try_lock(path)) is None:
@@ -31,7 +31,7 @@ def hold_lock(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Ite
     try:
         yield
     finally:
-        # Held until it is gone: nobody else can lock a file that is then removed.
+        # Hold the lock until the file is gone, so that no process locks a removed file.
         if os.name == "nt":  # does not remove open files
             file.close()
         with suppress(OSError):
@@ -66,7 +66,7 @@ def _try_lock(path: Path) -> Any:
 
 
 def _is_locked(file: Any) -> bool:
-    """Lock an open file; whether no other process has it."""
+    """Try to lock an open file; return False if another process holds it."""
     try:
         if os.name == "nt":
             msvcrt: Any = import_module("msvcrt")

@@ -154,7 +154,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _accept_paths(model: Any, spec: Any) -> None:
-    """Let a model of features take paths of pictures too, if its file names their encoder."""
+    """Let a model of features also take paths of pictures, if its file names an encoder."""
     first: Any = model[0] if isinstance(model, Pipeline) else model
     if isinstance(spec, Mapping) and not is_encoder(first):
         first.path_encoder_ = PathEncoder(spec, _CLASSES)
@@ -254,7 +254,7 @@ def _split_encoder(model: Any) -> tuple[Any, Any]:
 
 
 def _state(model: Any) -> tuple[Any, Any]:
-    """Return objects that only a fit replaces, and that any change of the answers replaces."""
+    """Return the object that only a fit replaces, and the one that any change replaces."""
     learned = _last_of(model).__zonkey_learned__()
     return learned.fitted, learned.answers
 
@@ -274,7 +274,7 @@ def _versions() -> dict[str, str]:
 
 
 def _summary(model: Any) -> dict[str, Any]:
-    """Return what can be said of a model in JSON, for those who read only the header."""
+    """Return a summary of a model in JSON, for readers of the header only."""
     last = _last_of(model)
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     seen, unseen = (to_numpy(getattr(last, f"{name}_classes_", [])) for name in ("seen", "unseen"))

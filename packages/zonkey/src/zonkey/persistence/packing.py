@@ -1,6 +1,6 @@
 """Turn objects of listed classes into JSON and arrays, and back.
 
-A class takes part only if it is listed, so nothing in a file decides what code runs. JSON objects
+Only listed classes are restored, so a file cannot decide what code runs. JSON objects
 have a key "$" that names what they encode.
 """
 
@@ -135,7 +135,7 @@ def _texts(values: Any, dtype: type) -> np.ndarray:
 def unpack_file(
     path: Any, header: dict[str, Any], arrays: Mapping[str, Any], classes: Classes
 ) -> Any:
-    """Return the value that `pack` was given; arrays are used as they are.
+    """Return the value given to `pack`; arrays are not copied.
 
     Any contradiction in the parts is an error of one line that names the file.
     """
@@ -151,7 +151,7 @@ def unpack_file(
 
 
 def save_object(path: Any, kind: str, value: Any, classes: Classes, **header: Any) -> None:
-    """Write a value to one file, whole or not at all."""
+    """Write a value to one file, atomically."""
     node, arrays = pack(value, classes)
     write_arrays(path, kind, {**header, "content": node}, arrays)
 

@@ -12,7 +12,7 @@ from ..errors import StorageError
 
 @dataclass(frozen=True)
 class PathEncoder:
-    """Encodes pictures as those of the training; the encoder is loaded at first use.
+    """Encode pictures as in training; the encoder is loaded at first use.
 
     Parameters
     ----------

@@ -16,8 +16,8 @@ class BottomK:
     """Up to sizes[j] samples of each class j, in the library and on the device of the samples.
 
     Classes, priorities and ties are on the host, sorted by class and then by priority, so that one
-    sort serves all classes. The samples may be most of what fits into memory, so they are never
-    copied as a whole unless a copy shares them.
+    sort serves all classes. The samples may fill most of the memory, so they are never copied as a
+    whole unless a copy shares them.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class BottomK:
         self._is_shared = False
 
     def offer(self, X: Array, codes: np.ndarray, priorities: np.ndarray, ties: np.ndarray) -> None:
-        """Keep the samples of lowest priority, of those here and of those in X."""
+        """Offer the samples in X; keep those of lowest priority."""
         self._take_up(X, np.arange(len(codes)), codes, priorities, ties)
 
     def merge(self, other: BottomK) -> None:
@@ -98,7 +98,7 @@ class BottomK:
     def samples(self) -> Array:
         """Return the samples in their order, which are not copied: the next change may alter them.
 
-        None if none was ever offered.
+        None if no sample was ever offered.
         """
         if isinstance(self._store, np.ndarray):
             if self._is_shared:
@@ -119,7 +119,7 @@ class BottomK:
         return {"samples": self.samples(), **{name: getattr(self, name) for name in names}}
 
     def restore(self, parts: dict[str, Any]) -> None:
-        """Take over what another one had."""
+        """Restore the stored state."""
         vars(self).update({name: parts[name] for name in parts if name != "samples"})
         self._store, self._slots = parts["samples"], np.arange(len(self.codes))
 
@@ -131,8 +131,8 @@ class BottomK:
         priorities: np.ndarray,
         ties: np.ndarray,
     ) -> None:
-        """Keep the samples of lowest priority, of those here and of some rows of X."""
-        near = np.flatnonzero(priorities <= self._held_limits()[codes])  # few, in the long run
+        """Offer some rows of X; keep the samples of lowest priority."""
+        near = np.flatnonzero(priorities <= self._held_limits()[codes])  # few, after the start
         n = len(self.codes)
         codes = np.concatenate([self.codes, codes[near]])
         priorities = np.concatenate([self.priorities, priorities[near]])
@@ -200,7 +200,7 @@ class BottomK:
         self._slots = np.arange(len(kept))
 
     def _resize(self, n: int) -> None:
-        """Let the store have n rows, where it is: the system moves pages, not their content."""
+        """Resize the store to n rows in place: the system moves pages, not their content."""
         if not self._store.flags.owndata or self._is_shared:
             self._store, self._is_shared = self._store.copy(), False
         self._store.resize((n, self._store.shape[1]), refcheck=False)

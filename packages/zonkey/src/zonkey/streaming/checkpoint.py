@@ -25,7 +25,7 @@ _OWN = "passes"
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a pass had when it was written: parts of its reduction, and how far it was."""
+    """State of a pass: the parts of its reduction, and its position."""
 
     parts: dict[str, Any]
     n_chunks: int
@@ -49,8 +49,7 @@ class PassCheckpoint:
     def lock(self) -> Iterator[None]:
         """Use the folder alone: two processes would overwrite each other's states.
 
-        The system drops the lock of a process that is killed. What such a process had only begun to
-        write is removed.
+        The system drops the lock of a process that is killed. Its unfinished files are removed.
         """
         busy = (
             f"`checkpoint` must belong to one computation at a time; {self.folder} is in use by "
@@ -119,7 +118,7 @@ class PassCheckpoint:
         """Remove the states of some passes, and the folder if nothing else is in it."""
         if not self._own.is_dir():
             return
-        # A result is worth more than an empty folder, which others may use.
+        # Never fail over an empty folder that others may use: the result is done.
         with suppress(StorageError, OSError):
             with self.lock():
                 for name in names:

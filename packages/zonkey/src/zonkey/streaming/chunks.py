@@ -1,7 +1,7 @@
 """Samples in chunks: data larger than memory are reduced chunk by chunk.
 
 Learning needs sums over samples and a few samples of each class. Such a computation is a
-`Reduction`: it takes up chunks, and merges with others of its kind. `Chunks` runs it on one
+`Reduction`: it adds chunks, and merges with reductions of the same kind. `Chunks` runs it on one
 machine, reading ahead while it computes; `DaskChunks` runs it where the chunks of a Dask collection
 live.
 """
@@ -56,7 +56,7 @@ class Chunked(ABC):
         return None if self.transforms else self._names()
 
     def map(self, transform: Transform, key: str | None = None) -> Self:
-        """Return the same chunks with their samples transformed when they are read.
+        """Return chunks whose samples are transformed when they are read.
 
         Parameters
         ----------
@@ -97,13 +97,13 @@ class Chunked(ABC):
             Text that identifies everything the pass depends on besides the chunks: a checkpoint
             with another key belongs to another computation.
         purpose : {"learn", "score"}, default="learn"
-            "learn" leaves out rows that nothing is to be learned from, such as test samples of a
-            file. "score" takes all that have a label, and stores nothing in a checkpoint.
+            "learn" leaves out rows that are not for learning, such as test samples of a file.
+            "score" takes all rows with a label, and writes no checkpoint.
 
         Returns
         -------
         Reduction
-            The reduction that took up all chunks.
+            The reduction of all chunks.
         """
         if not self.transforms:
             return self._reduce(reduction, name, key, purpose)
@@ -130,7 +130,7 @@ class Chunked(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Forget what was kept for an interruption, once everything is done."""
+        """Remove the state kept for an interruption, once everything is done."""
 
     @abstractmethod
     def _reduce(self, reduction: Any, name: str, key: str, purpose: Purpose) -> Any: ...
@@ -351,7 +351,7 @@ class Chunks(Chunked):
         start: State,
         write: Callable[[State], Any] | None,
     ) -> Any:
-        """Take up chunks; write the state after every few of them, and at the end."""
+        """Add chunks; write the state after every few of them, and at the end."""
         done, n_rows, chunk = start.n_chunks, start.n_rows, None
         for chunk in chunks:
             with name_chunk(chunk.number):

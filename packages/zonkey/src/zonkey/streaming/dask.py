@@ -1,10 +1,10 @@
 """Dask collections as chunks: reductions run where the chunks live, as ordinary tasks.
 
 The graph of a reduction has one task per chunk, which also reads it, and a tree of merges. No task
-is bound to a worker, and none changes its inputs, so any of them can be run again elsewhere. The
-form of the tree depends on the number of chunks alone. So results of the same chunks are equal to
-the last bit, as long as products of matrices are: these have one thread while tasks run. Tasks
-exchange the parts of reductions; models, transforms and shifts are sent once, with an empty one.
+is bound to a worker or changes its inputs, so any task can be run again elsewhere. The form of the
+tree depends only on the number of chunks. So the same chunks give the same bits, because matrix
+products have one thread while tasks run. Tasks exchange the parts of reductions; models, transforms
+and shifts are sent once, with an empty one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DaskChunks(Chunked):
     """Chunks of a Dask array or data frame.
 
     A reduction takes up each chunk in a task of its own; a tree of further tasks, of a fixed form,
-    merges them. So neither the place nor the order of tasks changes the result, and any of them can
+    merges them. The result does not depend on where or in which order tasks run, and any task can
     be run again.
     """
 
@@ -81,7 +81,7 @@ class DaskChunks(Chunked):
         return results[:, 0] if is_flat else results
 
     def close(self) -> None:
-        """Do nothing: nothing is kept."""
+        """Do nothing: no state is kept."""
 
     def _names(self) -> tuple[str, ...] | None:
         return self._columns
@@ -156,7 +156,7 @@ class Shared:
 
 @dataclass
 class _Work:
-    """What it takes to reduce chunks: an empty reduction, and their number of features."""
+    """An empty reduction, and the number of features of the chunks."""
 
     empty: Any
     width: int | None
@@ -164,7 +164,7 @@ class _Work:
 
 @dataclass
 class _Application:
-    """How to get the results of one chunk; `form` is their array without rows."""
+    """How to compute the results of one chunk; `form` is their array without rows."""
 
     function: Callable[[Any], Any]
     transforms: tuple[Any, ...]
@@ -299,15 +299,15 @@ def _return_block(block: Any) -> Any:
 
 
 def _compute_on(client: Any, whole: Any) -> Any:
-    """Compute on a cluster, where Dask itself runs tasks again whose workers ended.
+    """Compute on a cluster; Dask reruns the tasks of workers that ended.
 
-    A scheduler that is lost is one error: what was sent to it is lost, too.
+    A lost scheduler raises one error, because the work sent to it is lost too.
     """
     from dask import config
 
     from distributed import wait
 
-    with config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y in memory
+    with config.set({_LARGE_GRAPH: "1TiB"}):  # it holds the reduction, and y if in memory
         future = client.compute(whole)
     try:
         with _lend_thread():
@@ -331,7 +331,7 @@ def _compute_on(client: Any, whole: Any) -> Any:
 
 @contextmanager
 def _lend_thread() -> Iterator[None]:
-    """Let a worker use this thread for other tasks, if it runs one: they may be awaited."""
+    """Let the worker use this thread for other tasks, which this one may wait for."""
     from distributed import rejoin, secede
 
     try:

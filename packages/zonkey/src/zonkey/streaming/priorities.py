@@ -1,8 +1,8 @@
 """Priorities of samples: a hash of their values, by which a few of them are chosen at random.
 
-The choice of the samples with the lowest priority is uniform for data that is not adversarial,
-exact under merging, and invariant to sample order, chunking and array library. A classical
-reservoir, which draws a random number per arrival, is not.
+Choosing the samples of lowest priority is uniform for data that is not adversarial, exact under
+merging, and invariant to sample order, chunking and array library. A classical reservoir draws a
+random number per arrival and is not invariant.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ class Reduction(Protocol):
     """
 
     def copy_empty(self) -> Self:
-        """Return an empty one, which shares all that chunks never change."""
+        """Return an empty reduction that shares everything that chunks never change."""
         ...
 
     def update(self, chunk: Chunk) -> None:
-        """Take up a chunk, which must not be changed."""
+        """Add a chunk; the chunk is not modified."""
         ...
 
     def merge(self, other: Self) -> None:
@@ -38,7 +38,7 @@ class Reduction(Protocol):
         ...
 
     def restore(self, parts: dict[str, Any]) -> None:
-        """Become the one whose parts these are."""
+        """Take over the state in these parts."""
         ...
 
 
@@ -128,7 +128,7 @@ class ClassSums:
             self.scatter = self.scatter + other.scatter
 
     def subtract(self, other: ClassSums) -> None:
-        """Remove samples of the same given labels; what is left of emptied classes is zero."""
+        """Remove samples of the same given labels; emptied classes become exactly zero."""
         self._start(other.sums)
         self.counts, self.squares = self.counts - other.counts, self.squares - other.squares
         is_filled = place_like(self.counts > 0, self.sums)[:, None]
@@ -231,7 +231,7 @@ class ClassSums:
         self.labels, self._shifts = every, None
 
     def _align_shift(self) -> Any:
-        """Return the shift of each label; to merge sums, none is needed."""
+        """Return the shift of each label; merging sums needs none."""
         if self._shift is None or self._shifts is not None:
             return self._shifts
         known, shifts = self._shift

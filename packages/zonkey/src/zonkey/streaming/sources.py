@@ -27,7 +27,7 @@ _MOST_ROWS = 1 << 16
 ROW_LIBRARIES = ("h5py", "zarr")
 # float32 holds their values exactly, and takes half the memory of float64.
 _NARROW = ("float16", "int8", "uint8", "int16", "uint16")
-# What rows are read for: those to learn from; those with a label; all, whose labels may be missing.
+# Which rows are read: rows to learn from; rows with a label; all rows, with or without a label.
 Purpose = Literal["learn", "score", "all"]
 
 
