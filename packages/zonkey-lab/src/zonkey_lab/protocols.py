@@ -16,13 +16,10 @@ from sklearn.base import clone
 from zonkey.arrays import is_device_array, to_numpy
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
-from zonkey.constraints import check_interval
 from zonkey.evaluation.protocols import Trial, draw_trial, fit_shots, is_fitted, seeds_of
 from zonkey.labels import check_count, format_labels
-from zonkey.metrics import (
-    hit_at_k,
-    per_class_accuracy,
-)
+from zonkey.metrics import hit_at_k, per_class_accuracy
+from zonkey.parameters import Interval
 
 from .trials import PathLike, Run, run_trials
 
@@ -110,7 +107,7 @@ def n_way_k_shot(
     sizes = {name: check_count(name, size, 1) for name, size in sizes.items()}
     accuracy = per_class_accuracy
     if concentration is not None:
-        check_interval("concentration", concentration, 0, open_below=True)
+        Interval(0, open_below=True).check("concentration", concentration)
         sizes["concentration"] = float(concentration)
         accuracy = share_of_correct
     require_adapt(run.models, adapt)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from refusals import NOT_NUMBERS, refused
+from refusals import refused
 from sklearn.base import clone
 from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made, nest
@@ -521,37 +521,3 @@ def test_a_saved_model_predicts_the_same(peer, tmp_path):
     zonkey.save(model, tmp_path / "model.zonkey")
     loaded = zonkey.load(tmp_path / "model.zonkey")
     assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))
-
-
-# Refusals.
-
-
-@pytest.mark.parametrize("value", [0, -0.1, *NOT_NUMBERS], ids=str)
-def test_inner_steps_without_a_size_are_refused(value):
-    said = "`inner_learning_rate` must be a number in (0, inf)"
-    with refused(ValueError, said, f"got {value!r}", "Choose"):
-        P.fit_clone(MAML(inner_learning_rate=value))
-
-
-@pytest.mark.parametrize("value", [None, 1, "yes"])
-def test_an_order_that_is_no_truth_value_is_refused(value):
-    with refused(ValueError, "`first_order` must be True or False", f"got {value!r}", "Use False"):
-        P.fit_clone(MAML(first_order=value))
-
-
-@pytest.mark.parametrize("value", [0, 2.5, "8", None, True])
-@pytest.mark.parametrize(
-    ("peer", "name"),
-    [
-        (MAML, "n_hidden"),
-        (MAML, "n_steps"),
-        (MetaLearnerLSTM, "n_hidden"),
-        (MetaLearnerLSTM, "n_steps"),
-        (SNAIL, "n_hidden"),
-        (SNAIL, "n_filters"),
-    ],
-)
-def test_sizes_below_one_are_refused(peer, name, value):
-    said = f"`{name}` must be an integer of at least 1; got {value!r}. Pass 1"
-    with refused(ValueError, said):
-        P.fit_clone(peer(**{name: value}))

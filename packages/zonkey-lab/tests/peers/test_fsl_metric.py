@@ -414,29 +414,3 @@ def test_an_untrained_relation_network_compares_by_distances():
     gaps = [np.sqrt(sum((a - b) ** 2)) for a, b in zip(A, B, strict=True)]
     # Chance leaves 1.7 % at 2,000 directions: the spread of |cos| over its mean is 0.75.
     assert_allclose(12 - np.array(found), 10 * np.array(gaps), rtol=0.09)
-
-
-# Refusals.
-
-COUNT_PARAMETERS = [
-    *[(PrototypicalNetwork, name, 1) for name in ("n_query", "n_episodes", "n_shot")],
-    (PrototypicalNetwork, "max_iter", 0),
-    (PrototypicalNetwork, "n_way", 2),
-    (MatchingNetwork, "n_steps", 1),
-    (RelationNetwork, "n_hidden", 1),
-]
-
-
-@pytest.mark.parametrize("value", ["too small", 2.5, "8", True])
-@pytest.mark.parametrize(("peer", "name", "least"), COUNT_PARAMETERS)
-def test_sizes_that_are_too_small_are_refused(peer, name, least, value):
-    value = least - 1 if value == "too small" else value
-    said = f"`{name}` must be an integer of at least {least}; got {value!r}. Pass {least}"
-    with refused(ValueError, said):
-        P.fit_clone(made(peer, BASE, **{name: value}))
-
-
-@pytest.mark.parametrize("value", [1, "yes", None])
-def test_full_context_is_a_bool(value):
-    with refused(ValueError, "`full_context` must be True or False", f"got {value!r}", "Pass"):
-        P.fit_clone(MatchingNetwork(BASE, full_context=value))

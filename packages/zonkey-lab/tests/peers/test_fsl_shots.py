@@ -7,9 +7,8 @@ import pytest
 import torch
 from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
-from trained import fit_clone, made
+from trained import made
 
 import zonkey
 from zonkey.testing import shots_problem
@@ -87,29 +86,6 @@ def _learner_of(peer):
     model = P.make_clone(peer)
     model._sizes = model._choose_sizes(None, own=False)
     return model._learner(BASE)
-
-
-@pytest.mark.parametrize(
-    ("peer", "name"),
-    [
-        *[(QUICK[0], name) for name in ("sgm", "error_weight", "weight_decay")],
-        *[(QUICK[1], name) for name in ("mean_weight", "weight_decay")],
-        (QUICK[2], "ap_weight"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(peer, name):
-    values = [-0.1, *NOT_NUMBERS] if name != "sgm" else [-0.1, "0.5", True]  # None: no map
-    for value in values:
-        with refused((TypeError, ValueError), f"`{name}` must be"):
-            fit_clone(P, peer, **{name: value})
-
-
-@pytest.mark.parametrize("name", ["n_clusters", "n_hidden", "n_synthetic"])
-def test_counts_of_lsl_are_refused(name):
-    with refused((TypeError, ValueError), f"`{name}` must be"):
-        fit_clone(P, QUICK[0], **{name: -1})
-    with refused((TypeError, ValueError), f"`{name}` must be"):
-        fit_clone(P, QUICK[0], **{name: 1.5})
 
 
 def unit(x):

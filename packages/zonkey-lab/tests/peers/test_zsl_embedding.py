@@ -5,7 +5,7 @@ import pytest
 import torch
 from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from refusals import NOT_NUMBERS, refused
+from refusals import refused
 from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made
 
@@ -422,38 +422,3 @@ def test_a_penalty_can_be_chosen(peer):
     shift = free.decision_function(P.X_new) - model.decision_function(P.X_new)
     expected = np.broadcast_to(model.seen_penalty_ * is_seen, shift.shape)
     assert_allclose(shift, expected, atol=1e-9)
-
-
-# Refusals.
-
-NUMBERS = [
-    (zsl.DEM, "weight_decay"),
-    (zsl.VZSL, "reconstruction"),
-    (zsl.SPAEN, "margin"),
-    (zsl.SPAEN, "reconstruction"),
-    (zsl.SPAEN, "adversarial"),
-]
-
-
-@pytest.mark.parametrize("value", [-0.1, *NOT_NUMBERS], ids=str)
-@pytest.mark.parametrize(("peer", "name"), NUMBERS)
-def test_numbers_below_zero_are_refused(peer, name, value):
-    with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}", "Choose"):
-        P.fit_clone(peer(**{name: value}))
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.1, "1"])
-def test_a_weight_of_the_margin_above_one_is_refused(value):
-    with refused(ValueError, "`lam` must be a number in [0, 1]", f"got {value!r}", "Choose"):
-        P.fit_clone(zsl.VZSL(lam=value))
-
-
-COUNTS = [(peer, "n_hidden") for peer in (zsl.CMT, zsl.DEM, zsl.VZSL, zsl.SPAEN)]
-
-
-@pytest.mark.parametrize("value", [0, 2.5, "8", None, True])
-@pytest.mark.parametrize(("peer", "name"), [*COUNTS, (zsl.VZSL, "n_latent")])
-def test_sizes_below_one_are_refused(peer, name, value):
-    said = f"`{name}` must be an integer of at least 1; got {value!r}. Pass 1"
-    with refused(ValueError, said):
-        P.fit_clone(peer(**{name: value}))

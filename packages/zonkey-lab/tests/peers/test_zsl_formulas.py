@@ -287,12 +287,6 @@ def test_a_singular_equation_gives_the_limit_of_a_vanishing_ridge(peer, ridge):
     assert_allclose(model.projection_, limit, atol=1e-6 * np.abs(limit).max())
 
 
-@pytest.mark.parametrize("negative", [1.0, 2, None, "-1", np.nan])
-def test_other_classes_must_be_less_wanted_than_the_own(negative):
-    with pytest.raises(ValueError, match=r"`negative` must be a number in \(-inf, 1\)"):
-        fitted(zsl.ESZSL, negative=negative)
-
-
 WIDE = {label: RNG.normal(size=40) for label in COUNTS}  # more dimensions than classes
 
 

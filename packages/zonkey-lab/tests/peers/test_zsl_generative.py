@@ -7,7 +7,6 @@ import pytest
 import torch
 from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made
 
@@ -484,31 +483,3 @@ def test_a_stored_model_predicts_and_chooses_the_same(peer, tmp_path):
     assert_array_equal(loaded.decision_function(P.X_new), model.decision_function(P.X_new))
     both = [m.with_candidates("all").decision_function(P.X_new) for m in (model, loaded)]
     assert_array_equal(*both)
-
-
-# Refusals.
-
-
-@each_peer
-def test_counts_below_one_are_refused(peer):
-    for name in peer._counts:
-        for value in (0, 2.5):
-            with refused(ValueError, f"`{name}` must be an integer of at least 1", f"got {value}"):
-                fit_clone(P, peer, **{name: value})
-
-
-NUMBERS = [(peer, name) for peer in QUICK for name in peer._non_negative]
-
-
-@pytest.mark.parametrize("value", [-0.1, *NOT_NUMBERS], ids=str)
-@pytest.mark.parametrize(("peer", "name"), NUMBERS, ids=lambda part: str(part)[:12])
-def test_weights_below_zero_are_refused(peer, name, value):
-    with refused(ValueError, f"`{name}` must be a number in [0, inf)", f"got {value!r}"):
-        fit_clone(P, peer, **{name: value})
-
-
-def test_unknown_options_are_refused():
-    with refused(ValueError, "`classifier` must be one of 'ale', 'softmax'"):
-        P.fit_clone(QUICK[1], classifier="svm")
-    with refused(ValueError, "`device` must be 'auto', 'cpu'"):
-        fit_clone(P, QUICK[0], device="gpu")

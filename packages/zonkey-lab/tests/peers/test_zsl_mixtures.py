@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from refusals import NOT_NUMBERS, refused
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import NuSVR
 from sklearn_checks import parametrize_with_sklearn_checks
@@ -109,46 +108,6 @@ def test_methods_without_a_meaning_are_not_offered(peer):
     model = P.fit_clone(peer)
     offered = hasattr(model, "project"), hasattr(model, "embed")
     assert offered == OFFERED.get(type(peer).__name__, (False, False))
-
-
-NUMBERS = [
-    (zsl.DAP, "ridge", "(0, inf)"),
-    (zsl.ConSE, "ridge", "(0, inf)"),
-    (zsl.SSE, "gamma", "(0, inf)"),
-    (zsl.SSE, "lam", "(0, inf)"),
-    (zsl.SynC, "sigma", "(0, inf)"),
-    (zsl.SynC, "lam", "(0, inf)"),
-    (zsl.EXEM, "gamma", "[0, inf)"),
-    (zsl.EXEM, "C", "(0, inf)"),
-    (zsl.EXEM, "nu", "(0, 1]"),
-    (zsl.DIPL, "alpha", "[0, 1)"),
-    (zsl.DIPL, "beta", "[0, inf)"),
-]
-
-
-@pytest.mark.parametrize("value", [-0.1, *NOT_NUMBERS], ids=str)
-@pytest.mark.parametrize(("peer", "name", "interval"), NUMBERS)
-def test_numbers_outside_are_refused(peer, name, interval, value):
-    model = P.make_clone(peer(**{name: value}))
-    with refused(ValueError, f"`{name}` must be a number in {interval}", f"got {value!r}"):
-        model.fit(P.X, P.y)
-
-
-@pytest.mark.parametrize(
-    ("peer", "expected"),
-    [
-        (zsl.DAP(threshold="mean"), "`threshold` must be a number in (-inf, inf); got 'mean'"),
-        (zsl.ConSE(n_top=0), "`n_top` must be an integer of at least 1; got 0"),
-        (zsl.SSE(n_samples=0), "`n_samples` must be an integer of at least 1; got 0"),
-        (zsl.SSE(max_iter=1.5), "`max_iter` must be an integer of at least 1; got 1.5"),
-        (zsl.EXEM(n_components=None), "`n_components` must be an integer of at least 1; got None"),
-        (zsl.EXEM(standardize="yes"), "`standardize` must be True or False; got 'yes'"),
-    ],
-    ids=str,
-)
-def test_other_values_are_refused(peer, expected):
-    with refused(ValueError, expected):
-        P.make_clone(peer).fit(P.X, P.y)
 
 
 # Linear classifiers

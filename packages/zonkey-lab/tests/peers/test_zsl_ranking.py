@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from refusals import NOT_NUMBERS, refused
 from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made, make_clone
 
@@ -258,22 +257,3 @@ def test_methods_without_a_meaning_are_not_offered(peer):
     assert hasattr(model, "embed") == (type(peer) is not zsl.LATEM)
     explanation = model.explain(P.X_new[0])
     assert explanation.label == model.predict(P.X_new[:1])[0]
-
-
-@pytest.mark.parametrize("value", [0, -0.1, *NOT_NUMBERS], ids=str)
-def test_a_margin_must_be_positive(value):
-    with refused(ValueError, "`margin` must be a number in (0, inf)", f"got {value!r}"):
-        P.fit_clone(zsl.DeViSE(margin=value))
-
-
-@pytest.mark.parametrize("value", [0, 1.5, "2", None], ids=str)
-def test_a_number_of_matrices_must_be_a_count(value):
-    with refused(ValueError, "`n_matrices` must be an integer", f"got {value!r}"):
-        P.fit_clone(zsl.LATEM(n_matrices=value))
-
-
-@each_peer
-@pytest.mark.parametrize("name", ["max_iter", "batch_size", "learning_rate", "n_iter_no_change"])
-def test_numbers_of_the_training_must_be_positive(peer, name):
-    with refused(ValueError, f"`{name}` must be", "got 0"):
-        fit_clone(P, peer, **{name: 0})

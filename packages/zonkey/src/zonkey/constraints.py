@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from numbers import Integral
 from typing import Any, cast
@@ -21,30 +20,12 @@ from .labels import (
     require_label_array,
     warn_user,
 )
-from .parameters import Interval
-from .parameters import check_option as check_option
-from .parameters import is_auto as is_auto
 from .prototypes import Prototypes
 from .samples import as_samples, require_scale
 from .streaming.accept import as_chunks
 from .streaming.chunks import Chunked
 
 _DTYPES: Any = [np.float64, np.float32]
-
-
-def check_interval(
-    name: str,
-    value: Any,
-    low: float,
-    high: float = math.inf,
-    *,
-    open_below: bool = False,
-    open_above: bool = False,
-    or_auto: bool = False,
-) -> None:
-    """Require a finite number from `low` to `high`; an open end is excluded."""
-    also = ("auto",) if or_auto else ()
-    Interval(low, high, open_below, open_above, also).check(name, value)
 
 
 def check_top(k: Any, n_classes: int) -> int:

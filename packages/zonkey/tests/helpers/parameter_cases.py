@@ -51,7 +51,8 @@ def undeclared(kind):
 
 
 def _values_of_interval(interval):
-    valid = [np.float32(0.5) if interval.low <= 0.5 <= interval.high else interval.high]
+    inside = 0.5 if interval.low <= 0.5 <= interval.high else interval.low + 0.5
+    valid = [np.float32(min(inside, interval.high))]
     invalid = [*_NO_NUMBERS, "automatic"]
     ends = ((interval.low, interval.open_below, -1), (interval.high, interval.open_above, 1))
     for end, is_open, outward in ends:

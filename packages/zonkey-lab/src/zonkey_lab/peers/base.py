@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,17 +10,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from zonkey.constraints import check_interval, check_seed
+from zonkey.constraints import check_seed
 from zonkey.hashing import hash_object
-from zonkey.labels import check_count, format_value
+from zonkey.labels import format_value
 from zonkey.optional import torch_device
+from zonkey.parameters import Count, check_parameters
 from zonkey.samples import class_sums
 from zonkey.streaming.priorities import row_priorities
 
 from .networks import torch_for
 from .training import History, Learner, Training, train
 
-_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 # Parameters without effect on a training; what it depends on besides is given to `_identity`.
 _UNRELATED = (
     "prototypes",
@@ -33,22 +32,14 @@ _UNRELATED = (
     "training",
     "verbose",
 )
-
-
 _PREFIX = "training__"
 
 
 class CheckedMixin:
     """Checks of the parameters, and a failed fit that leaves an earlier one as it was."""
 
-    _non_negative: ClassVar[tuple[str, ...]] = ()  # parameters that must be numbers >= 0
-    _counts: ClassVar[tuple[str, ...]] = ()  # parameters that must be integers >= 1
-
     def _check_parameters(self) -> None:
-        for name in self._non_negative:
-            check_interval(name, getattr(self, name), 0)
-        for name in self._counts:
-            check_count(name, getattr(self, name), 1)
+        check_parameters(self)
 
     @contextmanager
     def _restore_on_failure(self) -> Iterator[None]:
@@ -124,17 +115,8 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
                 f"`training` must be a Training or None; got {format_value(self.training)}. Pass "
                 "Training(max_iter=5), for example."
             )
-        schedule = self.schedule
-        check_count("max_iter", schedule.max_iter, self._least_iter)
-        check_count("batch_size", schedule.batch_size, 1)
-        check_interval("learning_rate", schedule.learning_rate, 0, open_below=True)
-        if schedule.n_iter_no_change is not None:
-            check_count("n_iter_no_change", schedule.n_iter_no_change, 1)
-        if not isinstance(schedule.device, str) or not _DEVICE.fullmatch(schedule.device):
-            raise ValueError(
-                "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0' etc.; got "
-                f"{format_value(schedule.device)}. Use 'auto'."
-            )
+        check_parameters(self.schedule)
+        Count(self._least_iter).check("max_iter", self.schedule.max_iter)
         check_seed(self.random_state, self)
 
     def _train(self, learner: Learner, seed: int, n_epochs: int, **options: Any) -> History:

@@ -6,13 +6,17 @@ one pass, and can return and restore its state.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from zonkey.labels import format_value
+from zonkey.parameters import Constraint, Count, Interval
 
 Score = Callable[[], float]
 
@@ -47,6 +51,18 @@ class History:
     def best(self) -> int:
         """Number of epochs after which the score was best, the first of equal ones."""
         return int(np.argmax(self.scores)) + 1 if self.scores else len(self.losses)
+
+
+class _Device(Constraint):
+    """The name of a device of torch, or "auto"."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse anything else."""
+        if not isinstance(value, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
+            raise ValueError(
+                f"`{name}` must be 'auto', 'cpu', 'cuda' or 'cuda:0' etc.; got "
+                f"{format_value(value)}. Use 'auto'."
+            )
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,13 @@ class Training:
     Training(max_iter=5, learning_rate=1.0)
     """
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "n_iter_no_change": Count(1, (None,)),
+        "batch_size": Count(),
+        "learning_rate": Interval(0, open_below=True),
+        "device": _Device(),
+    }
+
     max_iter: Any = "auto"
     n_iter_no_change: Any = "auto"
     batch_size: Any = "auto"
@@ -95,9 +118,9 @@ class Training:
 
     def fill(self, own: Training) -> Training:
         """Return it with the parts of `own` in place of "auto"."""
-        return replace(own, **self.changed())
+        return replace(own, **self.list_changes())
 
-    def changed(self) -> dict[str, Any]:
+    def list_changes(self) -> dict[str, Any]:
         """Return the parts that differ from their defaults, by name."""
         parts = {part.name: (getattr(self, part.name), part.default) for part in fields(self)}
         return {
@@ -107,7 +130,7 @@ class Training:
         }
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
+        parts = ", ".join(f"{name}={value!r}" for name, value in self.list_changes().items())
         return f"Training({parts})"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from zonkey.parameters import Constraint, Interval
 
 from ..base import unit_rows
 from .base import BaseSamples, Support, center_rows
@@ -67,7 +69,7 @@ class BDCSPN(TransductivePeer):
     array(['owl', 'owl', 'cat', 'cat'], dtype='<U3')
     """
 
-    _non_negative = ("temperature",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {"temperature": Interval(0)}
 
     centers_: np.ndarray
 

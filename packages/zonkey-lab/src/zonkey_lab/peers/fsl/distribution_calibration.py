@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from zonkey.constraints import check_interval
+from zonkey.parameters import Constraint, Count, Interval
 
 from ..base import class_means
 from .base import BaseSamples, FewShotPeer, Support, negative_distances
@@ -84,8 +84,13 @@ class DistributionCalibration(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    _non_negative = ("alpha",)
-    _counts = ("n_neighbors", "n_samples")
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "alpha": Interval(0),
+        "n_neighbors": Count(),
+        "n_samples": Count(),
+        "power": Interval(0, open_below=True),
+        "C": Interval(0, open_below=True),
+    }
 
     coef_: np.ndarray
     intercept_: np.ndarray
@@ -111,11 +116,6 @@ class DistributionCalibration(FewShotPeer):
         self.n_samples = n_samples
         self.C = C
         self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("power", "C"):
-            check_interval(name, getattr(self, name), 0, open_below=True)
 
     def _learn(self, support: Support) -> dict[str, Any]:
         power = float(self.power)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from zonkey.constraints import check_interval
+from zonkey.parameters import Constraint, Interval
 
 from ..base import class_means
 from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
@@ -87,7 +87,10 @@ class GaussianDiscriminant(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    _non_negative = ("alpha",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "alpha": Interval(0),
+        "shrinkage": Interval(0, 1, open_below=True, also=(None,)),
+    }
 
     coef_: np.ndarray
     intercept_: np.ndarray
@@ -108,11 +111,6 @@ class GaussianDiscriminant(FewShotPeer):
         self.base = base
         self.alpha = alpha
         self.shrinkage = shrinkage
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.shrinkage is not None:
-            check_interval("shrinkage", self.shrinkage, 0, 1, open_below=True)
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import softmax, squared_distances
-from zonkey.labels import check_count
+from zonkey.parameters import Constraint, Count, Interval
 
 from .base import BaseSamples, Support, center_rows, negative_distances
 from .bd_cspn import rectify
@@ -76,8 +76,11 @@ class LaplacianShot(TransductivePeer):
     array(['cat'], dtype='<U3')
     """
 
-    _non_negative = ("smoothness",)
-    _counts = ("n_steps",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "smoothness": Interval(0),
+        "n_steps": Count(),
+        "n_neighbors": Count(0),
+    }
 
     centers_: np.ndarray
     _others: dict[str, np.ndarray]  # unlabeled samples and their assignments
@@ -96,10 +99,6 @@ class LaplacianShot(TransductivePeer):
         self.n_neighbors = n_neighbors
         self.smoothness = smoothness
         self.n_steps = n_steps
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_neighbors", self.n_neighbors, 0)
 
     def _learn(self, support: Support) -> dict[str, Any]:
         start = center_support(

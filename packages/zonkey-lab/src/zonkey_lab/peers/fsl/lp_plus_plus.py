@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_softmax, softmax
+
+from zonkey.parameters import Constraint, Count, Interval
 
 from ..base import class_means
 from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
@@ -87,8 +89,10 @@ class LPPlusPlus(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    _non_negative = ("text_scale",)
-    _counts = ("n_steps",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "text_scale": Interval(0),
+        "n_steps": Count(),
+    }
 
     coef_: np.ndarray
     alpha_: np.ndarray

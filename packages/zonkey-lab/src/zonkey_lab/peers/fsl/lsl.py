@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 from zonkey.config import rows_per_block
-from zonkey.constraints import check_interval
-from zonkey.labels import check_count
+from zonkey.parameters import Constraint, Count, Interval
 
 from ..base import OnDeviceMixin, TrainedMixin, unit_rows
 from ..convex import linear_classifiers, softmax_loss
@@ -132,8 +131,14 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
     1.0
     """
 
-    _non_negative = ("error_weight",)
-    _counts = ("n_clusters", "n_hidden")
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "error_weight": Interval(0),
+        "n_clusters": Count(),
+        "n_hidden": Count(),
+        "sgm": Interval(0, also=(None,)),
+        "n_synthetic": Count(0),
+        "weight_decay": Interval(0, open_below=True),
+    }
     stops_early = False  # held-out classes would need a logistic regression per episode
 
     coef_: np.ndarray
@@ -166,13 +171,6 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         self.weight_decay = weight_decay
         self.training = training
         self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.sgm is not None:
-            check_interval("sgm", self.sgm, 0)
-        check_count("n_synthetic", self.n_synthetic, 0)
-        check_interval("weight_decay", self.weight_decay, 0, open_below=True)
 
     def _learn(self, support: Support) -> dict[str, Any]:
         base = support.base_or_own

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import namespace
-from zonkey.constraints import check_interval
-from zonkey.labels import format_value
+from zonkey.parameters import Constraint, Count, Flag, Interval
 
 from ..base import convert_dtype
 from ..networks import seed_networks
@@ -119,7 +118,12 @@ class MAML(MetaPeer):
     1.0
     """
 
-    _counts = ("n_hidden", "n_steps")
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "n_hidden": Count(),
+        "n_steps": Count(),
+        "inner_learning_rate": Interval(0, open_below=True),
+        "first_order": Flag("Use False, as in the publication."),
+    }
     head_: dict[str, np.ndarray]
 
     __zonkey_fields__ = ("head_",)
@@ -152,15 +156,6 @@ class MAML(MetaPeer):
         self.n_episodes = n_episodes
         self.training = training
         self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_interval("inner_learning_rate", self.inner_learning_rate, 0, open_below=True)
-        if not isinstance(self.first_order, bool | np.bool_):
-            raise ValueError(
-                f"`first_order` must be True or False; got {format_value(self.first_order)}. Use "
-                "False, as in the publication."
-            )
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _MAMLLearner(self, base)

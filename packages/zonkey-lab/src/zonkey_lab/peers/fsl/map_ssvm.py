@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from zonkey.parameters import Constraint, Interval
 
 from ..base import class_means, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
@@ -112,7 +114,7 @@ class MAPSSVM(MetaPeer):
     1.0
     """
 
-    _non_negative = ("ap_weight",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {"ap_weight": Interval(0)}
 
     coef_: np.ndarray
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import softmax
-from zonkey.labels import format_value
+from zonkey.parameters import Constraint, Count, Flag
 
 from ..base import unit_rows
 from ..networks import Arrays, part_of, seed_networks, to_array
@@ -117,7 +117,10 @@ class MatchingNetwork(MetaPeer):
     _starts: np.ndarray
     _n_reads: int
 
-    _counts = ("n_steps",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "n_steps": Count(),
+        "full_context": Flag("Pass False for embeddings of one sample at a time."),
+    }
 
     __zonkey_fields__ = ("support_", "_starts", "_n_reads")
 
@@ -145,14 +148,6 @@ class MatchingNetwork(MetaPeer):
         self.n_episodes = n_episodes
         self.training = training
         self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.full_context, bool | np.bool_):
-            raise ValueError(
-                f"`full_context` must be True or False; got {format_value(self.full_context)}. "
-                "Pass False for embeddings of one sample at a time."
-            )
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _MatchingLearner(*self._torch(), base, self)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.labels import check_count
+from zonkey.parameters import Constraint, Count
 
 from ..base import OnDeviceMixin, TrainedMixin
 from ..networks import NetworkLearner, fast_products, to_array
@@ -185,14 +185,12 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     __zonkey_fields__ = ("weights_", "_center", "n_iter_", "loss_curve_", "validation_scores_")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_query", self.n_query, 1)
-        check_count("n_episodes", self.n_episodes, 1)
-        if self.n_way is not None:
-            check_count("n_way", self.n_way, 2)
-        if self.n_shot is not None:
-            check_count("n_shot", self.n_shot, 1)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "n_way": Count(2, (None,)),
+        "n_shot": Count(1, (None,)),
+        "n_query": Count(),
+        "n_episodes": Count(),
+    }
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         """Return the networks before training."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import namespace
+from zonkey.parameters import Constraint, Count
 
 from ..base import convert_dtype
 from ..networks import seed_networks
@@ -114,7 +115,7 @@ class MetaLearnerLSTM(MetaPeer):
     1.0
     """
 
-    _counts = ("n_hidden", "n_steps")
+    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count(), "n_steps": Count()}
     coef_: np.ndarray
 
     __zonkey_fields__ = ("coef_",)

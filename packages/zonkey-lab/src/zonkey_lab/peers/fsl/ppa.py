@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.constraints import check_interval
+from zonkey.parameters import Constraint, Interval
 
 from ..base import class_means, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
@@ -101,7 +101,10 @@ class PPA(MetaPeer):
     1.0
     """
 
-    _non_negative = ("weight_decay",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "weight_decay": Interval(0),
+        "mean_weight": Interval(0, 1),
+    }
     # Training is on all base classes; episodes only decide when to stop.
     n_way, n_shot, n_query, n_episodes = None, None, _JUDGED_BY.n_query, 1
 
@@ -125,10 +128,6 @@ class PPA(MetaPeer):
         self.weight_decay = weight_decay
         self.training = training
         self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_interval("mean_weight", self.mean_weight, 0, 1)
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _PPALearner(*self._torch(), base, self)

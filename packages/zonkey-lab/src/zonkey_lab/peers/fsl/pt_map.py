@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.constraints import check_interval, check_option
 from zonkey.labels import format_value
+from zonkey.parameters import Constraint, Count, Interval, Options
 
 from ..base import unit_rows
 from .base import BaseSamples, Support, negative_distances
@@ -90,7 +90,13 @@ class PTMAP(TransductivePeer):
     array(['owl', 'owl', 'cat', 'cat'], dtype='<U3')
     """
 
-    _counts = ("n_steps",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "n_steps": Count(),
+        "power": Interval(0, open_below=True),
+        "sharpness": Interval(0, open_below=True),
+        "step_size": Interval(0, 1),
+        "normalization": Options(*_NORMALIZATIONS),
+    }
 
     centers_: np.ndarray
     offsets_: np.ndarray
@@ -116,13 +122,6 @@ class PTMAP(TransductivePeer):
         self.step_size = step_size
         self.n_steps = n_steps
         self.priors = priors
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_interval("power", self.power, 0, open_below=True)
-        check_interval("sharpness", self.sharpness, 0, open_below=True)
-        check_interval("step_size", self.step_size, 0, 1)
-        check_option("normalization", self.normalization, _NORMALIZATIONS)
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, m = support.X.dtype, support.n_classes

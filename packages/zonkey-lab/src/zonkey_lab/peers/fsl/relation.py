@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from zonkey.parameters import Constraint, Count
 
 from ..base import class_means
 from ..networks import arrays_of, layers, seed_networks
@@ -109,7 +111,7 @@ class RelationNetwork(MetaPeer):
 
     centers_: np.ndarray
 
-    _counts = ("n_hidden",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count()}
 
     __zonkey_fields__ = ("centers_",)
 

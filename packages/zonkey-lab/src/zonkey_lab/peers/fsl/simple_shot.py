@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.constraints import check_option
+from zonkey.parameters import Constraint, Options
 
 from ..base import class_means, unit_rows
 from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows, negative_distances
@@ -64,15 +64,13 @@ class SimpleShot(FewShotPeer):
 
     __zonkey_fields__ = ("centers_", "_steps")
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {"normalization": Options(*_NORMALIZATIONS)}
+
     def __init__(
         self, base: BaseSamples | None = None, *, normalization: str | None = "centered"
     ) -> None:
         self.base = base
         self.normalization = normalization
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_option("normalization", self.normalization, _NORMALIZATIONS)
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype = support.X.dtype

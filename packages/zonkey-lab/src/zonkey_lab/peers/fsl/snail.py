@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import namespace
+from zonkey.parameters import Constraint, Count
 
 from ..base import convert_dtype
 from ..networks import seed_networks
@@ -122,7 +123,7 @@ class SNAIL(MetaPeer):
     1.0
     """
 
-    _counts = ("n_hidden", "n_filters")
+    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count(), "n_filters": Count()}
     memory_: np.ndarray
 
     __zonkey_fields__ = ("memory_",)

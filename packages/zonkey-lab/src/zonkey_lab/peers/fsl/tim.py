@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.constraints import check_interval, check_option
-from zonkey.labels import check_count, format_value
+from zonkey.labels import format_value
+from zonkey.parameters import Constraint, Count, Interval, Options
 
 from ..base import unit_rows
 from .base import BaseSamples, Support, center_rows, negative_distances
@@ -100,6 +100,17 @@ class TIM(TransductivePeer):
 
     __zonkey_fields__ = ("weights_",)
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "metric": Options(*_METRICS),
+        "solver": Options(*_SOLVERS),
+        "temperature": Interval(0, open_below=True),
+        "learning_rate": Interval(0, open_below=True),
+        "support_weight": Interval(0, open_below=True, also=(None,)),
+        "conditional_weight": Interval(0, also=(None,)),
+        "n_steps": Count(1, (None,)),
+        "alpha": Interval(1, open_below=True, also=(None,)),
+    }
+
     def __init__(
         self,
         base: BaseSamples | None = None,
@@ -125,18 +136,6 @@ class TIM(TransductivePeer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_option("metric", self.metric, _METRICS)
-        check_option("solver", self.solver, tuple(_SOLVERS))
-        check_interval("temperature", self.temperature, 0, open_below=True)
-        check_interval("learning_rate", self.learning_rate, 0, open_below=True)
-        if self.support_weight is not None:
-            check_interval("support_weight", self.support_weight, 0, open_below=True)
-        if self.conditional_weight is not None:
-            check_interval("conditional_weight", self.conditional_weight, 0)
-        if self.n_steps is not None:
-            check_count("n_steps", self.n_steps, 1)
-        if self.alpha is not None:
-            check_interval("alpha", self.alpha, 1, open_below=True)
         if self.solver == "adm" and (self.alpha is not None or self.metric != "euclidean"):
             raise ValueError(
                 'solver="adm" must have alpha=None and metric="euclidean", for which its steps are '

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from zonkey.parameters import Constraint, Interval
 
 from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
 from .texts import LOGIT_SCALE, text_classifier
@@ -79,7 +81,7 @@ class TipAdapter(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    _non_negative = ("alpha", "beta")
+    __constraints__: ClassVar[dict[str, Constraint]] = {"alpha": Interval(0), "beta": Interval(0)}
 
     keys_: np.ndarray
     texts_: np.ndarray

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,14 +17,13 @@ from sklearn.utils import check_random_state
 from zonkey.bpl.calibration import calibrate
 from zonkey.constraints import (
     check_classes,
-    check_interval,
     check_semantics,
-    is_auto,
     validate_labeled,
 )
 from zonkey.inference.projection import NearestPrototypeMixin
 from zonkey.labels import as_labels
 from zonkey.metrics import per_class_accuracy
+from zonkey.parameters import Constraint, Interval, is_auto
 from zonkey.prototypes import Prototypes
 
 from ..base import (
@@ -54,16 +53,14 @@ def refuse_method(reason: str) -> Any:
 class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
     """The parameters that all peers have, and the end of every fit."""
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {"seen_penalty": Interval(also=("auto",))}
+
     def __init__(
         self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
     ) -> None:
         self.prototypes = prototypes
         self.candidates = candidates
         self.seen_penalty = seen_penalty
-
-    def _check_parameters(self) -> None:
-        check_interval("seen_penalty", self.seen_penalty, float("-inf"), or_auto=True)
-        super()._check_parameters()
 
     def _penalty(self, X: Any, labels: Any) -> float:
         """Return the penalty of seen classes, before the model is learned: it may be refused."""

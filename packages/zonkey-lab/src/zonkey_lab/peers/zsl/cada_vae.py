@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from zonkey.parameters import Constraint, Count, Interval
+
 from ..networks import apply_layers, layers, part_of, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -217,8 +219,12 @@ class CADAVAE(GenerativePeer):
     """
 
     _kind = _CADAVAELearner
-    _counts = (*GenerativePeer._counts, "n_latent")
-    _non_negative = ("beta", "gamma", "delta")
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "beta": Interval(0),
+        "gamma": Interval(0),
+        "delta": Interval(0),
+        "n_latent": Count(),
+    }
     _seen_share = 0.5
 
     _own = Training(max_iter=30, n_iter_no_change=None, batch_size=256, learning_rate=1e-3)

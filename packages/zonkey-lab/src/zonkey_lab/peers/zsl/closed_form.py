@@ -13,11 +13,11 @@ from zonkey.constraints import (
     check_classes,
     check_semantics,
     chunks_of,
-    is_auto,
     set_features,
     validate_labeled,
 )
 from zonkey.labels import as_labels, warn_user
+from zonkey.parameters import is_auto
 from zonkey.prototypes import Prototypes
 
 from .base import Peer
@@ -26,12 +26,12 @@ from .base import Peer
 class ClosedFormPeer(Peer):
     """Everything of a peer except its equation.
 
-    A subclass adds its parameters in `__init__`, lists those that must be numbers >= 0 in
-    `_non_negative`, and returns its fitted attributes from `_solve`. It predicts the class with
-    the nearest W y; override `_linear_scores` to compare differently, and set
-    `_compares_distances` to False if it compares no distances. Set `project` or `embed` to
-    `not_offered(reason)` if the method is meaningless for the peer, and `_needs_scatter` to False
-    if `_solve` does not use A0, the most expensive moment.
+    A subclass adds its parameters in `__init__` and their ranges in `__constraints__`, and returns
+    its fitted attributes from `_solve`. It predicts the class with the nearest W y; override
+    `_linear_scores` to compare differently, and set `_compares_distances` to False if it compares
+    no distances. Set `project` or `embed` to `refuse_method(reason)` if the method is meaningless
+    for the peer, and `_needs_scatter` to False if `_solve` does not use A0, the most expensive
+    moment.
     """
 
     _needs_scatter: ClassVar[bool] = True

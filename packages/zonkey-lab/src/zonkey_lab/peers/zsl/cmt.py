@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
+from zonkey.parameters import Constraint, Count
 from zonkey.prototypes import Prototypes
 from zonkey.streaming.accept import accept_chunks
 
@@ -97,7 +98,7 @@ class CMT(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    _counts = ("n_hidden",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count()}
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import Array, softmax
-from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores
-from zonkey.labels import check_count
+from zonkey.parameters import Constraint, Count, Interval
 from zonkey.prototypes import Prototypes
 
 from ..base import unit_rows
@@ -95,6 +94,11 @@ class ConSE(SamplePeer):
 
     __zonkey_fields__ = ("classifiers_", "intercepts_", "_seen_matrix", "_n_top")
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "n_top": Count(),
+        "ridge": Interval(0, open_below=True),
+    }
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -107,11 +111,6 @@ class ConSE(SamplePeer):
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.n_top = n_top
         self.ridge = ridge
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_top", self.n_top, 1)
-        check_interval("ridge", self.ridge, 0, open_below=True)
 
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space.

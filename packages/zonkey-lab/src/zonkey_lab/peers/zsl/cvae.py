@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from zonkey.parameters import Constraint, Count
+
 from ..networks import layers, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -146,7 +148,7 @@ class CVAE(GenerativePeer):
     """
 
     _kind = _CVAELearner
-    _counts = (*GenerativePeer._counts, "n_latent")
+    __constraints__: ClassVar[dict[str, Constraint]] = {"n_latent": Count()}
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores
+from zonkey.parameters import Constraint, Interval
 from zonkey.prototypes import Prototypes
 
 from ..convex import linear_classifiers, logistic_loss
@@ -100,6 +100,11 @@ class DAP(SamplePeer):
 
     __zonkey_fields__ = ("classifiers_", "intercepts_", "_thresholds", "_shares")
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "ridge": Interval(0, open_below=True),
+        "threshold": Interval(also=(None,)),
+    }
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -112,12 +117,6 @@ class DAP(SamplePeer):
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.threshold = threshold
         self.ridge = ridge
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_interval("ridge", self.ridge, 0, open_below=True)
-        if self.threshold is not None:
-            check_interval("threshold", self.threshold, float("-inf"))
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y = task.Y

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from zonkey.arrays import Array
 from zonkey.inference.projection import as_prototypes, require_dimensions
 from zonkey.inference.scorer import LinearScores
+from zonkey.parameters import Constraint, Count, Interval
 from zonkey.prototypes import Prototypes
 
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
@@ -100,10 +101,11 @@ class DEM(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    _non_negative = ("weight_decay",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "weight_decay": Interval(0),
+        "n_hidden": Count(),
+    }
     _output: str
-
-    _counts = ("n_hidden",)
 
     __zonkey_fields__ = ("_output",)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from zonkey.constraints import check_interval
+from zonkey.parameters import Constraint, Interval
 
 from ..training import Training
 from .bilinear import BilinearPeer
@@ -93,6 +93,8 @@ class DeViSE(BilinearPeer):
 
     _own = Training(max_iter=15, n_iter_no_change=5, batch_size=32, learning_rate=0.2)
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {"margin": Interval(0, open_below=True)}
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -111,7 +113,3 @@ class DeViSE(BilinearPeer):
             random_state=random_state,
         )
         self.margin = margin
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_interval("margin", self.margin, 0, open_below=True)

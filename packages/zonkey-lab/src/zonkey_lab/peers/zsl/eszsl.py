@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.bpl.moments import Moments
 from zonkey.bpl.sylvester import solve
 from zonkey.bpl.symmetric import Factor
-from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores
+from zonkey.parameters import Constraint, Interval
 from zonkey.prototypes import Prototypes
 
 from .base import refuse_method
@@ -81,7 +80,11 @@ class ESZSL(ClosedFormPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    _non_negative = ("gamma", "lam")
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "gamma": Interval(0),
+        "lam": Interval(0),
+        "negative": Interval(high=1, open_above=True),
+    }
     _compares_distances = False
     project = refuse_method("V s is not a point in the feature space; ESZSL compares by x'V s.")
 
@@ -99,10 +102,6 @@ class ESZSL(ClosedFormPeer):
         self.gamma = gamma
         self.lam = lam
         self.negative = negative
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_interval("negative", self.negative, -math.inf, 1, open_above=True)
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         seen = moments.counts > 0

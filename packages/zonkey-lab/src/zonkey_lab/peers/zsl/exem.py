@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from zonkey.arrays import Array
 from zonkey.bpl.kernels import PrototypeKernel
-from zonkey.constraints import check_interval
 from zonkey.inference.projection import as_prototypes, require_dimensions
 from zonkey.inference.scorer import LinearScores
-from zonkey.labels import check_count, format_value
+from zonkey.parameters import Constraint, Count, Flag, Interval
 from zonkey.prototypes import Prototypes
 
 from .base import PeerTask, SamplePeer, refuse_method
@@ -98,7 +97,13 @@ class EXEM(SamplePeer):
     array(['zebra'], dtype='<U5')
     """
 
-    _non_negative = ("gamma",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "gamma": Interval(0),
+        "n_components": Count(),
+        "C": Interval(0, open_below=True),
+        "nu": Interval(0, 1, open_below=True),
+        "standardize": Flag("Use True, as the reference does."),
+    }
     embed = refuse_method("Samples have no point in the semantic space: exemplars are not linear.")
 
     components_: np.ndarray
@@ -137,17 +142,6 @@ class EXEM(SamplePeer):
         self.C = C
         self.nu = nu
         self.standardize = standardize
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_components", self.n_components, 1)
-        check_interval("C", self.C, 0, open_below=True)
-        check_interval("nu", self.nu, 0, 1, open_below=True)
-        if not isinstance(self.standardize, bool | np.bool_):
-            raise ValueError(
-                f"`standardize` must be True or False; got {format_value(self.standardize)}. Use "
-                "True, as the reference does."
-            )
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y, dtype = task.Y, task.X.dtype

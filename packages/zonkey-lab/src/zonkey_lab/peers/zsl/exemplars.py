@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from zonkey.bpl.kernels import PrototypeKernel
 from zonkey.bpl.moments import Moments
 from zonkey.bpl.sylvester import solve
 from zonkey.bpl.symmetric import Factor
-from zonkey.constraints import check_option
+from zonkey.parameters import Constraint, Interval, Options
 from zonkey.prototypes import Prototypes
 
 from .base import refuse_method
@@ -85,7 +85,11 @@ class ExemplarRegression(ClosedFormPeer):
            [2.66, 2.66]])
     """
 
-    _non_negative = ("gamma", "ridge")
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "gamma": Interval(0),
+        "ridge": Interval(0),
+        "kernel": Options(*_KERNELS),
+    }
     _needs_scatter = False
     embed = refuse_method("Samples have no point in the semantic space: c(y) is not linear in y.")
 
@@ -109,10 +113,6 @@ class ExemplarRegression(ClosedFormPeer):
         self.kernel = kernel
         self.gamma = gamma
         self.ridge = ridge
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_option("kernel", self.kernel, _KERNELS)
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         seen = moments.counts > 0

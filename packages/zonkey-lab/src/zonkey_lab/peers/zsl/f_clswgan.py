@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.constraints import check_option
+from zonkey.parameters import Constraint, Interval, Options
 from zonkey.prototypes import Prototypes
 
 from ..networks import layers, seed_networks, to_array
@@ -207,7 +207,10 @@ class FCLSWGAN(GenerativePeer):
     """
 
     _kind = _FCLSWGANLearner
-    _non_negative = ("cls_weight",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "cls_weight": Interval(0),
+        "classifier": Options(*_CLASSIFIERS),
+    }
 
     _own = Training(max_iter=60, n_iter_no_change=25, batch_size=512, learning_rate=5e-4)
 
@@ -231,10 +234,6 @@ class FCLSWGAN(GenerativePeer):
         self.n_synthetic = n_synthetic
         self.training = training
         self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_option("classifier", self.classifier, _CLASSIFIERS)
 
     def _learner(self, task: PeerTask) -> _FCLSWGANLearner:
         return _FCLSWGANLearner(*self._torch(), task, self)

@@ -15,6 +15,7 @@ import numpy as np
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores, Scorer
 from zonkey.optional import torch_device
+from zonkey.parameters import Constraint, Count
 from zonkey.prototypes import Prototypes
 from zonkey.samples import sample_blocks
 
@@ -117,7 +118,7 @@ class GenerativePeer(NetworkPeer):
     """
 
     _kind: ClassVar[type[GenerativeLearner]]
-    _counts = ("n_synthetic", "n_hidden")
+    __constraints__: ClassVar[dict[str, Constraint]] = {"n_synthetic": Count(), "n_hidden": Count()}
     # Samples of a seen class, as a share of those of an unseen one: real ones are repeated, with
     # other noise. None: each real sample is taken once, and classes count alike.
     _seen_share: ClassVar[float | None] = None

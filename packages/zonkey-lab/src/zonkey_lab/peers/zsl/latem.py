@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
+from zonkey.parameters import Constraint, Count
 from zonkey.prototypes import Prototypes
 
 from ..training import Training
@@ -97,7 +98,7 @@ class LATEM(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    _counts = ("n_matrices",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {"n_matrices": Count()}
     embed = refuse_method("A sample has K points W_i'x in the semantic space, one per matrix.")
 
     projections_: np.ndarray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from zonkey.arrays import Array
 from zonkey.bpl.moments import Moments
 from zonkey.bpl.sylvester import solve
 from zonkey.bpl.symmetric import Factor
-from zonkey.constraints import check_option
 from zonkey.inference.scorer import LinearScores
+from zonkey.parameters import Constraint, Interval, Options
 from zonkey.prototypes import Prototypes
 
 from ..base import unit_rows
@@ -80,7 +80,10 @@ class SAE(ClosedFormPeer):
     array([[0.6, 0.8, 1. ]])
     """
 
-    _non_negative = ("lam",)
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "lam": Interval(0),
+        "direction": Options(*_DIRECTIONS),
+    }
     _compares_distances = False
     _in_semantic_space: bool
 
@@ -98,10 +101,6 @@ class SAE(ClosedFormPeer):
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.direction = direction
         self.lam = lam
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_option("direction", self.direction, _DIRECTIONS)
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         A = Factor.from_matrix(moments.A0).rescale(scale=self.lam)

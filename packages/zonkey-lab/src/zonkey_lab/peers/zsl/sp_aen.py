@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
+from zonkey.parameters import Constraint, Count, Interval
 from zonkey.prototypes import Prototypes
 from zonkey.streaming.accept import accept_chunks
 
@@ -112,10 +113,13 @@ class SPAEN(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    _non_negative = ("margin", "reconstruction", "adversarial")
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "margin": Interval(0),
+        "reconstruction": Interval(0),
+        "adversarial": Interval(0),
+        "n_hidden": Count(),
+    }
     _compares_distances = False
-
-    _counts = ("n_hidden",)
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.blocks import row_blocks
-from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores
-from zonkey.labels import check_count
+from zonkey.parameters import Constraint, Count, Interval
 from zonkey.prototypes import Prototypes
 
 from ..convex import descent
@@ -121,6 +120,13 @@ class SSE(SamplePeer):
 
     __zonkey_fields__ = ("weights_", "bounds_", "n_iter_", "_seen_matrix", "_spread")
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "gamma": Interval(0, open_below=True),
+        "lam": Interval(0, open_below=True),
+        "max_iter": Count(),
+        "n_samples": Count(1, (None,)),
+    }
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -137,14 +143,6 @@ class SSE(SamplePeer):
         self.lam = lam
         self.n_samples = n_samples
         self.max_iter = max_iter
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_interval("gamma", self.gamma, 0, open_below=True)
-        check_interval("lam", self.lam, 0, open_below=True)
-        check_count("max_iter", self.max_iter, 1)
-        if self.n_samples is not None:
-            check_count("n_samples", self.n_samples, 1)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         X, dtype = task.X.astype(np.float64), task.X.dtype

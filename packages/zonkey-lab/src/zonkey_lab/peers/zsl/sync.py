@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import softmax, squared_distances
 from zonkey.bpl.kernels import median_squared_distance
-from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores
+from zonkey.parameters import Constraint, Interval
 from zonkey.prototypes import Prototypes
 
 from ..convex import linear_classifiers, squared_hinge_loss
@@ -105,6 +105,11 @@ class SynC(SamplePeer):
 
     __zonkey_fields__ = ("classifiers_", "intercepts_", "_seen_matrix", "_inverse", "_unit")
 
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "sigma": Interval(0, open_below=True),
+        "lam": Interval(0, open_below=True),
+    }
+
     def __init__(
         self,
         prototypes: Any = None,
@@ -117,11 +122,6 @@ class SynC(SamplePeer):
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.sigma = sigma
         self.lam = lam
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_interval("sigma", self.sigma, 0, open_below=True)
-        check_interval("lam", self.lam, 0, open_below=True)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y, m, dtype = task.Y, task.n_classes, task.X.dtype

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from zonkey.parameters import Constraint, Interval
+
 from ..networks import apply_layers, layers, part_of, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -236,7 +238,10 @@ class TFVAEGAN(GenerativePeer):
     """
 
     _kind = _TFVAEGANLearner
-    _non_negative = ("gan_weight", "cycle_weight")
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "gan_weight": Interval(0),
+        "cycle_weight": Interval(0),
+    }
 
     _own = Training(max_iter=60, n_iter_no_change=25, batch_size=512, learning_rate=5e-4)
 

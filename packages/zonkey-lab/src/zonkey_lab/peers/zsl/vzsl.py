@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zonkey.arrays import Array
-from zonkey.constraints import check_interval
 from zonkey.inference.scorer import LinearScores
+from zonkey.parameters import Constraint, Count, Interval
 from zonkey.prototypes import Prototypes
 
 from ..networks import (
@@ -119,8 +119,12 @@ class VZSL(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    _non_negative = ("reconstruction",)
-    _counts = ("n_hidden", "n_latent")
+    __constraints__: ClassVar[dict[str, Constraint]] = {
+        "reconstruction": Interval(0),
+        "n_hidden": Count(),
+        "n_latent": Count(),
+        "lam": Interval(0, 1),
+    }
     _compares_distances = False
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
@@ -145,10 +149,6 @@ class VZSL(NetworkPeer):
         self.reconstruction = reconstruction
         self.training = training
         self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_interval("lam", self.lam, 0, 1)
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _VZSLLearner(self, task)
