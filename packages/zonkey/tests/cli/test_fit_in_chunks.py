@@ -110,7 +110,7 @@ SOURCES = {
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Make chunks of a few rows, and a checkpoint after each."""
-    monkeypatch.setattr(sources, "_MOST_ROWS", ROWS)
+    monkeypatch.setattr(sources, "LONGEST_CHUNK", ROWS)
     monkeypatch.setitem(chunks.Chunks.__init__.__kwdefaults__, "every", 1)
 
 
@@ -231,7 +231,7 @@ import os, signal, sys
 from zonkey.cli import app
 from zonkey.streaming import checkpoint, chunks, sources
 
-sources._MOST_ROWS = 7
+sources.LONGEST_CHUNK = 7
 chunks.Chunks.__init__.__kwdefaults__["every"] = 1
 write, left = checkpoint.PassCheckpoint.write, int(sys.argv[2])
 

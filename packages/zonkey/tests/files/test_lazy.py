@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from zonkey.files import dataset
+from zonkey import config_context
 from zonkey.files.dataset import DataError, LazyMatrix
 
 VALUES = np.arange(12.0).reshape(4, 3) / 7
+ROW = 27 / 2**20  # MiB of a row and of whether its values are finite
 
 
 class Reader:
@@ -76,25 +77,24 @@ def test_what_does_not_fit_into_memory_is_refused():
     )
 
 
-@pytest.mark.parametrize("block", [1, 3, 6, 7, 1 << 24])
+@pytest.mark.parametrize("n_rows", [1, 2, 4])
 @pytest.mark.parametrize("row", [0, 1, 2, 3])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_the_first_row_that_is_not_finite_is_named_whatever_block_it_is_in(
-    monkeypatch, bad, row, block
-):
-    monkeypatch.setattr(dataset, "_CHECKED_AT_A_TIME", block)
+def test_the_first_row_that_is_not_finite_is_named_whatever_block_it_is_in(bad, row, n_rows):
     values = VALUES.copy()
     values[row, 1] = values[3, 2] = bad
-    assert refusal(LazyMatrix.of(values, "stripes.npy")) == (
+    with config_context(working_memory=n_rows * ROW):
+        problem = refusal(LazyMatrix.of(values, "stripes.npy"))
+    assert problem == (
         f"Features must be finite; row {row} of stripes.npy holds NaN or infinity. Drop such rows, "
         "or impute them before saving."
     )
 
 
 @pytest.mark.parametrize(
-    ("block", "n_rows"), [(1, [1, 1, 1, 1]), (6, [2, 2]), (8, [2, 2]), (9, [3, 1]), (1 << 24, [4])]
+    ("memory", "n_rows"), [(0.5, [1, 1, 1, 1]), (2, [2, 2]), (2.9, [2, 2]), (3, [3, 1]), (9, [4])]
 )
-def test_no_more_than_a_block_is_checked_at_a_time(monkeypatch, block, n_rows):
+def test_no_more_than_a_block_is_checked_at_a_time(monkeypatch, memory, n_rows):
     checked = []
     isfinite = np.isfinite
 
@@ -102,9 +102,9 @@ def test_no_more_than_a_block_is_checked_at_a_time(monkeypatch, block, n_rows):
         checked.append(len(values))
         return isfinite(values)
 
-    monkeypatch.setattr(dataset, "_CHECKED_AT_A_TIME", block)
     monkeypatch.setattr(np, "isfinite", watched)
-    LazyMatrix.of(VALUES).values()
+    with config_context(working_memory=memory * ROW):
+        LazyMatrix.of(VALUES).values()
     assert checked == n_rows
 
 

@@ -13,7 +13,7 @@ from ..arrays import Array, epsilon, namespace, place_like, squared_distances, s
 KERNELS: tuple[str, ...] = ("linear", "rbf", "poly", "arccos", "precomputed")
 
 _ROUNDING = 10  # values within this many rounding errors of zero are zero
-_MOST_ROWS = 2000
+_ROWS_OF_MEDIAN = 2000
 _DIAGONAL_ROWS = 256  # at a time
 
 
@@ -117,8 +117,8 @@ def median_squared_distance(Y: Array) -> float:
     """
     xp = namespace(Y)
     n = Y.shape[0]
-    if n > _MOST_ROWS:
-        rows = [i * n // _MOST_ROWS for i in range(_MOST_ROWS)]
+    if n > _ROWS_OF_MEDIAN:
+        rows = [i * n // _ROWS_OF_MEDIAN for i in range(_ROWS_OF_MEDIAN)]
         Y = xp.take(Y, xp.asarray(rows, device=device(Y)), axis=0)
     # The rounding error of the Gram form grows with the length of rows; centering minimizes it.
     Y = Y - xp.sum(Y, axis=0) / max(1, Y.shape[0])

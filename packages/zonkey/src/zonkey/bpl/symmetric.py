@@ -23,8 +23,8 @@ from ..arrays import Array, namespace
 # Rows whose transpose fits the cache: 2.4 times as fast as M + M.T at d = 2048.
 _PANEL = 64
 _SWEPT = 512  # rows that are eliminated together
-# Reflectors applied at a time: fewer are slower to apply, more are slower to join.
-_BLOCK = 64
+# Reflectors joined into one product: fewer are slower to apply, more are slower to join.
+_JOINED = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,8 +367,8 @@ def _check_scale(scale: float) -> None:
 def _blocks(reflectors: np.ndarray, tau: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Join the reflectors I - tau_i v_i v_i' that LAPACK leaves below the diagonal."""
     blocks = []
-    for start in range(0, len(tau), _BLOCK):
-        columns = slice(start, start + _BLOCK)
+    for start in range(0, len(tau), _JOINED):
+        columns = slice(start, start + _JOINED)
         V = np.tril(reflectors[start:, columns], -1)
         np.fill_diagonal(V, 1)
         scales = tau[columns]

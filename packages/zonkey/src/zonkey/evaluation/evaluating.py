@@ -31,7 +31,7 @@ from .result import Evaluation
 
 _PACKAGES = ("zonkey", "numpy", "scipy", "scikit-learn")
 _LONGEST = 200  # characters of a parameter in the provenance
-_HASHED_AT_A_TIME = 4096  # rows
+_PART = 4096  # rows; fixed, because a value that is not finite changes the hashes of its part
 
 
 @limit_calls
@@ -297,8 +297,8 @@ def _fingerprint(digests: np.ndarray, y: np.ndarray) -> str:
 def _digests(X: Any, n: int) -> np.ndarray:
     """Return a hash of each sample, read in blocks."""
     parts = []
-    for start in range(0, n, _HASHED_AT_A_TIME):
-        block = take_rows(X, np.arange(start, min(start + _HASHED_AT_A_TIME, n)))
+    for start in range(0, n, _PART):
+        block = take_rows(X, np.arange(start, min(start + _PART, n)))
         parts.append(row_digests(block.toarray() if issparse(block) else to_numpy(block)))
     return np.concatenate(parts)
 

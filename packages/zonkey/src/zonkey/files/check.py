@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..config import rows_per_block
 from ..errors import DataError
 from ..labels import format_labels, format_value
 from ..optional import format_install
@@ -27,7 +28,6 @@ from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, read_text, require_existing, 
 from .streams import FeatureStream
 from .tables import as_features, pick_features, pick_labels
 
-_BLOCK = 1 << 22  # similarities that are computed at a time
 _ALIKE = 0.999  # cosine from which two prototypes are nearly equal
 _MOST_PAIRS = 1000  # similar prototypes that are examined
 
@@ -329,7 +329,7 @@ def _describe_prototypes(prototypes: Prototypes, file: str, report: Report) -> N
 def _alike_pairs(units: np.ndarray) -> Iterator[tuple[int, int]]:
     """Yield pairs of rows of nearly equal direction; two zero rows are such a pair."""
     zero = np.linalg.norm(units, axis=1) == 0
-    step = max(1, _BLOCK // len(units))
+    step = rows_per_block(16 * len(units))
     for start in range(0, len(units), step):
         alike = units[start : start + step] @ units.T > _ALIKE
         alike |= zero[start : start + step, None] & zero

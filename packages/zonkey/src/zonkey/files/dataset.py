@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from ..arrays import is_device_array, require_values, to_numpy
+from ..config import rows_per_block
 from ..errors import DataError
 from ..labels import as_labels, format_labels, normalize_label
 from ..prototypes import Prototypes
 
 PARTS = ("train", "test_seen", "test_unseen")
-_CHECKED_AT_A_TIME = 1 << 24  # entries; a memory map is never read into memory at once
-_HASHED_AT_A_TIME = 1 << 22  # bytes
 
 
 @contextmanager
@@ -511,7 +510,8 @@ def _require_finite(values: np.ndarray, source: str) -> None:
         raise DataError(
             f"Features must be real numbers; {source} holds {values.dtype}. Convert to float32."
         )
-    rows = max(1, _CHECKED_AT_A_TIME // max(1, values.shape[1]))
+    # A memory map is never read into memory at once.
+    rows = rows_per_block(values[:1].nbytes + values.shape[1])
     for start in range(0, len(values) if values.dtype.kind == "f" else 0, rows):
         bad = ~np.isfinite(values[start : start + rows]).all(axis=1)
         if bad.any():
@@ -578,6 +578,6 @@ def _feed(digest: Any, array: np.ndarray) -> None:
         digest.update(json.dumps(array.tolist()).encode())
         return
     digest.update(f"{array.dtype.str}{array.shape}".encode())
-    rows = max(1, _HASHED_AT_A_TIME // max(1, array[:1].nbytes))
+    rows = rows_per_block(2 * array[:1].nbytes)
     for start in range(0, len(array), rows):
         digest.update(np.ascontiguousarray(array[start : start + rows]).tobytes())

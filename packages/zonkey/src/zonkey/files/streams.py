@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..config import rows_per_block
 from ..errors import DataError
 from ..streaming.sources import rows_per_chunk
 from .columns import Layout, Role, Wanted, choose_layout
@@ -38,8 +39,8 @@ from .tables import as_features, label_strings, pick_features, pick_labels, read
 
 STREAM_ENDINGS = (*TABLE_ENDINGS, LINES, FOLDER, *ARRAY_ENDINGS)
 STANDARD_INPUT = "-"
-_BLOCK = 1 << 22  # numbers that are held at a time
-_TEXT_BLOCK = 1 << 20  # of text, which takes a second or so to read
+_TEXT_NUMBERS = 1 << 20  # held at a time: reading them from text takes a second or so
+_NUMBER = 2 * 8  # bytes of a number that is held: in a column, and in the matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,7 @@ class FeatureStream:
             self.columns, self.unused = layout.features or None, layout.unused
             self.total = table.total
             is_text = path.suffix.lower() in TEXT_ENDINGS
-            rows = self._n_rows(layout.width, _TEXT_BLOCK if is_text else _BLOCK)
+            rows = self._n_rows(layout.width, is_text)
             chosen = (*layout.features, *layout.carried, *filter(None, [layout.vector]))
             self.n_read = self.first * rows
             for batch in table.batches(rows, chosen, self.first):
@@ -277,8 +278,9 @@ class FeatureStream:
                 "Use the encoder of the training samples."
             )
 
-    def _n_rows(self, n_features: int, block: int = _BLOCK) -> int:
-        return self.rows or rows_per_chunk(n_features, self.block or block)
+    def _n_rows(self, n_features: int, is_text: bool = False) -> int:
+        numbers = self.block or (_TEXT_NUMBERS if is_text else rows_per_block(_NUMBER))
+        return self.rows or rows_per_chunk(n_features, numbers)
 
 
 def wrong_options(path: Path, stream: FeatureStream) -> list[str]:

@@ -21,9 +21,10 @@ from ..arrays import library_of, require_values
 from ..labels import as_labels, format_labels, format_value
 from ..samples import as_samples, require_scale
 
-# Numbers per chunk, unless the rows are given: enough rows for a full-speed product of them.
+# Numbers per chunk, unless the rows are given: enough rows for a full-speed product of them. No
+# setting changes them: checkpoints count chunks, and the last digits of sums depend on them.
 CHUNK = 1 << 24
-_MOST_ROWS = 1 << 16
+LONGEST_CHUNK = 1 << 16  # rows, however few the features
 ROW_LIBRARIES = ("h5py", "zarr")
 # float32 holds their values exactly, and takes half the memory of float64.
 _NARROW = ("float16", "int8", "uint8", "int16", "uint16")
@@ -147,7 +148,7 @@ def describe_file(path: Path) -> str:
 
 def rows_per_chunk(width: int, numbers: int = CHUNK, stored: Any = None) -> int:
     """Return the rows of a chunk; whole parts of a file that is stored in parts of rows."""
-    rows = min(_MOST_ROWS, max(1, numbers // max(width, 1)))
+    rows = min(LONGEST_CHUNK, max(1, numbers // max(width, 1)))
     part = stored[0] if isinstance(stored, tuple) and stored else 1
     return rows // part * part if isinstance(part, int) and 1 < part <= rows else rows
 
