@@ -1,4 +1,4 @@
-"""Learn from unlabeled samples; how strongly is chosen on simulated tasks of training classes."""
+"""Learn from unlabeled samples; their weight is chosen on simulated tasks of training classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .posterior import SoftShots, class_scores, posterior_centers, soft_shots
 from .ridges import Ridge
 from .survey import KeptSamples
 
-# From cautious to bold. A high temperature blurs classes until all centers are one.
+# From cautious to bold. A high temperature blurs classes until all centers coincide.
 TEMPERATURES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
 WEIGHTS = (0.125, 0.25, 0.5, 1.0)
 KEPT_PENALTIES = (1.0, 2 / 3, 1 / 3, 0.0)
@@ -90,7 +90,7 @@ class Reserve:
         return replace(self, X=self.X.read()) if isinstance(self.X, Stored) else self
 
     def places(self, label: Any) -> np.ndarray:
-        """Return which of the samples are of a class; none if it came after `fit`."""
+        """Return the positions of the samples of a class, none if it was added after `fit`."""
         j = min(int(np.searchsorted(self.labels, label)), len(self.labels) - 1)
         if self.labels[j] != label:
             return np.arange(0)
@@ -128,7 +128,7 @@ class Adapted:
 
 @dataclass(frozen=True)
 class Settings:
-    """How strongly unlabeled samples act.
+    """Strength of unlabeled samples.
 
     Attributes
     ----------
@@ -180,12 +180,12 @@ class AdaptTask:
 
     @staticmethod
     def bonus(shots: SoftShots, settings: Settings) -> Array:
-        """Return what frequent classes gain: the temperature times their log proportion."""
+        """Return the bonus of frequent classes: the temperature times their log proportion."""
         xp = namespace(shots.shares)
         return settings.temperature * xp.log(shots.shares * shots.shares.shape[0])
 
     def largest_share(self) -> float:
-        """Return the share of samples of the class that most are assigned to at first."""
+        """Return the share of samples initially assigned to the largest class."""
         scores = class_scores(self.X, self.centers, self.penalties)
         predicted = to_numpy(namespace(scores).argmax(scores, axis=1))
         return float(np.bincount(predicted).max()) / len(predicted)
@@ -211,7 +211,7 @@ class AdaptTask:
 class Adapting:
     """Adaptation of the candidates of a fitted model.
 
-    `ridge` is what the regression learned from its classes, None if there are none.
+    `ridge` is the fitted regression, None if it has no classes.
     """
 
     evidence: Evidence
@@ -273,7 +273,7 @@ class Adapting:
         return grids
 
     def _is_new(self) -> np.ndarray:
-        """Tell candidates with few samples from those with many, if there are both."""
+        """Separate candidates with few samples from those with many, if there are both."""
         counts = 1 + self.evidence.counts[self.candidates]
         if counts.max() < _GAP * counts.min():
             return np.ones(len(counts), bool)

@@ -3,7 +3,7 @@
 Whole classes are held out in random folds, several partitions of them, and predicted from the
 others in closed form (`core.posterior`). One eigendecomposition of the within-class covariance
 serves all shrinkages, one of the kernel all ridges. Samples enter through their products with class
-means only. A quarter of the samples never takes part in means or whitening: these stand for new
+means only. A quarter of the samples never takes part in means or whitening: these represent new
 samples of seen classes.
 
 The grids are searched one after the other, each from the best point so far.
@@ -45,7 +45,7 @@ PROTOTYPE_NORMS = ("l2", None)
 GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
-_SHORTLIST = 4  # points of highest accuracy that the harmonic mean decides between
+_SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
 _ROUNDS = 2
 _DECIMALS = 6
 _PENALTIES = 201  # evenly spaced quantiles of the margins
@@ -97,7 +97,7 @@ class Temperatures:
 
 @dataclass(frozen=True)
 class Choice:
-    """Everything that is chosen, and the score on held-out classes (NaN if nothing was).
+    """All chosen parameters, and the score on held-out classes (NaN if nothing was chosen).
 
     `penalty` is the mean over classes with samples.
     """
@@ -184,7 +184,7 @@ class Choosing:
         self._last: Any = None
 
     def run(self) -> Choice:
-        """Search the grids, then measure what follows from the best point."""
+        """Search the grids, then compute worth, penalty and temperatures at the best point."""
         point = self.start(self.fixed)
         rounds = _ROUNDS if any(len(fold.held) > 1 for fold in self.folds) else 0
         for _ in range(rounds):
@@ -198,8 +198,8 @@ class Choosing:
     def _best(self, points: list[Point]) -> Point:
         """Return the best point; the harmonic mean decides between those of highest accuracy.
 
-        Whitening fits the samples that it is learned from. Only samples that it has not seen can
-        tell which preprocessing is better; under the same one, all samples can.
+        Whitening fits the samples that it is learned from. So only samples that it has not seen can
+        compare preprocessings; under one preprocessing, all samples are used.
         """
         same = len({(point.power, point.shrinkage) for point in points}) == 1
         points = list(dict.fromkeys(points))
@@ -333,7 +333,7 @@ class Choosing:
         return self._ridges[key]
 
     def _weights(self, point: Point, fold: Fold) -> tuple[Array, Array]:
-        """Return what predicts the held-out classes, and G of all classes."""
+        """Return the weights that predict the held-out classes, and G of all classes."""
         ridge, K_rest = self._regression(point)
         G = self._inverse(ridge, point)
         if not len(fold.held):
@@ -343,7 +343,7 @@ class Choosing:
         return held_out_weights(G, place_like(fold.held, G)), G
 
     def _inverse(self, ridge: KernelRidge, point: Point) -> Array:
-        """Return G; the last one is kept, because all folds ask for it."""
+        """Return G; the last one is cached, because all folds need it."""
         if self._last is None or self._last[0] != (id(ridge), point.ridge):
             self._last = ((id(ridge), point.ridge), ridge.inverse(point.ridge))
         return self._last[1]
@@ -421,7 +421,7 @@ class Choosing:
         return Outcome(margins, of_new, of_old)
 
     def _rough_worth(self, point: Point) -> float:
-        """Return n0 at the preprocessing of a point; kernel and ridge matter less."""
+        """Return n0 at the preprocessing of a point; kernel and ridge have less influence."""
         key = (point.power, point.shrinkage)
         if key not in self._worths:
             self._worths[key] = self._worth(point)
@@ -498,8 +498,8 @@ class Outcome:
     margins : ndarray
         Best score of old classes less that of new ones, for each sample.
     of_new, of_old : ndarray
-        What each sample adds to the accuracies of new and of old classes if it is assigned to one
-        of them.
+        Contribution of each sample to the accuracies of new and of old classes if it is assigned to
+        one of them.
     """
 
     margins: np.ndarray

@@ -265,7 +265,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
 
         The result is that of a fit on all samples, with preprocessing and parameters as they are;
         only a worth of "shots" is chosen anew.
-        The candidates stay, and new classes join them. What `adapt` learned is forgotten.
+        New classes join the candidates. Changes by `adapt` are forgotten.
 
         Parameters
         ----------
@@ -364,13 +364,13 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
     def adapt(self, X_unlabeled: Any) -> Self:
         """Return a fitted copy that has learned from unlabeled samples of the candidates as well.
 
-        The samples of an earlier call do not count any more.
+        Samples of an earlier call are forgotten.
 
         Samples count for each class in proportion to its probability, in a few steps of expectation
         maximization. Prototypes and labeled samples anchor the centers, and class proportions are
         estimated, not assumed. Weight and temperature are chosen on tasks that are simulated with
-        training classes: as many new classes, with as many shots and unlabeled samples. Doing
-        nothing is one of the choices. The worth of prototypes stays as it is.
+        training classes: as many new classes, with as many shots and unlabeled samples. Not
+        adapting is one of the choices. The worth of prototypes does not change.
 
         Most candidates should occur in the batch, and nothing else: samples of other classes shift
         centers undetected. Accuracies on the same samples are not comparable with those of
@@ -515,7 +515,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         return self.state_.adapted is not None
 
     def _settle(self, state: AnyShotState) -> None:
-        """Take over a state, and what prediction reads of it."""
+        """Set a state, and the attributes that prediction reads."""
         self._scorer = state.make_scorer()
         self._state = state
 

@@ -1,7 +1,7 @@
-"""What is known of each class, and the centers that follow: `core.posterior` for a set of classes.
+"""What is known of each class, and its center: `anyshot.posterior` for a set of classes.
 
 A class has a prototype, samples, or both. Classes with both are anchors: kernel ridge regression
-learns from them what the others look like.
+learns from them to predict the others.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Evidence:
     is_hidden : ndarray of bool of shape (m,)
         Whether a class was removed; the regression still learns from it.
     is_foreign : ndarray of bool of shape (m,)
-        Whether samples of a class are of another kind than those of the others. If there are such
-        classes, the regression learns from them only, and takes over directions, not lengths.
+        Whether samples of a class come from another domain than the samples to classify. If there
+        are such classes, the regression learns only from them, and uses directions, not lengths.
     """
 
     labels: np.ndarray
@@ -68,7 +68,7 @@ class Evidence:
 
     @classmethod
     def make_empty(cls, described: np.ndarray, like: Array) -> Self:
-        """Return no samples of the described classes, with the features of `like`."""
+        """Return evidence of described classes without samples, with the features of `like`."""
         no, zeros = np.zeros(len(described), bool), np.zeros(len(described))
         sums = place_like(np.zeros((len(described), like.shape[1])), like)
         return cls(described, sums, zeros, zeros, ~no, no, no)
@@ -255,7 +255,7 @@ class Regression:
     def _landmarks(self, evidence: Evidence) -> np.ndarray | None:
         """Return the landmarks among the anchors, None if there are none.
 
-        They are chosen by a hash of their prototypes: in which order classes came does not matter.
+        They are chosen by a hash of their prototypes, invariant to the order of classes.
         """
         anchors = evidence.anchors
         if self.n_components is None or _FEWER * len(anchors) <= self.n_components:
@@ -293,7 +293,7 @@ _FEWER = 0.9
 
 
 def _lengthen(f: Array, M: Array) -> Array:
-    """Return what turns the length of each f into the root mean square length of the means."""
+    """Return the factors that scale each f to the root mean square length of the means."""
     xp = namespace(M)
     length = xp.sqrt(xp.mean(xp.sum(M * M, axis=1)))
     own = xp.sqrt(xp.sum(f * f, axis=1))
@@ -301,7 +301,7 @@ def _lengthen(f: Array, M: Array) -> Array:
 
 
 def class_priors(evidence: Evidence, regression: Regression | None) -> Array:
-    """Return the prior of each class, zero if there is nothing to learn it from."""
+    """Return the prior of each class, zero if there are no anchors."""
     if regression is None or not evidence.is_anchor.any():
         return namespace(evidence.sums).zeros_like(evidence.sums)
     return regression.priors(evidence)

@@ -1,4 +1,4 @@
-"""What `AnyShotClassifier.fit` does, step by step; it returns the state that follows."""
+"""The steps of `AnyShotClassifier.fit`, which returns the fitted state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge",
 
 
 def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -> AnyShotState:
-    """Return what a model with its parameters learns from labeled samples."""
+    """Fit the parameters of a model to labeled samples; return its state."""
     _check_all_parameters(model)
     seed = check_random_state(model.random_state).randint(2**31 - 1)
     given = None if model.prototypes is None else Prototypes.coerce(model.prototypes)
@@ -164,14 +164,14 @@ def _choose_parameters(
     others: KeptSamples | None,
     seed: int,
 ) -> tuple[Choice, dict[str, Any]]:
-    """Return what is chosen, and the parameters of the steps of `fit`."""
+    """Choose parameters; return the choice and the parameters of the steps of `fit`."""
     fixed = {name: getattr(model, name) for name in _CHOSEN if not is_auto(getattr(model, name))}
     if model.worth == BY_SHOTS:
         fixed["worth"] = USUAL_WORTH
     if given is None:
         given = Prototypes(source.labels, np.zeros((len(source.labels), 1)))
         fixed |= {"prototype_transformer": None, "kernel": "linear", "gamma": 1.0, "ridge": 1.0}
-        fixed["worth"] = 0.0  # equal prototypes say nothing about other classes
+        fixed["worth"] = 0.0  # equal prototypes carry no information about other classes
     elif fixed.get("kernel") == "precomputed":
         fixed |= {"prototype_transformer": None, "gamma": 1.0}
     if not is_auto(model.seen_penalty):

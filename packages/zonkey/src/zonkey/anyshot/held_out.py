@@ -79,7 +79,7 @@ class TrainingData:
 
 
 def _choose_held_out(kept: KeptSamples) -> np.ndarray:
-    """Return which samples are held out: some of each class, by their hash.
+    """Return a mask of the held-out samples: some of each class, by their hash.
 
     The rank is among distinct priorities, so that copies of a sample share their place. A class
     never loses all of its samples.
@@ -94,7 +94,7 @@ def _choose_held_out(kept: KeptSamples) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What one preprocessing makes of the samples.
+    """The samples under one preprocessing.
 
     All vectors are in coordinates of the span of class means, or of all features if that is
     smaller or shots lie outside.
@@ -127,7 +127,7 @@ class View:
 
     @classmethod
     def from_samples(cls, X: Array, data: TrainingData, draws: list[np.ndarray]) -> View:
-        """Take preprocessed samples; `draws` tell which samples are shots."""
+        """Take preprocessed samples; `draws` say which samples are shots."""
         xp = namespace(X)
         X = xp.astype(X, xp.float32, copy=False)
         sums, counts = _weighted_sums(X, data, np.where(data.is_held, 0.0, data.weights))
@@ -151,7 +151,7 @@ class View:
     def take(self, fold: Fold, which: str) -> Array:
         """Return the samples "every", "new" or "rows" of a fold.
 
-        They are remembered, because every point of the grids asks again.
+        They are cached, because every point of the grids needs them.
         """
         kept: dict[tuple[int, str], Array] = vars(self)["_taken"]
         key = (fold.number, which)

@@ -94,7 +94,7 @@ def ridge_factors(counts: np.ndarray) -> np.ndarray:
 
 
 def held_out_weights(G: Array, held: Array) -> Array:
-    """Return what predicts held-out classes from the others.
+    """Return the weights that predict held-out classes from the others.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _own_entries(G: Array) -> Array:
     """Return the diagonal of G, infinity for classes that G leaves out."""
     xp = namespace(G)
     own = xp.linalg.diagonal(G)
-    # What `held_out_weights` leaves of held-out classes is rounding.
+    # After `held_out_weights`, held-out classes have nothing but rounding errors.
     is_out = own <= epsilon(G) * G.shape[0] * xp.max(own)
     return xp.where(is_out, xp.full_like(own, xp.inf), own)
 
@@ -222,7 +222,7 @@ def left_out_worth(
 
 @dataclass(frozen=True, eq=False)
 class SoftShots:
-    """What unlabeled samples say about each class.
+    """Result of soft assignment: centers and shares of the classes.
 
     Attributes
     ----------
@@ -273,8 +273,8 @@ def soft_shots(
         Number of steps.
     shift : bool, default=False
         Whether the centers that anchor others first move together, so that their mean under the
-        responsibilities is that of the samples: what sets these samples apart from those of
-        the training is mostly the same in all classes.
+        responsibilities is that of the samples: the difference between these samples and the
+        training samples is mostly the same in all classes.
     """
     xp = namespace(X)
     start, mean, n = centers, xp.mean(X, axis=0), X.shape[0]

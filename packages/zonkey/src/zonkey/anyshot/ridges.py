@@ -9,7 +9,7 @@ Both forms answer the same questions, in terms of the kernel k(y) between a prot
 
       f(y) = phi(y)' (Phi' S Phi + I)^-1 Phi' S M.
 
-The hat matrix H of this smoother gives what each class is without its own samples,
+The hat matrix H of this smoother gives the prediction of each class without its own samples,
 (f_i - H_ii m_i) / (1 - H_ii). A set of classes is held out by taking its rows from Phi' S Phi.
 """
 

@@ -1,4 +1,4 @@
-"""Where the samples of `AnyShotClassifier` come from: memory, or chunks that are read anew.
+"""Samples of `AnyShotClassifier`: in memory, or in chunks that are read once per pass.
 
 Learning is the same for both. It needs a few samples of each class, a fitted preprocessing, and
 sums over the preprocessed samples of each class.
@@ -97,7 +97,7 @@ class FitSource(ABC):
         return self._reduce(self._empty_sums(), steps, name)
 
     def close(self) -> None:  # noqa: B027
-        """Forget what was kept for an interruption."""
+        """Remove the state kept for an interruption."""
 
     def _empty_sums(self, **options: Any) -> ClassSums:
         return ClassSums(**options)

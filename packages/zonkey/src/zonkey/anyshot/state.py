@@ -1,4 +1,4 @@
-"""What an `AnyShotClassifier` has learned: one frozen state, and the scorer that follows."""
+"""State of a fitted `AnyShotClassifier`: one frozen object, and the scorer derived from it."""
 
 from __future__ import annotations
 
@@ -374,7 +374,7 @@ def choose_candidates(targets: Any, known: np.ndarray, unseen: np.ndarray | None
 
 
 def known_labels(labels: Any, known: np.ndarray) -> np.ndarray:
-    """Return the labels sorted, each once; unknown ones are refused."""
+    """Return sorted distinct labels; refuse unknown ones."""
     labels = np.unique(as_labels(labels))
     require_same_kind(labels=labels, known=known)
     missing = np.setdiff1d(labels, known)

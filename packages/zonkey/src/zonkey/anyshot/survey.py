@@ -62,7 +62,7 @@ class KeptSamples:
         seed: int,
         weights: np.ndarray | None = None,
     ) -> Self:
-        """Choose from samples in memory, of which those without weight do not count."""
+        """Choose from samples in memory; samples of weight zero are ignored."""
         weights = np.ones(len(codes)) if weights is None else weights
         rows = np.flatnonzero(weights > 0)
         used, own = np.unique(codes[rows], return_inverse=True)
@@ -92,7 +92,7 @@ class Survey:
         return Survey(self.seed, self.sums.powers)
 
     def update(self, chunk: Chunk) -> None:
-        """Take up the labels of a chunk, and some of its samples."""
+        """Add the labels of a chunk, and some of its samples."""
         labels, codes = np.unique(get_labels(chunk), return_inverse=True)
         self._lengths[chunk.number] = len(codes)
         if not len(codes):
@@ -123,7 +123,7 @@ class Survey:
         }
 
     def restore(self, parts: dict[str, Any]) -> None:
-        """Take over what another one had."""
+        """Restore the stored state."""
         self.labels = parts["labels"]
         self.sums.restore(parts["sums"])
         self._lengths = dict(parts["lengths"].tolist())
@@ -160,7 +160,7 @@ class Survey:
 def _sizes(keys: np.ndarray) -> np.ndarray:
     """Return how many samples each class keeps: fewer, the more classes there are.
 
-    Beyond 2,000 classes, those of lowest key are the main ones.
+    Beyond 2,000 classes, those of lowest key are the main classes.
     """
     m = len(keys)
     most = min(_MOST_PER_CLASS, _MOST_SAMPLES // max(1, min(m, MOST_CLASSES)))

@@ -95,7 +95,7 @@ def _examine(
     features_key: str | None,
     labels_key: str | None,
 ) -> None:
-    """Report on files, of which some have a known role."""
+    """Report on files; the roles of some are known."""
     guess = cache(lambda path: _guess(path, label_column))
     files, left = _assign_roles(named, [Path(path) for path in paths], guess)
     for path in left:

@@ -45,7 +45,7 @@ def open_chunks(
 
     Features are never all in memory; labels of arrays are. Labels are text in all formats. When a
     model learns, rows without a label are left out, and those whose column `split` says `test`;
-    rows `val` are training samples like others. `predict` answers for all rows.
+    rows `val` are used for training like all others. `predict` answers for all rows.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def open_chunks(
         line) or `.csv` (one column).
     label_column : str, default=None
         Column of the labels in a table. By default `label`, `class`, `y` or `target`, else the only
-        column of text. A file may have no labels, if it is only to be predicted.
+        column of text. A file for prediction only needs no labels.
     feature_columns : list of str, default=None
         Columns of the features in a table, by names or patterns such as `f*`; see `load_features`.
     id_columns : list of str, default=()
@@ -118,7 +118,7 @@ def open_chunks(
 
 
 class FileSource(BaseSource):
-    """Blocks of a stream, without the rows that nothing is learned from.
+    """Blocks of a stream, without the rows that are not for learning.
 
     `stream` is the one that is being read; it shows how far reading is.
     """

@@ -38,7 +38,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 def cap_lines(lines: Sequence[str], kind: str, n: int | None = None) -> list[str]:
-    """Keep the first few of n lines, by default all given ones, and count the others."""
+    """Keep the first few of n lines; the last line counts the others."""
     more = (len(lines) if n is None else n) - MOST_LISTED
     return [*lines[:MOST_LISTED], f"There are {more} more {kind}."] if more > 0 else list(lines)
 

@@ -1,4 +1,4 @@
-"""Decide what the columns of a table are: features, labels, split, or carried along."""
+"""Decide the role of each column of a table: feature, label, split, or neither."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Role = Literal["features", "prototypes"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is known about the columns: by the user, or by the model that they are for."""
+    """What the user or the model says about the columns."""
 
     role: Role = "features"
     label_column: str | None = None
@@ -52,7 +52,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of a table are. Without names of features, `vector` holds them all."""
+    """The roles of the columns of a table. Without names of features, `vector` holds them all."""
 
     width: int
     features: tuple[str, ...]
@@ -74,7 +74,7 @@ def is_no_feature(name: str) -> bool:
 
 
 def choose_layout(table: OpenTable, path: Path, wanted: Wanted) -> Layout:
-    """Return what the columns are, by their names and the first rows."""
+    """Return the roles of the columns, by their names and the first rows."""
     names, file = table.names, path.name
     is_sample = wanted.role == "features"
     known = (*wanted.label_names, *(("id",) if is_sample else ()), *(wanted.feature_names or ()))
@@ -246,7 +246,7 @@ def _require_width(found: int, source: str, wanted: Wanted, columns: Sequence[st
 def check_names(
     table: OpenTable, path: Path, known: Sequence[str], *, labels_first: bool = False
 ) -> None:
-    """Refuse a first line of data, columns without a name, and two of one name.
+    """Refuse data in the first line, columns without a name, and duplicate names.
 
     Next to a `known` name, the others may be numbers. The column of labels may have no name if
     `labels_first`, as pandas writes an index; so may one that numbers the rows.

@@ -537,7 +537,7 @@ def _check_positions(part: str, positions: np.ndarray, n: int) -> None:
 
 
 def require_one_label_per_row(features: LazyMatrix, labels: np.ndarray, source: str = "") -> None:
-    """Refuse labels if there is not one for each row of the features."""
+    """Refuse labels unless there is one per row of the features."""
     n, d = features.shape
     if len(labels) == n:
         return
@@ -574,7 +574,7 @@ def _check_spaces(prototypes: Any, labels: np.ndarray) -> dict[str, Prototypes]:
 
 def _feed(digest: Any, array: np.ndarray) -> None:
     """Hash an array in blocks, so that a memory map is never read into memory at once."""
-    if array.dtype.kind == "U":  # the width of the array must not matter
+    if array.dtype.kind == "U":  # the hash must not depend on the width of the array
         digest.update(json.dumps(array.tolist()).encode())
         return
     digest.update(f"{array.dtype.str}{array.shape}".encode())

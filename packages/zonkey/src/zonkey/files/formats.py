@@ -38,7 +38,7 @@ _MOST_BYTES = 1 << 30
 _INPUT_BYTES = 1 << 24  # of standard input, which cannot be read again with more
 _HEAD = 1 << 16  # bytes in which the heading is looked for first
 _ROWS = 1 << 14  # of all columns, that are read at a time
-_LARGEST_BITS = 1000  # no whole number of more bits is finite in double precision
+_LARGEST_BITS = 1000  # integers of more bits overflow double precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ def is_blank(cell: str) -> bool:
 
 
 def is_text_column(cells: Iterable[str]) -> bool:
-    """Whether most of the cells that are not empty are no numbers."""
+    """Whether most of the nonempty cells are not numbers."""
     cells = [cell for cell in cells if not is_blank(cell)]
     return sum(not is_number(cell) for cell in cells) > len(cells) / 2
 
@@ -159,7 +159,7 @@ def has_digits(column: Any, n: int) -> bool:
 
 
 def holds_text(column: Any, *, typed: bool = False) -> bool:
-    """Whether most cells are no numbers; one misspelled number does not make a column text.
+    """Whether most cells are not numbers; one misspelled number does not make a column text.
 
     Arrow knows the type of a column of a `typed` table; others are of text.
     """
@@ -282,7 +282,7 @@ class _CsvTable(OpenTable):
                 yield whole.slice(0, n)
 
     def _read(self) -> Iterator[Any]:
-        """Yield what is parsed; again with larger pieces if one does not hold a row."""
+        """Yield parsed batches; parse again with larger pieces if a piece does not hold a row."""
         size, n_read = _BYTES if self._file is None else _INPUT_BYTES, 0
         while True:
             n = 0
@@ -336,7 +336,7 @@ class _CsvTable(OpenTable):
         self.done = self.total or 0
 
     def _note(self, row: Any) -> str:
-        """Keep what is wrong with a row: Arrow would lose an error that is raised here."""
+        """Remember what is wrong with a row: Arrow would lose an error raised here."""
         self._wrong = DataError(
             f"Rows must have a cell for each of the {len(self.names)} columns; row {row.number} of "
             f"{self._path.name} has {row.actual_columns}. Correct it; text that contains a "

@@ -51,7 +51,7 @@ def load_features(
     """Make a Dataset of your own files.
 
     Labels become text in all formats: 7 in one file and "7" in the other are the same class. A
-    class with a prototype and no samples is one to predict.
+    class with a prototype and no samples is unseen.
 
     Parameters
     ----------
@@ -141,8 +141,8 @@ def load_features(
 class Samples:
     """Features, labels and the column `split` of a file; None if absent or unusable.
 
-    `columns` names the features of a table, `unused` its other columns; `names` are what samples
-    are called by, if their file says it.
+    `columns` names the features of a table, `unused` its other columns; `names` are the names of
+    the samples, if their file has any.
     """
 
     matrix: LazyMatrix | None = None
@@ -364,7 +364,7 @@ def _choose_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState
 
 
 def wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -> list[str]:
-    """Return what is wrong with a column `split`, if anything."""
+    """Return what is wrong with a column `split`, None if nothing."""
     bad = ~np.isin(marks, ("train", "val", "test"))
     if bad.any():
         row = int(np.argmax(bad))

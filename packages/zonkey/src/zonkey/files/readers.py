@@ -146,7 +146,7 @@ def is_utf16(content: bytes) -> bool:
 
 
 def require_room(source: str, n_bytes: int, n_stored: int) -> None:
-    """Refuse values that do not fit into memory, or that a few bytes of a file expand to."""
+    """Refuse values that do not fit into memory, or that look like a decompression bomb."""
     if n_bytes > _memory():
         raise DataError(
             f"{source} must fit into memory; it needs {n_bytes / 1e9:.1f} GB of "

@@ -1,7 +1,7 @@
 """Read features in blocks of rows: files of any size, and standard input.
 
-`columns.py` says which columns of a table are features. All other columns are carried along, so
-that answers can be written beside them.
+`columns.py` says which columns of a table are features. All other columns are kept, so that answers
+can be written beside them.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Block:
     X: np.ndarray
     carried: dict[str, Any]
     labels: np.ndarray | None = None
-    rows: Sequence[int] = ()  # numbers in the file, as users count them
+    rows: Sequence[int] = ()  # row numbers in the file, as users count them
 
     @property
     def names(self) -> list[str] | None:
-        """What the rows are called by: the column `file`, else `id`; None without either."""
+        """Names of the rows: the column `file`, else `id`; None without either."""
         column = next((self.carried[name] for name in ("file", "id") if name in self.carried), None)
         return None if column is None else [str(cell) for cell in cells(column)]
 
@@ -73,13 +73,13 @@ class Block:
 
 
 class BadCells:
-    """Cells that should be numbers or labels; the first of each column is kept, others counted."""
+    """Bad cells of numbers or labels; keeps the first of each column, counts the others."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[DataError, int]] = {}
 
     def add(self, column: str, error: DataError, n: int) -> None:
-        """Count so many bad cells of a column; `error` is about the first."""
+        """Count bad cells of a column; `error` describes the first."""
         first, before = self._found.get(column, (error, 0))
         self._found[column] = first, before + n
 

@@ -149,7 +149,7 @@ def read_labels(path: str | Path) -> np.ndarray:
                     f"{len(row)}. Keep only the labels, or pass the file as a table of features."
                 )
         labels = ["".join(row) for row in rows]
-    # A class may be named "y"; a heading occurs once.
+    # A class may be named "y"; a heading occurs only once.
     if labels[0].strip().casefold() in _HEADINGS and labels[0] not in labels[1:]:
         labels = labels[1:]
     return np.array(labels, dtype=str)

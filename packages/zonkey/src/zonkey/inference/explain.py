@@ -1,4 +1,4 @@
-"""Explain the answer of a model: which classes, samples and attributes its scores come from."""
+"""Explain the answer of a model by the classes, samples and attributes behind its scores."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     Returns
     -------
     Explanation
-        Best classes, and what speaks for the winner and for the runner-up.
+        Best classes, and the evidence for the winner and for the runner-up.
     """
     preprocessing, classifier = unwrap(model)
     k = check_count("k", k, 1)
@@ -89,7 +89,7 @@ class _Question:
 
     @property
     def penalties(self) -> np.ndarray:
-        """What was subtracted from the scores, with what `adapt` changed."""
+        """Penalties subtracted from the scores, including the changes by `adapt`."""
         return _to_host(self.scorer.penalties)
 
     @property
@@ -151,7 +151,7 @@ def _attributes(source: _Posterior | _Projection) -> Part:
         return [], f"none; {reason}"
     mean = known.matrix.mean(axis=0, dtype=np.float64)
     values = [known[label] if has else None for label, has in zip(q.rivals, described, strict=True)]
-    none = np.zeros(len(mean))  # no attribute enters the score of a class without prototype
+    none = np.zeros(len(mean))  # the score of a class without prototype has no attributes
     effects = [
         source.effects(label, mean) if has else none
         for label, has in zip(q.rivals, described, strict=True)
@@ -174,7 +174,7 @@ def _attributes(source: _Posterior | _Projection) -> Part:
 
 @dataclass(frozen=True, eq=False)
 class _Posterior:
-    """What an AnyShotClassifier answers, taken apart.
+    """The answer of an AnyShotClassifier, split into contributions.
 
     With the class means m_j, weights w of the regression and n0 = `worth`, the center of a class
     with n samples and mean m is
@@ -335,7 +335,7 @@ class _Posterior:
 
 @dataclass(frozen=True, eq=False)
 class _Projection:
-    """What a model with a projection answers: the paper's models and the peers."""
+    """The answer of a model with a projection: the paper's models and the peers."""
 
     question: _Question
 

@@ -57,7 +57,7 @@ _OTHERS = {"color": "#BBBBBB"}
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a model gave its answer for one sample.
+    """Explanation of the answer of a model for one sample.
 
     The explanation compares the winner, the class of highest score, with the runner-up. It has
     four parts, each a list of rows:
@@ -68,15 +68,15 @@ class Explanation:
         penalty that was subtracted from the score. After `adapt`, the penalty includes the bonus
         of frequent classes. ``kind`` is "seen", "unseen" or "novel".
     ``seen_classes``
-        What the winner owes to classes with samples. In `AnyShotClassifier`, the center c of a
-        class is a weighted sum of class means: c = sum_j a_j m_j. The weights come from the
-        regression on prototypes, and from the own samples of the class. ``share`` is a_j, and
-        ``pull`` is 2 a_j x'm_j with the preprocessed sample x. The pulls of all rows add up to the
-        term 2 x'c of the score. After `adapt`, a row without label, of kind "unlabeled samples",
-        holds what they changed. Classes that were removed still teach; their kind is "removed".
-        The centers of other models have no such weights. For these, the rows are the seen classes
-        by the distance of their prototypes from that of the winner; ``distance`` is from the
-        sample to their center (None if the model compares in another way).
+        Contributions of classes with samples to the winner's score. In `AnyShotClassifier`, the
+        center c of a class is a weighted sum of class means: c = sum_j a_j m_j. The weights come
+        from the regression on prototypes, and from the own samples of the class. ``share`` is a_j,
+        and ``pull`` is 2 a_j x'm_j with the preprocessed sample x. The pulls of all rows add up to
+        the term 2 x'c of the score. After `adapt`, a row without label, of kind "unlabeled
+        samples", holds what they changed. The regression still uses removed classes; their kind is
+        "removed". The centers of other models have no such weights. For these, the rows are the
+        seen classes by the distance of their prototypes from that of the winner; ``distance`` is
+        from the sample to their center (None if the model compares in another way).
     ``samples``
         Labeled samples that pull towards the winner rather than the runner-up, strongest first. A
         sample x_i of class j with weight w_i, out of a total n_j, has the pull
@@ -84,11 +84,11 @@ class Explanation:
         the sample, both preprocessed. At most 50 are listed, of those that the model keeps: up to
         64 per class, none of `partial_fit`.
     ``attributes``
-        Dimensions of the semantic space. ``effect`` is by how much the score of a class falls if
-        this one number of its prototype is replaced by its mean over all known classes: positive
-        numbers speak for the class. All else stays as it is: nothing is learned anew, the prior of
-        a class with samples is the one learned from the other classes, and what `adapt` changed is
-        not changed again. ``sample`` is the value that `embed` reads from the sample.
+        Dimensions of the semantic space. ``effect`` is the decrease of the score of a class if this
+        one number of its prototype is replaced by its mean over all known classes: positive numbers
+        support the class. Nothing else changes: nothing is relearned, the prior of a class with
+        samples is the one learned from the other classes, and the changes by `adapt` stay fixed.
+        ``sample`` is the value that `embed` reads from the sample.
 
     Columns that end in ``winner`` and ``runner_up`` are of these two classes, and ``difference`` is
     the first minus the second: positive numbers speak for the winner. Without a runner-up, its
@@ -110,7 +110,7 @@ class Explanation:
     parts : dict of {str: list of dict}
         Rows of each part.
     notes : dict of {str: str}
-        What the numbers of a part are, or why it is empty.
+        What the numbers of a part mean, or why it is empty.
 
     See Also
     --------
@@ -281,7 +281,7 @@ class Explanation:
         return lines
 
     def _draw_differences(self, axis: Axes, part: str, title: str) -> None:
-        """Draw what speaks for the winner and for the runner-up."""
+        """Draw the evidence for the winner and for the runner-up."""
         rows = self.parts[part][:_DRAWN]
         axis.set_title(title)
         if not rows:
@@ -359,7 +359,7 @@ def _align_rows(rows: Sequence[dict[str, Any]], left_out: set[str]) -> list[str]
 
 
 def _unit(name: str) -> str:
-    """Return what a column is measured in; columns of one unit have the same decimals."""
+    """Return the unit of a column; columns of one unit have the same decimals."""
     return next((unit for unit, starts in _UNITS.items() if name.startswith(starts)), name)
 
 

@@ -34,7 +34,7 @@ _ROUNDS = 10  # of k-means
 _SEED = 0
 _CELLS, _SHARE = 32, 0.1  # searched by default: the larger of the two
 # float32 distinguishes squared distances to 1e-7. Of samples further away, in units of the spread
-# of the candidates, too little would be left for what sets candidates apart.
+# of the candidates, too few digits would be left to distinguish candidates.
 _FAR = 100.0
 
 
@@ -46,15 +46,15 @@ class CandidateIndex(LimitThreadsMixin):
     candidates are scored as the model scores them. Samples very far from all candidates are
     compared with all of them, so they take as long as with the model.
 
-    How many of the best candidates are found depends on the data: ask `recall`. On generated data
-    with 3,000 and 10,000 candidates, `ZeroShotClassifier` and `AnyShotClassifier`, and prototypes
-    of 8 to 100 dimensions, the default found the best one for at least 97% of the samples. Of the
-    five best it found at least 85%; if prototypes form groups, all of them.
+    The share of the best candidates that is found depends on the data: use `recall`. On generated
+    data with 3,000 and 10,000 candidates, `ZeroShotClassifier` and `AnyShotClassifier`, and
+    prototypes of 8 to 100 dimensions, the default found the best one for at least 97% of the
+    samples. Of the five best it found at least 85%; if prototypes form groups, all of them.
 
-    An index pays from some ten thousands of candidates on: among 10,000, the model itself answers
-    many samples at a time faster.
+    An index pays off from tens of thousands of candidates on: with 10,000, the model itself is
+    faster if it scores many samples at once.
 
-    The same model gives the same index. It does not follow later changes of the model.
+    The same model gives the same index. Later changes of the model do not affect an index.
 
     Needs faiss: the extra ``zonkey[index]``.
 
@@ -108,7 +108,7 @@ class CandidateIndex(LimitThreadsMixin):
         self._index = _faiss().index_factory(width, f"IVF{self.n_cells_},Flat")
         clustering = self._index.cp
         clustering.niter, clustering.seed = _ROUNDS, _SEED
-        clustering.min_points_per_centroid = 1  # a single cell may have fewer than k-means wants
+        clustering.min_points_per_centroid = 1  # a single cell may have fewer than k-means requires
         self._index.train(points)
         self._index.add(points)
 
@@ -147,12 +147,12 @@ class CandidateIndex(LimitThreadsMixin):
         return self.classes_[self._found(X, check_top(k, len(self.classes_)))]
 
     def recall(self, X: Any, k: int = 1) -> float:
-        """Compare with the model, as it was when the index was made.
+        """Measure the agreement with the model, as it was when the index was made.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples like those to come; a few hundred are enough.
+            Samples like those to predict; a few hundred are enough.
         k : int, default=1
             Number of best candidates to compare.
 

@@ -1,8 +1,8 @@
 """Export a fitted model as an ONNX graph: features or pixels to labels and probabilities.
 
-The graph repeats the arithmetic of `predict` on float32 samples, in float32. The two differ by the
-order of sums: on the emoji and on CUB, by up to 2e-6 in scores and 6e-6 in probabilities, as much
-as either differs from float64. Products in float64 inside the graph came no closer to `predict` and
+The graph repeats the arithmetic of `predict` on float32 samples, in float32. The two differ only in
+the order of sums: on the emoji and on CUB, by up to 2e-6 in scores and 6e-6 in probabilities. Both
+differ from float64 by as much. Products in float64 inside the graph came no closer to `predict` and
 took up to twice the time.
 """
 
@@ -123,7 +123,7 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
 
 
 class _GraphBuilder:
-    """Nodes and constants of a graph in the making. Values are known by their names."""
+    """Nodes and constants of a graph under construction. Values are known by their names."""
 
     def __init__(self) -> None:
         self._onnx = require_package("onnx", "Exporting a graph")
@@ -142,7 +142,7 @@ class _GraphBuilder:
         self._nodes.append(node)
 
     def constant(self, values: Any, dtype: Any = np.float32) -> str:
-        """Return the name of a constant, which is stored once."""
+        """Return the name of a constant; equal constants are stored once."""
         with np.errstate(over="ignore"):
             array = to_numpy(values).astype(dtype, order="C")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -160,7 +160,7 @@ class _GraphBuilder:
     def finish(
         self, model: Any, n_features: int, labels: np.ndarray, outputs: dict[str, Any]
     ) -> onnx.ModelProto:
-        """Return the checked graph of a model of so many raw features, with these outputs."""
+        """Return the checked graph of a model with this many raw features and these outputs."""
         helper, name = self._onnx.helper, type(model).__name__
         features = _describe("float", [_ROWS, n_features], "Raw features, one sample per row.")
         graph = helper.make_graph(
@@ -270,7 +270,7 @@ def _add_pca(graph: _GraphBuilder, X: str, step: PCA) -> str:
 
 
 def _scale_rows(graph: _GraphBuilder, X: str, step: Normalizer) -> str:
-    # scikit-learn leaves rows alone that are shorter than ten rounding units.
+    # scikit-learn does not scale rows shorter than ten rounding units.
     least = np.nextafter(np.float32(10) * np.finfo(np.float32).eps, np.float32(0))
     return _divide_rows(graph, X, _row_norm(graph, X, step.norm), smallest=least)
 
@@ -296,7 +296,7 @@ def _read_scorer(model: Any) -> Scorer:
     if hasattr(type(model), "scorer_"):
         check_is_fitted(model, "classes_")
     scorer = getattr(model, "scorer_", None)
-    # A graph knows the preprocessing of a model, but no other way to change samples.
+    # A graph can hold the preprocessing of a model, but no other change of samples.
     changes = scorer is not None and scorer.transform is not None
     if (
         scorer is None

@@ -40,7 +40,7 @@ class ScoresMixin(LimitThreadsMixin, ClassifierMixin):
         return Scorer(to_numpy(self.classes_), compute=self._score_blocks)
 
     def _score_blocks(self, form: LinearScores | None, X: Array) -> Iterator[Array]:
-        """Yield the scores of all rows of X, given those that are linear in samples."""
+        """Yield the scores of all rows of X, given the form of linear scores."""
         raise NotImplementedError
 
     @accept_chunks
@@ -165,7 +165,7 @@ class ScoresMixin(LimitThreadsMixin, ClassifierMixin):
         return Learned(None, self.classes_, fitted=self.classes_)
 
     def _check_scored(self, y: Any) -> None:
-        """Refuse labels none of which is a candidate, and warn of some: they score 0."""
+        """Refuse labels if none is a candidate; warn if some are not, because they score 0."""
         labels, known = list_distinct(y, "y"), self.scorer_.labels
         require_same_kind(y=labels, candidates=known)
         others = np.setdiff1d(labels, known)
@@ -237,7 +237,7 @@ class ExplainedMixin(ScoresMixin):
         Returns
         -------
         Explanation
-            Best classes, and what speaks for the winner and for the runner-up.
+            Best classes, and the evidence for the winner and for the runner-up.
         """
         return explain(self, x, k)
 

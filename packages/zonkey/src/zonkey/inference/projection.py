@@ -23,7 +23,7 @@ from .scorer import LinearScores, Scorer
 
 
 class SemanticMixin(ExplainedMixin):
-    """What a model of prototypes can do beyond predictions.
+    """Methods of models with prototypes, beyond predictions.
 
     Its classes have `_find_semantics`, `_project`, `_embed`, `_copy_knowing` and `_copy_choosing`.
     """
@@ -106,7 +106,7 @@ class SemanticMixin(ExplainedMixin):
         return self._copy_choosing(candidates)
 
     def _find_semantics(self, what: str, *, wider: bool = False) -> Prototypes:
-        """Return the known prototypes; refuse what needs them, or more of them, without."""
+        """Return the known prototypes; refuse methods that need prototypes if there are none."""
         raise NotImplementedError
 
     def _project(self, prototypes: Prototypes) -> Array:
@@ -123,7 +123,7 @@ class SemanticMixin(ExplainedMixin):
 
 
 class NearestPrototypeMixin(SemanticMixin):
-    """Everything an estimator can do once `projection_`, W (d x k), is known.
+    """Prediction, copies and files of an estimator with `projection_`, W (d x k).
 
     The estimator has the parameters `prototypes`, `candidates` and `seen_penalty`. Its `fit` sets
     `projection_` and `seen_penalty_` and then calls `_set_known`. It may override `_linear_scores`,

@@ -1,4 +1,4 @@
-"""What a fitted model scores samples with: one frozen `Scorer`, by squared distances to centers.
+"""Score samples: one frozen `Scorer` per fitted model, mostly by squared distances to centers.
 
 `fit` fixes everything that prediction reads: candidates, scores, penalty, temperature and
 rejection. Parameters that are set later have no effect before the next `fit`.
@@ -119,8 +119,8 @@ class LinearScores:
         for start in range(0, X.shape[0], rows):
             block = X[start : min(start + rows, X.shape[0]), :]
             block = block if form.M is None else multiply(block, form.M)
-            # Without ||x||^2, which is the same for all candidates: in float32 it would
-            # swallow the digits that tell them apart.
+            # Without ||x||^2, which is the same for all candidates: in float32 it would cancel the
+            # digits that distinguish them.
             scores = multiply(2 * block, turned)
             scores -= form.constants
             yield scores
@@ -149,9 +149,9 @@ class NearestReferences:
 def find_central(references: Array) -> Array:
     """Return the reference nearest to their mean, to measure from.
 
-    Far from the origin, the squared lengths of samples and references would swallow the digits of
-    the distances between them. Other than the mean, a reference keeps whole numbers whole, and so
-    equal distances equal.
+    Far from the origin, the squared lengths of samples and references would cancel the digits of
+    their distances. Unlike the mean, a reference keeps integers exact, and so keeps equal distances
+    equal.
     """
     xp = namespace(references)
     apart = references - xp.mean(references, axis=0)
@@ -214,26 +214,27 @@ class Rejection:
 
 
 _NOTHING = np.empty(0)
-# What files hold; functions are those of the model.
+# Fields stored in files; the functions are those of the model.
 _STORED = ("labels", "form", "penalties", "seen", "candidates", "prototypes", "one_hot")
 
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Everything that prediction reads, as it was at `fit`. Labels are on the host.
+    """Everything that prediction reads, as fixed by `fit`. Labels are on the host.
 
     Attributes
     ----------
     labels : ndarray of shape (q,)
         Candidates, in the order of the columns of the scores.
     form : LinearScores, NearestReferences or None
-        How vectors are compared with candidates, less the penalties. None if only `compute` knows.
+        How vectors are compared with candidates, less the penalties. None if only `compute` can
+        tell.
     penalties : array of shape (q,)
-        What was subtracted from the scores.
+        Numbers subtracted from the scores.
     seen : ndarray
         Known classes with samples.
     candidates : str or array of labels
-        What the parameter of the same name was.
+        The parameter of the same name at `fit`.
     prototypes : Prototypes or None
         Prototypes of the candidates, if scores of classes follow from prototypes alone.
     one_hot : bool
@@ -300,7 +301,7 @@ class Scorer:
 
     @property
     def is_linear(self) -> bool:
-        """Whether scores are linear in what `transform` makes of samples."""
+        """Whether scores are linear in the output of `transform`."""
         return isinstance(self.form, LinearScores) and self.compute is None
 
     def blocks(self, X: Array) -> Iterator[Array]:

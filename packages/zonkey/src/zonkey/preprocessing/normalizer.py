@@ -153,7 +153,7 @@ class FeatureNormalizer(
         return X if self._norm is None else _to_unit_rows(X)
 
     def _fit_in_chunks(self, chunks: Chunked) -> FeatureNormalizer:
-        """Learn from chunks, which stay open."""
+        """Learn from chunks without closing them."""
         if self.center:
             # Steps of a pipeline share the checkpoint.
             name = f"mean{len(chunks.transforms)}"

@@ -136,7 +136,7 @@ class WithinClassWhitener(
         return multiply(X, namespace(X).astype(place_like(self.whitening_, X), X.dtype, copy=False))
 
     def _fit_in_chunks(self, chunks: Chunked) -> WithinClassWhitener:
-        """Learn from chunks, which stay open."""
+        """Learn from chunks without closing them."""
         chunks.require_several_passes()
         step = len(chunks.transforms)  # of a pipeline, whose steps share the checkpoint
         sums = chunks.reduce(ClassSums(), f"means{step}")

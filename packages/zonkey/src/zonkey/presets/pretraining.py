@@ -1,8 +1,8 @@
-"""A model that knows 1,000 classes of pictures before it has seen one: `pretrained`.
+"""A pretrained model of 1,000 classes of pictures: `pretrained`.
 
-The last layer of a network that was trained on ImageNet has a row per class, which points to where
-features of its pictures are. Kernel ridge regression learns from rows and names what a picture of
-any other name looks like. Inner nodes of WordNet take part: "bird" is the mean of its classes.
+The last layer of a network that was trained on ImageNet has a row per class, which points toward
+the features of its pictures. Kernel ridge regression of rows on names predicts the features of any
+other class name. Inner nodes of WordNet take part: "bird" is the mean of its classes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ..prototypes import Prototypes
 KIND = "pretrained base"
 _NAMES = ("efficientnet-lite0",)
 _LEVEL = 0.16  # typical feature, whose square root is subtracted before features get unit length
-_SCALE = 0.25  # length of a row of the head where pictures have unit length
-_SURE = 1e4  # samples that a row of the head counts as: its direction is certain
+_SCALE = 0.25  # length of a row of the head, where features of pictures have unit length
+_SURE = 1e4  # number of samples that a row of the head counts as: its direction is certain
 _FIXED: dict[str, Any] = {
     "kernel": "rbf",
     "gamma": 4.0,
@@ -94,7 +94,7 @@ class Base:
         return Prototypes(self.names[: self.n_leaves], self.vectors[: self.n_leaves])
 
     def without(self, leaves: np.ndarray) -> Base:
-        """Return the base without some leaves, and without nodes that have no others below."""
+        """Return the base without some leaves, and without nodes that have no other leaves."""
         gone = np.zeros(self.n_leaves, bool)
         gone[leaves] = True
         kept = [below[~gone[below]] for below in self.members]
@@ -140,9 +140,9 @@ def pretrained(
 ) -> AnyShotClassifier:
     """Return a fitted model that recognizes pictures by the names of classes, without training.
 
-    It takes features of `ImageEncoder(name)`. What it knows are the 1,000 classes of ImageNet that
-    the network was trained on; classes with other names are predicted from their texts. A few
-    labeled pictures (`partial_fit`) and unlabeled ones (`adapt`) make it better.
+    It takes features of `ImageEncoder(name)`. It starts from the 1,000 classes of ImageNet that the
+    network was trained on; classes with other names are predicted from their texts. A few labeled
+    pictures (`partial_fit`) and unlabeled ones (`adapt`) make it better.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def as_chunks(X: Any, y: Any = None) -> Chunked | None:
 
 
 def accept_chunks(method: M) -> M:
-    """Let a method of samples take samples in chunks, and return the results of all.
+    """Let a method of samples also take chunks, and return the results of all chunks.
 
     Results of Dask collections are lazy.
     """
@@ -55,7 +55,7 @@ def accept_chunks(method: M) -> M:
 
 
 def drop_names(estimator: Any, chunks: Chunked) -> Any:
-    """Return a fitted estimator for chunks whose names of features are right.
+    """Check the feature names of chunks; return the estimator without them.
 
     Chunks are arrays, so it must not compare names again.
     """
@@ -76,7 +76,7 @@ def drop_names(estimator: Any, chunks: Chunked) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Bound:
-    """A method of an object with all its arguments but the samples; picklable."""
+    """A method of an object with all arguments except the samples; picklable."""
 
     owner: Any
     name: str
