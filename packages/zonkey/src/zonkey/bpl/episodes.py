@@ -24,15 +24,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import (
-    Array,
-    epsilon,
-    is_device_array,
-    namespace,
-    one_hot,
-    place_like,
-    to_numpy,
-)
+from ..arrays import Array, epsilon, is_device_array, namespace, one_hot, place_like, to_numpy
 from ..threads import available_threads
 from .algorithm1 import Algorithm1, B_hat_of, C_hat_rows, Sides, keeps_its_share, lower_mu
 from .assignment import Shares, compete, competing_shares, losses

@@ -74,6 +74,9 @@ class FeatureNormalizer(
     """
 
     mean_: Array | None
+    n_features_in_: int
+    _power: float | None
+    _norm: str | None
     _learned: ClassVar[tuple[str, ...]] = ("mean_",)
     __zonkey_fields__ = ("mean_", "_power", "_norm")
 

@@ -69,6 +69,8 @@ class WithinClassWhitener(
     [3.32, 0.72]
     """
 
+    whitening_: Array
+    n_features_in_: int
     _learned: ClassVar[tuple[str, ...]] = ("whitening_",)
     __zonkey_fields__ = ("whitening_",)
 
@@ -143,7 +145,7 @@ class WithinClassWhitener(
         check_classes(sums.labels)
         scatter = ClassSums(scatter=True, shift=(sums.labels, sums.means()))
         learn_scatter(self, chunks.reduce(scatter, f"scatter{step}"))
-        set_features(self, len(self.whitening_), chunks.feature_names)
+        set_features(self, self.whitening_.shape[0], chunks.feature_names)
         return self
 
     def __zonkey_validate__(self) -> None:
