@@ -136,18 +136,19 @@ def test_room_that_ends_while_writing_is_told(number, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no signals")
-def test_a_process_that_is_told_to_end_leaves_no_part(tmp_path):
+def test_a_process_that_is_told_to_end_leaves_neither_part_nor_lock(tmp_path):
     code = """
         import sys, time
         from zonkey.persistence.container import whole_file
-        with whole_file(sys.argv[1]) as file:
+        from zonkey.persistence.lock import lock_model
+        with lock_model(sys.argv[1]), whole_file(sys.argv[1]) as file:
             file.write(b"half of it")
             print("writing", flush=True)
             time.sleep(60)
     """
     with run(code, tmp_path / "a") as process:
         assert process.stdout.readline() == "writing\n"
-        assert len([*tmp_path.iterdir()]) == 1
+        assert len([*tmp_path.iterdir()]) == 2
         process.terminate()
         assert process.wait(timeout=60) == -signal.SIGTERM
     assert not [*tmp_path.iterdir()]

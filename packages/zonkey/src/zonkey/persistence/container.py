@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import threading
 import weakref
 from collections.abc import Collection, Iterator, Mapping
@@ -25,6 +24,7 @@ import numpy as np
 from ..errors import MissingFileError, NoRoomError, StorageError
 from ..hashing import checksum
 from .checks import quote_text
+from .ending import remove_if_ended
 
 SCHEMA = 1  # of the headers; each released one stays readable
 _HEADER, _CHECKSUM = "zonkey", "zonkey_sha256"
@@ -58,7 +58,7 @@ def whole_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise FileNotFoundError(f"The folder {path.parent} does not exist. Create it.")
     # Not from tempfile: only the owner may read such files.
     part = path.with_name(f"{path.name[:100]}.{uuid4().hex[:12]}.part")
-    with _remove_if_ended(part):
+    with remove_if_ended(part):
         try:
             yield part
             if path.exists():
@@ -80,26 +80,6 @@ def _refuse_full_disk(path: Path, error: OSError) -> NoReturn:
         f"{path} must fit on the disk; it could not be written ({error.strerror}), with "
         f"{free / 1e6:,.1f} MB free. Nothing was changed. Make room, or pass another path."
     ) from None
-
-
-@contextmanager
-def _remove_if_ended(part: Path) -> Iterator[None]:
-    """Remove an unfinished file also if the process is asked to end, which skips `finally`."""
-
-    def end(number: int, _: Any) -> None:
-        part.unlink(missing_ok=True)
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
-
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield  # leave the exit to the program
-        return
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

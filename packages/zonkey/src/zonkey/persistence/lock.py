@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StorageError
+from .ending import remove_if_ended
 
 _PAUSE = 0.05  # seconds between two attempts
 
@@ -29,7 +30,8 @@ def hold_lock(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Ite
             raise StorageError(busy)
         time.sleep(_PAUSE)
     try:
-        yield
+        with remove_if_ended(path):
+            yield
     finally:
         # Hold the lock until the file is gone, so that no process locks a removed file.
         if os.name == "nt":  # does not remove open files
@@ -57,12 +59,18 @@ def _try_lock(path: Path) -> Any:
     if not _is_locked(file):
         file.close()
         return None
-    if os.name == "nt" or (
-        path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    ):
+    if os.name == "nt" or _is_at(path, file):
         return file
     file.close()  # its last holder removed it meanwhile
     return _try_lock(path)
+
+
+def _is_at(path: Path, file: Any) -> bool:
+    """Whether an open file is at a path, where another process may remove one at any time."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _is_locked(file: Any) -> bool:
