@@ -99,8 +99,8 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     Arrays of other libraries than NumPy keep their library and device if the estimator has the
     array API tag. Everything else becomes a NumPy array. `copy` makes the result safe to write to.
     """
-    if isinstance(X, str | os.PathLike) and not reset:
-        X = _encode_path(estimator, X)
+    if not reset and _are_paths(X):
+        X = _encode_paths(estimator, X)
     if not _keeps_library(estimator, X):
         X = plain_samples(X)
         data: Any = validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
@@ -117,15 +117,23 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     return X
 
 
-def _encode_path(estimator: Any, path: str | os.PathLike[str]) -> Any:
+def _are_paths(X: Any) -> bool:
+    """Whether X is the path of pictures, or a list of some."""
+    if isinstance(X, list | tuple) and X:
+        return all(isinstance(path, str | os.PathLike) for path in X)
+    return isinstance(X, str | os.PathLike)
+
+
+def _encode_paths(estimator: Any, paths: Any) -> Any:
     """Return features of pictures, if the model was loaded from a file that names the encoder."""
     encode = getattr(estimator, "path_encoder_", None)
     if encode is None:
+        path = paths[0] if isinstance(paths, list | tuple) else paths
         raise ValueError(
             f"X must be an array of samples; got the path {os.fspath(path)!r}, and "
             f"{type(estimator).__name__} knows no encoder of pictures. Encode them first."
         )
-    return encode(path)
+    return encode(paths)
 
 
 def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:

@@ -336,7 +336,7 @@ def test_explain_names_labeled_pictures(made, tmp_path):
 @pytest.mark.filterwarnings("ignore:`mu` was lowered")
 @pytest.mark.parametrize("preset", ["recommended", "paper"])
 def test_a_loaded_model_takes_paths(made, tmp_path, preset):
-    """Of a picture, a folder or an archive, as far as its file names the encoder."""
+    """Of a picture or several, a folder or an archive, as far as its file names the encoder."""
     file, (X, _) = tmp_path / "m.zonkey", arrays(made / "new-plain.npz")
     done("fit", made / "photos", made / "classes.csv", *by(made), "--preset", preset, "-o", file)
     model = zonkey.load(file)
@@ -345,6 +345,10 @@ def test_a_loaded_model_takes_paths(made, tmp_path, preset):
     np.testing.assert_allclose(*scores, rtol=1e-5)
     (label,) = model.predict(made / "new/orange_square/1.png")
     assert label == model.predict(X[9:10])[0]
+    several = sorted((made / "new/orange_square").iterdir())
+    expected = model.predict(made / "new/orange_square").tolist()
+    assert model.predict(several).tolist() == model.predict([*map(str, several)]).tolist()
+    assert model.predict(several).tolist() == expected
     if preset == "recommended":
         assert model.with_candidates("all").predict(made / "new").shape == (len(X),)
     done("fit", made / "photos-plain.npz", made / "vectors.csv", "--preset", preset, "-o", file)

@@ -25,11 +25,11 @@ class PathEncoder:
     spec: Mapping[str, Any]
     classes: Mapping[str, type]
 
-    def __call__(self, path: str | os.PathLike[str]) -> Any:
-        """Return features of the pictures of a folder, an archive, a table, or of one picture."""
+    def __call__(self, paths: Any) -> Any:
+        """Return features of one picture, a list of pictures, a folder, an archive or a table."""
         encoder: Any = self.classes["ImageEncoder"]
         try:
             encoder = encoder.from_spec(dict(self.spec))
         except ValueError as error:  # its message says what to do
             raise StorageError(str(error)) from None
-        return encoder.transform(os.fspath(path))
+        return encoder.transform(paths if isinstance(paths, list | tuple) else os.fspath(paths))
