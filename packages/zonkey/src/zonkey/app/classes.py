@@ -53,6 +53,7 @@ class ChangedClasses:
 
 def list_classes(model: str | Path) -> list[dict[str, Any]]:
     """Return label, kind ("seen" or "unseen") and whether it is a candidate, for each class."""
+    check_sources(model=model)
     return LoadedModel.load(model).rows()
 
 
@@ -150,6 +151,7 @@ def remove_classes(
         What was changed.
     """
     target = Path(output or model)
+    check_sources(model=model)
     check_target("output", target)
     with lock_model(target):
         loaded = LoadedModel.load(model)

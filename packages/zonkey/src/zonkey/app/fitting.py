@@ -13,7 +13,7 @@ from .fitting_in_chunks import learn_in_chunks
 from .fitting_in_memory import FitInput, learn_in_memory, name_kept_samples
 from .inputs import check_classes, check_sources
 from .progress import Progress, Step, ignore
-from .sources import Encoders
+from .sources import Encoders, check_encoder
 from .targets import check_target
 
 
@@ -123,6 +123,7 @@ def fit(
     source, classes, output = Path(source), Path(classes), Path(output)
     check_classes(source, classes)
     check_sources(unlabeled=unlabeled)
+    check_encoder(encoder, source, unlabeled)
     check_target("output", output, source, classes, unlabeled, labels)
     encoders = Encoders(
         encoder=encoder,

@@ -9,6 +9,7 @@ from typing import Any
 from ..persistence.card import model_card
 from ..persistence.container import write_whole
 from ..persistence.model import model_info
+from .inputs import check_sources
 from .progress import Progress, Step, ignore
 from .targets import check_target
 
@@ -28,6 +29,7 @@ def info(model: str | Path, card: str | Path | None = None) -> dict[str, Any]:
     dict
         See `zonkey.model_info`.
     """
+    check_sources(model=model)
     if card is not None:
         check_target("card", Path(card), model)
     found = model_info(model)
@@ -74,6 +76,7 @@ def export(
     Exported
         What was written.
     """
+    check_sources(model=model)
     check_target("onnx", Path(onnx), model)
     from ..inference.onnx import to_onnx
     from .models import LoadedModel

@@ -59,7 +59,8 @@ class Encoders:
         """Return the samples of a source; further options are those of `FeatureStream`."""
         wanted = {"with_labels": with_labels, "label_column": label_column}
         if not is_pictures(source):
-            self._require_pictures(source)
+            if self.model is not None:
+                check_encoder(self.encoder, source)
             self._check_embedded(ENCODER, source)
             return FeatureStream(source, n_features=n_features, **wanted, **options)
         given = [name for name in _OF_FEATURES if options.get(name)]
@@ -114,16 +115,6 @@ class Encoders:
                 f"{file} holds no texts",
                 "Name columns of texts with `text_columns`, or leave it out.",
                 option=(option, "text_columns"),
-            )
-
-    def _require_pictures(self, source: str | Path) -> None:
-        if self.model is not None and self.encoder is not None:
-            raise Problem(
-                "`encoder`",
-                "must be left out for features",
-                f"{source} holds no pictures",
-                "Leave it out, or pass the pictures.",
-                option="encoder",
             )
 
     def images(self) -> ImageEncoder:
@@ -183,6 +174,19 @@ class Encoders:
                 f"and {source} is {_format_spec(spec)}. {_remedy(known, spec)}",
                 option=role,
             )
+
+
+def check_encoder(encoder: str | None, *sources: str | Path | None) -> None:
+    """Refuse an encoder of pictures if no source holds any."""
+    given = [source for source in sources if source is not None]
+    if encoder is not None and not any(map(is_pictures, given)):
+        raise Problem(
+            "`encoder`",
+            "must be left out for features",
+            f"{given[0]} holds no pictures",
+            "Leave it out, or pass the pictures.",
+            option="encoder",
+        )
 
 
 def _format_spec(spec: dict[str, Any]) -> str:
