@@ -69,7 +69,7 @@ E, WAY, SHOT, QUERY, D = 2, 3, 2, 4, 4
 
 def learner_of(peer, n_way=WAY, seed=0):
     """Return a learner in double precision, with all weights away from zero, and episodes."""
-    peer._sizes = EpisodeSizes(n_way, SHOT, QUERY)
+    peer.episode_sizes = EpisodeSizes(n_way, SHOT, QUERY)
     base = BaseSamples(P.X_base[:, :D], P.y_base, random_state=seed)
     learner = peer._learner(base)
     (network,) = learner.networks.values()

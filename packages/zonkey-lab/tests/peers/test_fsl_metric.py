@@ -211,7 +211,7 @@ each_formula = pytest.mark.parametrize(
 
 def disturbed_learner(peer):
     """Return a learner whose weights are not those of the beginning, and a batch of episodes."""
-    peer._sizes = EpisodeSizes(WAY, SHOT, QUERY)
+    peer.episode_sizes = EpisodeSizes(WAY, SHOT, QUERY)
     y = np.repeat(np.arange(WAY), SHOT + QUERY)
     learner = peer._learner(BaseSamples(RNG.normal(size=(len(y), D)), y))
     for network in learner.networks.values():
@@ -395,7 +395,7 @@ def test_without_base_classes_the_support_set_teaches():
 def test_an_untrained_matching_network_compares_by_cosines(full_context):
     peer = made(MatchingNetwork, BASE, full_context=full_context, **LEARNING)
     learner = P.make_clone(peer)
-    learner._sizes = EpisodeSizes(3, 1, 2)
+    learner.episode_sizes = EpisodeSizes(3, 1, 2)
     weights = learner._learner(BASE).export()
     S, x = RNG.normal(size=(3, 10)), RNG.normal(size=10)
     S /= np.linalg.norm(S, axis=1, keepdims=True)
@@ -406,7 +406,7 @@ def test_an_untrained_matching_network_compares_by_cosines(full_context):
 
 def test_an_untrained_relation_network_compares_by_distances():
     peer = RelationNetwork(n_hidden=3999)
-    peer._sizes = EpisodeSizes(2, 1, 1)
+    peer.episode_sizes = EpisodeSizes(2, 1, 1)
     weights = peer._learner(BASE).export()
     assert weights["W0"].shape == (20, 4000)
     A, B = (U / np.linalg.norm(U, axis=1, keepdims=True) for U in RNG.normal(size=(2, 40, 10)))

@@ -84,7 +84,7 @@ class Interrupted(Exception):
 
 def _learner_of(peer):
     model = P.make_clone(peer)
-    model._sizes = model._choose_sizes(None, own=False)
+    model.episode_sizes = model._choose_sizes(None, own=False)
     return model._learner(BASE)
 
 
@@ -268,7 +268,7 @@ def _learner_of_sizes(peer):
     class Sizes:
         n_classes, counts = 4, np.array([3])
 
-    peer._sizes = peer._choose_sizes(Sizes, own=False)
+    peer.episode_sizes = peer._choose_sizes(Sizes, own=False)
     return peer._learner(BASE)
 
 

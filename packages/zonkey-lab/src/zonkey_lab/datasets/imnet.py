@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from zonkey.blocks import row_blocks
 from zonkey.errors import DataError
 from zonkey.files.dataset import Dataset, LazyMatrix, Split, as_data_error
 from zonkey.prototypes import Prototypes
@@ -17,7 +18,6 @@ _CITATION = (
     "O. Russakovsky et al.: ImageNet Large Scale Visual Recognition Challenge. IJCV 2015"
 )
 _PUBLISHED = "1000 seen and 360 unseen classes"
-_COMPARED_AT_A_TIME = 1 << 12  # rows
 
 
 def load_imnet(folder: str | Path) -> Dataset:
@@ -96,8 +96,7 @@ def _seen_prototypes(file: MatFile, y_train: np.ndarray) -> Prototypes:
     require_matrix(file, "S_tr", (n, None), f"one row for each of the {n} training labels")
     matrix = read_numbers(file, "S_tr")
     seen, first, number = np.unique(y_train, return_index=True, return_inverse=True)
-    for start in range(0, len(matrix), _COMPARED_AT_A_TIME):
-        block = slice(start, start + _COMPARED_AT_A_TIME)
+    for block in row_blocks(0, len(matrix), matrix.shape[1], matrix):
         differs = (matrix[block] != matrix[first[number[block]]]).any(axis=1)
         if differs.any():
             raise DataError(

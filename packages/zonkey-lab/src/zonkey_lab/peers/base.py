@@ -21,7 +21,7 @@ from zonkey.streaming.priorities import row_priorities
 from .networks import torch_for
 from .training import History, Learner, Training, train
 
-# Parameters without effect on a training; what it depends on besides is given to `_identity`.
+# Parameters without effect on a training.
 _UNRELATED = (
     "prototypes",
     "base",
@@ -59,6 +59,7 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
     _least_iter: ClassVar[int] = 1  # 0: the state before training is of use
 
     _own: ClassVar[Training]  # what "auto" means
+    uses_torch: ClassVar[bool] = False  # to train; prediction never does
     stops_early: ClassVar[bool] = True  # whether held-out classes may end the training
 
     training: Training | None
@@ -131,22 +132,18 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
             **options,
         )
 
-    def _identity(self, *content: Any) -> str:
-        """Return text that identifies a training: its parameters and its data."""
-        given = {**self.get_params(deep=False), **vars(self.schedule)}
-        parameters = {name: given[name] for name in given if name not in _UNRELATED}
-        return hash_object(type(self), parameters, *content)[:16]
+
+def identify_training(peer: TrainedMixin, *content: Any) -> str:
+    """Return text that identifies a training: its parameters and its data."""
+    given = {**peer.get_params(deep=False), **vars(peer.schedule)}
+    parameters = {name: given[name] for name in given if name not in _UNRELATED}
+    return hash_object(type(peer), parameters, *content)[:16]
 
 
-class OnDeviceMixin:
-    """Training by torch on a device; prediction needs neither."""
-
-    schedule: Training
-
-    def _torch(self) -> tuple[Any, str]:
-        """Return torch and the device to train on."""
-        torch = torch_for(f"Training {type(self).__name__}")
-        return torch, torch_device(self.schedule.device)
+def load_torch(peer: TrainedMixin) -> tuple[Any, str]:
+    """Return torch and the device to train a peer on."""
+    torch = torch_for(f"Training {type(peer).__name__}")
+    return torch, torch_device(peer.schedule.device)
 
 
 def convert_dtype(value: Any, dtype: np.dtype) -> Any:

@@ -13,7 +13,6 @@ from zonkey.bpl.nearest_support import NearestSupport
 from zonkey.bpl.zero_shot import ZeroShotClassifier
 
 from . import fsl, zsl
-from .base import OnDeviceMixin
 
 _PAPER = (
     "Z. Lu, J. Guan, A. Li, T. Xiang, A. Zhao, J.-R. Wen. Zero and few shot learning with semantic "
@@ -107,7 +106,7 @@ def _info(kind: type[Any], module: str, setting: str, reference: str = "") -> Me
         name=kind.__name__,
         module=module,
         setting=f"{setting}, transductive" if is_transductive else setting,
-        extra="torch" if issubclass(kind, OnDeviceMixin) else "",
+        extra="torch" if getattr(kind, "uses_torch", False) else "",
         summary=text.partition("\n")[0].removesuffix("."),
         reference=reference or _first_reference(text),
     )

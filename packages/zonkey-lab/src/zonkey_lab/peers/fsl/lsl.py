@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from zonkey.config import rows_per_block
 from zonkey.parameters import Constraint, Count, Interval
 
-from ..base import OnDeviceMixin, TrainedMixin, unit_rows
+from ..base import TrainedMixin, identify_training, load_torch, unit_rows
 from ..convex import linear_classifiers, softmax_loss
 from ..networks import (
     Arrays,
@@ -30,7 +30,7 @@ _GENERATOR = ("relu", "relu", "linear")
 _CURVATURE = 0.1  # of the loss of a sample; it affects the speed only
 
 
-class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
+class LSL(TrainedMixin, FewShotPeer):
     """Logistic regression on shots and on samples that analogies with base classes hallucinate.
 
     Let x be features, centered by the mean of the base samples and of unit length.
@@ -139,6 +139,7 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
         "n_synthetic": Count(0),
         "weight_decay": Interval(0, open_below=True),
     }
+    uses_torch = True
     stops_early = False  # held-out classes would need a logistic regression per episode
 
     coef_: np.ndarray
@@ -200,10 +201,10 @@ class LSL(OnDeviceMixin, TrainedMixin, FewShotPeer):
     def _base_key(self) -> str:
         """Return the key of what base classes train: without the parameters of the last step."""
         last = {"n_synthetic": 0, "weight_decay": 1.0}
-        return type(self)(**{**self.get_params(deep=False), **last})._identity()
+        return identify_training(type(self)(**{**self.get_params(deep=False), **last}))
 
     def _teach(self, base: BaseSamples) -> _Taught:
-        torch, device = self._torch()
+        torch, device = load_torch(self)
         with fast_products(torch, device):
             head = _Head(self, base)
             self._train(head, base.seed, int(self.schedule.max_iter))
@@ -253,7 +254,7 @@ class _Taught:
 class _Head(BatchLearner):
     def __init__(self, peer: LSL, base: BaseSamples) -> None:
         inputs = center_rows(base.X.astype(np.float32), base.mean)
-        super().__init__(*peer._torch(), inputs, peer.schedule.batch_size)
+        super().__init__(*load_torch(peer), inputs, peer.schedule.batch_size)
         self.sgm, self.codes = peer.sgm or 0.0, self.positions(base.codes)
         d, m = base.n_features, len(base.classes)
         with seed_networks(self.torch, base.seed):

@@ -10,7 +10,7 @@ import numpy as np
 from zonkey.arrays import namespace
 from zonkey.parameters import Constraint, Count, Flag, Interval
 
-from ..base import convert_dtype
+from ..base import convert_dtype, load_torch
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -176,7 +176,7 @@ class MAML(MetaPeer):
 
 class _MAMLLearner(EpisodeLearner):
     def __init__(self, peer: MAML, base: BaseSamples) -> None:
-        super().__init__(*peer._torch(), base, peer)
+        super().__init__(*load_torch(peer), base, peer)
         self.maml, torch = peer, self.torch
         sizes = base.n_features, peer.n_hidden
         with seed_networks(torch, base.seed):

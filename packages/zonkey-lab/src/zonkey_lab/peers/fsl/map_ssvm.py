@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Constraint, Interval
 
-from ..base import class_means, unit_rows
+from ..base import class_means, load_torch, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
 from ..training import Training
 from .base import BaseSamples, Support
@@ -144,7 +144,7 @@ class MAPSSVM(MetaPeer):
         self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _MAPSSVMLearner(*self._torch(), base, self)
+        return _MAPSSVMLearner(*load_torch(self), base, self)
 
     def _adapt(self, support: Support) -> dict[str, Any]:
         means = class_means(self._embed(support.X), support.codes)

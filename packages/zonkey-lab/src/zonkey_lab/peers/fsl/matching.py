@@ -9,7 +9,7 @@ import numpy as np
 from zonkey.arrays import softmax
 from zonkey.parameters import Constraint, Count, Flag
 
-from ..base import unit_rows
+from ..base import load_torch, unit_rows
 from ..networks import Arrays, part_of, seed_networks, to_array
 from ..training import Training
 from .base import BaseSamples, Support
@@ -150,7 +150,7 @@ class MatchingNetwork(MetaPeer):
         self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _MatchingLearner(*self._torch(), base, self)
+        return _MatchingLearner(*load_torch(self), base, self)
 
     def _adapt(self, support: Support) -> dict[str, Any]:
         S, counts = self._embed(support.X), support.counts

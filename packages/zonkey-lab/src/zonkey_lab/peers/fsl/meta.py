@@ -10,7 +10,7 @@ import numpy as np
 
 from zonkey.parameters import Constraint, Count
 
-from ..base import OnDeviceMixin, TrainedMixin
+from ..base import TrainedMixin, identify_training, load_torch
 from ..networks import NetworkLearner, fast_products, to_array
 from ..training import History, batches
 from .base import BaseSamples, FewShotPeer, Support, center_rows
@@ -86,7 +86,7 @@ class EpisodeLearner(NetworkLearner):
         self.torch, self.device, self.peer = torch, device, peer
         self.center = base.mean
         self.X, self.counts = self.samples(base), base.counts
-        self.sizes = peer._sizes.within(base)
+        self.sizes = peer.episode_sizes.within(base)
 
     def samples(self, base: BaseSamples) -> Any:
         """Return the samples as the networks see them."""
@@ -146,7 +146,7 @@ class EpisodeLearner(NetworkLearner):
 
     def accuracy(self, held: BaseSamples, seed: int) -> Any:
         """Return a function that gives the accuracy in fixed episodes of held-out classes."""
-        X, sizes = self.samples(held), self.peer._sizes.within(held)
+        X, sizes = self.samples(held), self.peer.episode_sizes.within(held)
         drawn = draw_episodes(held.counts, _JUDGES, sizes, np.random.default_rng(seed))
         support, query = map(self.positions, drawn)
 
@@ -163,7 +163,7 @@ class EpisodeLearner(NetworkLearner):
         return found
 
 
-class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
+class MetaPeer(TrainedMixin, FewShotPeer):
     """A system that is trained on episodes of base classes; it adds `_learner` and `_adapted`.
 
     With validation classes (`BaseSamples.validation`) the state that is best on them is kept, which
@@ -172,6 +172,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
     trained again on all. Without base classes, episodes are drawn from the support set.
     """
 
+    uses_torch = True
     _least_iter = 0  # nothing may be better than what networks start from
 
     n_way: int | None
@@ -180,7 +181,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
     n_episodes: int
 
     weights_: dict[str, np.ndarray]
-    _sizes: EpisodeSizes
+    episode_sizes: EpisodeSizes  # during a fit
     _center: np.ndarray
 
     __zonkey_fields__ = ("weights_", "_center", "n_iter_", "loss_curve_", "validation_scores_")
@@ -202,10 +203,10 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     def _learn(self, support: Support) -> dict[str, Any]:
         base = support.base_or_own
-        self._sizes = self._choose_sizes(support, own=support.base is None)
-        key = self._identity(vars(self._sizes))
+        self.episode_sizes = self._choose_sizes(support, own=support.base is None)
+        key = identify_training(self, vars(self.episode_sizes))
         vars(self).update(base.learn_once(key, lambda: self._meta_train(base)))
-        del self._sizes  # of the training; a fitted model does without
+        del self.episode_sizes  # of the training; a fitted model does without
         return self._adapt(support)
 
     def _choose_sizes(self, support: Support, own: bool) -> EpisodeSizes:
@@ -219,7 +220,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     def _meta_train(self, base: BaseSamples) -> dict[str, Any]:
         """Return the fitted attributes that depend on base classes only."""
-        with fast_products(*self._torch()):
+        with fast_products(*load_torch(self)):
             learner, n_epochs, history, scores = self._train_on(base)
         return {
             "weights_": learner.export(),
@@ -256,7 +257,7 @@ class MetaPeer(OnDeviceMixin, TrainedMixin, FewShotPeer):
 
     def _find_eligible(self, base: BaseSamples) -> np.ndarray:
         """Return the positions of the classes that have samples for an episode."""
-        return np.flatnonzero(base.counts > self._sizes.n_shot)
+        return np.flatnonzero(base.counts > self.episode_sizes.n_shot)
 
     def _inputs(self, X: np.ndarray) -> np.ndarray:
         """Return samples as the networks see them."""

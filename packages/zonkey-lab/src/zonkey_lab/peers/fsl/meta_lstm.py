@@ -11,7 +11,7 @@ import numpy as np
 from zonkey.arrays import namespace
 from zonkey.parameters import Constraint, Count
 
-from ..base import convert_dtype
+from ..base import convert_dtype, load_torch
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -162,7 +162,7 @@ class MetaLearnerLSTM(MetaPeer):
 
 class _MetaLSTMLearner(EpisodeLearner):
     def __init__(self, peer: MetaLearnerLSTM, base: BaseSamples) -> None:
-        super().__init__(*peer._torch(), base, peer)
+        super().__init__(*load_torch(peer), base, peer)
         torch, h = self.torch, int(peer.n_hidden)
         self.n_steps = int(peer.n_steps)
         with seed_networks(torch, base.seed):

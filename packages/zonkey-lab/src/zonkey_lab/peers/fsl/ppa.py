@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Constraint, Interval
 
-from ..base import class_means, unit_rows
+from ..base import class_means, load_torch, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
 from ..training import Training, batches
 from .base import BaseSamples, Support
@@ -130,7 +130,7 @@ class PPA(MetaPeer):
         self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _PPALearner(*self._torch(), base, self)
+        return _PPALearner(*load_torch(self), base, self)
 
     def _choose_sizes(self, support: Support, own: bool) -> EpisodeSizes:  # noqa: ARG002
         return _JUDGED_BY  # what is learned serves any number of classes and shots

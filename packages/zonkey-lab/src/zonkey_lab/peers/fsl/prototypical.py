@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import class_means
+from ..base import class_means, load_torch
 from ..networks import to_array
 from ..training import Training
 from .base import BaseSamples, Support, negative_distances
@@ -125,7 +125,7 @@ class PrototypicalNetwork(MetaPeer):
         self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _PrototypicalLearner(*self._torch(), base, self)
+        return _PrototypicalLearner(*load_torch(self), base, self)
 
     def _adapt(self, support: Support) -> dict[str, Any]:
         centers = class_means(self._embed(support.X), support.codes)

@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Constraint, Count
 
-from ..base import class_means
+from ..base import class_means, load_torch
 from ..networks import arrays_of, layers, seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -139,7 +139,7 @@ class RelationNetwork(MetaPeer):
         self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _RelationLearner(*self._torch(), base, self)
+        return _RelationLearner(*load_torch(self), base, self)
 
     def _adapt(self, support: Support) -> dict[str, Any]:
         centers = class_means(self._inputs(support.X), support.codes)

@@ -11,7 +11,7 @@ import numpy as np
 from zonkey.arrays import namespace
 from zonkey.parameters import Constraint, Count
 
-from ..base import convert_dtype
+from ..base import convert_dtype, load_torch
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support, center_rows
@@ -182,9 +182,11 @@ class SNAIL(MetaPeer):
 
 class _SNAILLearner(EpisodeLearner):
     def __init__(self, peer: SNAIL, base: BaseSamples) -> None:
-        super().__init__(*peer._torch(), base, peer)
-        self.n_way = peer._sizes.n_way  # base classes may be fewer
-        n_rates = (self.n_way * peer._sizes.n_shot).bit_length()  # 2 ** n_rates > support samples
+        super().__init__(*load_torch(peer), base, peer)
+        self.n_way = peer.episode_sizes.n_way  # base classes may be fewer
+        n_rates = (
+            self.n_way * peer.episode_sizes.n_shot
+        ).bit_length()  # 2 ** n_rates > support samples
         axes = _principal_axes(base, int(peer.n_hidden))
         with seed_networks(self.torch, base.seed):
             begin = _initial_weights(self.torch, axes, self.n_way, int(peer.n_filters), n_rates)

@@ -26,14 +26,7 @@ from zonkey.metrics import per_class_accuracy
 from zonkey.parameters import Constraint, Interval, is_auto
 from zonkey.prototypes import Prototypes
 
-from ..base import (
-    CheckedMixin,
-    OnDeviceMixin,
-    TrainedMixin,
-    class_means,
-    convert_dtype,
-    sort_samples,
-)
+from ..base import CheckedMixin, TrainedMixin, class_means, convert_dtype, load_torch, sort_samples
 from ..networks import fast_products
 from ..training import History, Learner
 
@@ -231,8 +224,10 @@ class TrainedPeer(TrainedMixin, SamplePeer):
         return learner, history, searched
 
 
-class NetworkPeer(OnDeviceMixin, TrainedPeer):
+class NetworkPeer(TrainedPeer):
     """A peer whose `_learner` is a `NetworkLearner`; it keeps its weights as arrays."""
+
+    uses_torch = True
 
     weights_: dict[str, np.ndarray]
 
@@ -243,7 +238,7 @@ class NetworkPeer(OnDeviceMixin, TrainedPeer):
     __zonkey_fields__ = ("weights_",)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
-        with fast_products(*self._torch()):
+        with fast_products(*load_torch(self)):
             return super()._learn(task)
 
     def _get_learned(self) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Constraint, Count, Interval
 
+from ..base import load_torch
 from ..networks import apply_layers, layers, part_of, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -255,7 +256,7 @@ class CADAVAE(GenerativePeer):
         self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> _CADAVAELearner:
-        return _CADAVAELearner(*self._torch(), task, self)
+        return _CADAVAELearner(*load_torch(self), task, self)
 
     def _map(self, X: np.ndarray) -> np.ndarray:
         """Return the means of the latent distributions."""

@@ -12,6 +12,7 @@ from zonkey.parameters import Constraint, Count
 from zonkey.prototypes import Prototypes
 from zonkey.streaming.accept import accept_chunks
 
+from ..base import load_torch
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
 from .base import NetworkPeer, PeerTask, ZeroShotLearner
@@ -145,7 +146,7 @@ class CMT(NetworkPeer):
 
 class _CMTLearner(BatchLearner, ZeroShotLearner):
     def __init__(self, peer: CMT, task: PeerTask) -> None:
-        super().__init__(*peer._torch(), task.X, peer.schedule.batch_size)
+        super().__init__(*load_torch(peer), task.X, peer.schedule.batch_size)
         self.targets = self.tensor(task.Y[task.codes])
         sizes = (task.X.shape[1], peer.n_hidden, task.Y.shape[1])
         with seed_networks(self.torch, task.seed):

@@ -8,6 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Constraint, Count
 
+from ..base import load_torch
 from ..networks import layers, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -172,4 +173,4 @@ class CVAE(GenerativePeer):
         self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> _CVAELearner:
-        return _CVAELearner(*self._torch(), task, self)
+        return _CVAELearner(*load_torch(self), task, self)

@@ -13,6 +13,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Constraint, Count, Interval
 from zonkey.prototypes import Prototypes
 
+from ..base import load_torch
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
 from .base import NetworkPeer, PeerTask, ZeroShotLearner
@@ -158,7 +159,7 @@ class DEM(NetworkPeer):
 
 class _DEMLearner(BatchLearner, ZeroShotLearner):
     def __init__(self, peer: DEM, task: PeerTask) -> None:
-        super().__init__(*peer._torch(), task.X, peer.schedule.batch_size)
+        super().__init__(*load_torch(peer), task.X, peer.schedule.batch_size)
         self.codes, self.Y = task.codes, self.tensor(task.Y)
         # Features of either sign cannot be reached through a last ReLU.
         self.activations = ("relu", "relu" if task.X.min() >= 0 else "linear")

@@ -9,6 +9,7 @@ import numpy as np
 from zonkey.parameters import Constraint, Interval, Options
 from zonkey.prototypes import Prototypes
 
+from ..base import load_torch
 from ..networks import layers, seed_networks, to_array
 from ..training import Training, train
 from .ale import ALE
@@ -236,7 +237,7 @@ class FCLSWGAN(GenerativePeer):
         self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> _FCLSWGANLearner:
-        return _FCLSWGANLearner(*self._torch(), task, self)
+        return _FCLSWGANLearner(*load_torch(self), task, self)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         learned = super()._learn(task)

@@ -12,7 +12,7 @@ from zonkey.parameters import Constraint, Count, Interval
 from zonkey.prototypes import Prototypes
 from zonkey.streaming.accept import accept_chunks
 
-from ..base import unit_rows
+from ..base import load_torch, unit_rows
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
 from .base import NetworkPeer, PeerTask, ZeroShotLearner
@@ -173,7 +173,7 @@ class SPAEN(NetworkPeer):
 
 class _SPAENLearner(BatchLearner, ZeroShotLearner):
     def __init__(self, peer: SPAEN, task: PeerTask) -> None:
-        super().__init__(*peer._torch(), task.X, peer.schedule.batch_size)
+        super().__init__(*load_torch(peer), task.X, peer.schedule.batch_size)
         self.codes, self.Y = self.positions(task.codes), self.tensor(unit_rows(task.Y))
         self.margin, self.adversarial = float(peer.margin), float(peer.adversarial)
         # Relative to the length of the samples, as the cosines are.

@@ -8,6 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Constraint, Interval
 
+from ..base import load_torch
 from ..networks import apply_layers, layers, part_of, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -267,7 +268,7 @@ class TFVAEGAN(GenerativePeer):
         self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> _TFVAEGANLearner:
-        return _TFVAEGANLearner(*self._torch(), task, self)
+        return _TFVAEGANLearner(*load_torch(self), task, self)
 
     def _map(self, X: np.ndarray) -> np.ndarray:
         """Return features, beside what the decoder makes of them."""

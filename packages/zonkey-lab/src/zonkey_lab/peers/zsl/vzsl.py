@@ -11,6 +11,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Constraint, Count, Interval
 from zonkey.prototypes import Prototypes
 
+from ..base import load_torch
 from ..networks import (
     Arrays,
     BatchLearner,
@@ -183,7 +184,7 @@ class _VZSLLearner(BatchLearner, ZeroShotLearner):
     def __init__(self, peer: VZSL, task: PeerTask) -> None:
         # Vectors of unit length have tiny entries, on which networks start slowly.
         self.scales = root_mean_square(task.X), root_mean_square(task.Y)
-        super().__init__(*peer._torch(), task.X / self.scales[0], peer.schedule.batch_size)
+        super().__init__(*load_torch(peer), task.X / self.scales[0], peer.schedule.batch_size)
         torch = self.torch
         self.lam, self.reconstruction = float(peer.lam), float(peer.reconstruction)
         self.codes, self.Y = self.positions(task.codes), self.tensor(task.Y / self.scales[1])
