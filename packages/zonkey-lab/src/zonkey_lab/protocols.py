@@ -16,14 +16,15 @@ from sklearn.base import clone
 from zonkey.arrays import is_device_array, to_numpy
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
+from zonkey.config import rows_per_block
 from zonkey.evaluation.protocols import Trial, draw_trial, fit_shots, is_fitted, seeds_of
 from zonkey.labels import check_count, format_labels
 from zonkey.metrics import hit_at_k, per_class_accuracy
 from zonkey.parameters import Interval
 
-from .trials import PathLike, Run, run_trials
+from .trials import Run, run_trials
 
-_ON_DEVICE = 256  # trials learned together on a device
+_BYTES = 64  # that a number of a trial's samples takes while trials are learned together
 Models = Mapping[str, Any]
 Watch = Callable[[str, Any], None]
 
@@ -44,7 +45,6 @@ def n_way_k_shot(
     random_state: int = 0,
     n_jobs: int | None = None,
     batch_size: int | None = None,
-    checkpoint: PathLike | None = None,
     progress: bool = False,
     watch: Watch | None = None,
 ) -> dict[str, np.ndarray]:
@@ -86,15 +86,13 @@ def n_way_k_shot(
         Number of trials, or batches of trials, to run at the same time, in threads.
     batch_size : int, default=None
         Number of trials learned together by models with ``fit_tasks``, such as
-        `FewShotClassifier`. None: 1 on the host, where a trial fits into the cache, and 256 if X
-        is on a device.
-    checkpoint : path-like, default=None
-        File of finished trials, to resume from after an interruption.
+        `FewShotClassifier`. None: 1 on the host, where a trial fits into the cache; on a device
+        what fits into the working memory (`zonkey.set_config`), at most 256.
     progress : bool, default=False
         Whether to show a progress bar.
     watch : callable, default=None
         Called with the name and the fitted model of every fit, before `adapt`; for example to look
-        at `mu_`. Trials that a checkpoint has are not fitted again.
+        at `mu_`.
 
     Returns
     -------
@@ -113,7 +111,9 @@ def n_way_k_shot(
     require_adapt(run.models, adapt)
     n_trials = check_count("n_trials", n_trials, 1)
     if batch_size is None:
-        batch_size = _ON_DEVICE if is_device_array(run.X) else 1
+        n_samples = n_way * (n_shot + n_query)
+        most = rows_per_block(_BYTES * n_samples * run.X.shape[1], at_most=256)
+        batch_size = most if is_device_array(run.X) else 1
     batch_size = check_count("batch_size", batch_size, 1)
     models = share_bases(run.models)
 
@@ -136,10 +136,8 @@ def n_way_k_shot(
             results.append(found)
         return results
 
-    settings = {"protocol": "n_way_k_shot", **sizes, **({"adapt": True} if adapt else {})}
-    saved = run.checkpoint(checkpoint, queries, **settings)
     results = run_trials(
-        run_batch, n_trials, saved, n_jobs=n_jobs, progress=progress, batch_size=batch_size
+        run_batch, n_trials, n_jobs=n_jobs, progress=progress, batch_size=batch_size
     )
     return {name: np.array([result[name] for result in results]) for name in models}
 
@@ -157,7 +155,6 @@ def large_scale(
     adapt: bool = False,
     random_state: int = 0,
     n_jobs: int | None = None,
-    checkpoint: PathLike | None = None,
     progress: bool = False,
     watch: Watch | None = None,
 ) -> dict[str, np.ndarray]:
@@ -196,13 +193,11 @@ def large_scale(
         Seed of the run.
     n_jobs : int, default=None
         Number of trials to run at the same time, in threads.
-    checkpoint : path-like, default=None
-        File of finished trials, to resume from after an interruption.
     progress : bool, default=False
         Whether to show a progress bar.
     watch : callable, default=None
         Called with the name and the fitted model of every fit, before `adapt`; for example to look
-        at `mu_`. Trials that a checkpoint has are not fitted again.
+        at `mu_`.
 
     Returns
     -------
@@ -231,13 +226,9 @@ def large_scale(
             results[name] = [hit_at_k(run.y[trial.query], best, k) for k in top]
         return results
 
-    settings = {"protocol": "large_scale", "shots": shots, "top": top}
-    settings |= {"adapt": True} if adapt else {}
-    saved = run.checkpoint(checkpoint, queries, **settings)
     results = run_trials(
         lambda numbers: [run_one(*trials[i]) for i in numbers],
         len(trials),
-        saved,
         n_jobs=n_jobs,
         progress=progress,
     )

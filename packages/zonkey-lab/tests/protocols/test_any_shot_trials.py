@@ -110,39 +110,3 @@ def test_unbalanced_trials_count_every_query_alike(model):
 def test_a_concentration_is_positive(model, value):
     with refused(ValueError, "`concentration` must be a number in (0, inf)"):
         n_way_k_shot({"it": model}, *SAMPLES, **TRIALS, concentration=value)
-
-
-# Resuming
-
-
-def test_a_run_goes_on_with_the_same_fitted_model_only(model, tmp_path):
-    path = tmp_path / "run.jsonl"
-    first = n_way_k_shot({"it": model}, *SAMPLES, **TRIALS, checkpoint=path)["it"]
-    again = n_way_k_shot({"it": fitted()}, *SAMPLES, **TRIALS, checkpoint=path)["it"]
-    assert_array_equal(first, again)
-    unfitted = AnyShotClassifier(**model.get_params())
-    others = [
-        fitted(P.X + 0.1 * np.random.default_rng(0).normal(size=P.X.shape)),
-        model.with_candidates("all"),
-        model.with_shots(P.X_new[:2], P.y_new[:2]).with_candidates("unseen"),
-        unfitted,
-    ]
-    for other in others:
-        with refused(ValueError, "models differ"):
-            n_way_k_shot({"it": other}, *SAMPLES, **TRIALS, checkpoint=path)
-
-
-@pytest.mark.parametrize("changed", [{"adapt": True}, {"concentration": 2.0, "n_query": 1}])
-def test_unlabeled_or_unbalanced_trials_are_another_run(model, tmp_path, changed):
-    path = tmp_path / "run.jsonl"
-    n_way_k_shot({"it": model}, *SAMPLES, **TRIALS, checkpoint=path)
-    with refused(ValueError, next(iter(changed)), "differ"):
-        n_way_k_shot({"it": model}, *SAMPLES, **(TRIALS | changed), checkpoint=path)
-
-
-def test_a_scale_with_unlabeled_samples_is_another_run(model, tmp_path):
-    path = tmp_path / "run.jsonl"
-    options = {"shots": (1,), "n_repeats": 1, "top": (1,), "checkpoint": path}
-    large_scale({"it": model}, *SAMPLES, **options)
-    with refused(ValueError, "adapt differ"):
-        large_scale({"it": model}, *SAMPLES, **options, adapt=True)

@@ -11,7 +11,6 @@ from sklearn.pipeline import make_pipeline
 from zonkey import FewShotClassifier, Moments, NearestSupport
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey.testing import linear_problem
-from zonkey_lab import protocols
 from zonkey_lab.protocols import large_scale, n_way_k_shot
 
 P = linear_problem(n_classes=20, noise=2.5)
@@ -43,14 +42,6 @@ def assert_same_figures(found, expected):
         assert_array_equal(found[name], figures)
 
 
-@in_every_library
-def test_trials_on_a_device_can_be_resumed(library, tmp_path):
-    path = tmp_path / "trials.json"
-    first = accuracies(convert=library, checkpoint=path)
-    assert path.exists()
-    assert_same_figures(accuracies(convert=library, checkpoint=path), first)
-
-
 @pytest.fixture
 def sizes(monkeypatch):
     """Return a list of how many tasks were learned together each time."""
@@ -71,16 +62,6 @@ def sizes(monkeypatch):
 def test_batches_change_no_figure(sizes, batch_size, expected, n_jobs):
     assert_same_figures(accuracies(batch_size=batch_size, n_jobs=n_jobs), accuracies())
     assert sizes == expected  # the last trial alone is fitted as such
-
-
-def test_an_interrupted_run_goes_on_with_batches_of_another_size(tmp_path, monkeypatch):
-    path = tmp_path / "run.jsonl"
-    accuracies(batch_size=2, n_trials=3, checkpoint=path)
-    calls, original = [], protocols.fit_all
-    monkeypatch.setattr(protocols, "fit_all", lambda *a: calls.append(a[2]) or original(*a))
-    found = accuracies(batch_size=3, checkpoint=path)
-    assert [len(trials) for trials in calls] == [3, 3, 1, 1]  # of two models
-    assert_same_figures(found, accuracies())
 
 
 class Part(BaseEstimator):
@@ -145,12 +126,3 @@ def test_all_classes_at_once_on_a_device(library):
         for convert in (library, np.array)
     )
     assert_array_equal(from_zero["BPL"], expected["BPL"])
-
-
-@in_every_library
-def test_a_run_may_move_to_another_device(tmp_path, library):
-    path = tmp_path / "run.jsonl"
-    first = accuracies({"NN": NearestSupport()}, n_trials=3, checkpoint=path)
-    found = accuracies({"NN": NearestSupport()}, convert=library, checkpoint=path)
-    assert_array_equal(found["NN"][:3], first["NN"])
-    assert_same_figures(found, accuracies({"NN": NearestSupport()}))

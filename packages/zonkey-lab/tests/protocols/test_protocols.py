@@ -11,7 +11,6 @@ from zonkey.bpl.zero_shot import ZeroShotClassifier
 from zonkey.evaluation.protocols import draw_trial
 from zonkey.metrics import hit_at_k, per_class_accuracy
 from zonkey.preprocessing import FeatureNormalizer
-from zonkey_lab import protocols
 from zonkey_lab.protocols import large_scale, n_way_k_shot
 
 
@@ -59,48 +58,11 @@ def test_neither_workers_nor_other_models_change_a_result(world):
     np.testing.assert_array_equal(parallel["BPL"], alone["BPL"])
 
 
-class Interrupted(Exception):
-    pass
-
-
-def test_an_interrupted_run_goes_on_without_losing_trials(world, tmp_path, monkeypatch):
-    X, y, novel, _ = world
-    path = tmp_path / "run.jsonl"
-    expected = n_way_k_shot(models(world), X, y, novel, **OPTIONS)
-    fit, calls = protocols.fit_trial, []
-
-    def stop_in_the_third_trial(*arguments):
-        if len(calls) == 5:
-            raise Interrupted
-        calls.append(arguments)
-        return fit(*arguments)
-
-    monkeypatch.setattr(protocols, "fit_trial", stop_in_the_third_trial)
-    with pytest.raises(Interrupted):
-        n_way_k_shot(models(world), X, y, novel, checkpoint=path, **OPTIONS)
-    finished = len(path.read_text().splitlines()) - 1
-    assert finished == 2
-
-    calls.clear()
-    monkeypatch.setattr(protocols, "fit_trial", lambda *a: calls.append(a) or fit(*a))
-    results = n_way_k_shot(models(world), X, y, novel, checkpoint=path, **OPTIONS)
-    assert len(calls) == 2 * (6 - finished)
-    for name, figures in results.items():
-        np.testing.assert_array_equal(figures, expected[name])
-
-
-def test_a_finished_run_can_be_extended_but_not_changed(world, tmp_path):
+def test_a_longer_run_begins_with_the_trials_of_a_shorter_one(world):
     X, y, novel, model = world
-    path = tmp_path / "run.jsonl"
-    short = n_way_k_shot({"BPL": model}, X, y, novel, checkpoint=path, **OPTIONS)
-    longer = {**OPTIONS, "n_trials": 8}
-    extended = n_way_k_shot({"BPL": model}, X, y, novel, checkpoint=path, **longer)
-    np.testing.assert_array_equal(extended["BPL"][:6], short["BPL"])
-    changed = clone(model).set_params(alpha=0.4)
-    with pytest.raises(ValueError, match="models differ"):
-        n_way_k_shot({"BPL": changed}, X, y, novel, checkpoint=path, **OPTIONS)
-    with pytest.raises(ValueError, match="data differ"):
-        n_way_k_shot({"BPL": model}, X + 1, y, novel, checkpoint=path, **OPTIONS)
+    short = n_way_k_shot({"BPL": model}, X, y, novel, **OPTIONS)
+    longer = n_way_k_shot({"BPL": model}, X, y, novel, **{**OPTIONS, "n_trials": 8})
+    np.testing.assert_array_equal(longer["BPL"][:6], short["BPL"])
 
 
 def test_progress_is_shown_only_when_asked(world, capsys):
@@ -148,28 +110,6 @@ def test_no_shot_is_zero_shot(world):
     np.testing.assert_array_equal(curve[:, 1:], few["model"])
     turned = large_scale({"model": model}, X, y, novel, shots=(5, 0), **options)
     np.testing.assert_array_equal(turned["model"], curve[:, [2, 0]])
-
-
-def test_what_a_model_holds_counts_when_a_run_is_resumed(world, tmp_path):
-    X, y, novel, model = world
-    path = tmp_path / "run.jsonl"
-    n_way_k_shot({"BPL": model}, X, y, novel, checkpoint=path, **OPTIONS)
-    base = model.base.copy().update(X[:5], y[:5])
-    labels = base.prototypes.labels
-    other = base.prototypes.matrix[::-1]
-    changed = [
-        {"base": base},
-        {"base": model.base.with_prototypes(Prototypes(labels, other))},
-        {"prototypes": Prototypes(novel, model.base.prototypes.subset(novel).matrix + 1)},
-        {"candidates": list(novel)},
-        {"alpha": np.float32(0.3)},
-    ]
-    for parameters in changed:
-        another = clone(model).set_params(**parameters)
-        with pytest.raises(ValueError, match="models differ"):
-            n_way_k_shot({"BPL": another}, X, y, novel, checkpoint=path, **OPTIONS)
-    same = clone(model).set_params(alpha=np.float64(model.alpha))
-    n_way_k_shot({"BPL": same}, X, y, novel, checkpoint=path, **OPTIONS)
 
 
 def test_a_pipeline_is_seeded_too(world):

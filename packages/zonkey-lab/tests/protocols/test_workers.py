@@ -10,7 +10,7 @@ from zonkey_lab.paper.bench.runner import run_experiments
 from zonkey_lab.paper.experiments import EXPERIMENTS, Scale
 from zonkey_lab.paper.records import Records
 from zonkey_lab.protocols import large_scale, n_way_k_shot
-from zonkey_lab.trials import TrialCheckpoint, run_trials
+from zonkey_lab.trials import run_trials
 
 RNG = np.random.default_rng(2)
 MEANS = RNG.normal(size=(8, 5))
@@ -64,7 +64,6 @@ def test_trials_run_on_workers_and_their_data_are_sent_once(client):
         lambda: run_trials(
             lambda batch: [(int(data), pid()) for _ in batch],
             8,
-            TrialCheckpoint(None, {}),
             n_jobs=2,
             progress=False,
         )
