@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from zonkey import AnyShotClassifier, Chunks, FewShotClassifier, NearestSupport, ZeroShotClassifier
-from zonkey.anyshot import sources
 from zonkey.files.chunks import open_chunks
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 
@@ -293,13 +292,13 @@ def test_last_digits_of_what_was_learned_do_not_matter(tmp_path, monkeypatch):
 
     with pytest.raises(OSError, match="disk"):
         model(**parameters).fit(Chunks(X, NAMES[CODES], **options, progress=stop))
-    learn, n_rows = sources.learn_scatter, []
+    learn, n_rows = WithinClassWhitener.fit_from, []
 
-    def learn_otherwise(whitener, sums):
-        learn(whitener, sums)
+    def learn_otherwise(whitener, *args):
+        learn(whitener, *args)
         whitener.whitening_ = whitener.whitening_ * (1 + 1e-15)
 
-    monkeypatch.setattr(sources, "learn_scatter", learn_otherwise)
+    monkeypatch.setattr(WithinClassWhitener, "fit_from", learn_otherwise)
     progress = lambda name, n, _: n_rows.append(n) if name == "sums" else None  # noqa: E731
     found = model(**parameters).fit(Chunks(X, NAMES[CODES], **options, progress=progress))
     assert min(n_rows) > 40  # it went on
@@ -354,7 +353,7 @@ def test_other_preprocessing_learns_from_training_rows_only(tmp_path):
         tmp_path / "X.csv", index=False
     )
     told = []
-    progress = lambda name, n, _: told.append(n) if name == "step0" else None  # noqa: E731
+    progress = lambda name, n, _: told.append(n) if name == "step" else None  # noqa: E731
     chunks = open_chunks(tmp_path / "X.csv", rows=25, progress=progress)
     found = model(**GIVEN | {"preprocessing": StandardScaler()}).fit(chunks)
     assert_allclose(found.preprocessing_.mean_, X[:60].mean(axis=0), rtol=1e-10)

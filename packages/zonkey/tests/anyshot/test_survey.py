@@ -113,7 +113,7 @@ def test_chunks_keep_what_memory_keeps(n_classes, dtype, order, cuts):
         assert_array_equal(found.labels, labels)
         for power in POWERS:
             mean = (np.sign(X) * np.abs(X.astype(float)) ** power).mean(axis=0)
-            np.testing.assert_allclose(found.sums.mean(power), mean, rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(found.means[power].mean(), mean, rtol=1e-5, atol=1e-7)
 
 
 def test_samples_without_weight_are_not_kept():

@@ -116,8 +116,9 @@ def test_a_pass_that_was_done_is_not_done_again(tmp_path):
     assert len(calls) == 6
     with pytest.raises(StorageError, match="written for other data, chunks or parameters"):
         again.reduce(Count(), "first", "another key")
+    assert again.map(np.sign).reduce(Count(), "first", "key").total == N  # a state of its own
     with pytest.raises(StorageError, match="written for other data, chunks or parameters"):
-        again.map(np.sign).reduce(Count(), "first", "key")
+        again.map(np.square).reduce(Count(), "first", "key")
     again.close()
     assert PassCheckpoint(tmp_path / "kept").names() == ["second"]  # which `again` did not run
     chunks.map(np.sign).close()  # copies know it, too

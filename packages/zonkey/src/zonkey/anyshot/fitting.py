@@ -15,6 +15,7 @@ from ..inference.scorer import Rejection
 from ..labels import as_labels, format_labels, format_value, require_same_kind, warn_user
 from ..parameters import check_parameters, is_auto
 from ..prototypes import Prototypes
+from ..streaming.reduce import Pass
 from .adapting import Reserve
 from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
 from .evidence import Evidence, Regression
@@ -212,7 +213,7 @@ def _gather_evidence(
     model: Any, source: FitSource, given: Prototypes | None, steps: Any
 ) -> Evidence:
     """Return the samples of each class after some steps."""
-    sums = source.gather(steps, "sums")
+    sums = source.gather(steps, Pass.SUMS)
     described = source.labels[:0] if given is None else given.labels
     evidence = add_sums(Evidence.make_empty(described, like=sums.sums), sums)
     if not model.transfer:

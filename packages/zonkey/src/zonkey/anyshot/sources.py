@@ -33,19 +33,19 @@ from ..constraints import (
 from ..hashing import hash_object
 from ..labels import encode_labels, places_among
 from ..parameters import check_parameters, is_auto
-from ..preprocessing import FeatureNormalizer, WithinClassWhitener
-from ..preprocessing.chunk_transformer import hash_learned
-from ..preprocessing.normalizer import PowerSums, learn_mean
-from ..preprocessing.whitener import learn_scatter
+from ..preprocessing.chunk_transformer import (
+    ChunkTransformerMixin,
+    hash_learned,
+    hash_parameters,
+)
 from ..samples import sample_blocks
 from ..streaming.accept import drop_names
 from ..streaming.chunks import Chunked, Chunks, apply_transforms
-from ..streaming.reduce import ClassSums
+from ..streaming.reduce import ClassSums, Pass
 from ..streaming.sources import get_labels
 from .survey import KeptSamples, Survey
 
 _WEIGHT = "sample_weight"
-_OURS = (FeatureNormalizer, WithinClassWhitener)
 Steps = tuple[Any, ...]  # fitted transformers, each of the result of the one before
 
 
@@ -73,6 +73,7 @@ class FitSource(ABC):
     labels: np.ndarray
     used: np.ndarray
     like: Array
+    _code_labels: np.ndarray | None = None  # what codes stand for; chunks have labels of their own
 
     @cached_property
     def kept(self) -> KeptSamples:
@@ -84,48 +85,42 @@ class FitSource(ABC):
 
     def fit_clone(self, transformer: Any) -> Any:
         """Return a fitted clone of a transformer."""
-        transformer = clone(transformer)
-        self._fit(transformer)
+        transformer, fitted = clone(transformer), ()
+        for step in self._split(transformer):
+            self._fit_step(step, fitted)
+            fitted = (*fitted, step)
         return transformer
 
-    @abstractmethod
-    def _reduce(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
-        """Return a reduction of all samples after some steps."""
-
-    def gather(self, steps: Steps, name: str) -> ClassSums:
+    def gather(self, steps: Steps, name: Pass) -> ClassSums:
         """Return the sums over the samples of each class after some steps."""
-        return self._reduce(self._empty_sums(), steps, name)
+        return self._reduce(ClassSums(self._code_labels), steps, name)
 
     def close(self) -> None:  # noqa: B027
         """Remove the state kept for an interruption."""
 
-    def _empty_sums(self, **options: Any) -> ClassSums:
-        return ClassSums(**options)
+    @abstractmethod
+    def _reduce(self, reduction: Any, steps: Steps, name: Pass, key: str = "") -> Any:
+        """Return a reduction of all samples after some steps."""
 
-    def _mean(self, power: float | None, steps: Steps) -> Array:
-        sums = self._reduce(PowerSums((power,)), steps, f"mean{len(steps)}", f"{power}")
-        return sums.mean(power)
+    def _split(self, transformer: Any) -> list[Any]:
+        """Return the parts of a transformer that are fitted one after the other."""
+        return _list_steps(transformer)
 
-    def _fit(self, transformer: Any, steps: Steps = ()) -> None:
+    def _fit_step(self, step: Any, steps: Steps) -> None:
         """Fit a transformer, in place, to the samples after some steps."""
-        if type(transformer) is FeatureNormalizer:
-            transformer.fit(
-                _transform(self.kept.X[:1, :], steps)
-            )  # all that is needed without a mean
-            if transformer.center:
-                learn_mean(transformer, self._mean(transformer.power, steps))
-        elif type(transformer) is WithinClassWhitener:
-            few, rough = _transform(self.kept.X, steps), ClassSums(self.labels)
-            rough.add(few, place_like(self.kept.codes, few))
-            sums = self._empty_sums(scatter=True, shift=(self.labels, rough.means()))
-            learn_scatter(transformer, self._reduce(sums, steps, f"scatter{len(steps)}"))
-            set_features(transformer, few.shape[1], None)
-        elif isinstance(transformer, Pipeline):
-            for step in _list_steps(transformer):
-                self._fit(step, steps)
-                steps = (*steps, step)
-        else:
-            self._fit_other(transformer, steps)
+        if not isinstance(step, ChunkTransformerMixin):
+            self._fit_other(step, steps)
+            return
+        found: Any = None
+        for name in step.list_passes():
+            if name is Pass.CLASS_MEANS:
+                # Where sums start from, for their digits: a few samples of each class will do.
+                few, found = _transform(self.kept.X, steps), step.statistics(None, self.labels)
+                found.add(few, place_like(self.kept.codes, few))
+            else:
+                empty = step.statistics(found, self._code_labels)
+                found = self._reduce(empty, steps, name, hash_parameters(step))
+        step.fit_from(found, _transform(self.kept.X[:1, :], steps).shape[1])
 
     @abstractmethod
     def _fit_other(self, transformer: Any, steps: Steps) -> None: ...
@@ -139,7 +134,7 @@ class MemorySource(FitSource):
     ) -> None:
         self.like = X
         self.codes = codes
-        self.labels = self.used = labels
+        self.labels = self.used = self._code_labels = labels
         self.weights = weights
         self._seed = seed
         if weights is not None:
@@ -149,21 +144,17 @@ class MemorySource(FitSource):
         host = None if self.weights is None else to_numpy(self.weights).astype(np.float64)
         return KeptSamples.choose(self.like, to_numpy(self.codes), self.labels, self._seed, host)
 
-    def _fit(self, transformer: Any, steps: Steps = ()) -> None:
+    def _split(self, transformer: Any) -> list[Any]:
         # Pipelines with other steps have their own ways, such as a cache.
-        if all(type(step) in _OURS for step in _list_steps(transformer)):
-            super()._fit(transformer, steps)
-        else:
-            self._fit_other(transformer, steps)
+        steps = _list_steps(transformer)
+        is_ours = all(isinstance(step, ChunkTransformerMixin) for step in steps)
+        return steps if is_ours else [transformer]
 
     def _fit_other(self, transformer: Any, steps: Steps) -> None:
         options = {} if self.weights is None else weight_options(transformer, self.weights)
         transformer.fit(_transform(self.like, steps), self.codes, **options)
 
-    def _empty_sums(self, **options: Any) -> ClassSums:
-        return ClassSums(self.labels, **options)
-
-    def _reduce(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:  # noqa: ARG002
+    def _reduce(self, reduction: Any, steps: Steps, name: Pass, key: str = "") -> Any:  # noqa: ARG002
         X = self.like
         for rows in sample_blocks(X):
             weights = None if self.weights is None else self.weights[rows]
@@ -186,10 +177,10 @@ class ChunkSource(FitSource):
 
     def __init__(self, chunks: Chunked, seed: int, powers: tuple[float | None, ...] = ()) -> None:
         self._chunks, self._seed = chunks, seed
-        survey = chunks.reduce(Survey(seed, powers), "survey", f"{seed} {powers}")
+        survey = chunks.reduce(Survey(seed, powers), Pass.SURVEY, f"{seed} {powers}")
         check_classes(survey.labels)
         self.labels = self.used = survey.labels
-        self._sums, self._few = survey.sums, survey.kept()
+        self._means, self._few = survey.means, survey.kept()
         self.like = self._few.X
 
     def _choose_kept(self) -> KeptSamples:
@@ -199,17 +190,14 @@ class ChunkSource(FitSource):
         """Remove the states of all passes."""
         self._chunks.close()
 
-    def _reduce(self, reduction: Any, steps: Steps, name: str, key: str = "") -> Any:
+    def _reduce(self, reduction: Any, steps: Steps, name: Pass, key: str = "") -> Any:
+        if name is Pass.MEAN and not steps and reduction.power in self._means:
+            return self._means[reduction.power]
         return self._apply_steps(steps).reduce(reduction, name, f"{self._seed} {key}")
 
     def _apply_steps(self, steps: Steps) -> Chunked:
         # What a step learns follows from the same chunks and its parameters.
         return _map_chunks(self._chunks, steps, _parameters_key)
-
-    def _mean(self, power: float | None, steps: Steps) -> Array:
-        if not steps and power in self._sums.powers:
-            return self._sums.mean(power)
-        return super()._mean(power, steps)
 
     def _fit_other(self, transformer: Any, steps: Steps) -> None:
         if _learns_nothing(transformer):
@@ -221,7 +209,7 @@ class ChunkSource(FitSource):
             transformer.partial_fit(chunk.X, own)
             n_rows += len(own)
             if chunks.progress is not None:
-                chunks.progress(f"step{len(steps)}", n_rows, chunks.n_rows)
+                chunks.progress(Pass.STEP, n_rows, chunks.n_rows)
 
 
 # The source of samples of an estimator, checked before anything is read.
@@ -233,6 +221,9 @@ def open_source(
     """Return the samples of `fit` of a model that has `preprocessing` and `random_state`."""
     is_chosen = model.preprocessing is None or is_auto(model.preprocessing)
     steps = () if is_chosen else _list_steps(model.preprocessing)
+    for step in steps:
+        if isinstance(step, ChunkTransformerMixin):
+            check_parameters(step)
     other = next((step for step in steps if not _learns_in_chunks(step)), None)
     chunks = chunks_of(X, y, in_memory=sample_weight is not None or other is not None)
     if chunks is None:
@@ -257,7 +248,7 @@ def read_more(
         X = validate_samples(model, X, reset=False)
         X, y = check_labeled(model, X, y)
         source = _read_memory(X, y, sample_weight, 0)
-        return source.gather(steps, "more"), source
+        return source.gather(steps, Pass.MORE), source
     refuse_weights(sample_weight)
     if in_memory:
         raise ValueError(
@@ -265,7 +256,7 @@ def read_more(
             "chunks. Pass a few samples as an array, or another `worth`."
         )
     drop_names(model, chunks)
-    sums = _map_chunks(chunks, steps, _fitted_key).reduce(ClassSums(), "more")
+    sums = _map_chunks(chunks, steps, _fitted_key).reduce(ClassSums(), Pass.MORE)
     check_classes(sums.labels)
     chunks.close()
     return sums, None
@@ -300,16 +291,17 @@ def _learns_nothing(step: Any) -> bool:
 
 
 def _learns_in_chunks(step: Any) -> bool:
-    return type(step) in _OURS or hasattr(step, "partial_fit") or _learns_nothing(step)
+    return (
+        isinstance(step, ChunkTransformerMixin)
+        or hasattr(step, "partial_fit")
+        or _learns_nothing(step)
+    )
 
 
 def _check_step(step: Any, chunks: Chunked) -> None:
-    """Refuse a step that cannot learn from these chunks, or has invalid parameters."""
-    if type(step) in _OURS:
-        check_parameters(step)
-    elif not _learns_nothing(step) and not (
-        hasattr(step, "partial_fit") and isinstance(chunks, Chunks)
-    ):
+    """Refuse a step that cannot learn from these chunks."""
+    in_parts = hasattr(step, "partial_fit") and isinstance(chunks, Chunks)
+    if not (isinstance(step, ChunkTransformerMixin) or _learns_nothing(step) or in_parts):
         raise TypeError(
             "`preprocessing` must be one that learns in chunks, such as FeatureNormalizer, "
             "WithinClassWhitener, a frozen one, or for Chunks one with `partial_fit`; got "
@@ -322,16 +314,11 @@ def _parameters_key(transformer: Any) -> str:
     """Return text for a transformer in checkpoints, by its parameters."""
     steps = _list_steps(transformer)
     return hash_object(
-        [
-            step
-            if isinstance(step, FrozenEstimator)
-            else [type(step).__qualname__, step.get_params(deep=False)]
-            for step in steps
-        ]
+        [step if isinstance(step, FrozenEstimator) else hash_parameters(step) for step in steps]
     )
 
 
 def _fitted_key(transformer: Any) -> str:
     """Return text for a transformer in checkpoints, by what it learned."""
-    steps = _list_steps(transformer)
-    return hash_object([hash_learned(step) if type(step) in _OURS else step for step in steps])
+    own = ((step, isinstance(step, ChunkTransformerMixin)) for step in _list_steps(transformer))
+    return hash_object([hash_learned(step) if is_ours else step for step, is_ours in own])

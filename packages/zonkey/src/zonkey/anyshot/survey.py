@@ -81,7 +81,7 @@ class Survey:
 
     def __init__(self, seed: int, powers: tuple[float | None, ...]) -> None:
         self.seed = seed
-        self.sums = PowerSums(powers)
+        self.means = {power: PowerSums(power) for power in powers}
         self.labels = np.empty(0)
         self._lengths: dict[int, int] = {}  # by the number of the chunk
         self._keys = np.zeros(0, np.uint64)  # of the labels
@@ -89,7 +89,7 @@ class Survey:
 
     def copy_empty(self) -> Survey:
         """Return an empty one of the same seed and powers."""
-        return Survey(self.seed, self.sums.powers)
+        return Survey(self.seed, tuple(self.means))
 
     def update(self, chunk: Chunk) -> None:
         """Add the labels of a chunk, and some of its samples."""
@@ -97,7 +97,8 @@ class Survey:
         self._lengths[chunk.number] = len(codes)
         if not len(codes):
             return
-        self.sums.update(chunk)
+        for sums in self.means.values():
+            sums.update(chunk)
         places = np.stack([np.arange(len(codes)), np.full(len(codes), chunk.number)], axis=1)
         priorities = to_numpy(row_priorities(chunk.X, self.seed))
         self._few.offer(chunk.X, self._grow(labels)[codes], priorities, places)
@@ -107,7 +108,8 @@ class Survey:
         self._lengths |= other._lengths
         if not len(other.labels):
             return
-        self.sums.merge(other.sums)
+        for power, sums in self.means.items():
+            sums.merge(other.means[power])
         own = self._grow(other.labels)
         relabeled = other._few.copy()
         relabeled.relabel(own, self._few.sizes)
@@ -117,7 +119,7 @@ class Survey:
         """Return the kept samples, which are not copied, and everything that was counted."""
         return {
             "labels": self.labels,
-            "sums": self.sums.parts(),
+            "means": [sums.parts() for sums in self.means.values()],
             "lengths": np.array(sorted(self._lengths.items()), np.int64).reshape(-1, 2),
             "few": self._few.parts(),
         }
@@ -125,7 +127,8 @@ class Survey:
     def restore(self, parts: dict[str, Any]) -> None:
         """Restore the stored state."""
         self.labels = parts["labels"]
-        self.sums.restore(parts["sums"])
+        for sums, kept in zip(self.means.values(), parts["means"], strict=True):
+            sums.restore(kept)
         self._lengths = dict(parts["lengths"].tolist())
         self._keys = _label_keys(self.labels, self.seed)
         self._few = BottomK(_sizes(self._keys), 2)

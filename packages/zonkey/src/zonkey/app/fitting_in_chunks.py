@@ -21,22 +21,23 @@ from ..files.streams import Block, FeatureStream
 from ..files.tables import require_one_source
 from ..labels import format_value
 from ..prototypes import Prototypes
-from ..streaming.checkpoint import PassCheckpoint, State
+from ..streaming.checkpoint import PassCheckpoint, State, pass_of
 from ..streaming.chunks import Chunks
+from ..streaming.reduce import Pass
 from ..streaming.sources import Purpose
 from .fitting_in_memory import PRESETS, FitInput, adapt_model, fit_paper, fit_recommended
 from .progress import Progress, Step, ignore
 
-# Passes of each preset by name, without the number of transforms at its end, and what follows them
+# Passes of each preset, and what follows them
 _PASSES = {
     "recommended": {
-        "survey": "samples and means",
-        "scatter": "spread within classes",
-        "sums": "class means",
+        Pass.SURVEY: "samples and means",
+        Pass.SCATTER: "spread within classes",
+        Pass.SUMS: "class means",
     },
-    "paper": {"moments": "sums over classes"},
+    "paper": {Pass.MOMENTS: "sums over classes"},
 }
-_THEN = {"survey": "Choosing parameters", "moments": "Learning the projection"}
+_THEN = {Pass.SURVEY: "Choosing parameters", Pass.MOMENTS: "Learning the projection"}
 
 
 def learn_in_chunks(
@@ -198,7 +199,7 @@ class _Kept(PassCheckpoint):
         """Return the stored state of a pass."""
         try:
             state = super().read(name, identity)
-            if not {*map(_strip_number, self.names())} <= {*self._passes.about}:
+            if not {*map(pass_of, self.names())} <= {*self._passes.about}:
                 raise StorageError("It holds passes of another preset.")
         except StorageError:
             raise StorageError(
@@ -243,11 +244,6 @@ def _name_options() -> Iterator[None]:
         raise StorageError(text, option="output") from None
 
 
-def _strip_number(name: str) -> str:
-    """Return the name of a pass without the number of transforms before it."""
-    return name.rstrip("0123456789")
-
-
 class _Passes:
     """Reports the progress of each pass over the rows, and where an interrupted fit resumes."""
 
@@ -262,17 +258,17 @@ class _Passes:
         """Report that a pass begins, and once where it resumes after an interruption."""
         self.n_rows = 0 if state is None else state.n_rows
         if state is not None and state.whole:
-            if _strip_number(name) == [*self.about][-1] and not self._is_told:
+            if pass_of(name) == [*self.about][-1] and not self._is_told:
                 self._progress(Step("Resuming", resumed="after the last pass"))
             self.end(name, state.n_rows)
             return
-        number = [*self.about].index(_strip_number(name)) + 1
+        number = [*self.about].index(pass_of(name)) + 1
         resumed = ""
         if not self._is_told and (self.n_rows or number > 1):
             where = f"at row {self.n_rows:,} of" if self.n_rows else "with"
             resumed = f"{where} pass {number}"
         self._is_told = True
-        self._doing = f"Pass {number}: {self.about[_strip_number(name)]}"
+        self._doing = f"Pass {number}: {self.about[pass_of(name)]}"
         self._progress(Step(self._doing, self.n_rows, resumed=resumed))
 
     def advance(self, _: str, n_rows: int, __: int | None) -> None:
@@ -284,5 +280,5 @@ class _Passes:
     def end(self, name: str, n_rows: int) -> None:
         """Report what follows a pass."""
         self.n_rows = n_rows
-        if name in _THEN:
-            self._progress(Step(_THEN[name]))
+        if pass_of(name) in _THEN:
+            self._progress(Step(_THEN[pass_of(name)]))

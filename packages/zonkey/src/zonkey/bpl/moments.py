@@ -28,7 +28,7 @@ from ..streaming.accept import as_chunks
 from ..streaming.bottom_k import BottomK
 from ..streaming.chunks import Chunked
 from ..streaming.priorities import row_priorities
-from ..streaming.reduce import ClassSums
+from ..streaming.reduce import ClassSums, Pass
 from ..streaming.sources import Chunk, get_labels
 from ..threads import LimitThreadsMixin
 from .moment_parts import check_parts, pack_samples, unpack_samples
@@ -384,7 +384,7 @@ class Moments(LimitThreadsMixin):
     def _update_from(self, chunks: Chunked) -> Self:
         empty = type(self)(self.prototypes, **self._options)
         key = f"{self._options} {self.prototypes.fingerprint()}"
-        self.merge(chunks.reduce(_Gathering(empty), "moments", key).moments)
+        self.merge(chunks.reduce(_Gathering(empty), Pass.MOMENTS, key).moments)
         chunks.close()
         return self
 

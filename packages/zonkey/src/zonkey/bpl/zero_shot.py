@@ -24,7 +24,7 @@ from ..labels import as_labels, list_distinct
 from ..parameters import Constraint, Interval, Options, check_parameters, is_auto
 from ..prototypes import Prototypes
 from ..samples import require_scale
-from ..streaming.reduce import ClassSums
+from ..streaming.reduce import ClassSums, Pass
 from .algorithm1 import Competition, Course, learn, relative_change
 from .assignment import Rule
 from .calibration import calibrate
@@ -387,7 +387,7 @@ class ZeroShotClassifier(ProjectionLearner):
         labels = y if y is None or is_device_array(y) else as_labels(y)
         if labels is None and self.prototypes is None:
             X.require_several_passes()
-            labels = X.reduce(ClassSums(), "labels").labels
+            labels = X.reduce(ClassSums(), Pass.LABELS).labels
         if labels is not None:
             check_classes(labels)
         given = self.prototypes

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..labels import require_same_kind
 from ..streaming.chunks import Chunked
+from ..streaming.reduce import Pass
 from ..streaming.sources import Chunk, check_chunk, get_labels
 from .answers import Answers, Subject, answers_of
 
@@ -29,7 +30,7 @@ class Answered:
 def answer_chunks(chunks: Chunked, subjects: Sequence[Subject], seen: np.ndarray) -> Answered:
     """Return the answers of classifiers in one pass; the first one's classes are evaluated."""
     empty = _Answering(tuple(subjects), seen, chunks.feature_names)
-    return chunks.reduce(empty, "evaluation", purpose="score").join()
+    return chunks.reduce(empty, Pass.EVALUATION, purpose="score").join()
 
 
 def row_digests(X: Any) -> np.ndarray:

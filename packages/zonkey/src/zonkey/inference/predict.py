@@ -16,6 +16,7 @@ from ..metrics import per_class_accuracy
 from ..persistence.model import Learned, save
 from ..prototypes import Prototypes
 from ..streaming.accept import accept_chunks, as_chunks, drop_names
+from ..streaming.reduce import Pass
 from ..streaming.sources import Chunk, get_labels
 from ..threads import LimitThreadsMixin
 from .explain import explain
@@ -132,7 +133,7 @@ class ScoresMixin(LimitThreadsMixin, ClassifierMixin):
         if chunks is None:
             predicted = self.predict(X)
         else:
-            answers = chunks.reduce(_Answers(drop_names(self, chunks)), "score", purpose="score")
+            answers = chunks.reduce(_Answers(drop_names(self, chunks)), Pass.SCORE, purpose="score")
             labels, predicted = answers.pairs()
         self._check_scored(labels)
         return per_class_accuracy(labels, predicted, sample_weight=sample_weight)

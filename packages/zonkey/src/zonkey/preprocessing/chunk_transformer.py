@@ -1,35 +1,72 @@
-"""What the transformers here share: samples in chunks are transformed when they are read."""
+"""What the transformers here share: they learn from sums over samples, in memory or in chunks.
+
+Samples in chunks are transformed when they are read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..arrays import Array, to_numpy
+from ..constraints import check_weights, refuse_weights, set_features
 from ..hashing import hash_object
 from ..streaming.accept import drop_names
-from ..streaming.chunks import Chunked
+from ..streaming.chunks import Chunked, Chunks
+from ..streaming.reduce import Pass
 from ..threads import LimitThreadsMixin
 
 
 class ChunkTransformerMixin(LimitThreadsMixin):
     """Chunks in, chunks out. A subclass transforms samples in `_transform`.
 
-    `_learned` names the arrays that `fit` learns.
+    It learns from sums of one or several passes over the samples. `list_passes()` names these, and
+    `statistics(before, labels)` returns empty sums for a pass, from those of the pass before;
+    `labels` are what codes stand for, None if chunks have labels of their own. `_learn(statistics)`
+    learns the array named `_learned` from the sums of the last pass, None without a pass.
     """
 
     get_params: Callable[..., dict[str, Any]]
+    list_passes: Callable[[], tuple[Pass, ...]]
+    statistics: Callable[..., Any]
     _transform: Callable[[Any], Array]
-    _learned: ClassVar[tuple[str, ...]] = ()
+    _learn: Callable[[Any], None]
+    _learned: ClassVar[str]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # `set_output` wraps both methods, to make data frames of what they return.
         for name in ("transform", "fit_transform"):
             setattr(cls, name, _leave_chunks(getattr(cls, name)))
+
+    def fit_from(self, statistics: Any, n_features: int, names: Any = None) -> Self:
+        """Learn from the sums of the last pass over samples with these features."""
+        self._learn(statistics)
+        set_features(self, n_features, names)
+        return self
+
+    def _fit_array(self, X: Array, codes: Any, labels: Any, sample_weight: Any) -> Self:
+        """Learn from checked samples in memory."""
+        weights, found = check_weights(sample_weight, X), None
+        for _ in self.list_passes():
+            found = self.statistics(found, labels)
+            found.add(X, codes, weights)
+        self._learn(found)
+        return self
+
+    def _fit_chunks(self, chunks: Chunked, sample_weight: Any) -> Self:
+        """Learn from chunks, which stay open."""
+        refuse_weights(sample_weight)
+        passes, found = self.list_passes(), None
+        if len(passes) > 1:
+            chunks.require_several_passes()
+        for name in passes:
+            found = chunks.reduce(self.statistics(found), name, hash_parameters(self))
+        n_features = _count_features(chunks) if found is None else found.n_features
+        return self.fit_from(found, n_features, chunks.feature_names)
 
     def _map_chunks(self, chunks: Chunked) -> Chunked:
         """Return chunks that are transformed when they are read."""
@@ -41,8 +78,19 @@ def hash_learned(transformer: ChunkTransformerMixin) -> str:
 
     The last digits of what was learned depend on the number of threads, so they do not count.
     """
-    learned = [_round_text(getattr(transformer, name)) for name in transformer._learned]
-    return hash_object(type(transformer), transformer.get_params(deep=False), learned)
+    learned = _round_text(getattr(transformer, transformer._learned))
+    return hash_object(hash_parameters(transformer), learned)
+
+
+def hash_parameters(transformer: Any) -> str:
+    """Return text for what a transformer learns of given samples."""
+    return hash_object(type(transformer).__qualname__, transformer.get_params(deep=False))
+
+
+def _count_features(chunks: Chunked) -> int:
+    """Return the number of features, from the first samples."""
+    first = next(iter(chunks), None) if isinstance(chunks, Chunks) else None
+    return (chunks.apply(np.asarray) if first is None else first.X).shape[1]
 
 
 def _leave_chunks(method: Any) -> Any:

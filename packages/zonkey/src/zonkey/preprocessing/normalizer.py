@@ -10,17 +10,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, namespace, place_like
 from ..constraints import (
-    check_weights,
     chunks_of,
-    refuse_weights,
-    set_features,
     validate_samples,
 )
 from ..parameters import Constraint, Flag, Interval, Options, check_parameters
 from ..persistence.checks import require_shape
 from ..samples import sample_blocks
 from ..streaming.accept import accept_chunks
-from ..streaming.chunks import Chunked, Chunks
+from ..streaming.chunks import Chunked
+from ..streaming.reduce import Pass
 from ..streaming.sources import Chunk
 from .chunk_transformer import ChunkTransformerMixin
 
@@ -77,7 +75,7 @@ class FeatureNormalizer(
     n_features_in_: int
     _power: float | None
     _norm: str | None
-    _learned: ClassVar[tuple[str, ...]] = ("mean_",)
+    _learned: ClassVar[str] = "mean_"
     __zonkey_fields__ = ("mean_", "_power", "_norm")
 
     __constraints__: ClassVar[dict[str, Constraint]] = {
@@ -119,15 +117,20 @@ class FeatureNormalizer(
         check_parameters(self)
         chunks = chunks_of(X, in_memory=sample_weight is not None)
         if chunks is not None:
-            refuse_weights(sample_weight)
-            return self._fit_in_chunks(chunks)
-        X = validate_samples(self, X)
-        weights = check_weights(sample_weight, X)
-        sums = PowerSums((self.power,) if self.center else ())
-        if self.center:
-            sums.add(X, None, weights)
-        learn_mean(self, sums.mean(self.power) if self.center else None)
-        return self
+            return self._fit_chunks(chunks, sample_weight)
+        return self._fit_array(validate_samples(self, X), None, None, sample_weight)
+
+    def list_passes(self) -> tuple[Pass, ...]:
+        """Return one pass, none without a mean."""
+        return (Pass.MEAN,) if self.center else ()
+
+    def statistics(self, before: Any = None, labels: Any = None) -> PowerSums:  # noqa: ARG002
+        """Return empty sums after the power."""
+        return PowerSums(self.power)
+
+    def _learn(self, statistics: PowerSums | None) -> None:
+        self._power, self._norm = self.power, self.norm
+        self.mean_ = None if statistics is None else statistics.mean()
 
     def transform(self, X: Any) -> Any:
         """Apply the three steps.
@@ -155,19 +158,6 @@ class FeatureNormalizer(
             X -= namespace(X).astype(place_like(self.mean_, X), X.dtype)
         return X if self._norm is None else _to_unit_rows(X)
 
-    def _fit_in_chunks(self, chunks: Chunked) -> FeatureNormalizer:
-        """Learn from chunks without closing them."""
-        if self.center:
-            # Steps of a pipeline share the checkpoint.
-            name = f"mean{len(chunks.transforms)}"
-            mean = chunks.reduce(PowerSums((self.power,)), name, f"{self.power}").mean(self.power)
-            n_features = mean.shape[0]
-        else:
-            mean, n_features = None, _n_features(chunks)
-        set_features(self, n_features, chunks.feature_names)
-        learn_mean(self, mean)
-        return self
-
     def __zonkey_validate__(self) -> None:
         if self.mean_ is not None:
             require_shape("mean_", self.mean_, self.n_features_in_)
@@ -177,12 +167,6 @@ class FeatureNormalizer(
         tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def learn_mean(normalizer: FeatureNormalizer, mean: Array | None) -> None:
-    """Give a normalizer its mean, if it centers."""
-    normalizer._power, normalizer._norm = normalizer.power, normalizer.norm
-    normalizer.mean_ = mean
 
 
 def fitted_steps(
@@ -196,16 +180,16 @@ def fitted_steps(
 
 
 class PowerSums:
-    """Sums of samples after some powers, in float64: a `Reduction`."""
+    """Sum of samples after a power, in float64: a `Reduction`."""
 
-    def __init__(self, powers: tuple[float | None, ...]) -> None:
-        self.powers = powers
+    def __init__(self, power: float | None) -> None:
+        self.power = power
         self.total = 0.0  # number of samples, or sum of their weights
-        self.sums: list[Any] = [0.0] * len(powers)
+        self.sums: Any = 0.0
 
     def copy_empty(self) -> PowerSums:
-        """Return an empty one of the same powers."""
-        return PowerSums(self.powers)
+        """Return an empty one of the same power."""
+        return PowerSums(self.power)
 
     def update(self, chunk: Chunk) -> None:
         """Add the samples of a chunk."""
@@ -216,29 +200,32 @@ class PowerSums:
         xp = namespace(X)
         self.total += float(X.shape[0] if weights is None else xp.sum(weights, dtype=xp.float64))
         for rows in sample_blocks(X):
-            for i, power in enumerate(self.powers):
-                values = raise_power(X[rows, :], power)
-                values = values if weights is None else values * weights[rows][:, None]
-                # float32 sums over many samples lose digits.
-                self.sums[i] = self.sums[i] + xp.sum(values, axis=0, dtype=xp.float64)
+            values = raise_power(X[rows, :], self.power)
+            values = values if weights is None else values * weights[rows][:, None]
+            # float32 sums over many samples lose digits.
+            self.sums = self.sums + xp.sum(values, axis=0, dtype=xp.float64)
 
     def merge(self, other: PowerSums) -> None:
         """Add the sums of other samples."""
-        if other.total:
-            self.total += other.total
-            self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
+        self.total += other.total
+        self.sums = self.sums + other.sums
 
     def parts(self) -> dict[str, Any]:
-        """Return the sums and the number of samples."""
+        """Return the sum and the number of samples."""
         return {"total": self.total, "sums": self.sums}
 
     def restore(self, parts: dict[str, Any]) -> None:
         """Take over sums."""
         vars(self).update(parts)
 
-    def mean(self, power: float | None) -> Array:
-        """Return the mean after one of the powers."""
-        return self.sums[self.powers.index(power)] / self.total
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.sums.shape[0]
+
+    def mean(self) -> Array:
+        """Return the mean after the power."""
+        return self.sums / self.total
 
 
 def raise_power(X: Array, power: float | None) -> Array:
@@ -250,12 +237,6 @@ def raise_power(X: Array, power: float | None) -> Array:
     # faster than powers.
     values = xp.sqrt(sizes) if power == 0.5 else sizes ** float(power)
     return xp.copysign(values, X)
-
-
-def _n_features(chunks: Chunked) -> int:
-    """Return the number of features, from the first of them."""
-    first = next(iter(chunks), None) if isinstance(chunks, Chunks) else None
-    return (chunks.apply(np.asarray) if first is None else first.X).shape[1]
 
 
 def _to_unit_rows(X: Array) -> Array:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, epsilon, identity_like, namespace, place_like
 from ..constraints import (
     check_classes,
-    check_weights,
     chunks_of,
-    refuse_weights,
-    set_features,
     validate_labeled,
     validate_samples,
 )
@@ -23,7 +21,7 @@ from ..persistence.checks import require_shape
 from ..samples import class_sums
 from ..streaming.accept import accept_chunks
 from ..streaming.chunks import Chunked
-from ..streaming.reduce import ClassSums
+from ..streaming.reduce import ClassSums, Pass
 from ..threads import multiply
 from .chunk_transformer import ChunkTransformerMixin
 
@@ -71,7 +69,7 @@ class WithinClassWhitener(
 
     whitening_: Array
     n_features_in_: int
-    _learned: ClassVar[tuple[str, ...]] = ("whitening_",)
+    _learned: ClassVar[str] = "whitening_"
     __zonkey_fields__ = ("whitening_",)
 
     __constraints__: ClassVar[dict[str, Constraint]] = {"shrinkage": Interval(0)}
@@ -101,17 +99,28 @@ class WithinClassWhitener(
         check_parameters(self)
         chunks = chunks_of(X, y, in_memory=sample_weight is not None)
         if chunks is not None:
-            refuse_weights(sample_weight)
-            return self._fit_in_chunks(chunks)
+            return self._fit_chunks(chunks, sample_weight)
         X, y = validate_labeled(self, X, y)
         labels, codes = encode_labels(y, X)
-        weights = check_weights(sample_weight, X)
-        sums = ClassSums(labels)
-        sums.add(X, codes, weights)
-        scatter = ClassSums(labels, scatter=True, shift=(labels, sums.means()))
-        scatter.add(X, codes, weights)
-        learn_scatter(self, scatter)
-        return self
+        return self._fit_array(X, codes, labels, sample_weight)
+
+    def list_passes(self) -> tuple[Pass, ...]:
+        """Return two passes: means of classes, and the scatter around them."""
+        return Pass.CLASS_MEANS, Pass.SCATTER
+
+    def statistics(self, before: Any = None, labels: np.ndarray | None = None) -> ClassSums:
+        """Return empty sums by class, with their scatter around the means of sums before."""
+        if before is None:
+            return ClassSums(labels)
+        check_classes(before.labels)
+        return ClassSums(labels, scatter=True, shift=(before.labels, before.means()))
+
+    def _learn(self, statistics: ClassSums) -> None:
+        covariance = statistics.covariance()
+        size = float(statistics.squares.sum() / statistics.counts.sum()) / covariance.shape[0]
+        values, vectors = _directions(covariance, epsilon(covariance) * size)
+        scales = whitening_scales(values, self.shrinkage)
+        self.whitening_ = multiply(vectors * scales[None, :], vectors.T)
 
     def transform(self, X: Any) -> Any:
         """Whiten samples.
@@ -137,17 +146,6 @@ class WithinClassWhitener(
         X = validate_samples(self, X, reset=False)
         return multiply(X, namespace(X).astype(place_like(self.whitening_, X), X.dtype, copy=False))
 
-    def _fit_in_chunks(self, chunks: Chunked) -> WithinClassWhitener:
-        """Learn from chunks without closing them."""
-        chunks.require_several_passes()
-        step = len(chunks.transforms)  # of a pipeline, whose steps share the checkpoint
-        sums = chunks.reduce(ClassSums(), f"means{step}")
-        check_classes(sums.labels)
-        scatter = ClassSums(scatter=True, shift=(sums.labels, sums.means()))
-        learn_scatter(self, chunks.reduce(scatter, f"scatter{step}"))
-        set_features(self, self.whitening_.shape[0], chunks.feature_names)
-        return self
-
     def __zonkey_validate__(self) -> None:
         n = self.n_features_in_
         require_shape("whitening_", self.whitening_, n, n)
@@ -158,15 +156,6 @@ class WithinClassWhitener(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = True
         return tags
-
-
-def learn_scatter(whitener: WithinClassWhitener, sums: ClassSums) -> None:
-    """Give a whitener its matrix, from the scatter of samples around the means of their classes."""
-    covariance = sums.covariance()
-    size = float(sums.squares.sum() / sums.counts.sum()) / covariance.shape[0]
-    values, vectors = _directions(covariance, epsilon(covariance) * size)
-    scales = whitening_scales(values, whitener.shrinkage)
-    whitener.whitening_ = multiply(vectors * scales[None, :], vectors.T)
 
 
 def within_class_directions(

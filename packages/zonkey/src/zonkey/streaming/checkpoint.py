@@ -16,7 +16,7 @@ from ..persistence.container import read_arrays, write_arrays
 from ..persistence.lock import hold_lock
 from ..persistence.packing import pack, unpack_file
 
-_KIND = "checkpoint"
+_KIND = "checkpoint 2"  # those of older versions are refused
 _ENDING = ".pass"
 _LOCK = f"lock{_ENDING}"
 # All files are in a folder of their own within that of the user.
@@ -34,8 +34,18 @@ class State:
     whole: bool
 
 
+def name_state(name: str, n_transforms: int) -> str:
+    """Return the name of the state of a pass: steps of a pipeline have passes of the same name."""
+    return f"{name}-{n_transforms}" if n_transforms else name
+
+
+def pass_of(state: str) -> str:
+    """Return the name of the pass that a state belongs to."""
+    return state.partition("-")[0]
+
+
 class PassCheckpoint:
-    """A folder with the state of each pass, by name."""
+    """A folder with the state of each pass, by the name of the state."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -111,11 +121,11 @@ class PassCheckpoint:
             )
 
     def names(self) -> list[str]:
-        """Return the names of the passes that have a state."""
+        """Return the names of the states."""
         return sorted(path.stem for path in self._own.glob(f"*{_ENDING}") if path.name != _LOCK)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove the states of some passes, and the folder if nothing else is in it."""
+        """Remove some states, and the folder if nothing else is in it."""
         if not self._own.is_dir():
             return
         # Never fail over an empty folder that others may use: the result is done.

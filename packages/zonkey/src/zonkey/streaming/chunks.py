@@ -21,7 +21,7 @@ import numpy as np
 
 from ..hashing import hash_object
 from ..labels import check_count, format_value
-from .checkpoint import PassCheckpoint, State
+from .checkpoint import PassCheckpoint, State, name_state
 from .reduce import Reduction
 from .sources import (
     ArraySource,
@@ -259,7 +259,7 @@ class Chunks(Chunked):
         self.n_rows = self._source.n_rows
         self.checkpoint = None if checkpoint is None else PassCheckpoint(checkpoint)
         self.progress = progress
-        self._ran: set[str] = set()  # names of passes, also of copies
+        self._ran: set[str] = set()  # names of states, also of copies
 
     def __iter__(self) -> Iterator[Chunk]:
         """Read the chunks, checked and transformed."""
@@ -319,8 +319,9 @@ class Chunks(Chunked):
             return self._pass(reduction, name, chunks, _START, None)
         with kept.lock():
             identity = self._identity(key)
-            start = kept.read(name, identity) or _START
-            self._ran.add(name)
+            state = name_state(name, len(self.transforms))
+            start = kept.read(state, identity) or _START
+            self._ran.add(state)
             is_compared = start.n_chunks > 0 and not source.is_file
             first = start.n_chunks - is_compared  # the last one is read again
             read = islice(source.read(0, purpose), first, None) if source.once else None
@@ -329,12 +330,12 @@ class Chunks(Chunked):
                 last = next(chunks, None)
                 is_more = start.whole and next(chunks, None) is not None
                 if last is None or _digest(last) != start.last or is_more:
-                    raise kept.make_foreign_error(name)
+                    raise kept.make_foreign_error(state)
             if start.n_chunks:
                 reduction.restore(start.parts)
             if start.whole:
                 return reduction
-            return self._pass(reduction, name, chunks, start, partial(kept.write, name, identity))
+            return self._pass(reduction, name, chunks, start, partial(kept.write, state, identity))
 
     def _identity(self, key: str) -> str:
         """Return what a state depends on, besides the samples."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from enum import StrEnum
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -13,6 +14,22 @@ from ..labels import join_labels, places_among
 from ..samples import class_sums, sample_blocks
 from ..threads import multiply
 from .sources import Chunk, get_labels
+
+
+class Pass(StrEnum):
+    """What a pass over chunks is for: its name in progress and in checkpoints."""
+
+    SURVEY = "survey"  # labels, means, and a few samples of each class
+    MEAN = "mean"
+    CLASS_MEANS = "means"
+    SCATTER = "scatter"  # within classes
+    STEP = "step"  # of a transformer that learns by `partial_fit`
+    SUMS = "sums"  # over the samples of each class
+    MORE = "more"  # such sums of further samples
+    MOMENTS = "moments"
+    LABELS = "labels"
+    SCORE = "score"
+    EVALUATION = "evaluation"
 
 
 class Reduction(Protocol):
@@ -172,6 +189,11 @@ class ClassSums:
         """Take over sums."""
         vars(self).update(parts)
         self._shifts = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.sums.shape[1]
 
     def totals(self) -> Array:
         """Return the sum of the samples of each class, with the shift."""
