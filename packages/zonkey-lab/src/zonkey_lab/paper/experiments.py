@@ -1,4 +1,4 @@
-"""The experiments of section 5 of the paper, and seven more, as data: which runs they need."""
+"""The experiments of section 5 of the paper, and seven more, as data: the runs that they need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .records import Key
 
 RECOMMENDED = "recommended"
 ABLATION = ("FPL", "RPL", "BPL0", "BPL1", "BPL")
-# The paper's model as its text can be read otherwise.
+# The paper's model under other readings of its text.
 UNSCALED = ("BPL1, unscaled", "BPL, unscaled")
 READINGS = (
     "BPL, as printed", *UNSCALED, "BPL, unscaled, as printed", "BPL, ridge chosen",
@@ -29,7 +29,7 @@ ON_TOP = (
     "BPL1, unscaled, recommended features", "BPL, unscaled, recommended features",
     "BPL, recommended features", "assigned, unscaled, recommended features",
 )  # fmt: skip
-# The paper's few-shot model as its text can be read otherwise.
+# The paper's few-shot model under other readings of its text.
 SHOT_READINGS = (
     "BPL (SFSP1), as printed", "BPL (SFSP1), unscaled", "BPL (SFSP1), unscaled, as printed",
     "BPL (SFSP1), sampled base", "BPL (SFSP1), sampled base, unscaled",
@@ -199,7 +199,7 @@ class Scale:
     quick: bool = False
 
     def options(self, protocol: str) -> dict[str, Any]:
-        """Return what a protocol takes besides model, data, parameters and seed."""
+        """Return the arguments of a protocol besides model, data, parameters and seed."""
         if shots_of(protocol) is not None:
             return {"n_trials": self.n_trials}
         if protocol == "all-classes":

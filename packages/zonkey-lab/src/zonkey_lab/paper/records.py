@@ -88,7 +88,7 @@ class Records:
         return self._put(key, record)
 
     def keep_for_citing(self, key: Key, record: Record, command: str) -> None:
-        """Let a full command own the record of a quick one that it would repeat as it is."""
+        """Let a full run reuse the record of a quick run with the same settings."""
         if record.get("quick"):
             self._put(key, {**record, "command": command, "quick": False})
 
@@ -151,7 +151,7 @@ def unpack(packed: dict[str, Any]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of value: how it is called, and how it is recognized."""
+    """A kind of value: its name, and how to recognize it."""
 
     name: str
     accepts: Callable[[Any], bool]
@@ -300,7 +300,7 @@ _TOGETHER: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def problem_of(record: Any) -> str:
-    """Return what is wrong with a record, in one phrase; "" if a report can use it."""
+    """Return the fault of a record in one phrase; "" if a report can use it."""
     problem = _fault(record, _RECORD, "")
     if problem:
         return problem
@@ -337,7 +337,7 @@ def _fault(value: Any, expected: Any, path: str) -> str:
 
 
 def _find_inconsistency(record: Record, protocol: str) -> str:
-    """Name fields that do not fit together."""
+    """Name fields that contradict each other."""
     results = record["results"]
     settings = record["settings"]
     if protocol == "selection" and results["points"] and not {"n_folds", "n_trials"} & {*settings}:

@@ -1,4 +1,4 @@
-"""What zero-shot and few-shot peers share: checks of parameters, and training by epochs."""
+"""Common parts of zero-shot and few-shot peers: checks of parameters, training by epochs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PREFIX = "training__"
 
 
 class CheckedMixin:
-    """Checks of the parameters, and a failed fit that leaves an earlier one as it was."""
+    """Check parameters; a failed fit keeps the state of an earlier fit."""
 
     def _check_parameters(self) -> None:
         check_parameters(self)
@@ -56,7 +56,7 @@ class CheckedMixin:
 class TrainedMixin(CheckedMixin, BaseEstimator):
     """Training by epochs: the parameters of all peers that learn so."""
 
-    _least_iter: ClassVar[int] = 1  # 0: the state before training is of use
+    _least_iter: ClassVar[int] = 1  # 0: the state before training is usable
 
     _own: ClassVar[Training]  # what "auto" means
     uses_torch: ClassVar[bool] = False  # to train; prediction never does
@@ -71,7 +71,7 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
         return self._given().fill(self._own)
 
     def _given(self) -> Training:
-        # Anything else is refused by fit, as other parameters are.
+        # fit refuses anything else, like other invalid parameters.
         return self.training if isinstance(self.training, Training) else Training()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
-        """Gather what files of zonkey 0.1 hold as parameters of the peer."""
+        """Collect the training parameters that files of zonkey 0.1 hold one by one."""
         upgrade_rest = getattr(super(), "__zonkey_upgrade__", None)
         parts = parts if upgrade_rest is None else upgrade_rest(parts)
         given = dict(parts["parameters"])

@@ -1,7 +1,7 @@
 """Neural networks of the peers: layers, their state as arrays, and prediction without torch.
 
-torch trains. What it learned is kept as plain arrays, so that fitted models can be stored, sent and
-used where torch is not installed.
+torch trains. The learned weights are kept as plain arrays, so that fitted models can be stored,
+sent and used where torch is not installed.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def root_mean_square(M: np.ndarray) -> np.ndarray:
 
 
 def zero_layers(torch: Any, sizes: Sequence[int], activations: Sequence[str]) -> Any:
-    """Return `layers` whose output begins at 0, to be added to something that is good already."""
+    """Return `layers` whose output begins at 0, to be added to a good initial output."""
     network = layers(torch, sizes, activations)
     *_, last, _ = network
     torch.nn.init.zeros_(last.weight)

@@ -69,7 +69,7 @@ class _Device(Constraint):
 class Training:
     """How a peer is trained by passes over the samples (epochs).
 
-    Every trained peer takes one as `training`. What is "auto" is what the peer documents; so
+    Every trained peer takes one as `training`. The peer documents what "auto" means; so
     ``Training(max_iter=5)`` changes the number of epochs only. The parts are parameters of the
     peer too, as ``training__max_iter`` and so on, for `set_params` and for searches.
 

@@ -86,7 +86,7 @@ class FewShotModel:
 
     @property
     def base(self) -> Base | None:
-        """What it learns of base classes from; None if it does without."""
+        """The form of base classes that it learns from; None if it needs none."""
         if "base" not in self._known or ("base" in self.fixed and self.fixed["base"] is None):
             return None
         return "moments" if issubclass(self.classifier, FewShotClassifier) else "samples"
@@ -154,7 +154,7 @@ class AnyShotModel:
         return Pipeline([("raw", "passthrough"), (CLASSIFY, classifier)])
 
     def read_choice(self, fitted: AnyShotClassifier) -> dict[str, Any]:
-        """Return what a fitted classifier has chosen, for a record."""
+        """Return the parameters that a fitted classifier has chosen, for a record."""
         best = {name: v for name, v in fitted.best_params_.items() if name not in self.fixed}
         steps, transformer = best.pop("preprocessing"), best.pop("prototype_transformer")
         found = {
@@ -184,7 +184,7 @@ def _from_record(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _round_value(value: Any) -> Any:
-    """Round numbers: further digits depend on the machine."""
+    """Round numbers: the other digits depend on the machine."""
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
@@ -258,7 +258,7 @@ def move_to_device(X: Any) -> Any:
     return require_package("torch", "A run on another device").asarray(X, device=name)
 
 
-# The catalog. Grids have at least as many points as every model is tuned on, where they can.
+# The catalog. Where possible, grids have at least as many points as models are tuned on.
 
 _UNIT: list[Any] = [0.1, 0.3, 0.5, 0.7, 0.9]  # the paper searches (0, 1)
 _RIDGES: dict[str, list[Any]] = {
@@ -366,7 +366,7 @@ def _exemplars(preset: Preset) -> ZeroShotModel:
 
 
 def _alternative(competition: str, grid: Grid, **fixed: Any) -> ZeroShotModel:
-    """Return an alternative to the paper's competition, which no generalized table has."""
+    """Return an alternative to the paper's competition; generalized tables have none."""
     return ZeroShotModel({"competition": competition, **fixed}, grid, calibrates=False)
 
 

@@ -83,7 +83,7 @@ def measure_zero_shot(
 
 
 def _steps_of(fitted: Any) -> dict[str, Any]:
-    """Return what Algorithm 1 did: mu by step, how often the guard lowered it, how far W moved."""
+    """Return the course of Algorithm 1: mu by step, how often it was lowered, how far W moved."""
     if not isinstance(fitted, ZeroShotClassifier):
         return {}
     mu = [float(value) for value in fitted.mu_]
@@ -181,7 +181,7 @@ def scatter_ratios(
     "compactness" is the scatter of samples within predicted classes over the scatter between the
     means of these classes, None if there is only one; "centering" the mean squared distance of
     samples from the projected prototype of the predicted class over that from the mean sample.
-    Smaller is better for both. Places in the map would not do: t-SNE does not keep distances.
+    Smaller is better for both. Positions in the map are unsuitable: t-SNE does not keep distances.
     """
     X, centers = X.astype(np.float64), centers.astype(np.float64)
     total = float(((X - X.mean(axis=0)) ** 2).sum())
@@ -232,7 +232,7 @@ def measure_trials(
 
 
 class Steps:
-    """What Algorithm 1 did in the fits of a run: how often, and how far, the guard lowered mu."""
+    """Summary of the fits of a run: how often, and how far, the guard lowered mu."""
 
     def __init__(self) -> None:
         self._mu, self._n_lowered, self._n_indefinite = [], 0, 0
@@ -298,7 +298,7 @@ def measure_all_classes(
 ) -> dict[str, Any]:
     """Return hit@1 and hit@5 among all novel classes, by number of shots.
 
-    Zero shots, for models that can do without any, use parameters chosen for zero-shot learning.
+    Zero shots, for models that support them, use parameters chosen for zero-shot learning.
     """
     shots, estimator = _prepare_novel(data, model, parameters)
     chosen = dict.fromkeys(range(1, min(most_shots, shots.most_shots) + 1), estimator)
@@ -338,7 +338,7 @@ def measure_runtime(
 
     They are end to end: preprocessing, moments of base classes or training on them, and the fit to
     all novel classes; the median of `n_timings`, or one timing if it takes long. "base_mb" is the
-    size of what the fit needs of base classes. "peak_mb" is the most memory that Python and NumPy
+    size of the base classes that the fit needs. "peak_mb" is the most memory that Python and NumPy
     allocated in one more fit with the most shots; None if fits take long, or if torch allocates.
     """
     shots = novel_data(data)
@@ -382,7 +382,7 @@ def _make_fit(
 
 
 def _timings(fit: Callable[[], Any], n_timings: int) -> tuple[list[float], Any]:
-    """Return the seconds of each fit, and what was fitted."""
+    """Return the seconds of each fit, and the fitted model."""
     found, fitted = [], None
     while not found or (len(found) < n_timings and found[0] < _LONG):
         with silence_warnings():
@@ -403,7 +403,7 @@ def _peak_mb(fit: Callable[[], Any]) -> float:
 
 
 def stored_mb(fitted: Any) -> float | None:
-    """Return the size of what must be stored of base classes to fit a model again.
+    """Return the size of the stored base classes that a new fit needs.
 
     The three matrices of the moments, samples that are perturbed or drawn, or all base samples.
     None if it is not known.

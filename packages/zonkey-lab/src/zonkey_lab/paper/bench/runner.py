@@ -203,7 +203,7 @@ def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
         data = _load(job.key, job.folder)
         start = time.perf_counter()
         results = _select(job, data) if is_selection(job.key) else _measure(job, data)
-    # From the data, from a model that does not suit them, or from a package that is missing.
+    # Errors of the data, of a model that does not suit them, or of a missing package.
     except (ValueError, ImportError) as error:
         return job, {"error": str(error)}
     except (MemoryError, RuntimeError) as error:

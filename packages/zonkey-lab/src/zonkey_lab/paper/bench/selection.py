@@ -59,7 +59,7 @@ def silence_warnings() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class NovelData:
-    """Preprocessed samples of novel classes, and what models learn of base classes from.
+    """Preprocessed samples of novel classes, and the base classes in the form that models need.
 
     `queries` are the positions in X of samples used as queries only; `prototypes` are those of
     base and novel classes.
@@ -127,7 +127,7 @@ def novel_data(data: Dataset) -> NovelData:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is learned from base classes before there is a support set."""
+    """Base classes, preprocessed before there is a support set."""
 
     preset: Preset
     steps: Pipeline  # preprocessing of features
@@ -157,7 +157,7 @@ def prepare(data: Dataset, preset: Preset = "paper", base: Base | None = "moment
 def prepare_shots(
     data: Dataset, preset: Preset = "paper", base: Base | None = "moments", *, stops: bool = False
 ) -> NovelData:
-    """Return novel samples, and what models learn of base classes from.
+    """Return novel samples, and the base classes in the form that models need.
 
     With `stops` the novel classes are validation classes, by which trained models stop early.
     """
@@ -267,7 +267,7 @@ def _choose_penalty(model: ZeroShotModel, data: Dataset, chosen: dict[str, Any])
 
 
 def _own_choice(model: AnyShotModel, data: Dataset, validation: Any = None) -> dict[str, Any]:
-    """Return what a model chooses itself, on held-out training or on validation classes."""
+    """Return parameters that a model chooses itself, on held-out training or validation classes."""
     classifier: Any = model.build(data.prototypes, seed=0)[-1]
     with silence_warnings():
         classifier.fit(data.X_train, data.y_train, validation=validation)
@@ -286,8 +286,8 @@ def select_few_shot(
     """Return the parameters of best accuracy on validation classes, and all scores.
 
     The task is trials, or all classes at once if `n_trials` is None. Novel classes of `validation`
-    must not be novel classes of `test`. If `validation` is None, only models that choose themselves
-    can do without: they hold out base classes.
+    must not be novel classes of `test`. `validation` may be None only for models that choose their
+    own parameters: they hold out base classes.
     """
     if validation is not None:
         shared = np.intersect1d(validation.unseen_classes, test.unseen_classes)

@@ -1,4 +1,4 @@
-"""What a report is made of, and how it becomes Markdown and HTML."""
+"""The parts of a report, and their rendering as Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def html_text(report: Document, pictures: dict[str, bytes]) -> str:
 
 # Characters that would start an element of Markdown or HTML inside a cell or a paragraph.
 _SPECIAL = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_<>|#&~$[]"})
-# What would start a list or a line at the beginning of a paragraph.
+# Characters that would start a list or a rule at the beginning of a paragraph.
 _LIST = re.compile(r"^(\d*)([-+=.)])(?=\s|[-=]|$)")
 
 

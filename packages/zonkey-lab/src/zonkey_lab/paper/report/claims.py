@@ -112,7 +112,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgment:
-    """What the records of a data set say of a claim."""
+    """Judgment of the records of a data set on a claim."""
 
     claim: Claim
     data: str

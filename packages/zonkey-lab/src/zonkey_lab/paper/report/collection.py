@@ -92,7 +92,7 @@ class Collection:
         return Study(experiment, data, runs, self)
 
     def studies(self) -> dict[str, list[Study]]:
-        """Return what can be reported: by experiment, a study per data set.
+        """Return the reportable studies: by experiment, one per data set.
 
         An experiment needs runs of its subject, and of at least two models if it compares models by
         a metric.

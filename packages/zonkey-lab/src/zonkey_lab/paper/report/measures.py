@@ -13,7 +13,7 @@ from zonkey.metrics import mean_confidence_interval
 from ..experiments import shots_of
 from ..records import Record, unpack
 
-ABSENT = "-"  # a figure that there is not
+ABSENT = "-"  # a missing figure
 MINUS = "\N{MINUS SIGN}"
 NOTHING = 1e-11  # a difference due to rounding alone
 

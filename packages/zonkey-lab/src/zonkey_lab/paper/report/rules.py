@@ -29,11 +29,11 @@ from .measures import average_seeds, average_trials, points
 from .tables import compares, describe_features, split_note
 
 REPRODUCES, FAILS, UNDECIDED = "reproduces", "does not reproduce", "undecided"
-UNMOVED = 0.99  # share of predictions equal to BPL0's from which on a model did not move
+UNMOVED = 0.99  # a model with at least this share of predictions equal to BPL0's did not move
 BALANCE = 0.5  # least ratio of the smaller to the larger accuracy
 _PAPERS_STEPS, _SETTLED = 5, 0.01
 _TOLERANCE = 0.01
-_TIMING_NOISE = 0.1  # relative difference of two timings that says nothing
+_TIMING_NOISE = 0.1  # relative difference of two timings that is noise
 _MAP_TOLERANCE = 0.01  # relative change of a ratio of scatters
 _NOT_BEST = ("sun",)  # where the paper itself claims to be competitive only
 PRINTED_SHOTS = "BPL (SFSP1)"  # the model of the paper's few-shot tables
@@ -260,7 +260,7 @@ def near_the_printed_trials(
 ) -> Finding | None:
     """Test that accuracy in trials is within a point of the printed figure, on the same network.
 
-    The weights of the network are others, and so are the trials.
+    The weights of the network differ, and so do the trials.
     """
     run = collection.first(f"trials-{n_shot}", data, model)
     figure = find_printed("metafsl", data, f"{n_shot}-shot").get(PRINTED_SHOTS)

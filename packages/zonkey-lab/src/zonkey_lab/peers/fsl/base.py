@@ -1,7 +1,7 @@
 """The base classes of the few-shot peers, and the base samples that they learn from.
 
-`FewShotPeer` learns from a support set and, if it wants to, from samples of base classes.
-`BaseSamples` keeps what a peer has learned from base classes, for all support sets that follow.
+`FewShotPeer` learns from a support set and optionally from samples of base classes. `BaseSamples`
+caches what a peer has learned from base classes, for all later support sets.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ T = TypeVar("T")
 class BaseSamples:
     """Labeled samples of base classes, and what few-shot peers have learned from them.
 
-    A peer learns from base classes at the first fit; later fits of it, and of its clones with the
-    same parameters, take what was learned from here. The 64 results that were used last are kept.
+    A peer learns from base classes at its first fit; its later fits, and fits of clones with the
+    same parameters, reuse the result. The 64 most recently used results are kept.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class BaseSamples:
         Samples of validation classes, which are neither base nor novel classes. Peers that are
         trained stop early on them. None: they hold out some of the base classes.
     random_state : int, default=0
-        Seed of all that is learned from base classes, whatever the seed of a peer is: what is
-        learned must not depend on which fit came first.
+        Seed of everything learned from base classes, independent of the seed of a peer: the result
+        must not depend on which fit came first.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class BaseSamples:
         return hash_object(self.X, self.codes, self.classes, self.seed, self.validation)
 
     def learn_once(self, key: str, learn: Callable[[], T]) -> T:
-        """Return what `learn` returned when it was called for this key.
+        """Return the cached result of `learn` for this key.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class BaseSamples:
         """
         with self._lock:
             lock = self._learning.setdefault(key, Lock())
-        with lock:  # trials run in threads; only those that want the same wait for each other
+        with lock:  # trials run in threads; only those that need the same result wait
             with self._lock:
                 found = self._kept.get(key)
             found = found or (learn(),)
@@ -242,7 +242,7 @@ class Support:
 class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
     """A few-shot system; it adds `_learn`, `_scores`, and its parameters.
 
-    A constructor has `base=None`, first but for `prototypes`, which systems with texts have.
+    The first parameter is `base=None`; in systems with texts, `prototypes` comes before it.
     """
 
     base: BaseSamples | None

@@ -29,8 +29,8 @@ class LaplacianShot(TransductivePeer):
     the same time. a_uj is the squared distance of u from the center of class j, and w_uv = 1 if v
     is one of the nearest neighbors of u, otherwise 0. The centers are those of `BDCSPN`, with
     temperature 1. `decision_function` returns the argument of the softmax: a sample is predicted by
-    one more update, from its neighbors among the unlabeled samples, of which it is none itself. For
-    the unlabeled samples this is the last update of the publication.
+    one more update, from its neighbors among the unlabeled samples other than itself. For the
+    unlabeled samples this is the last update of the publication.
 
     Differences from the publication: features come from a fixed backbone and are centered by the
     base mean. w is not symmetric, as in the authors' code.
@@ -161,5 +161,5 @@ def smooth(
 
 def _find_nearest(distances: np.ndarray, k: int) -> np.ndarray:
     """Return the positions of the k nearest columns per row, fewer if there are not as many."""
-    k = min(k, distances.shape[1] - 1)  # a sample is no neighbor of itself
+    k = min(k, distances.shape[1] - 1)  # a sample is not a neighbor of itself
     return np.argsort(distances, axis=1, kind="stable")[:, :k]

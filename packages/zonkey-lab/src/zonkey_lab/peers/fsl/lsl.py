@@ -199,7 +199,7 @@ class LSL(TrainedMixin, FewShotPeer):
         return Z @ self.coef_.T.astype(X.dtype, copy=False) + intercept
 
     def _base_key(self) -> str:
-        """Return the key of what base classes train: without the parameters of the last step."""
+        """Return the key of results of base classes, without the parameters of the last step."""
         last = {"n_synthetic": 0, "weight_decay": 1.0}
         return identify_training(type(self)(**{**self.get_params(deep=False), **last}))
 
@@ -223,7 +223,7 @@ class LSL(TrainedMixin, FewShotPeer):
 
 @dataclass
 class _Taught:
-    """What base classes teach: the map h, centers, and a generator if there are analogies."""
+    """Results of base classes: the map h, centers, and a generator if there are analogies."""
 
     V: np.ndarray  # d x d, applied to rows from the right; all arrays are float32
     v: np.ndarray

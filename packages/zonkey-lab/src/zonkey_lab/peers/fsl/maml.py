@@ -31,11 +31,11 @@ class MAML(MetaPeer):
 
         t <- t - inner_learning_rate * gradient of L(t, S),
 
-    with the mean cross-entropy L, in which all classes weigh the same. Training minimizes the mean
-    of L(t adapted to S, Q) over random episodes (S, Q) of base classes with respect to the initial
-    t. Its gradient passes through the inner steps, which takes second derivatives of L. With
-    `first_order`, it is the gradient of L(., Q) at the adapted weights, as if their distance from t
-    were a constant. `decision_function` returns w_j' z(x) of the adapted weights.
+    with the mean cross-entropy L, in which all classes have equal weight. Training minimizes the
+    mean of L(t adapted to S, Q) over random episodes (S, Q) of base classes with respect to the
+    initial t. Its gradient passes through the inner steps, which takes second derivatives of L.
+    With `first_order`, it is the gradient of L(., Q) at the adapted weights, as if their distance
+    from t were a constant. `decision_function` returns w_j' z(x) of the adapted weights.
 
     Differences from the publication:
 

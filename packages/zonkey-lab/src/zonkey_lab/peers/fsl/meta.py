@@ -1,4 +1,4 @@
-"""Meta-learning: episodes drawn from base classes, and what all systems trained on them share."""
+"""Meta-learning: episodes drawn from base classes, and the parent of systems trained on them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class EpisodeLearner(NetworkLearner):
 
     @abstractmethod
     def export(self) -> dict[str, np.ndarray]:
-        """Return what is kept as `weights_`: arrays by name."""
+        """Return the weights for `weights_`: arrays by name."""
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:  # noqa: ARG002
         """Return the mean loss of episodes: by default the cross-entropy of their queries."""
@@ -173,7 +173,7 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     """
 
     uses_torch = True
-    _least_iter = 0  # nothing may be better than what networks start from
+    _least_iter = 0  # the initial state may be the best one
 
     n_way: int | None
     n_shot: int | None
@@ -198,7 +198,7 @@ class MetaPeer(TrainedMixin, FewShotPeer):
         raise NotImplementedError
 
     def _adapt(self, support: Support) -> dict[str, Any]:
-        """Return what the trained networks (`weights_`, `_center`) make of a support set."""
+        """Return attributes computed from a support set by the networks (`weights_`, `_center`)."""
         raise NotImplementedError
 
     def _learn(self, support: Support) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class MetaPeer(TrainedMixin, FewShotPeer):
         self.episode_sizes = self._choose_sizes(support, own=support.base is None)
         key = identify_training(self, vars(self.episode_sizes))
         vars(self).update(base.learn_once(key, lambda: self._meta_train(base)))
-        del self.episode_sizes  # of the training; a fitted model does without
+        del self.episode_sizes  # of the training; a fitted model does not need it
         return self._adapt(support)
 
     def _choose_sizes(self, support: Support, own: bool) -> EpisodeSizes:

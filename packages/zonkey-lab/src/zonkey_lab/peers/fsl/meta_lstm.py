@@ -23,10 +23,10 @@ _FORGET, _INPUT = 5.0, -4.5  # first biases of the gates: keep the weights, take
 
 
 class MetaLearnerLSTM(MetaPeer):
-    """An LSTM whose cell state is the weights of a classifier, and whose input its gradients.
+    """An LSTM whose cell state holds the weights of a classifier, and whose input its gradients.
 
     The classifier is a softmax over classes, p(j | x) ~ exp(w_j' x). With the gradient g of its
-    mean cross-entropy L on the support set, in which all classes weigh the same, each
+    mean cross-entropy L on the support set, in which all classes have equal weight, each
     coordinate c of its weights is updated by
 
         c <- f c - i g,     f = s(a' [h, c, f] + a0),     i = s(b' [h, c, i] + b0),

@@ -16,7 +16,7 @@ _SCALE = 10.0  # of squared distances at the beginning
 
 
 class PrototypicalNetwork(MetaPeer):
-    """Nearest class mean after a linear map of the features, which base classes teach.
+    """Nearest class mean after a linear map of the features, learned from base classes.
 
     A sample x belongs to class j with probability
 

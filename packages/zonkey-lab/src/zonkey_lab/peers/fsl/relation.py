@@ -38,8 +38,8 @@ class RelationNetwork(MetaPeer):
       the same length for any number of shots.
     - The weights begin where r_j(x) falls with ||x - c_j||: hidden units are the two signs of
       orthogonal random projections of x - c_j, whose absolute values are added. From random
-      weights, base classes teach a comparison that fails for novel classes, because the features
-      of base classes are separated almost perfectly.
+      weights, training yields a comparison that fails for novel classes, because the features of
+      base classes are separated almost perfectly.
     - Adam keeps its step size, because training stops early on validation classes.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Classifiers from texts: what the few-shot systems with prototypes share."""
+"""Classifiers from texts, for few-shot systems with prototypes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .base import BaseSamples, Support, center_rows
 
 _RIDGES = 10.0 ** np.arange(-3, 4)  # in units of the mean squared length of centered prototypes
 LOGIT_SCALE = 100.0  # of cosines between samples and texts, as in CLIP
-_LEAST_CLASSES = 2  # base classes with prototypes, to learn what prototypes mean
+_LEAST_CLASSES = 2  # least number of base classes with prototypes to learn a regression
 
 
 def text_classifier(prototypes: Any, support: Support) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the transductive peers share: `adapt`, which also learns from unlabeled samples."""
+"""The base class of transductive peers: `adapt` also learns from unlabeled samples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TransductivePeer(FewShotPeer):
         """Return a fitted copy that has learned from unlabeled samples of the classes as well.
 
         The copy is an ordinary classifier: it predicts any sample, and for the unlabeled ones it
-        predicts what the publication does. The samples of an earlier call do not count any more.
+        predicts what the publication does. Samples of an earlier call are forgotten.
         Accuracies on the same samples are not comparable with those of inductive models.
 
         Parameters
@@ -58,7 +58,7 @@ class TransductivePeer(FewShotPeer):
 
 
 def center_support(support: Support, **parameters: Any) -> dict[str, Any]:
-    """Return what `adapt` needs of a support set, centered by the base mean, of unit length."""
+    """Return data of a support set for `adapt`, centered by the base mean, of unit length."""
     center = center_of(support).astype(support.X.dtype)
     X = center_rows(support.X, center)
     return {"X": X, "codes": support.codes, "center": center, **parameters}

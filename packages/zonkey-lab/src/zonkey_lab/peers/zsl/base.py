@@ -1,4 +1,4 @@
-"""The base classes of the zero-shot peers: what is the same whatever a peer learns.
+"""The base classes of the zero-shot peers: the parts that do not depend on what a peer learns.
 
 `Peer` settles the candidates and the penalty, `SamplePeer` learns from samples in memory, and
 `TrainedPeer` learns by passes over them. Peers in closed form are in closed_form.py.

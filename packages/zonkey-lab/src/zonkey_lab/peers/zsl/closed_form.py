@@ -24,7 +24,7 @@ from .base import Peer
 
 
 class ClosedFormPeer(Peer):
-    """Everything of a peer except its equation.
+    """All parts of a peer except its equation.
 
     A subclass adds its parameters in `__init__` and their ranges in `__constraints__`, and returns
     its fitted attributes from `_solve`. It predicts the class with the nearest W y; override
@@ -106,7 +106,7 @@ def reduce_to_span(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 def value_of(solution: Solution, remedy: str) -> np.ndarray:
     """Return the value of a solution; warn if it is dominated by rounding errors.
 
-    An exactly singular equation is no reason to warn: its minimum-norm solution is the limit of
+    An exactly singular equation needs no warning: its minimum-norm solution is the limit of
     a vanishing ridge.
     """
     if solution.status is Status.NEAR_SINGULAR:

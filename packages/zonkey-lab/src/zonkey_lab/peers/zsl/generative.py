@@ -1,4 +1,4 @@
-"""What generative peers share: synthesized samples of classes, and a linear classifier on them.
+"""Base class of generative peers: synthesized samples, and a linear classifier on them.
 
 A trained generator draws samples of any class from its prototype. The classifier is trained for
 the candidates at hand: on synthesized samples of unseen classes, and on real ones of seen classes.

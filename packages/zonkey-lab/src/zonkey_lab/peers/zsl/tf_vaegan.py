@@ -281,7 +281,7 @@ class TFVAEGAN(GenerativePeer):
 def _bound_variances(torch: Any, moments: Any) -> Any:
     """Return means and log-variances, the latter below 0.
 
-    A posterior is no wider than its prior, N(0, I). Without the bound, one long step can widen all
+    A posterior is not wider than its prior, N(0, I). Without the bound, one long step can widen all
     at once, exponentially, and the noise drives the generator where its ReLU has no gradient.
     """
     mean, log_variance = moments.chunk(2, dim=1)
