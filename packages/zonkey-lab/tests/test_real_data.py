@@ -37,6 +37,7 @@ def test_bidirectional_projection_on_cub(cub):
     assert 0.2 < scores.harmonic_mean < 0.6
 
 
+@pytest.mark.exhaustive  # graphs of small problems are tested in the library
 def test_graph_of_the_recommended_model_on_cub(cub):
     onnxruntime = pytest.importorskip("onnxruntime", reason="graphs are run by onnxruntime")
     model = presets.recommended(cub.prototypes, candidates="all").fit(cub.X_train, cub.y_train)

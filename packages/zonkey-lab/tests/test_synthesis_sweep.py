@@ -161,6 +161,7 @@ def page_with(names):
     return "".join(f"# {name}\n<!-- {name} -->\nstale\n<!-- end -->\n" for name in names)
 
 
+@pytest.mark.exhaustive  # half a minute
 def test_a_tiny_sweep_writes_the_page(benchmark_module, monkeypatch, tmp_path):
     sweep = benchmark_module("when_synthesis_helps")
     page = benchmark_module("synthesis_page")

@@ -30,7 +30,13 @@ WORKS = {
 }
 
 
-@pytest.mark.parametrize("command", [*WORKS, "export"])
+SLOW = pytest.mark.exhaustive  # a process each; the same code finds the class
+COMMANDS = [
+    command if command == "predict" else pytest.param(command, marks=SLOW) for command in WORKS
+]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "export"])
 def test_commands(folder, command):
     arguments = WORKS.get(command, ("m.zonkey", "--onnx", "m.onnx"))
     line = [sys.executable, "-m", "zonkey", *command.split(), *arguments]

@@ -77,15 +77,28 @@ def small(monkeypatch):
         cached.cache_clear()
 
 
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory):
+META = [name for name, spec in FEW_SHOT.items() if getattr(spec, "uses_torch", False)]
+TRAINED = {*TORCH_PEERS[1:], *META[1:]}
+
+
+def without_most_trained(experiment):
+    """Leave out all systems trained by torch but one of a kind."""
+    models = tuple(name for name in experiment.models if name not in TRAINED)
+    return replace(experiment, models=models)
+
+
+@pytest.fixture(scope="module", params=["few", pytest.param("all", marks=pytest.mark.exhaustive)])
+def everything(request, tmp_path_factory):
     """Return the folder of records of every experiment, and the steps that made them."""
+    change = without_most_trained if request.param == "few" else replace
+    experiments = [change(experiment) for experiment in EXPERIMENTS.values()]
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "find_source", find_small)
         patch.setattr(protocols, "TSNE", partial(TSNE, max_iter=250))  # enough to be a map
         shrink(patch)
-        return folder, run(folder, *EXPERIMENTS, scale=ONE_SEED, command="zonkey bench all")
+        steps = run(folder, *experiments, scale=ONE_SEED, command="zonkey bench all")
+        return folder, steps, experiments
 
 
 def run(tmp_path, *names, scale=SCALE, **options):
@@ -95,7 +108,7 @@ def run(tmp_path, *names, scale=SCALE, **options):
 
 
 def test_every_experiment_runs(everything):
-    folder, steps = everything
+    folder, steps, experiments = everything
     assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
     protocols = {step.key.protocol for step in steps}
     assert protocols == {
@@ -108,7 +121,7 @@ def test_every_experiment_runs(everything):
         assert record["data"]["sha256"] == small_dataset().sha256
         assert record["seconds"] >= 0
         assert record["peak_memory_mb"] > 0
-    assert run(folder, *EXPERIMENTS, scale=ONE_SEED) == []
+    assert run(folder, *experiments, scale=ONE_SEED) == []
 
 
 def test_experiments_share_their_runs(tmp_path):
