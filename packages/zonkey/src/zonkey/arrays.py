@@ -22,7 +22,7 @@ from array_api_compat import (
 
 
 class Array(Protocol):
-    """What arrays of all array-API libraries have in common.
+    """Interface common to arrays of all array-API libraries.
 
     Operations return `Any`: every library returns its own type. Docstrings state shapes.
     """

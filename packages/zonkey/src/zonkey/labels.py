@@ -17,7 +17,7 @@ from .arrays import Array, is_device_array, namespace, place_like, require_value
 _PLAIN = 0x300  # below this code point, no text changes under NFC
 _LARGEST = int(np.iinfo(np.int64).max)
 _EXACT = 2**53  # up to it, a double holds every whole number
-_OURS = "zonkey", "zonkey_lab"  # packages whose calls are no place for a warning
+_OURS = "zonkey", "zonkey_lab"  # packages whose calls must not be named in a warning
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60

@@ -52,7 +52,7 @@ def format_install(distribution: str, extra: str = "") -> str:
 
 
 def torch_device(device: str) -> str:
-    """Return the device of torch that `device` means, or refuse it."""
+    """Return the torch device named by `device`, or refuse it."""
     torch = require_package("torch", "A device of torch")
     n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "auto":

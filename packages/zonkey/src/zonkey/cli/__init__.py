@@ -17,7 +17,7 @@ __all__ = ["app", "main"]
 def main() -> NoReturn:
     """Run the command that the arguments of the program name, and exit."""
     try:
-        # A label that the terminal cannot show is no reason to fail.
+        # Do not fail on a label that the terminal cannot show.
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore
         import typer

@@ -111,7 +111,7 @@ def remove_classes(
 ) -> None:
     """Remove classes.
 
-    What their samples taught about other classes stays.
+    What the model learned from their samples about other classes stays.
     """
     with one_line_errors(_UNCHANGED):
         from ..app.classes import remove_classes

@@ -48,7 +48,9 @@ def demo(
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of synthesis and of what is shown.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of synthesis and of the samples shown.")
+    ] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the record instead of a table.")
     ] = False,

@@ -14,7 +14,7 @@ import typer
 
 from ..errors import STREAM_NAME, Problem
 
-_PIPE_CLOSED = 128 + 13  # as shells say it of a program that was ended by SIGPIPE
+_PIPE_CLOSED = 128 + 13  # as shells report a program that was ended by SIGPIPE
 _LONGEST = 1000  # characters of a message
 _NAMES = {
     "model": "MODEL",
@@ -48,7 +48,7 @@ def one_line_errors(interrupted: str, **names: str) -> Iterator[None]:
 
 @contextmanager
 def output_errors() -> Iterator[None]:
-    """Exit with code 2 if text cannot be printed, with 141 if nobody reads it any more."""
+    """Exit with code 2 if text cannot be printed, with 141 if its reader has closed the pipe."""
     try:
         try:
             yield
@@ -101,7 +101,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def tell_joined(joined: Mapping[str, str]) -> None:
-    """Say in one line on stderr which labels were taken for a class in another spelling."""
+    """Print one line on stderr with the labels that match a class in another spelling."""
     if joined:
         pairs = ", ".join(f"{label} is {known}" for label, known in joined.items())
         typer.echo(f"Same classes in another spelling: {pairs}.", err=True)

@@ -104,7 +104,7 @@ def fit(
         typer.Option(
             "--chunks",
             help="Read features in chunks, for files larger than memory. After "
-            "an interruption, the same command continues from the folder OUTPUT.progress.",
+            "an interruption, the same command resumes from the folder OUTPUT.progress.",
         ),
     ] = False,
     on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
@@ -200,7 +200,7 @@ def _list_columns(columns: Sequence[str]) -> str:
 
 
 def print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:
-    """Print what a model is and what it has learned; longer values are left out."""
+    """Print a summary of a model and its parameters; longer values are left out."""
     typer.echo(f"Estimator:  {summary['estimator']}")
     typer.echo(f"Features:   {summary['n_features']}")
     seen, unseen, n = (summary[name] for name in ("n_seen", "n_unseen", "n_candidates"))
@@ -216,7 +216,7 @@ def print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:
 
 
 def print_encoders(training: dict[str, Any]) -> None:
-    """Print what pictures and texts of the training were encoded with."""
+    """Print the encoders of the pictures and texts of the training."""
     for name, role in (("encoder", "Encoder:"), ("text_encoder", "Texts:")):
         spec = training.get(name)
         if isinstance(spec, dict):
@@ -228,7 +228,7 @@ def print_encoders(training: dict[str, Any]) -> None:
 
 
 def _round_number(value: str) -> str:
-    """Return a number with the digits that people read; other text as it is."""
+    """Return a number with few digits; other text unchanged."""
     try:
         return f"{float(value):.4g}"
     except ValueError:

@@ -83,7 +83,7 @@ def predict(
 ) -> None:
     """Write the predicted class of every picture or row.
 
-    The name of the file, or the columns that are no features, come first, then `predicted`,
+    The name of the file, or the columns that are not features, come first, then `predicted`,
     `top_1`, `top_2`, ... and `proba_1`, `proba_2`, ... No labels are needed. Rows are read and
     written in blocks: there may be more of them than fit into memory.
     """
@@ -232,7 +232,7 @@ def explain(
 ) -> None:
     """Explain the answer for one picture or row.
 
-    Which classes, labeled samples and attributes speak for it and against it.
+    Shows the classes, labeled samples and attributes for and against it.
     """
     with one_line_errors(NOTHING):
         from ..app.explanation import explain
@@ -312,8 +312,8 @@ def export(
 ) -> None:
     """Write a model as an ONNX graph.
 
-    It leads from raw features to labels, the best classes and their probabilities. With
-    --with-encoder, it leads from pixels; its metadata say how pictures are resized.
+    It maps raw features to labels, the best classes and their probabilities. With --with-encoder,
+    its input is pixels; its metadata say how pictures are resized.
     """
     with one_line_errors(NOTHING):
         from ..app import export

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def show_progress() -> Iterator[Progress]:
-    """Show each step: a bar if something is counted, with the time left; else a spinner."""
+    """Show each step: a bar with the time left if something is counted, else a spinner."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -69,7 +69,7 @@ _N_CLASSES, _N_GUESSES, _N_PAIRS = 18, 5, 18
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """The record of the run, and what else the page shows."""
+    """The record of the run, and the other data of the page."""
 
     record: dict[str, Any]
     data: EmojiDataset
@@ -294,7 +294,7 @@ def model_rows(record: dict[str, Any]) -> list[list[str]]:
 
 
 def unlabeled_line(record: dict[str, Any]) -> str:
-    """Return what unlabeled pictures change, marked as not comparable."""
+    """Return the change by unlabeled pictures, marked as not comparable."""
     found = record["unlabeled"]
     return (
         f"{found['model']}: unseen {100 * found['unseen_only']:.1f}. Transductive: it also learned "

@@ -164,7 +164,7 @@ def find_fitting(
 ) -> list[dict[str, Any]]:
     """Return the test pictures that fit each typed name best, of seen and unseen classes.
 
-    A name that is no class yet becomes one, known by its text only. Pictures are ranked by their
+    A name that is not a class yet becomes one, known by its text only. Pictures are ranked by their
     score for it.
     """
     new = np.setdiff1d(names, np.asarray(model.classes_))

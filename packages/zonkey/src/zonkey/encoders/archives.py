@@ -50,7 +50,7 @@ def files_of(path: Path) -> Files:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file is one that file managers leave behind, or in such a folder."""
+    """Whether file managers left a file behind, or its folder."""
     return any(part.startswith(".") or part.casefold() in _HIDDEN for part in name.split("/"))
 
 

@@ -222,7 +222,7 @@ class FeatureCache:
         return self._read(find, [None] * len(keys))
 
     def _read(self, work: Callable[[sqlite3.Connection], Any], otherwise: Any) -> Any:
-        """Return what `work` finds in the database, or `otherwise` if there is none to read."""
+        """Return the result of `work` on the database, or `otherwise` if it cannot be read."""
         with self._lock:
             try:
                 if self._database is not None or self.path.exists():

@@ -462,7 +462,7 @@ def speak_label(label: str) -> str:
 def _compose_texts(name: str, descriptions: Iterable[str]) -> list[str]:
     """Return a name, and descriptions that begin with it unless they contain it.
 
-    A code is no name, and returned only if there is no description.
+    A code is not a name, and returned only if there is no description.
     """
     found = [text for text in descriptions if text]
     if _is_code(name):
@@ -474,7 +474,7 @@ def _compose_texts(name: str, descriptions: Iterable[str]) -> list[str]:
 
 
 def _is_code(label: str) -> bool:
-    """Whether a label is a number or a code such as n02391049, which says nothing in a text."""
+    """Whether a label is a number or a code such as n02391049, which has no meaning in a text."""
     letters = re.findall(r"[^\W\d_]+", label)
     return not letters or (max(map(len, letters)) == 1 and bool(re.search(r"\d", label)))
 

@@ -60,8 +60,8 @@ class Pictures(Sequence["Image"]):
     columns : dict of {str: list of str}
         Further columns of the table, without those of paths, labels and the split.
     n_ignored : int, default=0
-        Number of files of the source that are left out: no pictures by their ending, or not in
-        the table. Hidden files are not counted.
+        Number of files of the source that are left out: not pictures by their ending, or not in the
+        table. Hidden files are not counted.
 
     See Also
     --------
@@ -238,7 +238,7 @@ def is_pictures(source: Any) -> bool:
     -------
     bool
         True for a folder without features, the ending of a picture or archive, and a csv or tsv
-        file with a column of paths that is no table of features.
+        file with a column of paths that is not a table of features.
     """
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return False

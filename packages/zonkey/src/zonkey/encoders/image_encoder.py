@@ -79,7 +79,7 @@ class PictureBlock:
 
 
 class _Source(NamedTuple):
-    """What threads need to get a picture ready."""
+    """What threads need to prepare a picture."""
 
     pictures: Pictures
     backend: Any
@@ -127,7 +127,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         CPU.
     on_error : {"raise", "nan"}, default="raise"
         What happens if a picture cannot be read. "nan": its features are NaN, and one warning
-        tells how many there are.
+        counts them.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self._backend().n_features
 
     def __zonkey_parts__(self) -> dict[str, Any]:
-        """Return the name and revision of the model; its weights, and the machine, are no part."""
+        """Return the name and revision of the model, without its weights or the device."""
         if not isinstance(self.model, str):
             raise TypeError(
                 "An ImageEncoder in a file must have a model that has a name; got "
@@ -488,7 +488,7 @@ def split_encoder(model: Any) -> tuple[ImageEncoder | None, Any]:
 
 
 def _partition(encoder: ImageEncoder, pictures: Any, n_features: int) -> np.ndarray:
-    """Return the features of some pictures of a bag, of which there may be none."""
+    """Return the features of some pictures of a bag (possibly none)."""
     pictures = list(pictures)
     return encoder.transform(pictures) if pictures else np.empty((0, n_features), np.float32)
 

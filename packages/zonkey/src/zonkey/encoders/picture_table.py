@@ -81,7 +81,7 @@ class PictureTable:
         )
 
     def require_found(self, found: list[str | None]) -> list[str]:
-        """Return what was found for each path, or refuse the first that was not."""
+        """Return the files found for each path; refuse the first missing one."""
         missing = [n for n, key in enumerate(found) if key is None]
         if missing:
             row = missing[0]

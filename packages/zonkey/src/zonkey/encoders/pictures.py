@@ -85,7 +85,7 @@ def open_picture(source: Any, name: str | None = None, *, at_least: int | None =
     Raises
     ------
     PictureError
-        If the source is no picture, is damaged, or has more than 178 million pixels.
+        If the source is not a picture, is damaged, or has more than 178 million pixels.
     """
     pillow = require_package("PIL.Image", "Reading pictures")
     is_path = isinstance(source, str | os.PathLike)
@@ -165,7 +165,7 @@ def _decode(file: BinaryIO, name: str, at_least: int | None) -> Image:
 
 @contextmanager
 def _decode_alone() -> Iterator[None]:
-    """Decode no other large picture meanwhile: each thread would need the memory of one.
+    """Decode one large picture at a time: each thread would need the memory of one.
 
     Pillow's reader of TIFF warns of large pictures when it decodes them. The filter is not safe in
     threads, which is why only the one that decodes a large picture sets it.
@@ -208,7 +208,7 @@ def _open_by_content(file: BinaryIO, name: str) -> Any:
 
 
 def _convert_upright(image: Any, name: str, at_least: int | None) -> Any:
-    """Return an image in RGB, smaller if it may be, and turned as its EXIF data say."""
+    """Return an image in RGB, possibly smaller, and turned as its EXIF data say."""
     with _locks[id(image) // 16 % len(_locks)]:  # an image of the user may be in other threads too
         image.load()  # first: PNG may have EXIF data at its end, and TIFF is turned by Pillow
         orientation = _orientation(image)

@@ -1,6 +1,6 @@
 """Fast grid search for zero-shot classifiers over folds that hold out whole classes.
 
-Held-out classes play the unseen ones, as in the paper. A generic grid search would summarize and
+Held-out classes act as the unseen ones, as in the paper. A generic grid search would summarize and
 factorize the same data for every point of the grid. Here the points share this work:
 
 - Steps before the classifier are fitted once per fold and setting of their parameters.
@@ -377,7 +377,7 @@ class _Subject:
 
     @property
     def prefix(self) -> str:
-        """What precedes the names of the classifier's parameters."""
+        """Prefix of the names of the classifier's parameters."""
         return f"{self.model.steps[-1][0]}__" if isinstance(self.model, Pipeline) else ""
 
     @property
@@ -415,7 +415,7 @@ class _Data:
     moments: Moments | None
 
     def scorer(self, of_steps: Point, points: list[Point], fold: Fold) -> Callable[[Point], float]:
-        """Return a function from a point to its score; what points share is computed here."""
+        """Return a function from a point to its score; shared parts are computed here."""
         classifier = self.judged.classifier
         X_train, X_test = (_safe_indexing(self.X, part) for part in fold)
         y_train, y_test = (self.labels[part] for part in fold)

@@ -179,7 +179,7 @@ def state(attributes: dict[str, Any]) -> dict[str, str]:
 
 
 def state_of(result: Any) -> Any:
-    """Return a hash of what a method returned: an array, a number or a model."""
+    """Return a hash of the result of a method: an array, a number or a model."""
     return state(vars(result)) if hasattr(result, "get_params") else joblib.hash(result)
 
 
@@ -308,7 +308,7 @@ def check_with_candidates_equals_fit(estimator: Any) -> None:
     """Require that candidates chosen after the fit act like those chosen before it."""
     p = linear_problem()
     model = p.fit_clone(estimator)
-    # What a model chooses may depend on the candidates; a copy keeps what was chosen.
+    # Chosen parameters may depend on the candidates; a copy keeps the parameters.
     kept = {
         name: value
         for name, value in getattr(model, "best_params_", {}).items()
