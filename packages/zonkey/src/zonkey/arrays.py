@@ -19,6 +19,7 @@ from array_api_compat import (
     is_torch_array,
     to_device,
 )
+from scipy import sparse
 
 
 class Array(Protocol):
@@ -194,14 +195,20 @@ def positions_like(n: int, like: Array) -> Array:
     return xp.arange(n, dtype=xp.int64, device=device(like))
 
 
-def sums_by_code(X: Array, codes: Array, n: int) -> Array:
-    """Return the sum of the rows of X for each code from 0 to n - 1."""
-    xp = namespace(X, codes)
+def sums_by_code(X: Array, codes: Array, n: int, weights: Array | None = None) -> Array:
+    """Return the sum of the rows of X for each code from 0 to n - 1, each row times its weight.
+
+    Without weights, sums of NumPy arrays are in float64.
+    """
+    if isinstance(X, np.ndarray):
+        data = np.ones(len(X)) if weights is None else weights
+        return sparse.csr_array((data, (codes, np.arange(len(X)))), shape=(n, len(X))) @ X
+    X = X if weights is None else X * weights[:, None]
     if is_torch_array(X):
-        sums = xp.zeros((n, *X.shape[1:]), dtype=X.dtype, device=device(X))
+        sums = namespace(X).zeros((n, *X.shape[1:]), dtype=X.dtype, device=device(X))
         return sums.index_add_(0, codes, X)
     members = codes[None, :] == positions_like(n, codes)[:, None]
-    return xp.astype(members, X.dtype) @ X
+    return namespace(X, codes).astype(members, X.dtype) @ X
 
 
 def counts_by_code(codes: Array, n: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Samples as matrices of finite floats, and sums of them by class."""
+"""Samples as matrices of finite floats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import device
-from scipy import sparse
 
 from .arrays import (
     Array,
@@ -18,7 +17,6 @@ from .arrays import (
     namespace,
     place_of,
     require_values,
-    sums_by_code,
 )
 from .blocks import ON_ACCELERATOR
 from .config import rows_per_block
@@ -77,18 +75,6 @@ def require_scale(X: Array, name: str = "X") -> None:
             f"{name} must have values of a usual size, from {low:g} to {high:g} in {X.dtype}; the "
             f"largest is {largest:.3g}. Scale them, for example with StandardScaler."
         )
-
-
-def class_sums(X: Array, codes: Array, n_classes: int, weights: Array | None = None) -> Array:
-    """Return the sum of the rows of X for each code, each row times its weight.
-
-    Without weights, sums of NumPy arrays are in float64.
-    """
-    if not isinstance(X, np.ndarray):
-        return sums_by_code(X if weights is None else X * weights[:, None], codes, n_classes)
-    data = np.ones(len(X)) if weights is None else weights
-    members = sparse.csr_array((data, (codes, np.arange(len(X)))), shape=(n_classes, len(X)))
-    return members @ X
 
 
 def require_same_place(own: Array, other: Array) -> None:

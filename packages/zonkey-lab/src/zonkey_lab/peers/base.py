@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from zonkey.arrays import sums_by_code
 from zonkey.constraints import check_seed
 from zonkey.hashing import hash_object
 from zonkey.labels import format_value
 from zonkey.optional import torch_device
 from zonkey.parameters import Count, check_parameters
-from zonkey.samples import class_sums
 from zonkey.streaming.priorities import row_priorities
 
 from .networks import torch_for
@@ -164,7 +164,7 @@ def sort_samples(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndar
 def class_means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the mean of each class (m x d), float64."""
     counts = np.bincount(codes)
-    return class_sums(X, codes, len(counts)) / counts[:, None]
+    return sums_by_code(X, codes, len(counts)) / counts[:, None]
 
 
 def unit_rows(Z: np.ndarray) -> np.ndarray:

@@ -390,8 +390,8 @@ class _Simulation:
         rows = np.concatenate([np.empty(0, np.intp), *groups])
         codes = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
         X = xp.astype(xp.take(reserve.X, place_like(rows, reserve.X), axis=0), like.dtype)
-        X = X * place_like(reserve.weights[rows], like)[:, None]
-        return sums_by_code(X, place_like(codes, like), len(groups))
+        weights = xp.astype(place_like(reserve.weights[rows], like), like.dtype)
+        return sums_by_code(X, place_like(codes, like), len(groups), weights)
 
 
 def _choose_settings(tasks: list[AdaptTask], grids: list[list[dict[str, float]]]) -> Settings:

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, to_numpy
-from ..samples import class_sums
+from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
 from ..streaming.bottom_k import ranks_within
 from ..threads import multiply
 from .survey import KeptSamples
@@ -179,7 +178,7 @@ class View:
 def _weighted_sums(X: Array, data: TrainingData, weights: np.ndarray) -> tuple[Array, np.ndarray]:
     n = len(data.classes)
     codes = place_like(data.codes, X)
-    sums = class_sums(X, codes, n, data.place(weights))
+    sums = sums_by_code(X, codes, n, data.place(weights))
     return sums, np.bincount(data.codes, weights=weights, minlength=n)
 
 

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator
 from ..arrays import (
     Array,
     counts_by_code,
-    is_device_array,
     namespace,
     place_like,
+    sums_by_code,
     to_numpy,
 )
 from ..constraints import AnyLibraryMixin, check_classes, validate_labeled
@@ -22,7 +22,6 @@ from ..labels import encode_labels, place_labels
 from ..parameters import Constraint, Options, check_parameters
 from ..persistence.checks import require_labels, require_shape, require_that
 from ..persistence.model import Learned
-from ..samples import class_sums
 
 
 class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
@@ -115,9 +114,7 @@ class NearestSupport(AnyLibraryMixin, ScoresMixin, BaseEstimator):
 
 
 def _class_means(X: Array, codes: Array, n_classes: int) -> Array:
-    if not is_device_array(X):
-        return np.stack([X[codes == j].mean(axis=0) for j in range(n_classes)])
     xp = namespace(X)
-    sums = class_sums(xp.astype(X, xp.float64), codes, n_classes)
+    sums = sums_by_code(xp.astype(X, xp.float64), codes, n_classes)
     counts = place_like(counts_by_code(codes, n_classes).astype(np.float64), X)
     return xp.astype(sums / counts[:, None], X.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, epsilon, identity_like, namespace, place_like
+from ..arrays import Array, epsilon, identity_like, namespace, place_like, sums_by_code
 from ..constraints import (
     check_classes,
     chunks_of,
@@ -18,7 +18,6 @@ from ..constraints import (
 from ..labels import encode_labels
 from ..parameters import Constraint, Interval, check_parameters
 from ..persistence.checks import require_shape
-from ..samples import class_sums
 from ..streaming.accept import accept_chunks
 from ..streaming.chunks import Chunked
 from ..streaming.reduce import ClassSums, Pass
@@ -167,9 +166,9 @@ def within_class_directions(
     """
     xp = namespace(X)
     ones = xp.ones_like(X[:, 0]) if weights is None else weights
-    counts = class_sums(ones[:, None], codes, n_classes)
+    counts = sums_by_code(ones[:, None], codes, n_classes)
     filled = xp.where(counts > 0, counts, xp.ones_like(counts))
-    means = xp.astype(class_sums(X, codes, n_classes, ones) / filled, X.dtype)
+    means = xp.astype(sums_by_code(X, codes, n_classes, ones) / filled, X.dtype)
     deviations = X - xp.take(means, codes, axis=0)
     if weights is not None:
         deviations *= xp.sqrt(weights)[:, None]

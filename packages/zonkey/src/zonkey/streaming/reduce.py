@@ -9,9 +9,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import Array, namespace, place_like, to_numpy
+from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
 from ..labels import join_labels, places_among
-from ..samples import class_sums, sample_blocks
+from ..samples import sample_blocks
 from ..threads import multiply
 from .sources import Chunk, get_labels
 
@@ -216,7 +216,7 @@ class ClassSums:
         xp, m = namespace(X), len(self.labels)
         X = xp.astype(X, xp.float64, copy=False)
         ones = xp.ones_like(X[:, 0]) if weights is None else xp.astype(weights, xp.float64)
-        numbers = class_sums(xp.stack([ones, ones * xp.vecdot(X, X)], axis=1), codes, m)
+        numbers = sums_by_code(xp.stack([ones, ones * xp.vecdot(X, X)], axis=1), codes, m)
         self.counts += to_numpy(numbers[:, 0])
         self.squares += to_numpy(numbers[:, 1])
         shifts = self._align_shift()
@@ -224,9 +224,9 @@ class ClassSums:
         if isinstance(D, np.ndarray):
             # A block holds few of the classes: sum only those.
             present, own = np.unique(codes, return_inverse=True)
-            self.sums[present] += class_sums(D, own, len(present), ones)
+            self.sums[present] += sums_by_code(D, own, len(present), ones)
         else:
-            self.sums = self.sums + class_sums(D, codes, m, ones)
+            self.sums = self.sums + sums_by_code(D, codes, m, ones)
         if self._has_scatter:
             D = D if weights is None else D * xp.sqrt(ones)[:, None]
             self.scatter = self.scatter + multiply(D.T, D)
