@@ -97,9 +97,7 @@ def test_a_working_memory_must_be_positive(value, monkeypatch):
         (2**20, {}, 64),
         (3 * 2**20, {}, 21),
         (2**27, {}, 1),
-        (2**27, {"at_least": 5}, 5),
         (2**10, {"at_most": 100}, 100),
-        (2**27, {"at_least": 5, "at_most": 3}, 5),
         (0, {"at_most": 7}, 7),
     ],
 )

@@ -85,20 +85,20 @@ def config_context(
         _overrides.reset(token)
 
 
-def rows_per_block(bytes_per_row: float, *, at_least: int = 1, at_most: int | None = None) -> int:
+def rows_per_block(bytes_per_row: float, *, at_most: int | None = None) -> int:
     """Return the number of rows whose temporary arrays fit into the working memory.
 
     Parameters
     ----------
     bytes_per_row : float
         Memory that all temporary arrays take for one row.
-    at_least, at_most : int
-        Limits of the result. `at_least` wins if they contradict each other.
+    at_most : int, optional
+        Limit of the result, which is at least 1.
     """
     n_rows = int(get_config()["working_memory"] * _MIB / max(1, bytes_per_row))
     if at_most is not None:
         n_rows = min(n_rows, at_most)
-    return max(n_rows, at_least)
+    return max(n_rows, 1)
 
 
 def cache_folder(*parts: str) -> Path:

@@ -105,7 +105,7 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
         X = plain_samples(X)
         data: Any = validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
         return data
-    X = _check_samples(X, copy)
+    X = _check_samples(cast(Array, X), copy)
     if reset:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)

@@ -186,14 +186,14 @@ class _Limit:
             if self._n_inside > (self._here.depth > 0):
                 return 1
             libraries, _ = _find_libraries(len(sys.modules))
-            before = [self._found.get(library) or library.num_threads for library in libraries]
-            return min([at_most, *before])
+            before = [self._found.get(library, library.num_threads) for library in libraries]
+            return min([at_most, *filter(None, before)])
 
 
 def _set_one(libraries: list[LibController], found: dict[LibController, int]) -> None:
     for library in libraries:
         if library not in found:
-            found[library] = library.num_threads
+            found[library] = library.num_threads or 1
             _set_threads(library, 1)
 
 

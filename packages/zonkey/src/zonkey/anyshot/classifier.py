@@ -449,7 +449,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         return "_scorer" in vars(self)
 
     @property
-    def classes_(self) -> Array:
+    def classes_(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The candidates, in the order of the columns of `decision_function`."""
         return place_labels(self.scorer_.labels, self.state_.evidence.sums)
 

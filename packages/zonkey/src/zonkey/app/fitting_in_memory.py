@@ -54,7 +54,9 @@ class FitInput:
         stream = self.open()
         pictures = stream if isinstance(stream, PictureStream) else None
         self.progress(Step("Reading"))
-        samples = Samples() if pictures else read_samples(self.source, stream)
+        samples = Samples()
+        if not isinstance(stream, PictureStream):
+            samples = read_samples(self.source, stream)
         known, columns = self.encoders.prototypes(
             self.classes, self.label_column, of_pictures=pictures is not None
         )

@@ -199,12 +199,13 @@ def _hits_of_shots(
     return [hit_at_k(data.y[trial.query], best, k) for k in _TOP]
 
 
-def synthesize_a_zebra(label: str = "zebra", source: str = "horse") -> dict[str, Any]:
-    """Leave one class out of all data, synthesize it from another, and classify the result.
+def synthesize_a_zebra() -> dict[str, Any]:
+    """Leave the zebra out of all data, synthesize it from the horse, and classify the result.
 
     `looks_like` is the share of synthesized samples nearest to the mean of each class, without the
     source, for printed and for unscaled perturbation.
     """
+    label, source = "zebra", "horse"
     data = load_emoji()
     known = data.y != label
     normalizer = FeatureNormalizer().fit(data.X[known])

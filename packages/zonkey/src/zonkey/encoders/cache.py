@@ -216,7 +216,7 @@ class FeatureCache:
 
     def _look_up(self, query: str, keys: Sequence[bytes | None]) -> list[bytes | None]:
         def find(database: sqlite3.Connection) -> list[bytes | None]:
-            rows = [key and database.execute(query, (key,)).fetchone() for key in keys]
+            rows: list[Any] = [key and database.execute(query, (key,)).fetchone() for key in keys]
             return [row and row[0] for row in rows]
 
         return self._read(find, [None] * len(keys))

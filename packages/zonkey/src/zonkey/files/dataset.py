@@ -135,7 +135,7 @@ class LazyMatrix:
                     f"Features of {self.source} had shape {self.shape} when the file was opened; "
                     f"now it is {values.shape}. Do not change the file while it is in use."
                 )
-            _require_finite(values, self.source)
+            require_finite(values, self.source)
             self._values = _freeze(values.view())
         return self._values
 
@@ -505,7 +505,8 @@ def _freeze(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _require_finite(values: np.ndarray, source: str) -> None:
+def require_finite(values: np.ndarray, source: str, first: int = 0) -> None:
+    """Refuse features that are not finite numbers; `first` is the number of their first row."""
     if values.dtype.kind not in "fiu":
         raise DataError(
             f"Features must be real numbers; {source} holds {values.dtype}. Convert to float32."
@@ -515,9 +516,10 @@ def _require_finite(values: np.ndarray, source: str) -> None:
     for start in range(0, len(values) if values.dtype.kind == "f" else 0, rows):
         bad = ~np.isfinite(values[start : start + rows]).all(axis=1)
         if bad.any():
+            row = first + start + int(np.argmax(bad))
             raise DataError(
-                f"Features must be finite; row {start + int(np.argmax(bad))} of {source} holds NaN "
-                "or infinity. Drop such rows, or impute them before saving."
+                f"Features must be finite; row {row} of {source} holds NaN or infinity. Drop such "
+                "rows, or impute them before saving."
             )
 
 

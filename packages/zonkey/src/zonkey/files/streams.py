@@ -23,7 +23,7 @@ from ..config import rows_per_block
 from ..errors import DataError
 from ..streaming.sources import rows_per_chunk
 from .columns import Layout, Role, Wanted, choose_layout
-from .dataset import require_one_label_per_row
+from .dataset import require_finite, require_one_label_per_row
 from .formats import LINES, TEXT_ENDINGS, Batch, cells, is_blank, open_table, read_numbers
 from .readers import (
     ARRAY_ENDINGS,
@@ -221,7 +221,7 @@ class FeatureStream:
             raise error_at(*np.argwhere(bad)[0])
         for column in np.flatnonzero(bad.any(axis=0)):
             rows = np.flatnonzero(bad[:, column])
-            self.bad_cells.add(names[column], error_at(rows[0], column), len(rows))
+            self.bad_cells.add(names[column], error_at(int(rows[0]), int(column)), len(rows))
 
     # Arrays
 
@@ -241,13 +241,7 @@ class FeatureStream:
         self.done = self.n_read = min(self.first * size, n)
         for X in chosen.blocks(size, self.done):
             X = np.array(X, dtype=dtype)  # a copy: a memory map would be read twice
-            bad = ~np.isfinite(X).all(axis=1)
-            if bad.any():
-                raise DataError(
-                    f"Features must be finite; row {self.done + int(np.argmax(bad))} of "
-                    f"{matrix.source} holds NaN or infinity. Drop such rows, or impute them before "
-                    "saving."
-                )
+            require_finite(X, matrix.source, self.done)
             rows = slice(self.done, self.done + len(X))
             self.done += len(X)
             self.n_read = self.done

@@ -308,7 +308,8 @@ class _Posterior:
 
     def _center(self, label: Any) -> np.ndarray:
         q = self.question
-        return _to_host(q.scorer.form.centers)[int(np.flatnonzero(q.labels == label)[0])]
+        form: Any = q.scorer.form
+        return _to_host(form.centers)[int(np.flatnonzero(q.labels == label)[0])]
 
     def _prior_share(self, place: int) -> float:
         """Return n0 / (n0 + n) of a class, 0 without prototype."""
@@ -388,14 +389,15 @@ class _Projection:
         """Return the scores of classes with these prototypes, without penalty."""
         prototypes = Prototypes(np.arange(len(Y)), Y)
         scores = self.question.scorer.compare_also(prototypes, self.x.dtype).blocks(self.x)
-        return to_numpy(np.concatenate([*scores]))[0]
+        return np.concatenate([to_numpy(block) for block in scores])[0]
 
     def _distances(self, prototypes: Prototypes) -> np.ndarray | None:
         """Return the distance of the sample from some centers, None if none is compared."""
         scorer = self.question.scorer
         if not scorer.has_centers or scorer.compare is None or scorer.form is None:
             return None
-        float64 = dtype_like("float64", scorer.form.centers)
+        own: Any = scorer.form
+        float64 = dtype_like("float64", own.centers)
         form, z = scorer.compare(prototypes, float64).like(self.x), scorer.map_samples(self.x)
         z = z if form.M is None else z @ form.M
         return np.linalg.norm(z - form.centers, axis=1)

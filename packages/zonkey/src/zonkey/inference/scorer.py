@@ -295,8 +295,9 @@ class Scorer:
         known = self.prototypes
         same = known is not None and np.array_equal(known.labels, self.labels)
         require_that(same, "The candidates and their prototypes must be the same classes.")
-        require_that(isinstance(self.form, LinearScores), "The scores of the classes are missing.")
-        n_rows = self.form.centers.shape[0]
+        form: Any = self.form
+        require_that(isinstance(form, LinearScores), "The scores of the classes are missing.")
+        n_rows = form.centers.shape[0]
         require_that(n_rows == len(self.labels), "The scores must have a row for each class.")
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 from .model import model_info
 
 _MOST_SHOWN = 5  # entries of a list
+_MOST_LABELS = 100
 
 
 def model_card(path: str | os.PathLike[str]) -> str:
@@ -81,6 +82,7 @@ def _strip_markdown(value: Any) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _label_lines(labels: list[Any], most: int = 100) -> list[str]:
-    shown = ", ".join(_strip_markdown(label) for label in labels[:most])
-    return [shown + (f", and {len(labels) - most} more" if len(labels) > most else "")]
+def _label_lines(labels: list[Any]) -> list[str]:
+    shown = ", ".join(_strip_markdown(label) for label in labels[:_MOST_LABELS])
+    more = len(labels) - _MOST_LABELS
+    return [shown + (f", and {more} more" if more > 0 else "")]

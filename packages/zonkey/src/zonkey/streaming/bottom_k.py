@@ -95,7 +95,7 @@ class BottomK:
         xp, slots = namespace(self._store), self._slots[start:stop]
         return xp.take(self._store, place_like(slots, self._store), axis=0)
 
-    def samples(self) -> Array:
+    def samples(self) -> Any:
         """Return the samples in their order, which are not copied: the next change may alter them.
 
         None if no sample was ever offered.
