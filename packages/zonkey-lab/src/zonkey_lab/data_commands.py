@@ -82,7 +82,7 @@ def _names() -> dict[str, Any]:
 def _record(name: str) -> dict[str, Any]:
     """Return the facts about a data set, ready for JSON."""
     entry = _names()[name]
-    file = getattr(entry, "file", None)  # an embedded data set is no file to fetch
+    file = getattr(entry, "file", None)  # an embedded data set has no file to fetch
     record = {**asdict(entry), "embedded": file is None, "where": _locate(name, file is None)}
     return record if file is None else {**record, "file": file}
 

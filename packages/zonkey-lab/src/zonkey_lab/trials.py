@@ -17,7 +17,7 @@ from zonkey.threads import limit_threads
 
 
 class Run:
-    """What all trials of a run share: models, data, novel classes and the seed."""
+    """Shared data of all trials of a run: models, data, novel classes and the seed."""
 
     def __init__(self, models: Any, X: Any, y: Any, classes: Any, random_state: Any) -> None:
         if not isinstance(models, Mapping) or not models:

@@ -278,5 +278,5 @@ def test_an_unreadable_file_is_refused(tmp_path, monkeypatch):
 def test_a_compressed_file_that_would_expand_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "_LARGE", 1 << 16)  # bytes, so that the file is written quickly
     save_mat(tmp_path / "x.mat", {"features": np.zeros((1000, 3000))}, compressed=True)
-    with pytest.raises(DataError, match=r"x\.mat must hold varied numbers; .* expand to"):
+    with pytest.raises(DataError, match=r"x\.mat must not be a decompression bomb; .* expand to"):
         read_mat(tmp_path / "x.mat", ["features"])

@@ -73,7 +73,7 @@ class FitSource(ABC):
     labels: np.ndarray
     used: np.ndarray
     like: Array
-    _code_labels: np.ndarray | None = None  # what codes stand for; chunks have labels of their own
+    _code_labels: np.ndarray | None = None  # the labels of codes; chunks have their own
 
     @cached_property
     def kept(self) -> KeptSamples:

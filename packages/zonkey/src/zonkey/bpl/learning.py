@@ -1,4 +1,4 @@
-"""What zero-shot and few-shot learning share: ranges of parameters and warnings."""
+"""Base class of the zero-shot and few-shot classifiers: ranges of parameters, and warnings."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _NAMES = {
     "text_columns": "--text",
     "templates": "--template",
 }
-# Parameters that are named alike everywhere; names of one word may be arrays in a file as well
+# Options with the same name in all commands; names of one word may be arrays in a file as well
 _COMMON = ("label_column", "features_key", "labels_key", "text_columns", "templates", "device")
 
 

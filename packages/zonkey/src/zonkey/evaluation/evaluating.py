@@ -106,7 +106,7 @@ def evaluate(
     drawn class. Intervals therefore cover other classes as well as other samples. All models are
     evaluated on the same resamples. If accuracies differ much between fewer than 10 classes,
     intervals are still too narrow: in simulations, 95 % intervals covered the truth in 78 to 86 %
-    of all cases for 2 such classes, and in 90 to 93 % for 5. If classes are alike, intervals are
+    of all cases for 2 such classes, and in 90 to 93 % for 5. If classes are similar, intervals are
     too wide (96 to 99 %). An interval of an accuracy of exactly 0 or 1 has no width, whatever the
     number of samples.
 

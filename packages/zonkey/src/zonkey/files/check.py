@@ -300,7 +300,7 @@ def _describe_scale(norms: np.ndarray, ranges: np.ndarray, file: str, report: Re
 
 
 def _describe_prototypes(prototypes: Prototypes, file: str, report: Report) -> None:
-    """Report prototypes that are zero or alike, and labels that differ only in spelling."""
+    """Report prototypes that are zero or similar, and labels that differ only in spelling."""
     report.facts.append(
         f"{file} has {len(prototypes)} classes of {prototypes.n_dimensions} dimensions."
     )

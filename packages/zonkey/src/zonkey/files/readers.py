@@ -154,9 +154,9 @@ def require_room(source: str, n_bytes: int, n_stored: int) -> None:
         )
     if n_bytes > _LARGE and n_bytes > _EXPANSION * n_stored:
         raise DataError(
-            f"{source} must hold varied numbers; {n_stored / 1e6:.1f} MB of the file expand to "
-            f"{n_bytes / 1e9:.1f} GB, nearly all the same. Check what was saved; if it is right, "
-            "save it without compression."
+            f"{source} must not be a decompression bomb; {n_stored / 1e6:.1f} MB of the file "
+            f"expand to {n_bytes / 1e9:.1f} GB. Check what was saved; if it is right, save it "
+            "without compression."
         )
 
 

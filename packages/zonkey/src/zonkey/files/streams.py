@@ -107,7 +107,7 @@ class FeatureStream:
     n_features: int | None = None  # the number there must be
     feature_names: Sequence[str] | None = None  # the columns there must be in a table
     with_labels: bool = False
-    needs_labels: bool = True  # if not, a file without labels is no error
+    needs_labels: bool = True  # if not, a file without labels is not an error
     every_label: bool = False  # if so, a row without a label is an error
     labels: str | Path | None = None  # file of the labels, if the features are arrays
     label_column: str | None = None

@@ -185,7 +185,7 @@ def class_bootstrap(
     only. `class_of` is the class of each sample from 0 to ``len(group_of_class) - 1``.
 
     Variance within classes is counted twice, because it already makes class accuracies vary.
-    Intervals are thus wide if classes are much alike. They stay narrow for few classes that differ.
+    Intervals are thus wide if classes are similar. They stay narrow for few classes that differ.
     Simulated coverage of 95 % intervals of the mean accuracy of m classes, 50 samples each, of
     accuracies drawn from a beta distribution of mean 0.6 and standard deviation s:
 

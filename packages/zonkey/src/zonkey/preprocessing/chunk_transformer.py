@@ -25,7 +25,7 @@ class ChunkTransformerMixin(LimitThreadsMixin):
 
     It learns from sums of one or several passes over the samples. `list_passes()` names these, and
     `statistics(before, labels)` returns empty sums for a pass, from those of the pass before;
-    `labels` are what codes stand for, None if chunks have labels of their own. `_learn(statistics)`
+    `labels` are the labels of codes, None if chunks have labels of their own. `_learn(statistics)`
     learns the array named `_learned` from the sums of the last pass, None without a pass.
     """
 

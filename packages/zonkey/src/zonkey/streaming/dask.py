@@ -34,7 +34,7 @@ _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 class DaskChunks(Chunked):
     """Chunks of a Dask array or data frame.
 
-    A reduction takes up each chunk in a task of its own; a tree of further tasks, of a fixed form,
+    A reduction adds each chunk in a separate task; a tree of further tasks, of a fixed form,
     merges them. The result does not depend on where or in which order tasks run, and any task can
     be run again.
     """

@@ -59,7 +59,7 @@ class BilinearPeer(TrainedPeer):
     def _weights(self, violations: np.ndarray) -> np.ndarray:
         """Return the weights a of violations (n x m, float32), zero where there is none.
 
-        By default every violating class counts alike.
+        By default every violating class has equal weight.
         """
         return (violations > 0).astype(violations.dtype)
 

@@ -120,7 +120,7 @@ class GenerativePeer(NetworkPeer):
     _kind: ClassVar[type[GenerativeLearner]]
     __constraints__: ClassVar[dict[str, Constraint]] = {"n_synthetic": Count(), "n_hidden": Count()}
     # Samples of a seen class, as a share of those of an unseen one: real ones are repeated, with
-    # other noise. None: each real sample is taken once, and classes count alike.
+    # other noise. None: each real sample is taken once, and classes have equal weight.
     _seen_share: ClassVar[float | None] = None
     _compares_distances = False
 

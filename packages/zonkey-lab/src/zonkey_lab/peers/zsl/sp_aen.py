@@ -34,7 +34,7 @@ class SPAEN(NetworkPeer):
     while D maximizes the mean of log D(F(x')) + log(1 - D(E(x))), x' drawn independently of x. So E
     learns to classify, but has to keep what F needs to reconstruct. The class with the largest
     E(x)'s is predicted; `decision_function` returns it. E(x), F(x) and the prototypes s are scaled
-    to unit length, so that these are cosines, and a penalty acts on every sample alike.
+    to unit length, so that these are cosines, and a penalty has the same effect on every sample.
 
     Differences from the publication:
 
