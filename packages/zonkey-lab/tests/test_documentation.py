@@ -4,12 +4,14 @@ import doctest
 import importlib
 import pkgutil
 import re
+from inspect import getdoc, signature
 from pathlib import Path
 
 import pytest
 
 import zonkey
-import zonkey_lab
+import zonkey_lab.peers
+from check_docstrings import failures
 from zonkey.files.emoji import load_emoji
 from zonkey_lab.paper.records import Records
 from zonkey_lab.paper.report.blocks import markdown_text
@@ -25,6 +27,18 @@ MODULES = sorted(
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_every_public_object_is_documented_by_the_rules_of_numpydoc():
+    assert failures("zonkey_lab")[0] == {}
+
+
+def test_docstrings_take_from_base_classes_what_they_lack():
+    text = getdoc(zonkey_lab.peers.zsl.CMT)
+    names = re.findall(r"^(\w+) : ", text.partition("Attributes\n---")[0], re.M)
+    assert names == [*signature(zonkey_lab.peers.zsl.CMT).parameters]
+    assert text.count("n_iter_ : int\n    Number of epochs.\n") == 1
+    assert text.index("weights_ : ") < text.index("n_iter_ : ") < text.index("n_features_in_ : ")
 
 
 def test_the_examples_of_the_page_about_methods(capsys):

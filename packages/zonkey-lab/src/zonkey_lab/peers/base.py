@@ -18,6 +18,7 @@ from zonkey.optional import torch_device
 from zonkey.parameters import Count, check_parameters
 from zonkey.streaming.priorities import row_priorities
 
+from .documentation import inherit_documentation
 from .networks import torch_for
 from .training import History, Learner, Training, train
 
@@ -37,6 +38,11 @@ _PREFIX = "training__"
 
 class CheckedMixin:
     """Check parameters; a failed fit keeps the state of an earlier fit."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        bases = [base for base in cls.__mro__ if issubclass(base, CheckedMixin)]
+        inherit_documentation(cls, bases)
 
     def _check_parameters(self) -> None:
         check_parameters(self)
@@ -75,7 +81,18 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
         return self.training if isinstance(self.training, Training) else Training()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name, those of the training also as `training__NAME`."""
+        """Return the parameters by name, those of the training also as `training__NAME`.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return those of the training as well.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         found = super().get_params(deep)
         if deep:
             parts = vars(self._given())
@@ -83,7 +100,18 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
         return found
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters by name, those of the training also as `training__NAME`."""
+        """Set parameters by name, those of the training also as `training__NAME`.
+
+        Parameters
+        ----------
+        **parameters : dict
+            Values by name.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
         nested = {name: v for name, v in parameters.items() if name.startswith(_PREFIX)}
         unknown = [name for name in nested if name.removeprefix(_PREFIX) not in vars(Training())]
         if unknown:

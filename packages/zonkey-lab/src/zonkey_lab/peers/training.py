@@ -93,6 +93,10 @@ class Training:
     verbose : int, default=0
         If positive, print the loss of each epoch, and the accuracy on held-out classes.
 
+    See Also
+    --------
+    zonkey_lab.peers.zsl.SJE : A peer that is trained in seconds.
+
     Examples
     --------
     >>> from zonkey_lab.peers import Training
@@ -117,11 +121,28 @@ class Training:
     verbose: int = 0
 
     def fill(self, own: Training) -> Training:
-        """Return it with the parts of `own` in place of "auto"."""
+        """Return it with the parts of `own` in place of "auto".
+
+        Parameters
+        ----------
+        own : Training
+            What a peer documents.
+
+        Returns
+        -------
+        Training
+            Without "auto", if `own` has none.
+        """
         return replace(own, **self.list_changes())
 
     def list_changes(self) -> dict[str, Any]:
-        """Return the parts that differ from their defaults, by name."""
+        """Return the parts that differ from their defaults, by name.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         parts = {part.name: (getattr(self, part.name), part.default) for part in fields(self)}
         return {
             name: value

@@ -243,6 +243,13 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
     """A few-shot system; it adds `_learn`, `_scores`, and its parameters.
 
     The first parameter is `base=None`; in systems with texts, `prototypes` comes before it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels in sorted order.
+    n_features_in_ : int
+        Number of features.
     """
 
     base: BaseSamples | None

@@ -61,10 +61,6 @@ class DistributionCalibration(FewShotPeer):
         Weights of the logistic regression, for transformed features.
     intercept_ : ndarray of shape (n_classes,)
         Intercepts.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

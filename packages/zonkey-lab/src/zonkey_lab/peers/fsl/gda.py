@@ -63,10 +63,6 @@ class GaussianDiscriminant(FewShotPeer):
         Intercepts.
     shrinkage_ : float
         Shrinkage in use.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -52,10 +52,6 @@ class LaplacianShot(TransductivePeer):
     ----------
     centers_ : ndarray of shape (n_classes, n_features)
         Class means of normalized samples; after `adapt`, rectified ones.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -65,10 +65,6 @@ class LPPlusPlus(FewShotPeer):
         Multipliers of the texts; 0 without.
     loss_ : float
         Loss after the last step.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -104,10 +104,6 @@ class LSL(TrainedMixin, FewShotPeer):
         Number of epochs.
     loss_curve_ : list of float
         Mean loss of the generator in each epoch; empty without analogies.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

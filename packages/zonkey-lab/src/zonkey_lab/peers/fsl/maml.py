@@ -50,9 +50,6 @@ class MAML(MetaPeer):
 
     Parameters
     ----------
-    base : BaseSamples, default=None
-        Samples of base classes, from which episodes are drawn. None: they are drawn from the
-        support set, with half of its shots, so that it needs two samples per class.
     n_hidden : int, default=32
         Number of hidden units; 32 filters in the publication.
     n_steps : int, default=5
@@ -64,19 +61,12 @@ class MAML(MetaPeer):
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
         the number of classes of the support set, at most 60.
-    n_shot : int or None, default=None
-        Number of support samples per class in an episode. None: the number of samples in the
-        smallest class of the support set, as in the publication.
     n_query : int, default=15
         Largest number of queries per class in an episode. 15 as in the authors' code.
-    n_episodes : int, default=100
-        Number of episodes in an epoch.
     training : Training, default=None
         How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
         `batch_size` is 4 and `learning_rate` 1e-4. 4 episodes per step as in the authors' code. The
         publication has a learning rate of 1e-3, for a network that begins at random weights.
-    random_state : int, RandomState or None, default=None
-        Seed without base samples; `BaseSamples` have their own.
 
     Attributes
     ----------
@@ -84,16 +74,6 @@ class MAML(MetaPeer):
         Initial weights: W0 (n_features x n_hidden), b0, W1 (n_hidden x n_features) and w.
     head_ : dict of ndarray
         Weights after the steps on the support set: W0, b0, W1 and W, with w_j as columns.
-    n_iter_ : int
-        Number of epochs; 0 if held-out classes gained by none.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch; empty without such classes.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -62,14 +62,10 @@ class MAPSSVM(MetaPeer):
     n_query : int, default=15
         Largest number of queries per class in an episode. Shots and queries alike rank all
         others.
-    n_episodes : int, default=100
-        Number of episodes in an epoch.
     training : Training, default=None
         How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
         `batch_size` is 4 and `learning_rate` 1e-4. The publication has a learning rate of 1e-3, for
         a network that begins at random weights.
-    random_state : int, RandomState or None, default=None
-        Seed without base samples; `BaseSamples` have their own.
 
     Attributes
     ----------
@@ -77,16 +73,6 @@ class MAPSSVM(MetaPeer):
         The map: W0, which is V transposed, and b0.
     coef_ : ndarray of shape (n_classes, n_features)
         Mean embedding of the support samples of a class, less that of all others.
-    n_iter_ : int
-        Number of epochs; 0 if held-out classes gained by none.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch; empty without such classes.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -48,9 +48,6 @@ class MatchingNetwork(MetaPeer):
 
     Parameters
     ----------
-    base : BaseSamples, default=None
-        Samples of base classes, from which episodes are drawn. None: they are drawn from the
-        support set, with half of its shots, so that it needs two samples per class.
     full_context : bool, default=True
         Whether embeddings depend on the whole support set. The publication reports both.
     n_steps : int, default=5
@@ -59,18 +56,11 @@ class MatchingNetwork(MetaPeer):
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
         the number of classes of the support set, as in the publication, but at most 60.
-    n_shot : int or None, default=None
-        Number of support samples per class in an episode. None: the number of samples in the
-        smallest class of the support set, as in the publication.
     n_query : int, default=15
         Largest number of queries per class in an episode. 15 as in later comparisons.
-    n_episodes : int, default=100
-        Number of episodes in an epoch.
     training : Training, default=None
         How it is trained. Where it says "auto": `max_iter` is 20, `n_iter_no_change` is 5,
         `batch_size` is 4 and `learning_rate` 1e-4. The publication prints no learning rate.
-    random_state : int, RandomState or None, default=None
-        Seed without base samples; `BaseSamples` have their own.
 
     Attributes
     ----------
@@ -79,16 +69,6 @@ class MatchingNetwork(MetaPeer):
         "forward", "backward" and "read", with gates in the order input, forget, cell, output.
     support_ : ndarray of shape (n_samples, n_features)
         Embeddings g(x_i) of the support samples, class by class.
-    n_iter_ : int
-        Number of epochs; 0 if held-out classes gained by none.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch; empty without such classes.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -170,6 +170,28 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     may be that before training: some systems begin at nearest class means.
     Without, the number of epochs is chosen on a fifth of the base classes, and the model is
     trained again on all. Without base classes, episodes are drawn from the support set.
+
+    Parameters
+    ----------
+    base : BaseSamples, default=None
+        Samples of base classes, from which episodes are drawn. None: they are drawn from the
+        support set, with half of its shots, so that it needs two samples per class.
+    n_shot : int or None, default=None
+        Number of support samples per class in an episode. None: the number of samples in the
+        smallest class of the support set, as in the publication.
+    n_episodes : int, default=100
+        Number of episodes in an epoch.
+    random_state : int, RandomState or None, default=None
+        Seed without base samples; `BaseSamples` have their own.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Number of epochs; 0 if held-out classes gained by none.
+    loss_curve_ : list of float
+        Mean loss of each epoch of the last training.
+    validation_scores_ : list of float
+        Accuracy on held-out classes after each epoch; empty without such classes.
     """
 
     uses_torch = True

@@ -59,8 +59,6 @@ class PPA(MetaPeer):
         How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
         `batch_size` is 256 and `learning_rate` 3e-4. Accuracies are those of one-shot episodes. The
         authors' code has learning rates of 1e-3 to 1e-5, for gradients with momentum.
-    random_state : int, RandomState or None, default=None
-        Seed without base samples; `BaseSamples` have their own.
 
     Attributes
     ----------
@@ -68,16 +66,6 @@ class PPA(MetaPeer):
         Weights of phi: W0, b0, W1 and b1; empty if it is the identity.
     coef_ : ndarray of shape (n_classes, n_features)
         Predicted weights of the novel classes.
-    n_iter_ : int
-        Number of epochs; 0 if held-out classes gained by none.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch; empty without such classes.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

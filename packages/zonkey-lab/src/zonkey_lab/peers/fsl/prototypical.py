@@ -37,16 +37,10 @@ class PrototypicalNetwork(MetaPeer):
 
     Parameters
     ----------
-    base : BaseSamples, default=None
-        Samples of base classes, from which episodes are drawn. None: they are drawn from the
-        support set, with half of its shots, so that it needs two samples per class.
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
         the number of classes of the support set, at most 60. The publication gains by more, such
         as 20.
-    n_shot : int or None, default=None
-        Number of support samples per class in an episode. None: the number of samples in the
-        smallest class of the support set, as in the publication.
     n_query : int, default=15
         Largest number of queries per class in an episode. 15 as in the publication.
     n_episodes : int, default=100
@@ -56,8 +50,6 @@ class PrototypicalNetwork(MetaPeer):
         `batch_size` is 4 and `learning_rate` 1e-4. The publication has one episode per step; the
         mean of four gradients is steadier. It has a learning rate of 1e-3, for networks that begin
         at random weights.
-    random_state : int, RandomState or None, default=None
-        Seed without base samples; `BaseSamples` have their own.
 
     Attributes
     ----------
@@ -65,16 +57,6 @@ class PrototypicalNetwork(MetaPeer):
         The map: W (n_features x n_features), applied to rows from the right.
     centers_ : ndarray of shape (n_classes, n_features)
         Means of the mapped support samples.
-    n_iter_ : int
-        Number of epochs; 0 if held-out classes gained by none.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch; empty without such classes.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -64,10 +64,6 @@ class PTMAP(TransductivePeer):
         Class centers in the space of the transformed features.
     offsets_ : ndarray of shape (n_classes,)
         The numbers b_j.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

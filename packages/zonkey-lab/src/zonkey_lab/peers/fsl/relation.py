@@ -44,9 +44,6 @@ class RelationNetwork(MetaPeer):
 
     Parameters
     ----------
-    base : BaseSamples, default=None
-        Samples of base classes, from which episodes are drawn. None: they are drawn from the
-        support set, with half of its shots, so that it needs two samples per class.
     n_hidden : int, default=1024
         Number of hidden ReLU units, rounded up to an even number. The publication has two blocks
         of 64 channels and 8 units for images; more are needed to compare features from the
@@ -54,21 +51,14 @@ class RelationNetwork(MetaPeer):
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. None:
         the number of classes of the support set, as in the publication, but at most 60.
-    n_shot : int or None, default=None
-        Number of support samples per class in an episode. None: the number of samples in the
-        smallest class of the support set, as in the publication.
     n_query : int, default=15
         Largest number of queries per class in an episode. The publication has 15 for one shot and
         10 for five.
-    n_episodes : int, default=100
-        Number of episodes in an epoch.
     training : Training, default=None
         How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
         `batch_size` is 4 and `learning_rate` 1e-4. The publication has one episode per step; the
         mean of four gradients is steadier. It has a learning rate of 1e-3, for networks that begin
         at random weights.
-    random_state : int, RandomState or None, default=None
-        Seed without base samples; `BaseSamples` have their own.
 
     Attributes
     ----------
@@ -76,16 +66,6 @@ class RelationNetwork(MetaPeer):
         W0 (first the rows of the class mean, then those of the sample), b0, W1 and b1.
     centers_ : ndarray of shape (n_classes, n_features)
         Means of the support samples, centered and scaled.
-    n_iter_ : int
-        Number of epochs; 0 if held-out classes gained by none.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch; empty without such classes.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

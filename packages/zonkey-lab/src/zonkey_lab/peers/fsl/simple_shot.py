@@ -36,10 +36,6 @@ class SimpleShot(FewShotPeer):
     ----------
     centers_ : ndarray of shape (n_classes, n_features)
         Means of the normalized support samples.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

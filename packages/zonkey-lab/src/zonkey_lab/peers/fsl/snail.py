@@ -58,9 +58,6 @@ class SNAIL(MetaPeer):
 
     Parameters
     ----------
-    base : BaseSamples, default=None
-        Samples of base classes, from which episodes are drawn. None: they are drawn from the
-        support set, with half of its shots, so that it needs two samples per class.
     n_hidden : int, default=64
         Number of channels of the mapped features, at most `n_features`, and of values. 64 as in
         the publication for the features.
@@ -69,18 +66,11 @@ class SNAIL(MetaPeer):
     n_way : int or None, default=None
         Number of classes in an episode of base classes, or all of them if there are fewer. Support
         sets may have fewer classes, but not more. None: the number of classes of the support set.
-    n_shot : int or None, default=None
-        Number of support samples per class in an episode. None: the number of samples in the
-        smallest class of the support set, as in the publication.
     n_query : int, default=15
         Largest number of queries per class in an episode. The publication has 1.
-    n_episodes : int, default=100
-        Number of episodes in an epoch.
     training : Training, default=None
         How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
         `batch_size` is 4 and `learning_rate` 1e-4.
-    random_state : int, RandomState or None, default=None
-        Seed without base samples; `BaseSamples` have their own.
 
     Attributes
     ----------
@@ -90,16 +80,6 @@ class SNAIL(MetaPeer):
         and `output`. The last row of a matrix is its bias, but for `embedding`, which has none.
     memory_ : ndarray of shape (n_samples, n_channels)
         Channels of the support samples after all blocks.
-    n_iter_ : int
-        Number of epochs; 0 if held-out classes gained by none.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch; empty without such classes.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

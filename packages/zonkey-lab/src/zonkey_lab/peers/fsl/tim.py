@@ -68,10 +68,6 @@ class TIM(TransductivePeer):
     ----------
     weights_ : ndarray of shape (n_classes, n_features)
         The weights w_j.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

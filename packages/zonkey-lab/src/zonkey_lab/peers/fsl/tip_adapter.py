@@ -57,10 +57,6 @@ class TipAdapter(FewShotPeer):
         Support samples, centered and of unit length, class by class.
     texts_ : ndarray of shape (n_classes, n_features)
         Weights of the classifier from texts; all zero without.
-    classes_ : ndarray of shape (n_classes,)
-        Labels in sorted order.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

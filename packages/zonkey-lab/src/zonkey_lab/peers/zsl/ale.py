@@ -30,18 +30,12 @@ class ALE(BilinearPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     training : Training, default=None
         How it is trained. Where it says "auto": `max_iter` is 15, `n_iter_no_change` is 5,
         `batch_size` is 32 and `learning_rate` 10.0. The learning rate is relative to the mean
         squared lengths of features and prototypes, constant as in the publication, and chosen on
         held-out classes of CUB, where more epochs hardly change the accuracy. The publication takes
         one sample per step; a batch is much faster and as accurate.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of the order of samples and of the choice of held-out classes.
 
@@ -49,22 +43,6 @@ class ALE(BilinearPeer):
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
         Matrix W.
-    n_iter_ : int
-        Number of epochs.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch of the first training; empty without one.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -44,7 +44,30 @@ def refuse_method(reason: str) -> Any:
 
 
 class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
-    """The parameters that all peers have, and the end of every fit."""
+    """The parameters that all peers have, and the end of every fit.
+
+    Parameters
+    ----------
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        Semantic vector of every class, seen and unseen. None: one-hot vectors.
+    candidates : {"unseen", "all"} or list of labels, default="unseen"
+        Classes that `predict` chooses from.
+    seen_penalty : float or "auto", default=0.0
+        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Candidates, in the order of the columns of `decision_function`.
+    seen_classes_, unseen_classes_ : ndarray
+        Classes with and without training samples.
+    prototypes_ : Prototypes
+        Prototypes of all classes.
+    seen_penalty_ : float
+        Penalty in use.
+    n_features_in_ : int
+        Number of features.
+    """
 
     __constraints__: ClassVar[dict[str, Constraint]] = {"seen_penalty": Interval(also=("auto",))}
 
@@ -189,6 +212,15 @@ class TrainedPeer(TrainedMixin, SamplePeer):
     The number of epochs is chosen on a fifth of the seen classes, which are held out. The model is
     then trained again, on all classes, for that number of epochs. Training is in float32, so that
     samples of either precision give the same model.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Number of epochs.
+    loss_curve_ : list of float
+        Mean loss of each epoch of the last training.
+    validation_scores_ : list of float
+        Accuracy on held-out classes after each epoch of the first training; empty without one.
     """
 
     __zonkey_fields__ = ("n_iter_", "loss_curve_", "validation_scores_")

@@ -143,8 +143,6 @@ class CADAVAE(GenerativePeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     beta : float, default=0.25
         Weight >= 0 of the divergences. The default of the publication.
     gamma : float, default=2.37
@@ -165,10 +163,6 @@ class CADAVAE(GenerativePeer):
         of 1.5e-4; on held-out classes of CUB, 30 epochs were better, on held-out emoji, with few
         steps per epoch, 100 were better than 50. Before the weights have grown, the latent spaces
         are not aligned, so training does not stop early, as in the publication.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
 
@@ -177,22 +171,6 @@ class CADAVAE(GenerativePeer):
     weights_ : dict of ndarray
         Weights of both encoders (features/W0, ..., prototypes/W0, ...), and the scales of the
         inputs.
-    n_iter_ : int
-        Number of epochs.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch of the first training; empty without one.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -35,18 +35,12 @@ class ConSE(SamplePeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_top : int, default=10
         Number of seen classes in a combination (T in the reference, which compares 1, 10 and
         1,000); all of them if there are fewer.
     ridge : float, default=0.3
         Ridge penalty > 0, relative to a sum over samples. The default, chosen on held-out training
         classes of CUB, suits features of unit length; the network of the reference has none.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
@@ -54,16 +48,6 @@ class ConSE(SamplePeer):
         Weights of the seen classes as columns.
     intercepts_ : ndarray of shape (n_seen_classes,)
         Their intercepts.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

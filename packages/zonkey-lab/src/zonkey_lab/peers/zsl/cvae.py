@@ -82,8 +82,6 @@ class CVAE(GenerativePeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_latent : int, default=50
         Dimension of z. Chosen here.
     n_hidden : int, default=512
@@ -94,10 +92,6 @@ class CVAE(GenerativePeer):
     training : Training, default=None
         How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
         `batch_size` is 256 and `learning_rate` 1e-3. Chosen here.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
 
@@ -105,22 +99,6 @@ class CVAE(GenerativePeer):
     ----------
     weights_ : dict of ndarray
         Weights of the decoder (decoder/W0, decoder/b0, ...), and the scales of the inputs.
-    n_iter_ : int
-        Number of epochs.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch of the first training; empty without one.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

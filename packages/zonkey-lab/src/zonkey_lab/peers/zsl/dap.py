@@ -38,18 +38,12 @@ class DAP(SamplePeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     threshold : float, default=None
         Values of a prototype above it are 1. None: the mean of each attribute over the seen
         classes. The reference uses the mean over all classes for attributes with real values.
     ridge : float, default=0.3
         Ridge penalty > 0, relative to a sum over samples: 1 / C of the reference, which chooses C
         by cross-validation. The default suits features of unit length.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
@@ -57,16 +51,6 @@ class DAP(SamplePeer):
         Weights w_m as columns; zero for attributes that are left out.
     intercepts_ : ndarray of shape (n_dimensions,)
         Intercepts b_m.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

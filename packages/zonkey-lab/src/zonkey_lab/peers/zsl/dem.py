@@ -41,8 +41,6 @@ class DEM(NetworkPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_hidden : int, default=700
         Number of hidden ReLU units. 700 as in the authors' code for attributes of CUB.
     weight_decay : float, default=1e-4
@@ -52,10 +50,6 @@ class DEM(NetworkPeer):
         How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
         `batch_size` is 256 and `learning_rate` 1e-3. The publication has batches of 64 to 100,
         learning rates of 1e-5 to 1e-4 and far more epochs.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, of the order of samples and of the choice of held-out classes.
 
@@ -63,22 +57,6 @@ class DEM(NetworkPeer):
     ----------
     weights_ : dict of ndarray
         Weights of both layers: W0, b0, W1 and b1.
-    n_iter_ : int
-        Number of epochs.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch of the first training; empty without one.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -31,8 +31,6 @@ class ESZSL(ClosedFormPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     gamma : float, default=1.0
         Penalty >= 0 in the feature space (gamma in the paper), relative to a sum over samples.
     lam : float, default=0.1
@@ -40,25 +38,11 @@ class ESZSL(ClosedFormPeer):
     negative : float, default=-1.0
         Target < 1 of the other classes. -1 is printed in the paper; 0 is often better, since the
         many other classes then do not outweigh the one class of a sample.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
         Matrix V.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -39,8 +39,6 @@ class EXEM(SamplePeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_components : int, default=500
         Number of principal components, as in the reference; all of them if there are fewer.
     gamma : float, default=0.3
@@ -53,10 +51,6 @@ class EXEM(SamplePeer):
         the default of LIBSVM; the reference chooses it by cross-validation.
     standardize : bool, default=True
         Whether distances are standardized.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
@@ -66,16 +60,6 @@ class EXEM(SamplePeer):
         Mean of the features.
     scales_ : ndarray of shape (n_components,)
         Standard deviations s_r, or ones.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -33,8 +33,6 @@ class ExemplarRegression(ClosedFormPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     kernel : {"rbf", "linear", "poly", "arccos"}, default="rbf"
         Kernel k(y, z): exp(-gamma ||y - z||^2 / u), y'z, (gamma y'z / u + 1)^3, or the arc-cosine
         kernel of order 1. For the cosine, use "linear" with prototypes of unit length.
@@ -44,25 +42,11 @@ class ExemplarRegression(ClosedFormPeer):
     ridge : float, default=0.1
         Ridge penalty >= 0, relative to a sum over classes. With 0, c(y) of a seen class is its mean
         unless K is singular, in which case the limit of a vanishing ridge is taken.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_seen_classes)
         Means m_j of the seen classes as columns. `project` returns c(y), their sum with weights w.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

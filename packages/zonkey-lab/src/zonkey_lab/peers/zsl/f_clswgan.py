@@ -137,8 +137,6 @@ class FCLSWGAN(GenerativePeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     classifier : {"ale", "softmax"}, default="ale"
         Final classifier: the bilinear ranking of `ALE`, which is the better one among the unseen
         classes of CUB in the publication, or a softmax regression.
@@ -153,10 +151,6 @@ class FCLSWGAN(GenerativePeer):
         How it is trained. Where it says "auto": `max_iter` is 60, `n_iter_no_change` is 25,
         `batch_size` is 512 and `learning_rate` 5e-4. An epoch is one pass for the generator and
         five for the critic. The publication has batches of 64 and a learning rate of 1e-4.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
 
@@ -164,22 +158,6 @@ class FCLSWGAN(GenerativePeer):
     ----------
     weights_ : dict of ndarray
         Weights of the generator (generator/W0, generator/b0, ...), and the scales of the inputs.
-    n_iter_ : int
-        Number of epochs.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch of the first training; empty without one.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

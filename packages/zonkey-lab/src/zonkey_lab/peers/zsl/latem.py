@@ -40,8 +40,6 @@ class LATEM(BilinearPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_matrices : int, default=2
         Number K of matrices. The publication chooses 2 to 10 by validation; time grows with K.
     training : Training, default=None
@@ -51,10 +49,6 @@ class LATEM(BilinearPeer):
         on held-out classes of CUB, with 80 to 100 others, where more epochs hardly change the
         accuracy; with many more classes take less. The publication takes one sample per step; a
         batch is much faster.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of the first matrices, of the order of samples and of the choice of held-out classes.
 
@@ -62,22 +56,6 @@ class LATEM(BilinearPeer):
     ----------
     projections_ : ndarray of shape (n_matrices, n_features, n_dimensions)
         Matrices W_i.
-    n_iter_ : int
-        Number of epochs.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch of the first training; empty without one.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

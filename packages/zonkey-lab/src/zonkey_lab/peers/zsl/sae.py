@@ -34,33 +34,17 @@ class SAE(ClosedFormPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     direction : {"feature-to-semantic", "semantic-to-feature"}, default="feature-to-semantic"
         Space of the comparison: W x and s (F to S in the paper), or x and W's (S to F). W is
         the same.
     lam : float, default=1.0
         Weight >= 0 of the encoder relative to the decoder (lambda in the paper). 1 is balanced if
         features and prototypes have the same length.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_dimensions)
         Decoder W'.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

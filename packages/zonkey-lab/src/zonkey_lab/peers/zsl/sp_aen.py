@@ -48,8 +48,6 @@ class SPAEN(NetworkPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     n_hidden : int, default=1024
         Number of hidden units, leaky ReLU, of each network; as in the authors' code.
     margin : float, default=0.2
@@ -62,10 +60,6 @@ class SPAEN(NetworkPeer):
         How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
         `batch_size` is 256 and `learning_rate` 3e-4. The authors' code has batches of 128 and a
         learning rate of 1e-4, for many more steps; beta1 is 0.5 as there.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, of the order of samples and of the choice of held-out classes.
 
@@ -73,22 +67,6 @@ class SPAEN(NetworkPeer):
     ----------
     weights_ : dict of ndarray
         Weights of E: W0, b0, W1 and b1.
-    n_iter_ : int
-        Number of epochs.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch of the first training; empty without one.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -54,8 +54,6 @@ class SSE(SamplePeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     gamma : float, default=1.0
         Penalty > 0 that spreads a mixture over more classes; the reference chooses it by
         cross-validation. The default, chosen on held-out training classes of CUB, suits prototypes
@@ -66,10 +64,6 @@ class SSE(SamplePeer):
         Samples of each class that take part; all of them if there are fewer. None: all.
     max_iter : int, default=15
         Largest number of steps.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
@@ -79,16 +73,6 @@ class SSE(SamplePeer):
         Vectors v_s in the scale of the samples.
     n_iter_ : int
         Number of steps.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

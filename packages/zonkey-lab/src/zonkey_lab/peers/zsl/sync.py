@@ -44,17 +44,11 @@ class SynC(SamplePeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     sigma : float, default=1.0
         Bandwidth > 0 of the similarities, chosen by cross-validation in the reference.
     lam : float, default=3.0
         Ridge penalty > 0 (lambda in the reference), relative to a sum over samples. The default,
         chosen on held-out training classes of CUB, suits features of unit length.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
 
     Attributes
     ----------
@@ -62,16 +56,6 @@ class SynC(SamplePeer):
         Classifiers w_c of the seen classes as columns.
     intercepts_ : ndarray of shape (n_seen_classes,)
         Their intercepts.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------

@@ -167,8 +167,6 @@ class TFVAEGAN(GenerativePeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vector of every class, seen and unseen. None: one-hot vectors.
     gan_weight : float, default=10.0
         Weight >= 0 of the critic (gamma in the code of the authors, 10).
     cycle_weight : float, default=0.01
@@ -183,10 +181,6 @@ class TFVAEGAN(GenerativePeer):
         `batch_size` is 512 and `learning_rate` 5e-4. An epoch is one pass for the generator and
         five for the critic. The feedback has a tenth of the learning rate, as in the publication,
         which has 1e-4 and batches of 64.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
-    seen_penalty : float or "auto", default=0.0
-        Value subtracted from the scores of seen classes. "auto" chooses it on held-out classes.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
 
@@ -195,22 +189,6 @@ class TFVAEGAN(GenerativePeer):
     weights_ : dict of ndarray
         Weights of generator, decoder and feedback (generator/W0, ...), and the scales of the
         inputs.
-    n_iter_ : int
-        Number of epochs.
-    loss_curve_ : list of float
-        Mean loss of each epoch of the last training.
-    validation_scores_ : list of float
-        Accuracy on held-out classes after each epoch of the first training; empty without one.
-    classes_ : ndarray
-        Candidates, in the order of the columns of `decision_function`.
-    seen_classes_, unseen_classes_ : ndarray
-        Classes with and without training samples.
-    prototypes_ : Prototypes
-        Prototypes of all classes.
-    seen_penalty_ : float
-        Penalty in use.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------
