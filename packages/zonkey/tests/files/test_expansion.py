@@ -92,7 +92,7 @@ def test_labels_of_a_large_width_are_not_read_either(tmp_path):
     labels = np.array(["horse", "tiger"] * 500, dtype="<U5000")
     np.savez_compressed(tmp_path / "x.npz", features=np.eye(1000, 2), labels=labels)
     (tmp_path / "p.csv").write_text("class,a\nhorse,1\ntiger,2\n")
-    with pytest.raises(DataError, match=r"`labels` in x\.npz must hold varied"):
+    with pytest.raises(DataError, match=r"`labels` in x\.npz must not be a decompression"):
         load_features(tmp_path / "x.npz", tmp_path / "p.csv")
 
 
