@@ -1,6 +1,7 @@
 """Chunks against sums in loops: every source, bounded memory, errors that name the chunk."""
 
 import pickle
+import subprocess
 import sys
 import threading
 import time
@@ -464,3 +465,19 @@ def test_chunks_are_aligned_in_memory():
     chunk = check_chunk(received, None, 0)
     assert chunk.X.flags.aligned
     np.testing.assert_array_equal(chunk.X.T @ chunk.X, rows.T @ rows)
+
+
+def test_python_ends_after_the_thread_that_reads_ahead(tmp_path):
+    script = (
+        "import sys, time, pathlib\n"
+        "from zonkey.streaming.sources import read_ahead\n"
+        "def items():\n"
+        "    yield 1\n"
+        "    time.sleep(0.3)\n"
+        "    pathlib.Path(sys.argv[1]).touch()\n"
+        "    yield 2\n"
+        "next(read_ahead(items()))\n"
+    )
+    target = tmp_path / "read"
+    subprocess.run([sys.executable, "-c", script, str(target)], check=True)
+    assert target.exists()

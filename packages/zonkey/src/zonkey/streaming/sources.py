@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,9 @@ from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from threading import Thread
+from time import monotonic
 from typing import Any, Literal, cast
+from weakref import WeakSet
 
 import numpy as np
 
@@ -68,6 +71,10 @@ class BaseSource(ABC):
         """Yield pairs (X, y) from chunk `first` on; y may be None."""
 
 
+_READERS: WeakSet[Thread] = WeakSet()
+_PATIENCE = 2.0  # seconds
+
+
 def read_ahead(items: Iterable[Any]) -> Iterator[Any]:
     """Yield items; meanwhile a thread reads the next one.
 
@@ -93,8 +100,21 @@ def _read_in_thread(left: Iterator[Any]) -> Future[list[Any]]:
         except BaseException as error:
             future.set_exception(error)
 
-    Thread(target=read, daemon=True, name="zonkey-read-ahead").start()
+    thread = Thread(target=read, daemon=True, name="zonkey-read-ahead")
+    _READERS.add(thread)
+    thread.start()
     return future
+
+
+@atexit.register
+def _await_readers() -> None:
+    """Wait a moment for threads that still read.
+
+    A thread inside a library of C++, such as Arrow, aborts the process if Python ends first.
+    """
+    end = monotonic() + _PATIENCE
+    for thread in list(_READERS):
+        thread.join(max(0.0, end - monotonic()))
 
 
 def has_rows(X: Any) -> bool:
