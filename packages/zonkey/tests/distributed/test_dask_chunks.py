@@ -356,7 +356,7 @@ def test_merges_do_not_change_what_they_merge():
     kinds = [
         _Gathering(Moments(P, n_reserve=2)),
         ClassSums(scatter=True, shift=shift),
-        PowerSums((None, 0.5)),
+        PowerSums(0.5),
         Survey(3, (0.5,)),
     ]
     for empty in kinds:
