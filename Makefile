@@ -13,11 +13,11 @@ demo-pictures: $(VENV)/.images ## the same from pictures: emoji drawn to files, 
 	$(BIN)/zonkey demo pictures --name "a striped horse"
 
 test: $(VENV)/.dev ## tests, and minimum coverage of the mathematics
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=
 	$(BIN)/python -m coverage report --include='*/zonkey/bpl/*,*/zonkey/arrays.py,*/zonkey/blocks.py' --fail-under=95
 
 test-all: $(VENV)/.dev test-faults ## also the tests that repeat what a similar class shows
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not faults"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not faults"
 
 test-faults: $(VENV)/.dev ## clusters that lose memory, connections and their scheduler; about a minute
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m faults packages/zonkey/tests/distributed
