@@ -45,6 +45,14 @@ SCALE = Scale(
 )  # fmt: skip
 
 
+# Nothing is chosen: that takes long, and has tests of its own.
+GIVEN = {
+    "preprocessing": FeatureNormalizer(center=True), "prototype_transformer": None,
+    "kernel": "linear", "gamma": 1.0, "ridge": 0.1, "worth": 3.0, "seen_penalty": 0.1,
+    "temperature": 0.1, "adapt_temperature": 0.1, "adapt_weight": 0.5,
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def data():
     return small_dataset(noise=3.0)  # hard enough for models to differ
@@ -493,9 +501,9 @@ def test_shots_alone_are_class_means_and_prototypes_alone_need_no_shots(data):
 def test_one_fitted_model_serves_every_number_of_shots(data):
     """At K = 0 too: hit@1 of `with_candidates`, then of `with_shots`."""
     options = {"most_shots": 2, "n_repeats": 2}
-    results = protocols.measure_all_classes(data, "recommended", {}, 0, **options)
+    results = protocols.measure_all_classes(data, "recommended", GIVEN, 0, **options)
     assert results["shots"] == [0, 1, 2]
-    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0)
+    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0, **GIVEN)
     model.fit(data.X_train, data.y_train)
     novel = data.split.novel
     expected = large_scale(
@@ -512,8 +520,8 @@ def test_one_fitted_model_serves_every_number_of_shots(data):
 
 
 def test_unlabeled_samples_are_those_to_be_classified(data):
-    results = protocols.measure_unlabeled(data, "recommended", {}, 0)
-    model = AnyShotClassifier(data.prototypes, candidates="all", random_state=0)
+    results = protocols.measure_unlabeled(data, "recommended", GIVEN, 0)
+    model = AnyShotClassifier(data.prototypes, candidates="all", random_state=0, **GIVEN)
     model.fit(data.X_train, data.y_train)
     unseen, X = model.with_candidates("unseen"), data.X_test_unseen
     everything = np.concatenate([data.X_test_seen, X])
@@ -526,11 +534,11 @@ def test_unlabeled_samples_are_those_to_be_classified(data):
 
 
 def test_unlabeled_queries_are_those_of_the_trial(data):
-    options = {"n_shot": 1, "n_trials": 3}
-    results = protocols.measure_unlabeled_trials(data, "recommended", {}, 5, **options)
+    options = {"n_shot": 1, "n_trials": 2}
+    results = protocols.measure_unlabeled_trials(data, "recommended", GIVEN, 5, **options)
     sizes = {"n_way": 4, "n_shot": 1, "n_query": 8}
     assert {name: results[name] for name in sizes} == sizes
-    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0)
+    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0, **GIVEN)
     model.fit(data.X_train, data.y_train)
     novel = data.split.novel
     samples = (data.X[novel], data.y[novel], data.unseen_classes)
@@ -540,7 +548,7 @@ def test_unlabeled_queries_are_those_of_the_trial(data):
     ):
         for ending, adapt in (("", False), ("_unlabeled", True)):
             found = n_way_k_shot(
-                {"it": model}, *samples, **given, n_trials=3, adapt=adapt, random_state=5
+                {"it": model}, *samples, **given, n_trials=2, adapt=adapt, random_state=5
             )
             assert unpack(results[f"{kind}{ending}"]).tolist() == found["it"].tolist()
 
@@ -549,7 +557,7 @@ def test_trials_of_one_query_a_class_cannot_be_unbalanced(data):
     novel = data.split.novel
     split = replace(data.split, query=novel[8::9])  # one per class
     one = type(data)("one", data.X, data.y, data.prototypes, split)
-    results = protocols.measure_unlabeled_trials(one, "recommended", {}, 0, n_shot=1, n_trials=2)
+    results = protocols.measure_unlabeled_trials(one, "recommended", GIVEN, 0, n_shot=1, n_trials=2)
     assert results["n_query"] == 1
     assert "balanced" in results
     assert "unbalanced" not in results
