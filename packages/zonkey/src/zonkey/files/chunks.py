@@ -163,7 +163,7 @@ class FileSource(BaseSource):
             row = int(np.argmax(wrong))
             raise DataError(
                 f"The column `split` must say train, val or test; row {self.row(before + row)} of "
-                f"{self.file} says {str(marks[row])!r}. Correct it."
+                f"{self.file} says {str(marks[row])!r}. Correct it, and check the rows after it."
             )
         return labeled & (marks != "test")
 

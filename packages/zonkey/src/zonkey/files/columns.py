@@ -140,7 +140,7 @@ def _find_features(
                 "missing. Name the columns as in training."
             )
         return features
-    _require_columns("id_column", wanted.id_columns, table.names, file)
+    _require_columns("id_columns", wanted.id_columns, table.names, file)
     names = [name for name in names if not _matches(name, wanted.id_columns)]
     if wanted.feature_columns is not None:
         _require_columns("feature_columns", wanted.feature_columns, names, file)
@@ -169,7 +169,8 @@ def _require_columns(parameter: str, patterns: Sequence[str], names: list[str], 
             raise DataError(
                 f"`{parameter}` must name columns of {file}; got {pattern!r}, and the columns are "
                 f"{format_labels(np.array(names), 8)}. Choose some of those, or a pattern such as "
-                "f*."
+                "f*.",
+                option=parameter,
             )
 
 

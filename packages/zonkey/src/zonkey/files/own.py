@@ -370,7 +370,7 @@ def wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -> 
         row = int(np.argmax(bad))
         return [
             f"The column `split` must say train, val or test; row {first_row + row} of {file} says "
-            f"{str(marks[row])!r}, and {int(bad.sum()) - 1} other rows are wrong too. Correct them."
+            f"{str(marks[row])!r}. Correct it, and check the rows after it."
         ]
     if not (marks == "train").any():
         return [f"The column `split` of {file} has no row `train`. Mark the training samples."]
