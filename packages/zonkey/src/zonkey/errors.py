@@ -52,13 +52,37 @@ class Problem(ValueError):
         super().__init__(self.tell("`{}`".format))
 
     def tell(self, name: Callable[[str], str]) -> str:
-        """Return the message with other names of parameters, such as options of a command."""
+        """Return the message with other names of parameters, such as options of a command.
+
+        Parameters
+        ----------
+        name : callable
+            Takes a parameter of Python, and returns its other name.
+
+        Returns
+        -------
+        str
+            The message.
+        """
         names = {option: name(option) for option in self.options}
         subject, rule, _, remedy = self._parts(names)
         return f"{subject} {rule}; {self.received}. {remedy}".strip() if rule else subject
 
     def rename(self, hint: str = "", **parameters: str) -> Self:
-        """Return the error with other names of parameters; the hint is added to the remedy."""
+        """Return the error with other names of parameters.
+
+        Parameters
+        ----------
+        hint : str, default=""
+            Text to add to the remedy.
+        **parameters : str
+            New names by the names in this error.
+
+        Returns
+        -------
+        Problem
+            An error of the same class.
+        """
         names = {option: f"`{parameters.get(option, option)}`" for option in self.options}
         subject, rule, received, remedy = self._parts(names)
         if hint:
@@ -81,6 +105,13 @@ class DataError(Problem):
 
     The message is a single line that states the problem and the remedy.
 
+    Parameters
+    ----------
+    subject, rule, received, remedy : str
+        Parts of the message, see `Problem`.
+    option : str or iterable of str, default=()
+        Parameters of Python that the message names.
+
     See Also
     --------
     check_files : List all problems of your own files.
@@ -100,6 +131,13 @@ class StorageError(Problem):
     """A stored file that cannot be used.
 
     The message is a single line that states the problem and the remedy.
+
+    Parameters
+    ----------
+    subject, rule, received, remedy : str
+        Parts of the message, see `Problem`.
+    option : str or iterable of str, default=()
+        Parameters of Python that the message names.
 
     See Also
     --------

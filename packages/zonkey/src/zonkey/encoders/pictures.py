@@ -43,6 +43,13 @@ class PictureError(DataError):
 
     The message is a single line that names the picture, the problem and the remedy.
 
+    Parameters
+    ----------
+    subject, rule, received, remedy : str
+        Parts of the message, see `Problem`.
+    option : str or iterable of str, default=()
+        Parameters of Python that the message names.
+
     See Also
     --------
     Pictures : An ordered collection of pictures.
