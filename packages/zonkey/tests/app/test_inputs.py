@@ -30,6 +30,7 @@ REFUSED = {
     ("predict", "MODEL", "MODEL"): "SOURCE must be pictures or features; .* Pass samples",
     ("predict", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
     ("fit", "TABLE", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
+    ("fit", "TABLE", "CLASSES", "--id-column", "no"): "--id-column must name columns",
     ("explain", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
     ("evaluate", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
     ("classes", "add", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out without",
@@ -45,6 +46,7 @@ def test_what_cannot_be_meant(files, tmp_path, arguments):
         "NAMES": tmp_path / "names.txt",
         "MODEL": files / "model.zonkey",
         "TABLE": files / "test.csv",
+        "CLASSES": files / "prototypes.csv",
     }
     line = refused(*(places.get(argument, argument) for argument in arguments))
     assert re.match(REFUSED[arguments], line), line
@@ -61,5 +63,12 @@ def test_candidates_with_commas(files):
 def test_python_names_parameters(files):
     with pytest.raises(Problem, match="`top` must be at most the 3 candidates; got 4"):
         app.predict(files / "model.zonkey", files / "test.csv", top=4)
+    for faults in ({"top": 0}, {"candidates": "yeti"}):
+        with pytest.raises(ValueError, match=r"`top` must be|the class 'yeti'"):
+            app.predict(files / "model.zonkey", files / "test.csv", **faults)
+    with pytest.raises(ValueError, match="`row` must be"):
+        app.explain(files / "model.zonkey", files / "test.csv", -1)
+    with pytest.raises(Problem, match="`preset` must be recommended or paper; got 'best'"):
+        app.fit(files / "test.csv", files / "test.csv", files / "m.zonkey", preset="best")
     with pytest.raises(Problem, match="Swap `model` and `source`"):
         app.predict(files / "test.csv", files / "model.zonkey")

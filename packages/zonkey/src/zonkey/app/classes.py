@@ -28,7 +28,9 @@ from .targets import check_target
 class ChangedClasses:
     """What was changed in a model file.
 
-    Attributes
+    Labels are as in the model.
+
+    Parameters
     ----------
     output : str
         File that was written.
@@ -40,6 +42,16 @@ class ChangedClasses:
         Labels of the samples that are classes in another spelling, and these classes.
     classes, candidates : int
         Their numbers now.
+
+    See Also
+    --------
+    add_classes : Returns it, as `remove_classes` does.
+
+    Examples
+    --------
+    >>> from zonkey.app import ChangedClasses
+    >>> ChangedClasses("a.zonkey", added=["zebra"], removed=[], classes=3, candidates=3).added
+    ['zebra']
     """
 
     output: str
@@ -52,7 +64,18 @@ class ChangedClasses:
 
 
 def list_classes(model: str | Path) -> list[dict[str, Any]]:
-    """Return label, kind ("seen" or "unseen") and whether it is a candidate, for each class."""
+    """List the classes of a model.
+
+    Parameters
+    ----------
+    model : str or Path
+        Model file.
+
+    Returns
+    -------
+    list of dict
+        Label, kind ("seen" or "unseen") and whether it is a candidate, for each class.
+    """
     check_sources(model=model)
     return LoadedModel.load(model).rows()
 
@@ -88,8 +111,14 @@ def add_classes(
         Encoders of pictures and texts, by default those of the model.
     text_columns : sequence of str, default=None
         Columns of texts in `classes`.
-    on_error, cache, label_column, progress
-        As in `evaluate`.
+    on_error : {"raise", "skip"}, default="raise"
+        What happens to pictures that cannot be read.
+    cache : bool, default=True
+        Whether features of pictures are kept in the user's cache folder.
+    label_column : str, default=None
+        Column of the labels in a table.
+    progress : callable, default=ignore
+        Called with each `Step`.
 
     Returns
     -------

@@ -31,7 +31,9 @@ _MOST_KEPT = 1 << 16  # pictures whose features are held in memory to adapt
 class Classification:
     """What `classify` has written: predictions by class, and how often they agree with labels.
 
-    Attributes
+    Pictures in folders are labeled by the names of these.
+
+    Parameters
     ----------
     counts : Counter of {str: int}
         Number of pictures of each predicted class.
@@ -47,6 +49,18 @@ class Classification:
         The columns, if no output was given.
     seconds : float
         Time it took.
+
+    See Also
+    --------
+    classify : Returns it.
+
+    Examples
+    --------
+    >>> from collections import Counter
+    >>> from zonkey.app import Classification
+    >>> found = Classification(Counter(cat=3, dog=1), labeled=2, agreeing=1)
+    >>> found.rows, found.agreement
+    (4, 0.5)
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -101,10 +115,20 @@ def classify(
         Sentences around each name or text.
     adapt : bool, default=False
         Whether to learn from the pictures of the source, which need no labels.
-    top, proba, on_error, cache, format, progress
-        As in `predict`.
+    top : int, default=1
+        Number of best classes.
+    proba : bool, default=False
+        Whether probabilities of these classes are written too.
     save : str or Path, default=None
         Model file to write.
+    on_error : {"raise", "skip"}, default="raise"
+        What happens to pictures that cannot be read.
+    cache : bool, default=True
+        Whether features of pictures are kept in the user's cache folder.
+    format : str, default="csv"
+        Format of an output that is an open file.
+    progress : callable, default=ignore
+        Called with each `Step`.
 
     Returns
     -------

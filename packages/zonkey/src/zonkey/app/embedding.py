@@ -32,7 +32,9 @@ _TEXT_ENDINGS = (".csv", ".tsv", ".parquet", ".npz")
 class Embedding:
     """What `embed` has written.
 
-    Attributes
+    A table of pictures may carry columns along.
+
+    Parameters
     ----------
     output : str
         The file.
@@ -48,6 +50,18 @@ class Embedding:
         Columns of numbers, which a table cannot hold beside features.
     skipped : list of str
         What was wrong with the pictures that could not be read.
+
+    See Also
+    --------
+    embed : Returns it.
+
+    Examples
+    --------
+    >>> from zonkey.app import Embedding
+    >>> spec = {"name": "efficientnet-lite0", "dimension": 1280}
+    >>> found = Embedding("x.npz", 3, spec, 0.5, columns=[], left_out=[], skipped=[])
+    >>> found.rows
+    3
     """
 
     output: str
@@ -89,12 +103,16 @@ def embed(
         Sentences for texts.
     label_column : str, default=None
         Column of the labels in a table.
-    on_error, cache, progress
-        As in `predict`.
+    on_error : {"raise", "skip"}, default="raise"
+        What happens to pictures that cannot be read.
+    cache : bool, default=True
+        Whether features of pictures are kept in the user's cache folder.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1", or "auto": CUDA if available.
     batch_size : int, default=32
         Number of pictures or texts to encode at once.
+    progress : callable, default=ignore
+        Called with each `Step`.
 
     Returns
     -------

@@ -53,14 +53,24 @@ def evaluate(
     training : str or Path, default=None
         Samples that baselines learn from; by default those of the source that are not marked
         `test`.
-    encoder, on_error, cache, features_key, format, progress
-        As in `predict`.
+    encoder : str, default=None
+        Encoder of the pictures, by default that of the model.
+    on_error : {"raise", "skip"}, default="raise"
+        What happens to pictures that cannot be read.
+    cache : bool, default=True
+        Whether features of pictures are kept in the user's cache folder.
     label_column : str, default=None
         Column of the labels in a table.
     labels : str or Path, default=None
         File of the labels, if the source holds arrays without labels.
+    features_key : str, default=None
+        Name of the features in a file of several arrays.
     labels_key : str, default=None
         Name of the labels in a file of several arrays.
+    format : str, default="csv"
+        Format of standard input.
+    progress : callable, default=ignore
+        Called with each `Step`.
 
     Returns
     -------

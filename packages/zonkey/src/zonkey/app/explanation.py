@@ -11,6 +11,7 @@ from ..anyshot.classifier import AnyShotClassifier
 from ..display.drawing import file_bytes
 from ..inference.explain import explain as explain_sample
 from ..inference.explanation import Explanation
+from ..parameters import check_count
 from ..persistence.container import write_whole
 from .inputs import check_samples
 from .models import SAMPLE_NAMES, LoadedModel, ignore_missing_names, row_of
@@ -21,7 +22,9 @@ from .targets import check_ending, check_target
 class ExplainedRow:
     """One sample, and the explanation of its class.
 
-    Attributes
+    Cells that are no features help to find the sample again.
+
+    Parameters
     ----------
     row : int
         Position of the sample, counted from 0.
@@ -29,6 +32,16 @@ class ExplainedRow:
         Its cells that are not features.
     explanation : Explanation
         Evidence for and against its class.
+
+    See Also
+    --------
+    explain : Returns it.
+
+    Examples
+    --------
+    >>> from zonkey.app import ExplainedRow
+    >>> list(ExplainedRow.__dataclass_fields__)
+    ['row', 'columns', 'explanation']
     """
 
     row: int
@@ -44,7 +57,7 @@ def explain(
     plot: str | Path | None = None,
     *,
     top: int = 5,
-    candidates: Sequence[str] = (),
+    candidates: str | Sequence[str] = (),
     encoder: str | None = None,
     cache: bool = True,
     features_key: str | None = None,
@@ -54,16 +67,26 @@ def explain(
 
     Parameters
     ----------
-    model, source : str or Path
-        As in `predict`.
+    model : str or Path
+        Model file.
+    source : str or Path
+        Pictures, or a table or arrays of features; "-" is standard input.
     row : int, default=0
         Position of the sample, counted from 0.
     plot : str or Path, default=None
         Picture to write: png or svg.
     top : int, default=5
         Number of best classes to list.
-    candidates, encoder, cache, features_key, format
-        As in `predict`.
+    candidates : str or sequence of str, default=()
+        Classes to choose from: "unseen", "all" or labels; by default those of the model.
+    encoder : str, default=None
+        Encoder of the pictures, by default that of the model.
+    cache : bool, default=True
+        Whether features of pictures are kept in the user's cache folder.
+    features_key : str, default=None
+        Name of the features in a file of several arrays.
+    format : str, default="csv"
+        Format of standard input.
 
     Returns
     -------
@@ -71,6 +94,7 @@ def explain(
         The sample and the explanation.
     """
     check_samples(model, source)
+    check_count("row", row, 0)
     if plot is not None:
         plot = Path(plot)
         check_ending("plot", plot, (".png", ".svg"), "")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import Problem
 from ..persistence.model import model_info, save
 from .fitting_in_chunks import learn_in_chunks
-from .fitting_in_memory import FitInput, learn_in_memory, name_kept_samples
+from .fitting_in_memory import PRESETS, FitInput, learn_in_memory, name_kept_samples
 from .inputs import check_classes, check_sources
 from .progress import Progress, Step, ignore
 from .sources import Encoders, check_encoder
@@ -21,7 +22,9 @@ from .targets import check_target
 class Fitted:
     """What `fit` has learned from and written.
 
-    Attributes
+    What the model has learned is in `info`.
+
+    Parameters
     ----------
     output : str
         Model file.
@@ -37,6 +40,16 @@ class Fitted:
         What was wrong with the pictures that could not be read.
     seconds : float
         Time it took.
+
+    See Also
+    --------
+    fit : Returns it.
+
+    Examples
+    --------
+    >>> from zonkey.app import Fitted
+    >>> Fitted("m.zonkey", info={}, n_samples=9, n_left_out=0, columns=["f1", "f2"]).columns
+    ['f1', 'f2']
     """
 
     output: str
@@ -97,10 +110,18 @@ def fit(
     chunks : bool, default=False
         Read features in chunks, for files larger than memory. After an interruption, the same call
         resumes from the folder `output` + ".progress".
-    encoder, text_encoder, templates, text_columns
-        Encoders of pictures and texts, sentences around the texts, columns of the texts.
-    on_error, cache, progress
-        As in `predict`.
+    encoder : str, default=None
+        Encoder of the pictures, by default efficientnet-lite0.
+    text_encoder : str, default=None
+        Encoder of the texts, by default one that fits the pictures, else minilm-l6.
+    text_columns : sequence of str, default=None
+        Columns of the texts; by default all columns of text.
+    templates : sequence of str, default=None
+        Sentences around the texts.
+    on_error : {"raise", "skip"}, default="raise"
+        What happens to pictures that cannot be read.
+    cache : bool, default=True
+        Whether features of pictures are kept in the user's cache folder.
     label_column : str, default=None
         Column of the labels in a table.
     feature_columns, id_columns : sequence of str, default=None and ()
@@ -113,6 +134,8 @@ def fit(
         Texts for the model file.
     random_state : int, default=0
         Seed.
+    progress : callable, default=ignore
+        Called with each `Step`.
 
     Returns
     -------
@@ -124,6 +147,9 @@ def fit(
     check_classes(source, classes)
     check_sources(unlabeled=unlabeled)
     check_encoder(encoder, source, unlabeled)
+    if preset not in PRESETS:
+        names = " or ".join(PRESETS)
+        raise Problem("`preset`", f"must be {names}", f"got {preset!r}", "Correct it.")
     check_target("output", output, source, classes, unlabeled, labels)
     encoders = Encoders(
         encoder=encoder,

@@ -40,7 +40,31 @@ def info(model: str | Path, card: str | Path | None = None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Exported:
-    """An ONNX graph in a file: its size, its outputs, and how many classes it lists."""
+    """An ONNX graph in a file.
+
+    The file is complete when this is returned.
+
+    Parameters
+    ----------
+    output : str
+        The file.
+    bytes : int
+        Its size.
+    outputs : list of str
+        Names of its outputs.
+    top : int
+        Number of best classes that it lists.
+
+    See Also
+    --------
+    export : Returns it.
+
+    Examples
+    --------
+    >>> from zonkey.app import Exported
+    >>> Exported("m.onnx", bytes=3945, outputs=["label", "scores"], top=5).outputs
+    ['label', 'scores']
+    """
 
     output: str
     bytes: int

@@ -65,7 +65,7 @@ class LoadedModel:
         other.steps = [*self.model.steps[:-1], (self.model.steps[-1][0], last)]
         return replace(self, model=other)
 
-    def choose_from(self, candidates: Sequence[str]) -> LoadedModel:
+    def choose_from(self, candidates: str | Sequence[str]) -> LoadedModel:
         """Return the same with other candidates: "unseen", "all" or labels, with commas between."""
         wanted = self._split_candidates(candidates)
         if not wanted:
@@ -76,11 +76,11 @@ class LoadedModel:
         labels = self.convert_labels(np.array(wanted)).tolist()
         return self.replace_last(self.last.with_candidates(labels))
 
-    def _split_candidates(self, given: Sequence[str]) -> list[str]:
+    def _split_candidates(self, given: str | Sequence[str]) -> list[str]:
         """Return the names of candidates; a label may hold a comma itself."""
         known = {str(row["label"]) for row in self.rows()}
         found: list[str] = []
-        for text in given:
+        for text in [given] if isinstance(given, str) else given:
             found += [text] if text in known or "," not in text else split_names(text)
         return found
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import Problem
 from ..files.streams import Block
 from ..inference.scorer import unwrap
+from ..parameters import check_count
 from .inputs import check_samples
 from .models import LoadedModel, ignore_missing_names
 from .progress import Progress, ignore, watch_blocks
@@ -27,7 +28,9 @@ _DIGITS = 6  # of probabilities
 class Prediction:
     """What `predict` has written.
 
-    Attributes
+    The file is complete when this is returned.
+
+    Parameters
     ----------
     rows : int
         Number of samples.
@@ -39,6 +42,17 @@ class Prediction:
         What was wrong with the pictures that could not be read.
     seconds : float
         Time it took.
+
+    See Also
+    --------
+    predict : Returns it.
+
+    Examples
+    --------
+    >>> from zonkey.app import Prediction
+    >>> answers = {"predicted": ["zebra"]}
+    >>> Prediction(1, ["predicted"], answers, skipped=[], seconds=0.1).answers["predicted"]
+    ['zebra']
     """
 
     rows: int
@@ -56,7 +70,7 @@ def predict(
     *,
     top: int = 1,
     proba: bool = False,
-    candidates: Sequence[str] = (),
+    candidates: str | Sequence[str] = (),
     encoder: str | None = None,
     on_error: str = "raise",
     cache: bool = True,
@@ -79,7 +93,7 @@ def predict(
         Number of best classes.
     proba : bool, default=False
         Whether probabilities of these classes are written too.
-    candidates : sequence of str, default=()
+    candidates : str or sequence of str, default=()
         Classes to choose from: "unseen", "all" or labels; by default those of the model.
     encoder : str, default=None
         Encoder of the pictures, by default that of the model.
@@ -125,7 +139,8 @@ def predict(
 
 
 def require_top(top: int, n: int, what: str) -> None:
-    """Refuse to list more classes than there are."""
+    """Refuse to list no class, or more than there are."""
+    check_count("top", top, 1)
     if top > n:
         rule = f"must be at most the {n} {what}"
         raise Problem("`top`", rule, f"got {top}", "Ask for fewer.", option="top")

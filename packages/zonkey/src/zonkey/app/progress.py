@@ -17,7 +17,9 @@ from .sources import Stream
 class Step:
     """What is being done, and how much of it is done.
 
-    Attributes
+    A function tells each step when it begins, and then as it goes on.
+
+    Parameters
     ----------
     doing : str
         The step, such as "Predicting".
@@ -27,6 +29,17 @@ class Step:
         How much of what is read is done: bytes, rows or pictures. None if that is unknown.
     resumed : str
         Where an interrupted fit resumes, such as "with pass 2"; empty if it does not.
+
+    See Also
+    --------
+    fit : Calls `progress` with steps, as the other functions do.
+
+    Examples
+    --------
+    >>> from zonkey.app import Step
+    >>> step = Step("Predicting", rows=10, done=10, total=40)
+    >>> print(f"{step.doing}: {step.done / step.total:.0%}")
+    Predicting: 25%
     """
 
     doing: str
