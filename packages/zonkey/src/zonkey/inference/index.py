@@ -170,7 +170,7 @@ class CandidateIndex(LimitThreadsMixin):
         """Return samples as the last step of the model takes them."""
         steps = [*self._chain]
         if hasattr(steps[0], "feature_names_in_") and not hasattr(self, "feature_names_in_"):
-            # `in_chunks` compared the names: chunks are arrays.
+            # `accept_chunks` compared the names: chunks are arrays.
             steps[0] = copy.copy(steps[0])
             del steps[0].feature_names_in_
         for step in steps[:-1]:

@@ -10,7 +10,6 @@ from typing import Any
 from .model import model_info
 
 _MOST_SHOWN = 5  # entries of a list
-_MOST_LABELS = 100
 
 
 def model_card(path: str | os.PathLike[str]) -> str:
@@ -41,7 +40,7 @@ def model_card(path: str | os.PathLike[str]) -> str:
         f"{summary['n_seen']} with training samples, {summary['n_unseen']} known by a description "
         "only.",
         "",
-        *_label_lines(summary["labels"]),
+        _list_labels(summary["labels"]),
         "",
         "## Training",
         "",
@@ -82,7 +81,7 @@ def _strip_markdown(value: Any) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _label_lines(labels: list[Any]) -> list[str]:
-    shown = ", ".join(_strip_markdown(label) for label in labels[:_MOST_LABELS])
-    more = len(labels) - _MOST_LABELS
-    return [shown + (f", and {more} more" if more > 0 else "")]
+def _list_labels(labels: list[Any]) -> str:
+    shown = [_strip_markdown(label) for label in labels[:100]]
+    more = len(labels) - len(shown)
+    return ", ".join(shown) + (f", and {more} more" if more else "")
