@@ -11,7 +11,7 @@ from ..anyshot.classifier import AnyShotClassifier
 from ..display.drawing import file_bytes
 from ..inference.explain import explain as explain_sample
 from ..inference.explanation import Explanation
-from ..parameters import check_count
+from ..labels import check_count
 from ..persistence.container import write_whole
 from .inputs import check_samples
 from .models import SAMPLE_NAMES, LoadedModel, ignore_missing_names, row_of

@@ -29,7 +29,7 @@ from .fitting_in_memory import PRESETS, FitInput, adapt_model, fit_paper, fit_re
 from .progress import Progress, Step, ignore
 
 # Passes of each preset, and what follows them
-_PASSES = {
+_PASSES: dict[str, dict[str, str]] = {
     "recommended": {
         Pass.SURVEY: "samples and means",
         Pass.SCATTER: "spread within classes",
@@ -37,7 +37,10 @@ _PASSES = {
     },
     "paper": {Pass.MOMENTS: "sums over classes"},
 }
-_THEN = {Pass.SURVEY: "Choosing parameters", Pass.MOMENTS: "Learning the projection"}
+_THEN: dict[str, str] = {
+    Pass.SURVEY: "Choosing parameters",
+    Pass.MOMENTS: "Learning the projection",
+}
 
 
 def learn_in_chunks(

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import Problem
 from ..files.streams import Block
 from ..inference.scorer import unwrap
-from ..parameters import check_count
+from ..labels import check_count
 from .inputs import check_samples
 from .models import LoadedModel, ignore_missing_names
 from .progress import Progress, ignore, watch_blocks
