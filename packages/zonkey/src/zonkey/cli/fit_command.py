@@ -178,7 +178,8 @@ def fit(
     typer.echo(f"Samples:    {found.n_samples}{_tell_left_out(found.n_left_out)}", nl=False)
     typer.echo(f"; {len(found.skipped)} skipped" if found.skipped else "")
     if found.columns:
-        unused = f"; not used: {', '.join(found.unused)}" if found.unused else ""
+        unused = ", ".join(name or "one without a name" for name in found.unused)
+        unused = f"; not used: {unused}" if unused else ""
         typer.echo(f"Columns:    {_list_columns(found.columns)}{unused}")
     print_encoders(record.get("training", {}))
     print_summary(record["summary"], longest=_LONGEST_VALUE)
