@@ -73,7 +73,7 @@ class OpenTable(ABC):
 
     def close(self) -> None:
         """Close the file."""
-        self.__dict__.pop("_tables", None)
+        vars(self).pop("_tables", None)
 
     def __enter__(self) -> OpenTable:
         return self
@@ -153,7 +153,8 @@ def has_digits(column: Any, n: int) -> bool:
     """Whether a number takes at least so many significant digits to print."""
     pa, compute = import_module("pyarrow"), import_module("pyarrow.compute")
     is_typed = not isinstance(column, list) and pa.types.is_floating(column.type)
-    texts = (column if is_typed else pa.array(read_numbers(column))).cast(pa.string())
+    numbers: Any = column if is_typed else pa.array(read_numbers(column))
+    texts = numbers.cast(pa.string())
     pattern = rf"[1-9](\.?[0-9]){{{n - 2},}}\.?[1-9]"
     return bool(compute.any(compute.match_substring_regex(texts, pattern)).as_py())
 

@@ -43,7 +43,22 @@ class ChunkTransformerMixin(LimitThreadsMixin):
             setattr(cls, name, _leave_chunks(getattr(cls, name)))
 
     def fit_from(self, statistics: Any, n_features: int, names: Any = None) -> Self:
-        """Learn from the sums of the last pass over samples with these features."""
+        """Learn from the sums of the last pass over samples with these features.
+
+        Parameters
+        ----------
+        statistics : Reduction or None
+            Sums of the last pass; None without passes.
+        n_features : int
+            Number of features.
+        names : ndarray of str, default=None
+            Names of the features.
+
+        Returns
+        -------
+        self
+            Fitted transformer.
+        """
         self._learn(statistics)
         set_features(self, n_features, names)
         return self

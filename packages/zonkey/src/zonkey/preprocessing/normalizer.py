@@ -121,11 +121,30 @@ class FeatureNormalizer(
         return self._fit_array(validate_samples(self, X), None, None, sample_weight)
 
     def list_passes(self) -> tuple[Pass, ...]:
-        """Return one pass, none without a mean."""
+        """Return one pass, none without a mean.
+
+        Returns
+        -------
+        tuple of Pass
+            Passes over the samples that a fit needs, in their order.
+        """
         return (Pass.MEAN,) if self.center else ()
 
     def statistics(self, before: Any = None, labels: Any = None) -> PowerSums:  # noqa: ARG002
-        """Return empty sums after the power."""
+        """Return empty sums after the power.
+
+        Parameters
+        ----------
+        before : object, default=None
+            Statistics of the pass before; there is none.
+        labels : ndarray, default=None
+            Labels of the classes; sums over all samples need none.
+
+        Returns
+        -------
+        PowerSums
+            Sums without samples.
+        """
         return PowerSums(self.power)
 
     def _learn(self, statistics: PowerSums | None) -> None:

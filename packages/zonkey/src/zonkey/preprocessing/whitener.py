@@ -104,11 +104,30 @@ class WithinClassWhitener(
         return self._fit_array(X, codes, labels, sample_weight)
 
     def list_passes(self) -> tuple[Pass, ...]:
-        """Return two passes: means of classes, and the scatter around them."""
+        """Return two passes: means of classes, and the scatter around them.
+
+        Returns
+        -------
+        tuple of Pass
+            Passes over the samples that a fit needs, in their order.
+        """
         return Pass.CLASS_MEANS, Pass.SCATTER
 
     def statistics(self, before: Any = None, labels: np.ndarray | None = None) -> ClassSums:
-        """Return empty sums by class, with their scatter around the means of sums before."""
+        """Return empty sums by class, with their scatter around the means of sums before.
+
+        Parameters
+        ----------
+        before : ClassSums, default=None
+            Sums of the first pass; None for the first pass itself.
+        labels : ndarray, default=None
+            Labels of the classes, if known; None learns them from the samples.
+
+        Returns
+        -------
+        ClassSums
+            Sums without samples.
+        """
         if before is None:
             return ClassSums(labels)
         check_classes(before.labels)

@@ -314,7 +314,7 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
         """Return the scores of samples (rows) for the classes (columns)."""
         raise NotImplementedError
 
-    def _score_blocks(self, form: None, X: Array) -> Iterator[Array]:  # noqa: ARG002
+    def _score_blocks(self, form: Any, X: Array) -> Iterator[Array]:  # noqa: ARG002
         X = np.asarray(X)
         for rows in sample_blocks(X, copies=8):
             block = X[rows]
