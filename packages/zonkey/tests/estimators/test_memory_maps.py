@@ -82,7 +82,7 @@ def test_whatever_needs_no_memory_is_read_in_chunks(mapped, monkeypatch):
     monkeypatch.setattr(Chunked, "reduce", told)
     model(preprocessing="auto").fit(mapped, Y)
     ZeroShotClassifier(WORLD.prototypes, synthesis=None).fit(mapped, Y)
-    assert names == ["survey", "scatter1", "sums", "moments"]
+    assert names == ["survey", "scatter", "sums", "moments"]
 
 
 def test_voting_in_processes():
