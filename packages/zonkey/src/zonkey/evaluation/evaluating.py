@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from importlib.metadata import version
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from ..arrays import is_device_array, to_numpy
+from ..environment import versions
 from ..files.dataset import Dataset
 from ..hashing import hash_object
 from ..labels import as_labels, check_count, format_labels, require_same_kind, warn_user
@@ -29,7 +28,6 @@ from .chunked import Answered, answer_chunks, row_digests
 from .measures import N_DRAWS, Figures, measure_figures
 from .result import Evaluation
 
-_PACKAGES = ("zonkey", "numpy", "scipy", "scikit-learn")
 _LONGEST = 200  # characters of a parameter in the provenance
 _PART = 4096  # rows; fixed, because a value that is not finite changes the hashes of its part
 
@@ -314,10 +312,7 @@ def _provenance(
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "seed": seed,
         "n_resamples": N_DRAWS,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in _PACKAGES},
-        },
+        "versions": versions(),
         "data": {
             "name": data.name,
             "fingerprint": data.fingerprint,

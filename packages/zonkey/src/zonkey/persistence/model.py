@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import to_numpy
+from ..environment import versions
 from ..errors import StorageError
 from .checks import quote_text
 from .container import read_header, write_arrays
@@ -104,7 +103,7 @@ def save(
     unpack_file(path, {"content": content}, arrays, _CLASSES)
     header = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": _versions(),
+        "versions": versions(),
         "summary": _summary(model),
         **facts,
         "content": content,
@@ -266,11 +265,6 @@ def _earlier_facts(model: Any) -> dict[str, Any]:
     stale = set() if fitted is now[0] else {"training", "scores"}
     stale |= set() if decided is now[1] else {"scores"}
     return {name: value for name, value in facts.items() if name not in stale}
-
-
-def _versions() -> dict[str, str]:
-    packages = {name: version(name) for name in ("zonkey", "numpy", "scipy", "scikit-learn")}
-    return {"python": platform.python_version(), **packages}
 
 
 def _summary(model: Any) -> dict[str, Any]:
