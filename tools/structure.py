@@ -36,7 +36,7 @@ DECAY_FACTOR = 0.99  # of alpha_t = 0.99^t alpha, which only the loop of Algorit
 PACKAGE_LINES = {
     "(files)": 2_600,
     "anyshot": 3_900,
-    "app": 3_050,
+    "app": 3_100,
     "bpl": 5_750,
     "cli": 1_600,
     "encoders": 4_150,
@@ -322,7 +322,7 @@ def _is_decay(node: ast.expr, names: set[str]) -> bool:
 
 def measure_sizes() -> Iterator[Row]:
     """Yield the rows about numbers of lines."""
-    yield Row("lines of the library", count_lines(LIBRARY), 37_400)
+    yield Row("lines of the library", count_lines(LIBRARY), 37_470)
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
     yield Row("lines of the laboratory", count_lines(LABORATORY), 17_500)

@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_X_y, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -20,6 +21,7 @@ from .labels import (
     require_label_array,
     warn_user,
 )
+from .persistence.forms import is_encoder
 from .prototypes import Prototypes
 from .samples import as_samples, require_scale
 from .streaming.accept import as_chunks
@@ -99,8 +101,8 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     Arrays of other libraries than NumPy keep their library and device if the estimator has the
     array API tag. Everything else becomes a NumPy array. `copy` makes the result safe to write to.
     """
-    if not reset and _are_paths(X):
-        X = _encode_paths(estimator, X)
+    if not reset:
+        X = encode_paths(estimator, X)
     if not _keeps_library(estimator, X):
         X = plain_samples(X)
         data: Any = validate_data(estimator, X, dtype=_DTYPES, reset=reset, copy=copy)
@@ -117,23 +119,33 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
     return X
 
 
-def _are_paths(X: Any) -> bool:
+def are_paths(X: Any) -> bool:
     """Whether X is the path of pictures, or a list of some."""
     if isinstance(X, list | tuple) and X:
         return all(isinstance(path, str | os.PathLike) for path in X)
     return isinstance(X, str | os.PathLike)
 
 
-def _encode_paths(estimator: Any, paths: Any) -> Any:
-    """Return features of pictures, if the model was loaded from a file that names the encoder."""
+def encode_paths(model: Any, X: Any) -> Any:
+    """Return features of pictures if X is their path; other samples as they are.
+
+    The model, or the first step of a pipeline, was loaded from a file that names the encoder. A
+    pipeline that starts with an encoder takes paths itself.
+    """
+    estimator = model[0] if isinstance(model, Pipeline) else model
+    if not are_paths(X) or is_encoder(estimator):
+        return X
     encode = getattr(estimator, "path_encoder_", None)
+    is_list = isinstance(X, list | tuple)
+    if encode is None and is_list and estimator is not model:
+        return X  # texts, for the steps of the pipeline
     if encode is None:
-        path = paths[0] if isinstance(paths, list | tuple) else paths
+        path = X[0] if is_list else X
         raise ValueError(
             f"X must be an array of samples; got the path {os.fspath(path)!r}, and "
             f"{type(estimator).__name__} knows no encoder of pictures. Encode them first."
         )
-    return encode(paths)
+    return encode(X)
 
 
 def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:

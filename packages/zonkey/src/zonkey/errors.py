@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Self
 
 STREAM_NAME = "standard output"  # of an open file in errors of writing
@@ -157,3 +158,32 @@ class MissingFileError(StorageError, FileNotFoundError):
 
 class NoRoomError(StorageError, OSError):
     """A file that could not be written because the disk is full."""
+
+
+@contextmanager
+def reword(
+    kind: type[Problem],
+    words: Mapping[str, str],
+    hint: str = "",
+    option: str | Iterable[str] = (),
+) -> Iterator[None]:
+    """Raise errors in the words of the caller: what is a parameter here may be an option there.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the new errors.
+    words : mapping of {str: str}
+        New words by the old ones.
+    hint : str, default=""
+        Sentence to add.
+    option : str or iterable of str, default=()
+        Parameters of Python that the new message names.
+    """
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for old, new in words.items():
+            text = text.replace(old, new)
+        raise kind(f"{text} {hint}".strip(), option=option) from None

@@ -31,6 +31,9 @@ REFUSED = {
     ("predict", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
     ("fit", "TABLE", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
     ("fit", "TABLE", "CLASSES", "--id-column", "no"): "--id-column must name columns",
+    ("fit", "CLASSES", "TABLE"): "CLASSES must have one row per class; test.csv has several rows "
+    ".* Swap SOURCE and CLASSES",
+    ("fit", "CLASSES", "TABLE", "--chunks"): "CLASSES must .* Swap SOURCE and CLASSES",
     ("explain", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
     ("evaluate", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
     ("classes", "add", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out without",

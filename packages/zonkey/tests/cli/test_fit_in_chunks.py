@@ -23,7 +23,7 @@ from model_files import (
     samples,
     zonkey_does,
 )
-from zonkey import load
+from zonkey import load, model_info
 from zonkey.persistence.container import read_arrays
 from zonkey.streaming import checkpoint as checkpoints
 from zonkey.streaming import chunks, sources
@@ -50,7 +50,8 @@ def save_npy(folder):
 
 
 def save_npz(folder):
-    np.savez(folder / "x.npz", features=X.astype(np.float64), names=TRAIN)
+    files = np.array([f"{i}.png" for i in range(len(X))])
+    np.savez(folder / "x.npz", features=X.astype(np.float64), names=TRAIN, id=files)
     return folder / "x.npz", "--labels-key", "names"
 
 
@@ -145,6 +146,8 @@ def fit(folder, classes, source, *options):
     assert without_time(found) == without_time(expected)
     # Memory holds integers of 8 bits in double precision.
     assert_same_model(folder / "chunks.zonkey", folder / "memory.zonkey")
+    training = [model_info(folder / f"{name}.zonkey")["training"] for name in ("chunks", "memory")]
+    assert training[0] == training[1]  # also names of samples
     assert not (folder / "chunks.zonkey.progress").exists()
     return without_time(found)
 
@@ -203,7 +206,7 @@ def test_rows_marked_test_and_val(tmp_path, classes, name):
     n = int((marks == "test").sum())
     assert lines[:2] == [
         f"Samples:    {len(X) - n}; {n} marked `test` are left out",
-        "Columns:    f0, f1, ..., f7 (8 columns); not used: id, note",
+        "Columns:    f0..f7 (8 columns); not used: id, note",
     ]
     table["split"] = np.where(
         np.isin(TRAIN, np.unique(TRAIN)[-3:]) & (marks != "test"), "val", marks
@@ -439,13 +442,13 @@ def no_common_label(folder):
 
 
 FAULTS = {
-    late_label: "Row 42: Every class needs a prototype; 'yak' of x.csv has none in classes.csv.",
+    late_label: "Every class needs a prototype; 'yak' of x.csv has none in classes.csv.",
     empty_label: "Row 32, column 'label' of x.csv is empty.",
     bad_cell: "Row 35, column 'f2' of x.csv must be a finite number; got 'wide'.",
     wrong_mark: "The column `split` must say train, val or test; row 22 of x.csv says 'mine'.",
-    no_training_row: "The column `split` of x.csv has no row `train` or `val`.",
+    no_training_row: "The column `split` of x.csv has no row `train`.",
     no_label: "x.csv must have a column of labels, named label or class or y or target;",
-    no_common_label: "Row 2: Both files must use the same labels;",
+    no_common_label: "Both files must use the same labels;",
 }
 
 
@@ -455,6 +458,8 @@ def test_faults_are_one_line(tmp_path, classes, fault):
     before = set(tmp_path.iterdir())
     line = refused("fit", tmp_path / "x.csv", classes, "--chunks", "-o", tmp_path / "m.zonkey")
     assert line.startswith(FAULTS[fault])
+    if fault is not no_common_label:  # which lists labels of the first chunk
+        assert line == refused("fit", tmp_path / "x.csv", classes, "-o", tmp_path / "m.zonkey")
     assert set(tmp_path.iterdir()) == before
 
 

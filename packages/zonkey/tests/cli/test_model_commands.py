@@ -54,7 +54,7 @@ def test_fit_says_what_was_learned(files, tmp_path):
     paths = files / "features.parquet", files / "prototypes.csv"
     text = done("fit", *paths, "-o", tmp_path / "m", "--candidates", "all", "--seed", "3")
     assert "Samples:    48\n" in text
-    assert "Columns:    f0, f1, ..., f7 (8 columns); not used: id, file\n" in text
+    assert "Columns:    f0..f7 (8 columns); not used: id, file\n" in text
     assert "Classes:    8 seen, 3 unseen; 11 candidates\n" in text
     assert "Parameter:  kernel: " in text
     assert "(accuracy on held-out classes)" in text

@@ -299,6 +299,21 @@ def test_the_text_side_of_a_joint_encoder_is_the_default(made, tmp_path, monkeyp
     text_module._load_backend.cache_clear()
 
 
+def test_folders_in_another_spelling_are_the_same_classes(made, tmp_path):
+    shutil.copytree(made / "photos", tmp_path / "photos")
+    (tmp_path / "photos/red_square").rename(tmp_path / "photos/Red Square")
+    arguments = "fit", tmp_path / "photos", made / "classes.csv", *by(made), "-o"
+    found = zonkey_does(*arguments, tmp_path / "m.zonkey")
+    said = "Same classes in another spelling: Red Square is red_square.\n"
+    assert (found.exit_code, found.stderr) == (0, said)
+    expected = zonkey.load(made / "m.zonkey")
+    X, _ = arrays(made / "new-plain.npz")
+    same = zonkey.load(tmp_path / "m.zonkey")
+    np.testing.assert_allclose(same.decision_function(X), expected.decision_function(X), rtol=1e-5)
+    record = json.loads(zonkey_does(*arguments, tmp_path / "m.zonkey", "--json").stdout)
+    assert record["joined"] == {"Red Square": "red_square"}
+
+
 # predict, evaluate, explain
 
 
@@ -338,7 +353,7 @@ def test_explain_names_labeled_pictures(made, tmp_path):
 @pytest.mark.parametrize("preset", ["recommended", "paper"])
 def test_a_loaded_model_takes_paths(made, tmp_path, preset):
     """Of a picture or several, a folder or an archive, as far as its file names the encoder."""
-    file, (X, _) = tmp_path / "m.zonkey", arrays(made / "new-plain.npz")
+    file, (X, y) = tmp_path / "m.zonkey", arrays(made / "new-plain.npz")
     done("fit", made / "photos", made / "classes.csv", *by(made), "--preset", preset, "-o", file)
     model = zonkey.load(file)
     assert model.predict(made / "new").tolist() == model.predict(X).tolist()
@@ -350,7 +365,15 @@ def test_a_loaded_model_takes_paths(made, tmp_path, preset):
     expected = model.predict(made / "new/orange_square").tolist()
     assert model.predict(several).tolist() == model.predict([*map(str, several)]).tolist()
     assert model.predict(several).tolist() == expected
+    explained = zonkey.explain(model, str(several[1])), zonkey.explain(model, X[9])
+    assert repr(explained[0]) == repr(explained[1])
+    found = zonkey.evaluate(model, made / "new").scores
+    assert found == pytest.approx(zonkey.evaluate(model, X, y).scores, abs=1e-5)
+    assert found == zonkey.evaluate(model, str(made / "new"), y).scores
+    with pytest.raises(ValueError, match="has no labels"):
+        zonkey.evaluate(model, made / "new/orange_square")
     if preset == "recommended":
+        assert repr(model.explain(several[1])) == repr(explained[1])
         assert model.with_candidates("all").predict(made / "new").shape == (len(X),)
     done("fit", made / "photos-plain.npz", made / "vectors.csv", "--preset", preset, "-o", file)
     with pytest.raises(ValueError, match="knows no encoder of pictures"):

@@ -215,7 +215,7 @@ def test_json(tmp_path):
         ("a.json", "[1, 2]", "must be a JSON object of texts"),
         ("a.json", '{"cat": [1.0, 2.0]}', "that of 'cat' is"),
         ("a.json", '{"cat": {"a": "b"}}', "that of 'cat' is"),
-        ("a.jsonl", '{"label": "cat"}\n3\n', "line 2 is '3'"),
+        ("a.jsonl", '{"label": "cat"}\n3\n', "line 2 is not"),
         ("a.txt", "# none\n", "must name at least one class"),
         ("a.txt", "T-shirt\nt_shirt\n", "are the same class"),
     ],

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..encoders.class_texts import fold_name
 from ..errors import Problem
 from ..inference.scorer import unwrap
 from ..labels import format_labels
@@ -17,7 +16,7 @@ from ..persistence.lock import lock_model
 from ..persistence.model import save
 from ..prototypes import Prototypes
 from .evaluation import require_labeled
-from .inputs import check_classes, check_sources
+from .inputs import check_classes, check_sources, find_spellings
 from .models import LoadedModel, ignore_missing_names, read_rows
 from .progress import Progress, ignore
 from .sources import TEXT_ENCODER
@@ -262,31 +261,13 @@ def _learn_shots(
     stream = loaded.stream(source, with_labels=True, label_column=label_column)
     X, y, *_ = read_rows(stream, "Reading", progress, labeled=True)
     labels, inverse = np.unique(require_labeled(y, source), return_inverse=True)
-    joined = _find_spellings(labels.tolist(), [str(row["label"]) for row in loaded.rows()])
+    joined = find_spellings("shots", labels.tolist(), [str(row["label"]) for row in loaded.rows()])
     y = np.array([joined.get(label, label) for label in labels.tolist()])[inverse]
     steps, last = unwrap(loaded.model)
     X = X if steps is None else steps.transform(X)
     learned = {label: int(n) for label, n in zip(*np.unique(y, return_counts=True), strict=True)}
     last = last.partial_fit(X, loaded.convert_labels(y))
     return loaded.replace_last(last), {str(label): n for label, n in learned.items()}, joined
-
-
-def _find_spellings(labels: list[str], known: list[str]) -> dict[str, str]:
-    """Map labels to known classes that differ only in case, spaces and underscores."""
-    spellings: dict[str, list[str]] = {}
-    for label in known:
-        spellings.setdefault(fold_name(label), []).append(label)
-    new = [label for label in labels if label not in known and fold_name(label) in spellings]
-    for label in new:
-        if len(same := spellings[fold_name(label)]) > 1:
-            raise Problem(
-                "`shots`",
-                "must spell classes as the model does",
-                f"{label!r} may be {same[0]!r} or {same[1]!r}",
-                "Rename it.",
-                option="shots",
-            )
-    return {label: spellings[fold_name(label)][0] for label in new}
 
 
 def _write(

@@ -17,7 +17,7 @@ from ..encoders.stream import PictureStream
 from ..errors import Problem
 from ..files.streams import Block
 from ..presets import pretrained, pretrained_encoders
-from .inputs import check_classes, check_sources
+from .inputs import check_classes, check_sources, find_spellings
 from .models import read_rows
 from .prediction import OUTPUT_ENDINGS, answer_blocks, answer_names, require_top
 from .progress import Progress, Step, ignore, watch_blocks
@@ -219,7 +219,7 @@ def _texts_of(
     if shots is not None and shots.pictures.labels is not None:
         named = {fold_name(label): label for label in known}
         labels = np.unique(shots.pictures.labels).tolist()
-        joined = {x: named[fold_name(x)] for x in labels if named.get(fold_name(x), x) != x}
+        joined = find_spellings("shots", labels, [*known])
         new = [label for label in labels if fold_name(label) not in named]
         if new:
             found = class_texts(new)

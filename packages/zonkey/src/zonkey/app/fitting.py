@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..errors import Problem
 from ..persistence.model import model_info, save
 from .fitting_in_chunks import learn_in_chunks
 from .fitting_in_memory import PRESETS, FitInput, learn_in_memory, name_kept_samples
-from .inputs import check_classes, check_sources
+from .inputs import check_classes, check_sources, hint_at_swapped_tables
 from .progress import Progress, Step, ignore
 from .sources import Encoders, check_encoder
 from .targets import check_target
@@ -38,6 +38,8 @@ class Fitted:
         Columns of a table that are features, and those that are neither features nor labels.
     skipped : sequence of str
         What was wrong with the pictures that could not be read.
+    joined : dict of {str: str}
+        Labels of pictures that are classes in another spelling, and these classes.
     seconds : float
         Time it took.
 
@@ -59,6 +61,7 @@ class Fitted:
     columns: Sequence[str] = ()
     unused: Sequence[str] = ()
     skipped: Sequence[str] = ()
+    joined: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -171,11 +174,12 @@ def fit(
     parameters = {"candidates": candidates, "random_state": random_state}
     learn = learn_in_chunks if chunks else learn_in_memory
 
-    def write(model: Any, names: list[str] | None, called: Sequence[str] = ()) -> None:
+    def write(model: Any, names: list[str] | None, called: Any) -> None:
         progress(Step("Writing"))
         facts = training.facts(names) | name_kept_samples(model, called)
         save(model, output, notes=notes, license=license, training=facts)
 
-    found = learn(training, preset, parameters, output, write)
+    with hint_at_swapped_tables(source, classes):
+        found = learn(training, preset, parameters, output, write)
     seconds = round(time.perf_counter() - started, 2)
     return Fitted(str(output), model_info(output), **found, seconds=seconds)

@@ -6,15 +6,16 @@ same call resumes after an interruption.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from ..encoders.collection import is_pictures
-from ..errors import DataError, Problem, StorageError
+from ..errors import DataError, Problem, StorageError, reword
 from ..files.chunks import FileSource
 from ..files.own import missing_prototypes, wrong_marks
 from ..files.streams import Block, FeatureStream
@@ -25,7 +26,14 @@ from ..streaming.checkpoint import PassCheckpoint, State, pass_of
 from ..streaming.chunks import Chunks
 from ..streaming.reduce import Pass
 from ..streaming.sources import Purpose
-from .fitting_in_memory import PRESETS, FitInput, adapt_model, fit_paper, fit_recommended
+from .fitting_in_memory import (
+    PRESETS,
+    FitInput,
+    adapt_model,
+    fit_paper,
+    fit_recommended,
+    kept_rows,
+)
 from .progress import Progress, Step, ignore
 
 # Passes of each preset, and what follows them
@@ -68,7 +76,7 @@ def learn_in_chunks(
         else:
             model = fit_recommended(model, chunks, None, X_val, y_val)
             model = adapt_model(model, unlabeled, say)
-        write(model, names)
+        write(model, names, rows.name_rows(kept_rows(model)))
         kept.finish()
     n = passes.n_rows + len(y_val)
     left_out = rows.n_left_out(n)
@@ -137,8 +145,7 @@ class _LabeledRows(FileSource):
         self._n_all = self.stream.n_read
         if not first and not n:
             raise DataError(
-                f"The column `split` of {self.file} has no row `train` or `val`. Mark the training "
-                "samples."
+                f"The column `split` of {self.file} has no row `train`. Mark the training samples."
             )
 
     def is_kept(self, block: Block, before: int) -> np.ndarray:
@@ -151,9 +158,24 @@ class _LabeledRows(FileSource):
             classes = np.union1d(labels, self._known[:1]) if before else np.unique(labels)
             files = self.file, self._classes
             problem = missing_prototypes(classes, self._known, *files, self._dimensions)[0]
-            raise DataError(f"Row {self.row(before + int(np.argmin(is_known)))}: {problem}")
+            raise DataError(problem)
         kept = super().is_kept(block, before)
         return kept if not self._has_validation else kept & (block.split == "train")
+
+    def name_rows(self, rows: Sequence[int]) -> dict[int, str]:
+        """Return what some of the rows to learn from are called, if they have names."""
+        found: dict[int, str] = {}
+        if self.heading.names is None:
+            return found
+        wanted, n = {*rows}, 0
+        stream = replace(self.stream, first=0, with_features=False)
+        for block in stream:
+            names = block.names or []
+            for place in np.flatnonzero(self.is_kept(block, stream.n_read - len(block.X))):
+                if n in wanted:
+                    found[n] = names[place]
+                n += 1
+        return found
 
     def n_left_out(self, n_used: int) -> int | None:
         """Return the number of rows left out, None if unknown."""
@@ -235,16 +257,14 @@ def _is_unread(error: BaseException | None) -> bool:
     return error is not None
 
 
-@contextmanager
-def _name_options() -> Iterator[None]:
+def _name_options() -> AbstractContextManager[None]:
     """Name the output in errors of a checkpoint."""
-    try:
-        yield
-    except ValueError as error:
-        text = str(error).replace("`checkpoint`", "The folder of the progress")
-        text = text.replace("Pass another path", "Choose another `output`")
-        text = text.replace("pass another folder", "choose another `output`")
-        raise StorageError(text, option="output") from None
+    words = {
+        "`checkpoint`": "The folder of the progress",
+        "Pass another path": "Choose another `output`",
+        "pass another folder": "choose another `output`",
+    }
+    return reword(StorageError, words, option="output")
 
 
 class _Passes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..files.own import Samples, dataset_of, missing_prototypes, read_samples, w
 from ..inference.scorer import unwrap
 from ..labels import format_labels, warn_user
 from ..presets import paper, recommended
+from .inputs import find_spellings
 from .models import FEATURE_NAMES, SAMPLE_NAMES, read_rows
 from .progress import Progress, Step, ignore
 from .sources import ENCODER, TEXT_COLUMNS, TEXT_ENCODER, Encoders, Stream
@@ -48,7 +49,7 @@ class FitInput:
     def read(self) -> tuple[Dataset, tuple[str, ...]]:
         """Read samples and classes; also return the names of the samples, if known.
 
-        The entry `skipped` of `about` lists errors of pictures.
+        The entries `skipped` and `joined` of `about` are errors and respelled labels of pictures.
         """
         names = _name(self.source), self.classes.name
         stream = self.open()
@@ -62,6 +63,7 @@ class FitInput:
         )
         about = {}
         if pictures is not None:
+            joined = _join_labels(pictures, known.labels)
             # Check everything before the pictures are encoded, which takes long.
             _check_pictures(pictures.pictures, known.labels, names)
             X, y, marks, files = read_rows(
@@ -69,7 +71,7 @@ class FitInput:
             )
             samples = Samples(LazyMatrix.of(X, names[0]), y, marks, names=files)
             _tell_lost_classes(pictures.pictures, y)
-            about = {"skipped": [str(error) for error in pictures.skipped]}
+            about = {"skipped": [str(error) for error in pictures.skipped], "joined": joined}
         data = dataset_of(samples, known, names, columns=columns, name=names[0], about=about)
         return data, samples.names
 
@@ -98,6 +100,16 @@ class FitInput:
 
 def _name(path: Path) -> str:
     return path.name or path.resolve().name  # of "."
+
+
+def _join_labels(stream: PictureStream, known: np.ndarray) -> dict[str, str]:
+    """Give pictures the labels of the classes, and return those in another spelling."""
+    labels = stream.pictures.labels
+    assert labels is not None
+    joined = find_spellings("source", np.unique(labels).tolist(), known.tolist())
+    spelled = np.array([joined.get(label, label) for label in labels.tolist()], dtype=str)
+    stream.pictures = replace(stream.pictures, labels=spelled)
+    return joined
 
 
 def _check_pictures(pictures: Pictures, known: np.ndarray, names: tuple[str, str]) -> None:
@@ -158,6 +170,7 @@ def learn_in_memory(
         "columns": names or (),
         "unused": data.about.get("unused_columns", ()),
         "skipped": data.about.get("skipped", ()),
+        "joined": data.about.get("joined", {}),
     }
 
 
@@ -173,12 +186,18 @@ def fit_recommended(model: Any, X: Any, y: Any, X_val: np.ndarray, y_val: np.nda
     return model.partial_fit(X_val, y_val).with_candidates(model.candidates)
 
 
-def name_kept_samples(model: Any, called: Sequence[str]) -> dict[str, list[str]]:
-    """Return the names of the samples that a model keeps, for its file and `explain`."""
+def kept_rows(model: Any) -> list[int]:
+    """Return the rows of the training samples that a model keeps."""
     reserve = model.state_.reserve if isinstance(model, AnyShotClassifier) else None
-    if reserve is None or not len(called):
-        return {}
-    return {SAMPLE_NAMES: [str(called[row]) for row in reserve.rows.tolist()]}
+    return [] if reserve is None else reserve.rows.tolist()
+
+
+def name_kept_samples(
+    model: Any, called: Sequence[str] | Mapping[int, str]
+) -> dict[str, list[str]]:
+    """Return the names of the samples that a model keeps, for its file and `explain`."""
+    rows = kept_rows(model) if len(called) else []
+    return {SAMPLE_NAMES: [str(called[row]) for row in rows]} if rows else {}
 
 
 def adapt_model(model: Any, unlabeled: np.ndarray | None, say: Progress) -> Any:

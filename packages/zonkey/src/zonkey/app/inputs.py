@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from ..encoders.class_texts import fold_name
 from ..encoders.collection import is_pictures
-from ..errors import Problem
+from ..errors import DataError, Problem
+from ..files.streams import FeatureStream
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # not a drive of Windows
 _MODEL_ENDING = ".zonkey"
+_FIRST_ROWS = 1000  # that show whether a file holds samples
 
 Given = str | Path | None
 
@@ -63,6 +68,51 @@ def check_classes(source: Given, classes: Given, *, may_be_names: bool = False) 
     elif "," in text or ";" in text:
         remedy = "Write the names to a text file, one in each line, and pass it."
         raise Problem("`classes`", "must be a file", f"got {text!r}", remedy, option="classes")
+
+
+@contextmanager
+def hint_at_swapped_tables(source: Path, classes: Path) -> Iterator[None]:
+    """Say in errors of data that CLASSES holds samples and SOURCE does not, if it looks so."""
+    try:
+        yield
+    except DataError:
+        if not _has_samples(classes) or _has_samples(source):
+            raise
+        raise Problem(
+            "`classes`",
+            "must have one row per class",
+            f"{classes.name} has several rows of a class, and {source.name} has one of each",
+            "Swap `source` and `classes`.",
+            option=("source", "classes"),
+        ) from None
+
+
+def find_spellings(option: str, labels: list[str], known: list[str]) -> dict[str, str]:
+    """Map labels to known classes that differ only in case, spaces and underscores."""
+    spellings: dict[str, list[str]] = {}
+    for label in known:
+        spellings.setdefault(fold_name(label), []).append(label)
+    new = [label for label in labels if label not in known and fold_name(label) in spellings]
+    for label in new:
+        if len(same := spellings[fold_name(label)]) > 1:
+            raise Problem(
+                f"`{option}`",
+                "must spell classes as they are known",
+                f"{label!r} may be {same[0]!r} or {same[1]!r}",
+                "Rename it.",
+                option=option,
+            )
+    return {label: spellings[fold_name(label)][0] for label in new}
+
+
+def _has_samples(path: Path) -> bool | None:
+    """Whether a file has several rows of a class among its first ones; None if it has no labels."""
+    try:
+        stream = FeatureStream(path, with_labels=True, rows=_FIRST_ROWS, with_features=False)
+        labels = next(iter(stream)).labels
+    except DataError:
+        return None
+    return labels is not None and len({*labels}) < len(labels)
 
 
 def _exists(path: str | Path) -> bool:

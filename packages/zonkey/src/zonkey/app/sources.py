@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from ..encoders.collection import is_pictures
 from ..encoders.registry import DEFAULT_IMAGE, DEFAULT_TEXT
 from ..encoders.stream import PictureStream
 from ..encoders.text_encoder import NAME_TEMPLATES
-from ..errors import DataError, Problem
+from ..errors import DataError, Problem, reword
 from ..files.classes import examine_prototypes
 from ..files.readers import stored_arrays
 from ..files.streams import FeatureStream
@@ -201,15 +200,10 @@ def _remedy(known: dict[str, Any], other: dict[str, Any]) -> str:
     return "Use the version of zonkey that it was fitted with, or fit again."
 
 
-@contextmanager
-def name_encoder(option: str, *, given: bool) -> Iterator[None]:
+def name_encoder(option: str, *, given: bool) -> AbstractContextManager[None]:
     """Name the option in errors of an encoder: it may be wrong, or say where the encoder is."""
-    try:
-        yield
-    except ValueError as error:
-        hint = "" if given else f" If it is in another place now, pass `{option}`."
-        text = str(error).replace("`model`", f"`{option}`")
-        raise Problem(f"{text}{hint}", option=(option, "templates", "device")) from None
+    hint = "" if given else f"If it is in another place now, pass `{option}`."
+    return reword(Problem, {"`model`": f"`{option}`"}, hint, (option, "templates", "device"))
 
 
 def embedded_spec(path: str | Path) -> dict[str, Any] | None:

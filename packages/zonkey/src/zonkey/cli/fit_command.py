@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .errors import one_line_errors
+from .errors import one_line_errors, tell_joined
 from .options import (
     FEATURES_KEY,
     JSON,
@@ -26,7 +27,8 @@ from .options import (
 from .progress import show_progress
 
 NOTHING = "nothing was written"
-_MOST_COLUMNS = 5  # that are listed
+_MOST_COLUMNS = 20  # or runs of numbered ones that are listed
+_LAST_NUMBER = re.compile(r"\d+$")
 _LONGEST_VALUE = 40  # characters of a parameter that `zonkey fit` prints; `zonkey info` prints all
 
 
@@ -170,15 +172,17 @@ def fit(
             random_state=seed,
             progress=progress,
         )
+    tell_joined(found.joined)
     record = {"seconds": found.seconds, **found.info}
     if as_json:
         columns = {"columns": list(found.columns), "unused": list(found.unused)}
-        typer.echo(json.dumps({**record, **columns, "skipped": list(found.skipped)}))
+        pictures = {"skipped": list(found.skipped), "joined": found.joined}
+        typer.echo(json.dumps({**record, **columns, **pictures}))
         return
     typer.echo(f"Samples:    {found.n_samples}{_tell_left_out(found.n_left_out)}", nl=False)
     typer.echo(f"; {len(found.skipped)} skipped" if found.skipped else "")
     if found.columns:
-        unused = ", ".join(name or "one without a name" for name in found.unused)
+        unused = _list_columns([name or "one without a name" for name in found.unused])
         unused = f"; not used: {unused}" if unused else ""
         typer.echo(f"Columns:    {_list_columns(found.columns)}{unused}")
     print_encoders(record.get("training", {}))
@@ -194,10 +198,22 @@ def _tell_left_out(n: int | None) -> str:
 
 
 def _list_columns(columns: Sequence[str]) -> str:
-    """Return the first and the last ones, and how many there are."""
-    if len(columns) <= _MOST_COLUMNS:
-        return ", ".join(columns)
-    return f"{columns[0]}, {columns[1]}, ..., {columns[-1]} ({len(columns)} columns)"
+    """Return names, runs such as f1 to f1280 as one, and how many there are if not all are."""
+    runs: list[list[str]] = []
+    after = None
+    for name in columns:
+        if name != after:
+            runs.append([])
+        runs[-1].append(name)
+        number = _LAST_NUMBER.search(name)
+        after = number and f"{name[: number.start()]}{int(number[0]) + 1:0{len(number[0])}}"
+    parts = []
+    for run in runs:
+        parts += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else run
+    more = len(parts) - _MOST_COLUMNS
+    parts[_MOST_COLUMNS:] = [f"and {more} more (see --json)"] if more > 0 else []
+    count = f" ({len(columns)} columns)" if len(parts) < len(columns) else ""
+    return ", ".join(parts) + count
 
 
 def print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:

@@ -325,8 +325,6 @@ def _read_frame(frame: Any, label_column: str | None) -> _Columns:
 def _file_table(path: Path, label_column: str | None, most: int | None = None) -> _Columns:
     """Return the columns of a table in a file, or of its first rows."""
     wanted = _LABELS if label_column is None else (label_column, *_LABELS)
-    if path.suffix.lower() == ".jsonl":
-        return _jsonl_table(path, most)
     with translate_errors(path), open_table(path, nested=True) as table:
         names, first_row = table.names, 2 if table.heading else 1
         known = position_of((*wanted, *_HEADINGS), names) is not None
@@ -351,28 +349,6 @@ def _file_table(path: Path, label_column: str | None, most: int | None = None) -
 
 def _is_row_number(name: str, cells: list[Any]) -> bool:
     return name.startswith("__index") and not any(isinstance(cell, str) for cell in cells)
-
-
-def _jsonl_table(path: Path, most: int | None) -> _Columns:
-    """Return the objects in the lines of a file as rows of a table."""
-    rows: list[dict[str, Any]] = []
-    numbered = [line for line in read_text(path).split("\n") if line.strip()][:most]
-    for number, line in enumerate(numbered, start=1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, str):
-            row = {"label": row}
-        if not isinstance(row, dict):
-            raise DataError(
-                f"Each line of {path.name} must be a JSON object; line {number} is "
-                f"{format_value(line[:60])}. Write it as "
-                f'{{"label": "zebra", "text": "a striped horse"}}.'
-            )
-        rows.append(row)
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return _Columns(names, [[row.get(name) for row in rows] for name in names], path.name, 1)
 
 
 def _json_pairs(path: Path) -> Iterable[tuple[Any, Any]]:

@@ -14,6 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from ..arrays import is_device_array, to_numpy
+from ..constraints import are_paths, encode_paths
+from ..encoders.collection import Pictures
 from ..environment import versions
 from ..files.dataset import Dataset
 from ..hashing import hash_object
@@ -55,13 +57,13 @@ def evaluate(
     model : estimator
         Fitted classifier of this library, a Pipeline that ends in one, or a search. Of any other
         fitted scikit-learn classifier, all classes are seen.
-    X : array-like of shape (n_samples, n_features), Chunks, Dask collection or Dataset
+    X : array-like of shape (n_samples, n_features), Chunks, Dask collection, Dataset or path
         Test samples, or a data set, whose parts `test_seen` and `test_unseen` are used. Chunks are
         answered one by one, those of Dask arrays and data frames where they live; only answers are
-        kept.
+        kept. Or a folder of pictures, if the file of the model names their encoder.
     y : array-like of shape (n_samples,), default=None
-        Labels; None if X is a data set or `Chunks`. Samples of classes that the model does not
-        know are left out with a warning.
+        Labels; None if X is a data set or `Chunks`, or a folder with one folder per class. Samples
+        of classes that the model does not know are left out with a warning.
     baselines : str or sequence of str, default=()
         Models to compare with: "nearest-mean" and "logistic" (regression), which know seen classes
         only, "ridge" (regression of class means on prototypes) and "paper" (the paper's model as
@@ -127,6 +129,8 @@ def evaluate(
     level = isinstance(confidence, Real) and not isinstance(confidence, bool)
     if not level or not 0 < confidence < 1:
         raise ValueError(f"`confidence` must be between 0 and 1; got {confidence!r}. Use 0.95.")
+    if are_paths(X):
+        X, y = _encode_pictures(model, X, y)
     subject, chunks = Subject.from_model(model), as_chunks(X, y)
     data = _Samples.from_source(X, y) if chunks is None else _Samples(X, np.empty(0))
     learned = None
@@ -170,6 +174,23 @@ def evaluate(
         provenance=_provenance(model, subject, data, len(kept.y), seed),
         class_names=data.class_names,
     )
+
+
+def _encode_pictures(model: Any, paths: Any, y: Any) -> tuple[Any, Any]:
+    """Return features and labels of pictures; without `y`, those of their folders or table."""
+    if y is not None or isinstance(paths, list | tuple):
+        return encode_paths(model, paths), y
+    pictures = Pictures.of(paths)
+    if pictures.labels is None:
+        raise ValueError(
+            f"`y` must hold the label of each picture; got None, and {pictures.source} has no "
+            "labels. Pass them, or put the pictures into one folder per class."
+        )
+    used = pictures.labels != ""
+    if pictures.split is not None:
+        used &= pictures.split == "test"
+    rows = np.flatnonzero(used)
+    return encode_paths(model, paths)[rows], pictures.labels[rows]
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,11 +86,12 @@ def open_table(path: Path, file: BinaryIO | None = None, *, nested: bool = False
     """Open a table, or a folder of parquet files; its errors are those of `path`.
 
     `file` holds the content if it is not in `path`, such as standard input; it stays open. Columns
-    of lists are left out unless `nested`.
+    of lists are left out unless `nested`, for texts of classes; then lines of JSON may also be
+    names, and may lack keys.
     """
     ending = path.suffix.lower()
     if ending == LINES:
-        return _LinesTable(path, file)
+        return _LinesTable(path, file, nested)
     return _CsvTable(path, file) if ending in SEPARATORS else _ParquetTable(path, nested)
 
 
@@ -423,8 +424,8 @@ def _check_separator(names: list[str], path: Path) -> None:
 class _LinesTable(OpenTable):
     """Objects with the same keys, one per line."""
 
-    def __init__(self, path: Path, file: BinaryIO | None) -> None:
-        self._name = path.name
+    def __init__(self, path: Path, file: BinaryIO | None, are_texts: bool) -> None:
+        self._name, self._are_texts = path.name, are_texts
         with translate_errors(path):
             self._raw = path.open("rb") if file is None else file
         self._is_own = file is None
@@ -439,7 +440,8 @@ class _LinesTable(OpenTable):
         if not self._held:
             self.close()
             raise DataError(f"{path.name} is empty. Check what was saved.")
-        self.names = list(self._held[0][1])
+        first = self._held if are_texts else self._held[:1]
+        self.names = [*dict.fromkeys(name for _, record in first for name in record)]
         self.sample = self._batch(self._held, self.names)
 
     def close(self) -> None:
@@ -487,10 +489,13 @@ class _LinesTable(OpenTable):
                 record = json.loads(text)
             except (ValueError, RecursionError):
                 record = None
+            if self._are_texts and isinstance(record, str):
+                record = {"label": record}
             if not isinstance(record, dict):
+                example = '"label": "zebra"' if self._are_texts else '"features": [0.5, 1.0]'
                 raise DataError(
                     f"Every line of {self._name} must be a JSON object; line {number} is not. "
-                    'Write it as {"id": 7, "features": [0.5, 1.0]}.'
+                    f"Write it as {{{example}}}."
                 )
             yield number, record
 

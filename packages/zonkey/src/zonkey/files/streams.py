@@ -7,12 +7,11 @@ can be written beside them.
 from __future__ import annotations
 
 import math
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -20,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..config import rows_per_block
-from ..errors import DataError
+from ..errors import DataError, reword
 from ..streaming.sources import rows_per_chunk
 from .columns import Layout, Role, Wanted, choose_layout
 from .dataset import require_finite, require_one_label_per_row
@@ -120,6 +119,7 @@ class FeatureStream:
     rows: int | None = None  # rows of a block, in place of `block`
     first: int = 0  # number of the first block to yield
     bad_cells: BadCells | None = None  # where to note them; else the first one is an error
+    with_features: bool = True  # if not, only what stands beside them is read
 
     done: int = field(default=0, init=False)
     total: int | None = field(default=None, init=False)
@@ -175,6 +175,8 @@ class FeatureStream:
             self.total = table.total
             is_text = path.suffix.lower() in TEXT_ENDINGS
             rows = self._n_rows(layout.width, is_text)
+            if not self.with_features:
+                layout = replace(layout, width=0, features=(), vector=None)
             chosen = (*layout.features, *layout.carried, *filter(None, [layout.vector]))
             self.n_read = self.first * rows
             for batch in table.batches(rows, chosen, self.first):
@@ -239,7 +241,8 @@ class FeatureStream:
         # Single precision holds whole numbers of 16 bits, which models would make double.
         dtype = matrix.dtype if matrix.dtype.itemsize > 2 else np.dtype(np.float32)
         self.done = self.n_read = min(self.first * size, n)
-        for X in chosen.blocks(size, self.done):
+        without = (np.empty((min(size, n - at), 0)) for at in range(self.done, n, size))
+        for X in chosen.blocks(size, self.done) if self.with_features else without:
             X = np.array(X, dtype=dtype)  # a copy: a memory map would be read twice
             require_finite(X, matrix.source, self.done)
             rows = slice(self.done, self.done + len(X))
@@ -344,11 +347,8 @@ def _is_float(column: Any) -> bool:
     return str(getattr(column, "type", "")) in ("halffloat", "float", "double")
 
 
-@contextmanager
-def _name_standard_input(path: Path) -> Iterator[None]:
+def _name_standard_input(path: Path) -> AbstractContextManager[None]:
     """Name standard input in errors instead of its temporary file."""
-    try:
-        yield
-    except DataError as error:
-        text = str(error).replace(str(path), "standard input").replace(path.name, "standard input")
-        raise DataError(re.sub(r"Rename it to stdin\.(\w+)", r"Pass --format \1", text)) from None
+    words = {"Rename it to stdin.": "Pass --format "}
+    words |= dict.fromkeys((str(path), path.name), "standard input")
+    return reword(DataError, words)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, dtype_like, is_device_array, namespace, softmax, to_numpy
 from ..config import rows_per_block
-from ..constraints import validate_samples
+from ..constraints import are_paths, encode_paths, validate_samples
 from ..labels import check_count
 from ..prototypes import Prototypes
 from .explanation import Explanation
@@ -35,7 +35,8 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
         Fitted `AnyShotClassifier`, model with a projection (the paper's models and peers), or
         pipeline that ends with one.
     x : array-like of shape (n_features,) or (1, n_features)
-        The sample, as `predict` takes it.
+        The sample, as `predict` takes it: also the path of a picture, if the file of the model
+        names its encoder.
     k : int, default=5
         Number of best classes to list; all of them if there are fewer.
 
@@ -46,7 +47,7 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     """
     preprocessing, classifier = unwrap(model)
     k = check_count("k", k, 1)
-    row = _one_row(x)
+    row = _one_row(encode_paths(model, x))
     if preprocessing is not None:
         row = preprocessing.transform(row)
     if hasattr(type(classifier), "scorer_"):
@@ -407,6 +408,8 @@ class _Projection:
 
 def _one_row(x: Any) -> Any:
     """Return one sample as a matrix of one row; a Series of pandas keeps its names."""
+    if are_paths(x):  # of a pipeline that starts with an encoder
+        return list(x) if isinstance(x, list | tuple) else [x]
     x = x if hasattr(x, "shape") else np.asarray(x)
     if len(x.shape) == 1:
         x = x if is_device_array(x) or hasattr(x, "iloc") else np.asarray(x)

@@ -230,8 +230,8 @@ class ExplainedMixin(ScoresMixin):
 
         Parameters
         ----------
-        x : array-like of shape (n_features,) or (1, n_features)
-            The sample.
+        x : array-like of shape (n_features,) or (1, n_features), or path
+            The sample, or its picture if the file of the model names the encoder.
         k : int, default=5
             Number of best classes to list; all of them if there are fewer.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import StorageError
+from ..errors import StorageError, reword
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,6 @@ class PathEncoder:
     def __call__(self, paths: Any) -> Any:
         """Return features of one picture, a list of pictures, a folder, an archive or a table."""
         encoder: Any = self.classes["ImageEncoder"]
-        try:
+        with reword(StorageError, {}):  # its message says what to do
             encoder = encoder.from_spec(dict(self.spec))
-        except ValueError as error:  # its message says what to do
-            raise StorageError(str(error)) from None
-        return encoder.transform(paths if isinstance(paths, list | tuple) else os.fspath(paths))
+        return encoder.transform(os.fspath(paths) if isinstance(paths, os.PathLike) else paths)
