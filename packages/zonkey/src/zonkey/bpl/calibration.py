@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 
+from ..hold_out import every_nth, fold_classes
 from ..labels import as_labels
 from ..metrics import SeenUnseenCurve, best_penalty, seen_unseen_curve
 from ..prototypes import Prototypes
@@ -83,15 +83,10 @@ def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.n
     seed = check_random_state(given).randint(2**31 - 1)
     # A hash of the values makes the choice invariant to sample order.
     priorities = row_priorities(np.asarray(X), seed)
-    position = np.empty(len(labels), np.int64)  # of a sample within its class
-    for j in range(len(classes)):
-        members = np.flatnonzero(codes == j)
-        position[members[np.argsort(priorities[members])]] = np.arange(len(members))
+    chosen = every_nth(codes, priorities, _HELD_OUT)
     folds = []
-    for _, held in KFold(n_folds, shuffle=True, random_state=seed).split(classes):
-        out = np.isin(codes, held)
-        # The first sample of a class always stays, or the class would become unseen.
-        spared = (position % _HELD_OUT == 1) & ~out
+    for out in fold_classes(codes, n_folds, seed):
+        spared = chosen & ~out
         if not spared.any():
             raise ValueError(_TOO_FEW)
         folds.append((np.flatnonzero(~out & ~spared), np.flatnonzero(out | spared)))

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import BaseCrossValidator, KFold
+from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import assert_all_finite, column_or_1d, indexable
 
 from ..constraints import plain_labels
+from ..hold_out import fold_classes
 
 TrainTest = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -75,7 +76,6 @@ class ClassKFold(BaseCrossValidator):
         iterator of (train, test)
             Sorted indices, `n_splits` times. Invalid input is rejected at once, not on iteration.
         """
-        folds = KFold(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
         if y is None:
             raise ValueError(
                 "ClassKFold.split needs y, since its folds are made of classes; got None. "
@@ -88,7 +88,7 @@ class ClassKFold(BaseCrossValidator):
                 f"ClassKFold needs at least one class for each of its n_splits={self.n_splits} "
                 f"folds, got {classes.size} class(es) in y. Lower n_splits or add classes."
             )
-        in_test = (np.isin(class_of, held_out) for _, held_out in folds.split(classes))
+        in_test = fold_classes(class_of, self.n_splits, self.random_state, shuffle=self.shuffle)
         return ((np.flatnonzero(~mask), np.flatnonzero(mask)) for mask in in_test)
 
     def get_n_splits(  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from zonkey.hold_out import draw_classes
 from zonkey.parameters import Constraint, Count
 
 from ..base import TrainedMixin, identify_training, load_torch
@@ -269,8 +270,7 @@ class MetaPeer(TrainedMixin, FewShotPeer):
 
     def _search_epochs(self, base: BaseSamples) -> tuple[int, list[float]]:
         """Return the best number of epochs on held-out base classes, and the scores of all."""
-        order = np.random.default_rng(base.seed).permutation(self._find_eligible(base))
-        held = order[: max(2, round(_HELD_OUT * len(order)))]
+        held = draw_classes(self._find_eligible(base), _HELD_OUT, base.seed)
         learner = self._learner(base.of_classes(np.setdiff1d(base.codes, held)))
         score = learner.accuracy(base.of_classes(held), base.seed)
         at_start, options = score(), {"score": score, "keeps_best": False}

@@ -20,6 +20,7 @@ from zonkey.constraints import (
     check_semantics,
     validate_labeled,
 )
+from zonkey.hold_out import draw_classes
 from zonkey.inference.projection import NearestPrototypeMixin
 from zonkey.labels import as_labels
 from zonkey.metrics import per_class_accuracy
@@ -138,9 +139,9 @@ class PeerTask:
         """Return the tasks of most classes and of the held-out ones; None if there are too few."""
         if not self.has_semantics or self.n_classes < _LEAST_CLASSES:
             return None
-        order = np.random.default_rng(self.seed).permutation(self.n_classes)
-        n_held = max(2, round(_HELD_OUT * self.n_classes))
-        return self.of_classes(np.sort(order[n_held:])), self.of_classes(np.sort(order[:n_held]))
+        held = draw_classes(self.n_classes, _HELD_OUT, self.seed)
+        kept = np.setdiff1d(np.arange(self.n_classes), held)
+        return self.of_classes(kept), self.of_classes(np.sort(held))
 
     def of_classes(self, kept: np.ndarray) -> PeerTask:
         """Return the task of some of the classes."""
