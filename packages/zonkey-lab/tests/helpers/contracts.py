@@ -16,24 +16,26 @@ _FOR_ALL = {
 }
 
 
-def zero_shot_contract(estimators):
-    """Return `parametrize_with_zero_shot_checks`, in full for the first estimator only."""
-    return _thin_out(parametrize_with_zero_shot_checks(estimators).mark)
+def zero_shot_contract(*families):
+    """Return `parametrize_with_zero_shot_checks`, in full for the first peer of a family only."""
+    return _thin_out(parametrize_with_zero_shot_checks, families)
 
 
-def few_shot_contract(estimators):
-    """Return `parametrize_with_few_shot_checks`, in full for the first estimator only."""
-    return _thin_out(parametrize_with_few_shot_checks(estimators).mark)
+def few_shot_contract(*families):
+    """Return `parametrize_with_few_shot_checks`, in full for the first peer of a family only."""
+    return _thin_out(parametrize_with_few_shot_checks, families)
 
 
-def _thin_out(mark):
-    names, cases, first = *mark.args, None
+def _thin_out(parametrize, families):
     kept = []
-    for case in cases:
-        values = getattr(case, "values", case)
-        estimator, check = values
-        first = estimator if first is None else first
-        if estimator is not first and check.__name__ not in _FOR_ALL:
-            case = pytest.param(*values, id=getattr(case, "id", None), marks=pytest.mark.exhaustive)
-        kept.append(case)
-    return pytest.mark.parametrize(names, kept, **mark.kwargs)
+    for estimators in families:
+        mark = parametrize(estimators).mark
+        names, cases, first = *mark.args, estimators[0]
+        for case in cases:
+            values = getattr(case, "values", case)
+            estimator, check = values
+            marks = pytest.mark.exhaustive
+            if estimator is first or check.__name__ in _FOR_ALL:
+                marks = ()
+            kept.append(pytest.param(*values, id=getattr(case, "id", None), marks=marks))
+    return pytest.mark.parametrize(names, kept)

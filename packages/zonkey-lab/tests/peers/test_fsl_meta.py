@@ -5,14 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
+from peer_cases import meta_peers
 from refusals import refused
 from sklearn.base import clone
-from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, made, nest
 
-import zonkey
 from zonkey.testing import shots_problem
 from zonkey_lab import protocols
 from zonkey_lab.peers.fsl import (
@@ -27,39 +25,18 @@ from zonkey_lab.peers.fsl import (
 from zonkey_lab.peers.fsl import maml as maml_module
 from zonkey_lab.peers.fsl.meta import EpisodeSizes
 
-# The networks are small: threads would wait for each other for longer than they work.
-torch.set_num_threads(1)
+# The networks are meta_peers: threads would wait for each other for longer than they work.
 
 P = shots_problem()
 BASE = BaseSamples(P.X_base, P.y_base)
 FEW = {"n_query": 4, "n_episodes": 6, "max_iter": 2, "n_iter_no_change": None, "device": "cpu"}
-SMALL = [
-    {"kind": MAML, "n_hidden": 3, "n_steps": 3, "inner_learning_rate": 0.03, "batch_size": 3},
-    {"kind": MAML, "n_hidden": 5, "n_steps": 2, "first_order": True, "learning_rate": 0.01},
-    {"kind": MetaLearnerLSTM, "n_hidden": 3, "n_steps": 4, "learning_rate": 0.01, "batch_size": 3},
-    {"kind": SNAIL, "n_hidden": 6, "n_filters": 3, "learning_rate": 2e-3, "batch_size": 3},
-]
-
-
-def small(base=None, **changed):
-    return [made(base=base, **{**settings, **FEW, **changed}) for settings in SMALL]
 
 
 def named(peer):
     return type(peer).__name__ + (" first order" if getattr(peer, "first_order", False) else "")
 
 
-each_peer = pytest.mark.parametrize("peer", small(BASE), ids=named)
-
-
-@parametrize_with_sklearn_checks(small())
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@few_shot_contract(small(BASE))
-def test_few_shot_contract(estimator, check):
-    check(estimator)
+each_peer = pytest.mark.parametrize("peer", meta_peers(BASE), ids=named)
 
 
 # Algorithms, by loops.
@@ -483,14 +460,14 @@ def test_the_loss_decreases(peer):
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
 
 
-@pytest.mark.parametrize("peer", small(BASE)[:3], ids=named)
+@pytest.mark.parametrize("peer", meta_peers(BASE)[:3], ids=named)
 def test_support_sets_may_have_more_classes_than_episodes(peer):
     model = P.fit_clone(peer, n_way=2)
     assert model.score(P.X_query, P.y_query) > 0.75
 
 
 def test_support_sets_of_snail_have_at_most_the_classes_of_an_episode():
-    peer = small(BASE)[3]
+    peer = meta_peers(BASE)[3]
     with refused(ValueError, "at most the 3 classes of an episode", "got 4", "Pass n_way=4"):
         P.fit_clone(peer, n_way=3)
     few = np.isin(P.y_support, np.unique(P.y_support)[:3])
@@ -499,7 +476,7 @@ def test_support_sets_of_snail_have_at_most_the_classes_of_an_episode():
 
 
 def test_base_classes_of_snail_may_be_fewer_than_novel_ones():
-    peer = small(BASE.of_classes(np.arange(3)), n_episodes=12)[3]
+    peer = meta_peers(BASE.of_classes(np.arange(3)), n_episodes=12)[3]
     model = P.fit_clone(peer, n_hidden=10)
     assert model.weights_["output"].shape[1] == 4
     assert model.score(P.X_query, P.y_query) > 0.75
@@ -513,11 +490,3 @@ def test_further_support_sets_need_no_torch(peer, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     assert_array_equal(model.decision_function(P.X_query), expected)
     assert_array_equal(P.fit_clone(model).decision_function(P.X_query), expected)
-
-
-@each_peer
-def test_a_saved_model_predicts_the_same(peer, tmp_path):
-    model = P.fit_clone(peer)
-    zonkey.save(model, tmp_path / "model.zonkey")
-    loaded = zonkey.load(tmp_path / "model.zonkey")
-    assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
-from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
+from peer_cases import METRIC_LEARNING as LEARNING
+from peer_cases import metric_peers
 from refusals import refused
 from sklearn.base import clone
-from sklearn_checks import parametrize_with_sklearn_checks
 from trained import made, nest
 
-import zonkey
 from zonkey.testing import shots_problem
 from zonkey_lab.peers.base import sort_samples
 from zonkey_lab.peers.fsl import (
@@ -22,60 +20,14 @@ from zonkey_lab.peers.fsl import (
 )
 from zonkey_lab.peers.fsl.meta import EpisodeSizes, draw_episodes
 
-# The networks are small: threads would wait for each other for longer than they work.
-torch.set_num_threads(1)
-
 P = shots_problem()
 BASE = BaseSamples(P.X_base, P.y_base)
-LEARNING = {"n_episodes": 6, "max_iter": 3, "batch_size": 3, "learning_rate": 3e-3, "device": "cpu"}
-
-
-def peers(base=None, **changed):
-    settings = {**LEARNING, **changed}
-    return [
-        made(PrototypicalNetwork, base, **settings),
-        made(MatchingNetwork, base, n_steps=2, **settings),
-        made(MatchingNetwork, base, full_context=False, **settings),
-        made(RelationNetwork, base, n_hidden=30, **settings),
-    ]
 
 
 def each(found):
     return pytest.mark.parametrize(
         "peer", found, ids=["prototypical", "matching", "near", "relation"]
     )
-
-
-FITTING = peers(BASE, n_iter_no_change=None)
-
-
-@parametrize_with_sklearn_checks(peers(n_episodes=2, max_iter=1, batch_size=2))
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@few_shot_contract(FITTING)
-def test_few_shot_contract(estimator, check):
-    check(estimator)
-
-
-@each(FITTING)
-def test_saved_and_loaded(peer, tmp_path):
-    model = P.fit_clone(peer)
-    zonkey.save(model, tmp_path / "model.zonkey")
-    loaded = zonkey.load(tmp_path / "model.zonkey")
-    assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))
-    assert loaded.loss_curve_ == model.loss_curve_
-
-
-@each(FITTING)
-def test_torch_is_not_needed_to_predict(peer, monkeypatch):
-    model = P.fit_clone(peer)
-    expected = model.predict(P.X_query)
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    assert_array_equal(model.predict(P.X_query), expected)
-    with refused(ImportError, f"Training {type(peer).__name__}"):
-        model.set_params(base=None).fit(P.X_support, P.y_support)
 
 
 # Episodes.
@@ -285,7 +237,7 @@ HIDDEN = hidden_in_noise(40, 20, seed=1)
 HIDDEN_BASE = BaseSamples(*HIDDEN)
 SHOTS, QUERIES = shots_and_queries(*hidden_in_noise(5, 35, seed=2), n_shots=5)
 LONGER = {"n_episodes": 40, "max_iter": 15, "batch_size": 2, "learning_rate": 0.02}
-LEARNED = peers(HIDDEN_BASE, n_iter_no_change=None, **LONGER)
+LEARNED = metric_peers(HIDDEN_BASE, n_iter_no_change=None, **LONGER)
 
 
 @each(LEARNED)

@@ -5,12 +5,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn_checks import parametrize_with_sklearn_checks
+from peer_cases import SHOTS, TINY
 from trained import made
 
-import zonkey
 from zonkey.testing import shots_problem
 from zonkey_lab.peers.fsl import LSL, MAPSSVM, PPA, BaseSamples, SimpleShot
 from zonkey_lab.peers.fsl.lsl import (
@@ -25,43 +23,11 @@ from zonkey_lab.peers.fsl.map_ssvm import hinge
 from zonkey_lab.peers.fsl.ppa import halves
 from zonkey_lab.peers.networks import arrays_of
 
-# The networks are small: threads would wait for each other for longer than they work.
-torch.set_num_threads(1)
-
 P = shots_problem()
 BASE = BaseSamples(P.X_base, P.y_base)
 CPU = {"device": "cpu"}
-TINY = {"n_clusters": 3, "n_hidden": 8, **CPU}
-QUICK = [
-    made(LSL, BASE, max_iter=2, random_state=0, **TINY),
-    made(PPA, BASE, max_iter=3, n_iter_no_change=2, **CPU),
-    made(MAPSSVM, BASE, n_episodes=6, max_iter=3, n_iter_no_change=2, **CPU),
-]
-ON_BLOBS = [  # scikit-learn has no base samples
-    made(LSL, max_iter=1, **TINY),
-    made(PPA, max_iter=1, **CPU),
-    made(MAPSSVM, n_episodes=2, max_iter=1, n_query=3, **CPU),
-]
 ALL_EPOCHS = {"n_iter_no_change": None, **CPU}
-each_trained = pytest.mark.parametrize("peer", QUICK, ids=lambda peer: type(peer).__name__)
-
-
-@parametrize_with_sklearn_checks([SimpleShot(), SimpleShot(normalization=None), *ON_BLOBS])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@few_shot_contract([SimpleShot(BASE), SimpleShot(normalization="unit"), *QUICK])
-def test_few_shot_contract(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize("peer", [SimpleShot(BASE), *QUICK], ids=lambda peer: type(peer).__name__)
-def test_saved_and_loaded(peer, tmp_path):
-    model = P.fit_clone(peer)
-    zonkey.save(model, tmp_path / "model.zonkey")
-    loaded = zonkey.load(tmp_path / "model.zonkey")
-    assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))
+each_trained = pytest.mark.parametrize("peer", SHOTS, ids=lambda peer: type(peer).__name__)
 
 
 @each_trained
@@ -76,10 +42,6 @@ def test_one_shot_without_base_classes(peer):
     y, rows = np.unique(P.y_support, return_index=True)
     model = P.make_clone(peer).fit(P.X_support[rows], y)
     assert_array_equal(model.predict(P.X_support[rows]), y)
-
-
-class Interrupted(Exception):
-    pass
 
 
 def _learner_of(peer):

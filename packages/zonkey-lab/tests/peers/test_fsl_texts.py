@@ -4,12 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
+from peer_cases import TEXTS
 from sklearn.linear_model import LogisticRegression
-from sklearn_checks import parametrize_with_sklearn_checks
 
-import zonkey
 from zonkey.testing import shots_problem
 from zonkey_lab.peers.base import sort_samples
 from zonkey_lab.peers.fsl import (
@@ -27,22 +25,6 @@ from zonkey_lab.peers.fsl.texts import text_classifier
 P = shots_problem()
 BASE = BaseSamples(P.X_base, P.y_base)
 JOINT = shots_problem(n_features=5, n_attributes=5)  # texts in the space of features
-TEXTS = [
-    GaussianDiscriminant(P.prototypes, BASE, alpha=0.4, shrinkage=0.3),
-    LPPlusPlus(P.prototypes, BASE, text_scale=7.0, n_steps=23),
-    TipAdapter(P.prototypes, BASE, alpha=40.0, beta=2.0),
-]
-ALL = [DistributionCalibration(BASE, n_neighbors=3, n_samples=20), *TEXTS]
-
-
-@parametrize_with_sklearn_checks([type(model)() for model in ALL])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@few_shot_contract([*ALL, *(type(model)() for model in ALL)])
-def test_few_shot_contract(estimator, check):
-    check(estimator)
 
 
 def unit(x, base: BaseSamples | None = BASE):
@@ -291,11 +273,3 @@ def test_many_classes():
         assert p.fit_clone(kind(p.prototypes, base)).score(p.X_query, p.y_query) > 0.6
     model = DistributionCalibration(base, n_samples=10)
     assert p.fit_clone(model).score(p.X_query, p.y_query) > 0.6
-
-
-@pytest.mark.parametrize("estimator", ALL, ids=lambda model: type(model).__name__)
-def test_saved_and_loaded(estimator, tmp_path):
-    model = P.fit_clone(estimator)
-    zonkey.save(model, tmp_path / "model.zonkey")
-    loaded = zonkey.load(tmp_path / "model.zonkey")
-    assert_array_equal(loaded.decision_function(P.X_query), model.decision_function(P.X_query))

@@ -4,9 +4,8 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from contracts import few_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn_checks import parametrize_with_sklearn_checks
+from peer_cases import TRANSDUCTIVE
 
 import zonkey
 from zonkey.testing import shots_problem
@@ -18,29 +17,7 @@ from zonkey_lab.protocols import n_way_k_shot
 
 P = shots_problem()
 BASE = BaseSamples(P.X_base, P.y_base)
-VARIED = [
-    BDCSPN(BASE, temperature=2.0),
-    LaplacianShot(BASE, n_neighbors=3, smoothness=0.4, n_steps=5),
-    PTMAP(BASE, power=0.7, sharpness=4.0, step_size=0.3, n_steps=5),
-    PTMAP(normalization="unit", priors=[1, 2, 2, 1], n_steps=3),
-    TIM(BASE, temperature=8.0, n_steps=20, learning_rate=1e-3),
-    TIM(BASE, metric="cosine", conditional_weight=0.3, n_steps=20),
-    TIM(BASE, alpha=3.0, support_weight=0.5, conditional_weight=0.2, n_steps=20),
-    TIM(solver="adm", support_weight=0.3, conditional_weight=0.4, n_steps=7),
-]
-each_peer = pytest.mark.parametrize("peer", VARIED, ids=str)
-
-
-@parametrize_with_sklearn_checks(
-    [BDCSPN(), LaplacianShot(), PTMAP(), TIM(), PTMAP(normalization=None)]
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@few_shot_contract(VARIED)
-def test_few_shot_contract(estimator, check):
-    check(estimator)
+each_peer = pytest.mark.parametrize("peer", TRANSDUCTIVE, ids=str)
 
 
 @each_peer

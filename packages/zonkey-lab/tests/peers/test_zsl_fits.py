@@ -25,7 +25,6 @@ PEERS = [
     made(zsl.CMT, max_iter=2, **SMALL),
     made(zsl.CVAE, max_iter=2, n_synthetic=3, **SMALL),
 ]
-TRAINED = PEERS[2:]
 
 
 def name_of(peer):

@@ -5,12 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn_checks import parametrize_with_sklearn_checks
+from peer_cases import GENERATIVE, GENERATIVE_QUICK
 from trained import fit_clone, made
 
-import zonkey
 from zonkey import config_context
 from zonkey.prototypes import Prototypes
 from zonkey.testing import linear_problem
@@ -19,45 +17,11 @@ from zonkey_lab.peers.networks import apply_layers, arrays_of, layers, network_o
 from zonkey_lab.peers.zsl import generative
 from zonkey_lab.peers.zsl.base import PeerTask
 
-# The networks are small: threads would wait for each other for longer than they work.
-torch.set_num_threads(1)
-
 P = linear_problem()
-FEW = {"max_iter": 1, "n_hidden": 4, "n_synthetic": 5, "device": "cpu"}  # accuracy does not matter
-KINDS = [zsl.CVAE, zsl.FCLSWGAN, zsl.CADAVAE, zsl.TFVAEGAN]
-QUICK = [made(kind, **FEW) for kind in KINDS]
-LEARNING = {"n_iter_no_change": None, "batch_size": 36, "n_synthetic": 10, "device": "cpu"}
-FITTING = [
-    made(zsl.CVAE, n_latent=2, n_hidden=32, learning_rate=0.03, max_iter=20, **LEARNING),
-    made(zsl.FCLSWGAN, n_hidden=32, learning_rate=0.02, max_iter=10, **LEARNING),
-    made(
-        zsl.CADAVAE, n_latent=8, n_hidden=64, beta=0.01, learning_rate=0.02, max_iter=40, **LEARNING
-    ),
-    made(zsl.TFVAEGAN, n_hidden=32, learning_rate=0.02, max_iter=10, **LEARNING),
-]
 
 
-# It classifies in a latent space, which must say something of the two features of some checks.
-LATENT = made(zsl.CADAVAE, delta=0.5, learning_rate=0.02, batch_size=32, **FEW)
-LATENT.set_params(training__max_iter=12, n_hidden=32, n_synthetic=60)
-
-
-@parametrize_with_sklearn_checks(
-    [*QUICK[:2], made(zsl.FCLSWGAN, classifier="softmax", **FEW), LATENT, QUICK[3]]
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@zero_shot_contract(QUICK)
-def test_zero_shot_contract(estimator, check):
-    if check.__name__ == "check_unseen_accuracy":
-        estimator = FITTING[KINDS.index(type(estimator))]
-    check(estimator)
-
-
-each_peer = pytest.mark.parametrize("peer", QUICK, ids=lambda peer: type(peer).__name__)
-each_fitting = pytest.mark.parametrize("peer", FITTING, ids=lambda peer: type(peer).__name__)
+each_peer = pytest.mark.parametrize("peer", GENERATIVE_QUICK, ids=lambda peer: type(peer).__name__)
+each_fitting = pytest.mark.parametrize("peer", GENERATIVE, ids=lambda peer: type(peer).__name__)
 
 
 # Objectives, by loops over samples and features.
@@ -353,10 +317,10 @@ def test_unseen_classes_have_synthesized_samples_and_seen_ones_real_ones(peer):
 
 
 def test_fewer_real_samples_than_synthesized_ones_are_all_taken():
-    model = P.fit_clone(QUICK[0], n_synthetic=20, candidates="all")
+    model = P.fit_clone(GENERATIVE_QUICK[0], n_synthetic=20, candidates="all")
     _, codes = training_set(model, model.scorer_.prototypes)
     assert_array_equal(np.bincount(codes), [9 if c in P.seen else 20 for c in model.classes_])
-    model = P.fit_clone(QUICK[2], n_synthetic=40, candidates="all")  # with repetition, as published
+    model = P.fit_clone(GENERATIVE_QUICK[2], n_synthetic=40, candidates="all")  # repeated
     _, codes = training_set(model, model.scorer_.prototypes)
     assert_array_equal(np.bincount(codes), [20 if c in P.seen else 40 for c in model.classes_])
 
@@ -374,7 +338,7 @@ def test_scores_are_the_logits_of_the_classifier(peer):
 
 
 def test_the_ranking_of_gan_and_ale_is_that_of_ale_on_synthesized_features():
-    model = P.fit_clone(FITTING[1])
+    model = P.fit_clone(GENERATIVE[1])
     Z, codes = training_set(model, model.scorer_.prototypes)
     features = Z * model.weights_["size"] + model.weights_["low"]
     labels = model.classes_[codes]
@@ -424,18 +388,10 @@ def test_prediction_trains_no_classifier(peer, monkeypatch):
 
 
 def test_many_samples_are_mapped_in_blocks():
-    model = P.fit_clone(QUICK[3])
+    model = P.fit_clone(GENERATIVE_QUICK[3])
     expected = model.decision_function(P.X_new)
     with config_context(working_memory=0.002):
         assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-9, atol=1e-12)
-
-
-@each_peer
-def test_methods_without_a_meaning_are_not_offered(peer):
-    for method in ("project", "embed", "explain", "with_classes"):
-        assert not hasattr(peer, method)
-    with pytest.raises(AttributeError, match="Fit again"):
-        _ = peer.with_classes
 
 
 # What is learned.
@@ -455,31 +411,10 @@ def test_units_and_origin_of_the_features_do_not_matter(peer):
 
 
 def test_synthesized_features_vary_around_the_class():
-    model = P.fit_clone(FITTING[0])
+    model = P.fit_clone(GENERATIVE[0])
     known = Prototypes.coerce(P.prototypes).subset(P.unseen[:1])
     Z, _ = training_set(model, known)
     truth = model._map_samples(P.X_new[P.y_new == P.unseen[0]]).mean(axis=0)
     others = model._map_samples(P.X).mean(axis=0)
     assert np.linalg.norm(Z.mean(axis=0) - truth) < np.linalg.norm(others - truth)
     assert Z.std(axis=0).max() > 0
-
-
-@each_peer
-def test_the_number_of_epochs_is_chosen_on_held_out_classes(peer):
-    model = fit_clone(P, peer, max_iter=7, n_iter_no_change=2)
-    scores = model.validation_scores_
-    assert model.n_iter_ == np.argmax(scores) + 1 == len(model.loss_curve_)
-    assert len(scores) == min(7, model.n_iter_ + 2)
-    model = fit_clone(P, peer, max_iter=2, n_iter_no_change=None)
-    assert model.n_iter_ == 2
-    assert model.validation_scores_ == []
-
-
-@each_peer
-def test_a_stored_model_predicts_and_chooses_the_same(peer, tmp_path):
-    model = P.fit_clone(peer)
-    model.save(tmp_path / "model.zonkey")
-    loaded = zonkey.load(tmp_path / "model.zonkey")
-    assert_array_equal(loaded.decision_function(P.X_new), model.decision_function(P.X_new))
-    both = [m.with_candidates("all").decision_function(P.X_new) for m in (model, loaded)]
-    assert_array_equal(*both)

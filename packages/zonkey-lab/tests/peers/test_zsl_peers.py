@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
+from peer_cases import CLOSED_FORM
 from refusals import refused
 from scipy.linalg import LinAlgWarning
-from sklearn_checks import parametrize_with_sklearn_checks
 from trained import fit_clone, make_clone
 
 from zonkey.parameters import Interval, constraints_of
@@ -14,42 +13,10 @@ from zonkey.testing import linear_problem
 from zonkey_lab.peers import zsl
 
 P = linear_problem()
-DEFAULTS = [zsl.ESZSL(), zsl.ExemplarRegression(), zsl.SAE()]
-# The features of the problem are three times as long as its prototypes; defaults are for equal
-# lengths.
-FITTING = [
-    zsl.ESZSL(),
-    zsl.SAE(lam=100.0),
-    zsl.SAE(direction="semantic-to-feature", lam=0.01),
-    zsl.ExemplarRegression(gamma=0.1, ridge=0.01),
-    zsl.ExemplarRegression(kernel="linear"),
-]
 DIRECTIONS = ["feature-to-semantic", "semantic-to-feature"]
-OFFERED = {
-    "ESZSL": {"project": False, "embed": True},
-    "ExemplarRegression": {"project": True, "embed": False},
-    "SAE": {"project": True, "embed": True},
-}
 
 
-@parametrize_with_sklearn_checks([*DEFAULTS, zsl.SAE(direction="semantic-to-feature")])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@zero_shot_contract(FITTING)
-def test_zero_shot_contract(estimator, check):
-    check(estimator)
-
-
-each_peer = pytest.mark.parametrize("peer", DEFAULTS, ids=lambda peer: type(peer).__name__)
-
-
-@each_peer
-def test_methods_without_a_meaning_are_not_offered(peer):
-    model = P.fit_clone(peer)
-    offered = {method: hasattr(model, method) for method in ("project", "embed")}
-    assert offered == OFFERED[type(peer).__name__]
+each_peer = pytest.mark.parametrize("peer", CLOSED_FORM, ids=lambda peer: type(peer).__name__)
 
 
 def test_what_is_not_offered_says_why():

@@ -4,36 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contracts import zero_shot_contract
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn_checks import parametrize_with_sklearn_checks
-from trained import fit_clone, made, make_clone
+from peer_cases import RANKING
+from trained import made
 
-import zonkey
 from zonkey.testing import linear_problem
 from zonkey_lab.peers import zsl
 from zonkey_lab.peers.zsl.base import PeerTask
 from zonkey_lab.peers.zsl.bilinear import RankingLearner
 
 P = linear_problem()
-# Two held-out classes of the small problem say little about the number of epochs.
-FITTING = [
-    made(zsl.ALE, max_iter=15),
-    made(zsl.DeViSE, max_iter=15),
-    made(zsl.LATEM, max_iter=15, n_iter_no_change=None),
-    made(zsl.SJE, max_iter=15, n_iter_no_change=None),
-]
-each_peer = pytest.mark.parametrize("peer", FITTING, ids=lambda peer: type(peer).__name__)
-
-
-@parametrize_with_sklearn_checks(FITTING)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@zero_shot_contract(FITTING)
-def test_zero_shot_contract(estimator, check):
-    check(estimator)
+each_peer = pytest.mark.parametrize("peer", RANKING, ids=lambda peer: type(peer).__name__)
 
 
 # The printed losses of one sample, from its scores F and the number c of its class.
@@ -216,44 +197,3 @@ def test_the_model_depends_on_neither_order_nor_precision(peer):
     for X_other in (X[order], X[order].astype(np.float64)):
         found = P.make_clone(peer).fit(X_other, P.y[order]).decision_function(P.X_new)
         assert_array_equal(found, expected)
-
-
-@each_peer
-def test_early_stopping_chooses_the_number_of_epochs(peer):
-    model = fit_clone(P, peer, max_iter=30, n_iter_no_change=2)
-    scores = model.validation_scores_
-    assert model.n_iter_ == np.argmax(scores) + 1 == len(model.loss_curve_)
-    assert len(scores) == min(30, model.n_iter_ + 2)
-    fixed = fit_clone(P, peer, max_iter=3, n_iter_no_change=None)
-    assert (fixed.n_iter_, fixed.validation_scores_) == (3, [])
-    few = np.isin(P.y, P.seen[:3])
-    model = make_clone(P, peer, max_iter=3).fit(P.X[few], P.y[few])
-    assert (model.n_iter_, model.validation_scores_) == (3, [])
-
-
-@each_peer
-def test_a_stored_model_is_the_same(tmp_path, peer):
-    model = P.fit_clone(peer, candidates="all", seen_penalty=0.1)
-    model.save(tmp_path / "model.zonkey")
-    found = zonkey.load(tmp_path / "model.zonkey")
-    assert_array_equal(found.decision_function(P.X_new), model.decision_function(P.X_new))
-    assert found.validation_scores_ == model.validation_scores_
-    assert found.n_iter_ == model.n_iter_
-
-
-@each_peer
-def test_a_penalty_is_chosen_on_held_out_classes(peer):
-    model = fit_clone(P, peer, candidates="all", seen_penalty="auto", max_iter=4)
-    free = fit_clone(P, peer, candidates="all", max_iter=4)
-    shift = free.decision_function(P.X_new) - model.decision_function(P.X_new)
-    expected = model.seen_penalty_ * np.isin(model.classes_, P.seen)
-    assert_allclose(shift, np.broadcast_to(expected, shift.shape), atol=1e-9)
-
-
-@each_peer
-def test_methods_without_a_meaning_are_not_offered(peer):
-    model = fit_clone(P, peer, max_iter=3)
-    assert not hasattr(model, "project")
-    assert hasattr(model, "embed") == (type(peer) is not zsl.LATEM)
-    explanation = model.explain(P.X_new[0])
-    assert explanation.label == model.predict(P.X_new[:1])[0]

@@ -19,7 +19,6 @@ from any_shot_cases import (
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import NOT_NUMBERS, refused
-from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import AnyShotClassifier, Prototypes
@@ -27,22 +26,6 @@ from zonkey import AnyShotClassifier, Prototypes
 MODEL = fitted()
 THRESHOLDS = [0.0, 0.3, 0.5, 0.7, 0.9, 1.0]
 MANY = np.random.default_rng(3).normal(size=(200, 6)) * 2
-
-
-def test_the_best_candidates_come_in_the_order_of_their_scores():
-    ranking = np.argsort(-MODEL.decision_function(MANY), axis=1)
-    for k in (1, 4, len(LABELS)):
-        assert_array_equal(MODEL.predict_top(MANY, k), np.array(LABELS)[ranking[:, :k]])
-    assert MODEL.predict_top(MANY).shape == (200, 5)
-    with refused(ValueError, "`k` must be at most the number of candidates, 9", "got 10"):
-        MODEL.predict_top(MANY, 10)
-
-
-def test_two_candidates_have_one_score():
-    pair = MODEL.with_candidates(["ant", "bee"])
-    scores = MODEL.decision_function(MANY)[:, :2]
-    assert_allclose(pair.decision_function(MANY), scores[:, 1] - scores[:, 0], atol=1e-10)
-    assert pair.predict_proba(MANY).shape == (200, 2)
 
 
 # Between the spaces
@@ -250,37 +233,6 @@ def test_samples_of_frames():
 
 # What is refused
 
-METHODS = {
-    "predict": (MANY,),
-    "predict_proba": (MANY,),
-    "project": (PROTOTYPES,),
-    "embed": (MANY,),
-    "adapt": (MANY,),
-    "uncertainty": (MANY,),
-    "most_informative": (MANY, 2),
-    "with_shots": (X, Y),
-    "with_classes": ({"owl": np.ones(4)},),
-    "without_classes": (["ant"],),
-    "with_candidates": ("all",),
-}
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_nothing_works_before_a_fit(method):
-    with pytest.raises(NotFittedError):
-        getattr(AnyShotClassifier(PROTOTYPES), method)(*METHODS[method])
-
-
-@pytest.mark.parametrize(
-    "name", [method for method, args in METHODS.items() if args[0] is MANY or args[0] is X]
-)
-def test_samples_of_another_width_are_refused(name):
-    rows = (METHODS[name][0][:, 1:], *METHODS[name][1:])
-    with pytest.raises(ValueError, match=r"5 features.*6 features|6 features.*got 5"):
-        getattr(MODEL, name)(*rows)
-    with pytest.raises(ValueError, match=r"5 features.*6 features|6 features.*got 5"):
-        fitted().partial_fit(X[:, 1:], Y)
-
 
 @pytest.mark.parametrize(
     ("parameters", "error", "parts"),
@@ -307,18 +259,3 @@ def test_samples_of_another_width_are_refused(name):
 def test_bad_input_is_refused(parameters, error, parts):
     with refused(error, *parts):
         fitted(**parameters)
-
-
-def test_bad_samples_are_refused_later_too():
-    for y, part in [(np.arange(len(Y)), "Labels must be of one kind"), (Y[1:], "inconsistent")]:
-        with refused(ValueError, part):
-            fitted().partial_fit(X, y)
-    model = fitted()
-    before = model.decision_function(MANY)
-    with refused(ValueError, "`sample_weight` must have one entry"):
-        model.partial_fit(X, Y, sample_weight=[1.0])
-    with refused(ValueError, "NaN"):
-        model.adapt(np.where(MANY > 3, np.nan, MANY))
-    with refused(ValueError, "None of the labels to score, 'owl', is a candidate"):
-        model.score(MANY, ["owl"] * 200)
-    assert_array_equal(model.decision_function(MANY), before)

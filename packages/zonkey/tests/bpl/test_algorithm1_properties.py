@@ -151,25 +151,6 @@ def test_repeating_the_seen_samples_is_a_smaller_alpha(seed, shape, options):
     assert_same(paths[0], paths[0].W, paths[1], objective=c)
 
 
-@problems
-def test_running_twice_gives_the_same_and_leaves_inputs_untouched(seed, shape, options):
-    problem = random_problem(seed, **shape)
-    equations, synthesized = problem.equations(), problem.synthesized()
-    arrays = [equations.A0, equations.B0, equations.C0, synthesized.features, problem.Y_u]
-    W0 = bidirectional_projection(equations, options["beta"]).value
-    kept = [M.copy() for M in (*arrays, W0)]
-    competition = Competition(
-        equations, synthesized, problem.Y_u, beta=options["beta"], rule=options["rule"]
-    )
-    first, second = (
-        learn(competition, W0, alpha=options["alpha"], mu=options["mu"]) for _ in range(2)
-    )
-    np.testing.assert_array_equal(first.W, second.W)
-    assert first.objective == second.objective
-    for M, before in zip((*arrays, W0), kept, strict=True):
-        np.testing.assert_array_equal(M, before)
-
-
 @all_pairs({"rule": RULES, "n_g": [3, 30], "seed": range(5)})
 def test_float32_is_kept_and_close(rule, n_g, seed):
     problem = random_problem(seed, n_g=n_g)

@@ -2,24 +2,19 @@
 
 import numpy as np
 import pytest
-from all_pairs import all_pairs
 from libraries import in_every_library
-from reference import random_problem
 from reference_few_shot import initial_projection
 from turned import EXACT, Turned, several
 
-from zonkey.bpl.algorithm1 import Competition, learn
-from zonkey.bpl.entropy import EntropyObjective, minimize_entropy
+from zonkey.bpl.algorithm1 import learn
 from zonkey.bpl.episodes import Episodes, EpisodeSpan
 from zonkey.bpl.frame import BaseClasses, frame_without_base
 from zonkey.bpl.moments import Moments
 from zonkey.bpl.projection import (
     NormalEquations,
     bidirectional_projection,
-    forward_projection,
-    reverse_projection,
 )
-from zonkey.bpl.synthesis import Synthesized, synthesize, synthesize_from_support
+from zonkey.bpl.synthesis import Synthesized, synthesize_from_support
 
 pytestmark = in_every_library
 
@@ -30,77 +25,6 @@ def equations(library, plain):
 
 def synthesized(library, made):
     return Synthesized(*(library(M) for M in (made.features, made.targets, made.sources)))
-
-
-@pytest.mark.parametrize(
-    "model", [forward_projection, reverse_projection, bidirectional_projection]
-)
-def test_projections_agree_with_numpy(library, model):
-    problem = random_problem(1)
-    expected = model(problem.equations(), 0.05)
-    solution = model(equations(library, problem.equations()), 0.05)
-    assert solution.status is expected.status
-    np.testing.assert_allclose(library.numpy(solution.value), expected.value, rtol=1e-9)
-
-
-@all_pairs({"rule": ["second-best", None, "assigned"], "n_g": [3, 20], "mu": [0.2, 0.9]})
-def test_learn_agrees_with_numpy(library, rule, n_g, mu):
-    problem = random_problem(2, n_g=n_g)
-    plain = problem.synthesized()
-    W0 = bidirectional_projection(problem.equations(), 0.01).value
-    expected = learn(
-        Competition(problem.equations(), plain, problem.Y_u, beta=0.01, rule=rule),
-        W0,
-        alpha=0.5,
-        mu=mu,
-    )
-    made = synthesized(library, plain)
-    competition = Competition(
-        equations(library, problem.equations()), made, library(problem.Y_u), beta=0.01, rule=rule
-    )
-    path = learn(competition, library(W0), alpha=0.5, mu=mu)
-    np.testing.assert_allclose(library.numpy(path.W), expected.W, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(path.objective, expected.objective, rtol=1e-9)
-    assert path.mu.tolist() == expected.mu.tolist()
-
-
-def test_minimize_entropy_agrees_with_numpy(library):
-    problem = random_problem(3)
-    weights = {"alpha": 0.4, "beta": 0.02}
-    W0 = bidirectional_projection(problem.equations(), 0.02).value
-    expected = minimize_entropy(
-        EntropyObjective(problem.equations(), problem.X_g, problem.Y_u, **weights), W0, max_iter=20
-    )
-    objective = EntropyObjective(
-        equations(library, problem.equations()),
-        library(problem.X_g),
-        library(problem.Y_u),
-        **weights,
-    )
-    path = minimize_entropy(objective, library(W0), max_iter=20)
-    np.testing.assert_allclose(library.numpy(path.W), expected.W, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(path.objective, expected.objective, rtol=1e-9)
-
-
-@pytest.mark.parametrize("per", ["class", "neighbor"])
-@pytest.mark.parametrize("scaling", ["squared-norm", None])
-def test_synthesize_agrees_with_numpy(library, per, scaling):
-    problem = random_problem(4)
-    W = np.random.default_rng(0).normal(size=(7, 4))
-    samples = [problem.X[problem.labels == j] for j in range(5)]
-    options = {"rho": 0.5, "n_neighbors": 3, "n_synthetic": 8, "per": per, "scaling": scaling}
-    plain = synthesize(
-        W, problem.Y_u, problem.Y_s, samples, **options, rng=np.random.default_rng(1)
-    )
-    made = synthesize(
-        *(library(M) for M in (W, problem.Y_u, problem.Y_s)),
-        [library(M) for M in samples],
-        **options,
-        rng=np.random.default_rng(1),
-    )
-    np.testing.assert_allclose(library.numpy(made.features), plain.features, rtol=1e-12)
-    np.testing.assert_array_equal(library.numpy(made.targets), plain.targets)
-    np.testing.assert_array_equal(library.numpy(made.sources), plain.sources)
 
 
 def assert_close(got, expected, tolerance=1e-10):

@@ -254,11 +254,6 @@ class TestRemembered:
         assert base.remember("a", lambda: 3) == 1
 
 
-def test_base_classes_are_given_by_moments():
-    with pytest.raises(TypeError, match=r"given by their Moments; got dict.*Gather"):
-        BaseClasses({"horse": [1.0]})
-
-
 def test_base_classes_do_not_follow_later_updates():
     rng = np.random.default_rng(0)
     X, y, Y_u = rng.normal(size=(12, 4)), np.repeat(["a", "b"], 6), rng.normal(size=(1, 3))

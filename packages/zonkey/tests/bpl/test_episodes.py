@@ -268,25 +268,6 @@ def test_more_weight_trades_the_loss_of_the_base_for_that_of_the_support():
 
 
 @settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 10**6), rule=st.sampled_from(RULES), m=st.integers(0, 2))
-def test_order_of_the_support_is_of_no_account(seed, rule, m):
-    problem = random_few_shot(seed, m=m, extra=2)
-    W, _, _, turned = single(problem, rule=rule, beta=0.1)
-    order = np.random.default_rng(seed).permutation(len(problem.codes))
-    X_u, codes = turned.support
-    shuffled = Episodes(
-        turned.equations,
-        turned.synthesized,
-        turned.Y_u,
-        (X_u[:, order], codes[:, order]),
-        **(EXACT | {"beta": 0.1, "rule": rule}),
-    )
-    learning = {"alpha": 0.3, "mu": 0.1, "max_iter": 1, "tol": 0.0}
-    one, other = (learn(e, turned.U.T @ W, **learning).W for e in (turned.episodes, shuffled))
-    np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
-
-
-@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     d=st.integers(1, 5),

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from refusals import refused
-from sklearn.exceptions import NotFittedError
 
 from zonkey import Moments
 from zonkey.bpl.few_shot import FewShotClassifier
@@ -160,46 +159,3 @@ def test_a_support_set_that_cannot_be_learned_from(data, parameters, parts):
 )
 def test_what_is_just_enough_is_learned_from(parameters):
     assert np.isfinite(prepared(**parameters).fit(X, Y).projection_).all()
-
-
-@pytest.mark.parametrize(("value", "name"), [(np.nan, "NaN"), (np.inf, "infinity")])
-def test_values_that_are_not_finite(value, name):
-    bad, model = X.copy(), prepared().fit(X, Y)
-    bad[2, 3] = value
-    for call in (
-        lambda: prepared().fit(bad, Y),
-        lambda: model.predict(bad),
-        lambda: model.predict_top(bad, 1),
-        lambda: model.decision_function(bad),
-        lambda: model.embed(bad),
-        lambda: model.score(bad, Y),
-    ):
-        with pytest.raises(ValueError, match=f"Input X contains {name}"):
-            call()
-
-
-def test_another_number_of_features_in_prediction():
-    model = prepared().fit(X, Y)
-    for method in (model.predict, model.predict_top, model.decision_function, model.embed):
-        with refused(ValueError, "X has 9 features", "expecting 10 features"):
-            method(P.X_new[:, 1:])
-
-
-@pytest.mark.parametrize("failed_before", [False, True])
-def test_use_before_fit(failed_before):
-    model = prepared(candidates=["okapi"])
-    if failed_before:
-        with pytest.raises(ValueError, match="okapi"):
-            model.fit(X, Y)
-    for call in (
-        lambda: model.predict(X),
-        lambda: model.predict_top(X),
-        lambda: model.decision_function(X),
-        lambda: model.score(X, Y),
-        lambda: model.embed(X),
-        lambda: model.project(P.prototypes),
-        lambda: model.with_classes({"class new": np.ones(5)}),
-        lambda: model.with_candidates("all"),
-    ):
-        with refused(NotFittedError, "not fitted yet", "Call 'fit'"):
-            call()

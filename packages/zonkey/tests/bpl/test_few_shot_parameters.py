@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from zonkey import Moments
@@ -38,18 +38,6 @@ def test_the_seed_decides_and_nothing_else():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     fitted()
     assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [{"synthesis": "base"}, {"synthesis": None}, {"noise": 0.0}, {"noise": 0.0, "base": None}],
-    ids=str,
-)
-def test_the_order_of_the_support_set_matters_only_to_the_draws(parameters):
-    # With noise > 0 and synthesis="support", random vectors go to samples in their order.
-    rows = np.random.default_rng(1).permutation(N_SUPPORT).tolist()
-    expected = fitted(**parameters).projection_
-    assert_allclose(fitted(P, rows, **parameters).projection_, expected, rtol=1e-7, atol=1e-10)
 
 
 EFFECTS = [

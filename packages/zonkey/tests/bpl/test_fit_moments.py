@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from zonkey import Moments, Prototypes, ZeroShotClassifier
+from zonkey import Moments, ZeroShotClassifier
 from zonkey.testing import linear_problem
 
 P = linear_problem(noise=1.5)
@@ -83,18 +83,6 @@ def test_without_own_prototypes_those_of_the_moments_count():
     model = prepared(prototypes=None).fit_moments(moments)
     assert_same_model(model, prepared().fit(P.X, P.y))
     assert model.prototypes is None
-
-
-def test_gather_changes_neither_the_estimator_nor_the_data():
-    model = prepared()
-    before, X, y = dict(vars(model)), P.X.copy(), P.y.copy()
-    moments = model.gather(P.X, P.y)
-    assert vars(model) == before
-    assert_array_equal(P.X, X)
-    assert_array_equal(P.y, y)
-    assert_allclose(moments.A0, P.X.T @ P.X)
-    assert moments.prototypes == Prototypes.coerce(P.prototypes)
-    assert moments.n_samples == len(P.X)
 
 
 def test_raw_samples_are_kept_only_where_they_will_be_perturbed():

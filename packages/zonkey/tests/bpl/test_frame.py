@@ -232,12 +232,6 @@ def test_loss_of_the_base_classes_is_the_same(problem):
         assert there == pytest.approx(naive, rel=1e-10)
 
 
-def test_initial_projection_is_the_same(problem):
-    frame = frame_of(problem)
-    here = bidirectional_projection(NormalEquations.from_moments(problem.moments()), BETA).value
-    assert_close(frame.lift(bidirectional_projection(frame.equations, BETA).value), here)
-
-
 @pytest.mark.parametrize("exponent", range(1, 18))
 def test_bases_stay_orthonormal_however_near_the_novel_prototypes_are_to_the_span(exponent):
     nearly = with_novel(lambda Y_s, Y_u: mixed(Y_s) + 10.0**-exponent * Y_u)

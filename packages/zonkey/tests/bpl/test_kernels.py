@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-from zonkey.bpl.kernels import KERNELS, kernel_matrix, median_squared_distance
+from zonkey.bpl.kernels import kernel_matrix, median_squared_distance
 
 COMPUTED = ["linear", "rbf", "poly", "arccos"]
 OPTIONS = {"gamma": 0.3, "degree": 2, "coef0": 0.7}
@@ -154,23 +154,6 @@ def test_precomputed_values_are_returned_as_they_are():
     Y, Z = drawn(7)
     K = kernel_matrix("rbf", Y, Z)
     assert kernel_matrix("precomputed", K, Z) is K
-
-
-def test_inputs_stay_as_they_are():
-    Y, Z = drawn(8)
-    Y.flags.writeable = Z.flags.writeable = False
-    for kind in KERNELS:
-        expected = kernel_matrix(kind, Y.copy(), Z.copy())
-        np.testing.assert_array_equal(kernel_matrix(kind, Y, Z), expected)
-
-
-def test_an_unknown_kernel_is_refused_in_one_line():
-    assert (*COMPUTED, "precomputed") == KERNELS
-    with pytest.raises(
-        ValueError, match=r"must be one of linear, rbf, poly.*got 'cosine'"
-    ) as error:
-        kernel_matrix("cosine", *drawn(9))
-    assert "\n" not in str(error.value)
 
 
 @settings(deadline=None, max_examples=40)

@@ -213,23 +213,6 @@ def test_equal_seeds_give_equal_samples_and_others_do_not():
     assert not np.array_equal(first.features, other.features)
 
 
-def test_the_global_random_state_plays_no_part():
-    before = np.random.get_state()  # noqa: NPY002
-    run(material(8))
-    after = np.random.get_state()  # noqa: NPY002
-    assert after[2] == before[2]
-    np.testing.assert_array_equal(after[1], before[1])
-
-
-def test_inputs_are_left_untouched():
-    parts = material(9)
-    copies = [M.copy() for M in parts[:3]], [M.copy() for M in parts[3]]
-    made = run(parts)
-    made.features[:] = 0.0  # nor are the results views of them
-    for M, kept in zip((*parts[:3], *parts[3]), (*copies[0], *copies[1]), strict=True):
-        np.testing.assert_array_equal(M, kept)
-
-
 @pytest.mark.parametrize("scaling", ["squared-norm", None])
 def test_a_zero_projection_moves_nothing(scaling):
     W, Y_u, Y_s, samples = material(10)
@@ -246,25 +229,11 @@ def test_an_unseen_class_like_a_seen_one_moves_nothing():
         assert (samples[2] == x).all(axis=1).any()
 
 
-@pytest.mark.parametrize("shape", [{"q": 1}, {"p": 1}, {"q": 1, "p": 1, "n": 1, "d": 1, "k": 1}])
-def test_smallest_shapes(shape):
-    parts = material(12, **shape)
-    made = run(parts, n_synthetic=4)
-    drawn_rows(parts, made, rho=0.5)
-    assert made.features.shape == (4 * len(parts[1]), parts[0].shape[0])
-
-
 def test_no_samples_asked_for_gives_none():
     made = run(material(13), n_synthetic=0)
     assert made.features.shape == (0, 6)
     assert made.targets.shape == made.sources.shape == (0,)
     assert made.targets.dtype == made.sources.dtype == np.int64
-
-
-def test_classes_of_different_sizes():
-    W, Y_u, Y_s, samples = material(14, p=3)
-    parts = W, Y_u, Y_s, [samples[0][:1], samples[1][:4], samples[2]]
-    drawn_rows(parts, run(parts, per="neighbor"), rho=0.5)
 
 
 def test_perturbation_shrinks_with_the_projection_when_scaled_and_grows_when_not():

@@ -374,11 +374,6 @@ def test_few_samples_a_class_are_used_more_than_once():
     assert set(model.predict(NOISY.X_new)) <= set(NOISY.unseen)
 
 
-def test_more_neighbors_than_seen_classes_means_all_of_them():
-    every = fitted(n_neighbors=len(NOISY.seen), n_synthetic=16)
-    assert_array_equal(fitted(n_neighbors=99, n_synthetic=16).projection_, every.projection_)
-
-
 def test_random_state_may_be_an_instance():
     first, again = (fitted(random_state=np.random.RandomState(5)) for _ in range(2))
     assert_array_equal(first.projection_, again.projection_)

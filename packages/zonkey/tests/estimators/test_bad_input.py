@@ -5,7 +5,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from refusals import refused
-from sklearn.exceptions import NotFittedError
 
 from zonkey import AnyShotClassifier, FewShotClassifier, Prototypes, ZeroShotClassifier
 from zonkey.testing import linear_problem
@@ -107,13 +106,6 @@ def test_what_copies_and_projections_refuse(model, method):
             getattr(model, method)(argument)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_prototypes_that_are_not_finite(value):
-    prototypes = {**P.prototypes, P.unseen[0]: np.array([0, 1, value, 0, 0])}
-    with refused(ValueError, "must be finite", "1 of 12 rows", "row 1", "Fill or drop"):
-        prepared(prototypes=prototypes).fit(P.X, P.y)
-
-
 @pytest.mark.parametrize("candidates", [P.unseen[0], "seen", 3, None, [], ()], ids=repr)
 def test_candidates_that_are_no_list_of_labels(model, candidates):
     for choose in (lambda c: prepared(candidates=c).fit(P.X, P.y), model.with_candidates):
@@ -134,25 +126,6 @@ def test_candidates_without_a_prototype(model):
 # Samples
 
 
-@pytest.mark.parametrize(("value", "name"), [(np.nan, "NaN"), (np.inf, "infinity")])
-def test_samples_that_are_not_finite(model, value, name):
-    X = P.X.copy()
-    X[2, 3] = value
-    fresh = prepared()
-    labeled = [(fresh, "fit"), (fresh, "gather"), (model, "score")]
-    calls = [(one, method, (X, P.y)) for one, method in labeled]
-    calls += [(model, name, (X,)) for name in ("predict", "decision_function", "embed")]
-    for one, method, arguments in [*calls, (model, "predict_top", (X, 1))]:
-        with pytest.raises(ValueError, match=f"Input X contains {name}"):
-            getattr(one, method)(*arguments)
-
-
-def test_another_number_of_features(model):
-    for method in (model.predict, model.predict_top, model.decision_function, model.embed):
-        with refused(ValueError, "X has 9 features", "expecting 10 features"):
-            method(P.X_new[:, 1:])
-
-
 def test_top_of_no_number_or_of_more_than_there_are(model):
     for k in (0, -1, 1.0, "2", True):
         with refused(ValueError, "`k` must be an integer of at least 1", f"got {k!r}", "Pass 1"):
@@ -160,19 +133,6 @@ def test_top_of_no_number_or_of_more_than_there_are(model):
     assert model.predict_top(P.X_new, 4).shape == (len(P.X_new), 4)
     with refused(ValueError, "at most the number of candidates, 4", "got 5", "Ask for fewer"):
         model.predict_top(P.X_new, 5)
-
-
-@pytest.mark.parametrize("failed_before", [False, True])
-def test_use_before_fit(failed_before):
-    model = prepared(candidates=["okapi"])
-    if failed_before:
-        with pytest.raises(ValueError, match="okapi"):
-            model.fit(P.X, P.y)
-    calls = dict.fromkeys(("predict", "predict_top", "decision_function", "embed"), (P.X,))
-    calls |= dict.fromkeys(("project", "with_classes"), (P.prototypes,))
-    for name, arguments in (calls | {"score": (P.X, P.y), "with_candidates": ("all",)}).items():
-        with refused(NotFittedError, "not fitted yet", "Call 'fit'"):
-            getattr(model, name)(*arguments)
 
 
 # What `fit` takes besides X and y

@@ -1,12 +1,24 @@
 """What every estimator keeps: the contract of scikit-learn, and the one of this project."""
 
 import pytest
+from sklearn.base import clone
 from sklearn_checks import parametrize_with_sklearn_checks
 
-from zonkey import AnyShotClassifier, FewShotClassifier, NearestSupport, ZeroShotClassifier
+from zonkey import (
+    AnyShotClassifier,
+    FewShotClassifier,
+    Moments,
+    NearestSupport,
+    ZeroShotClassifier,
+)
+from zonkey.bpl.frame import BaseClasses
 from zonkey.model_selection import ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer
-from zonkey.testing import parametrize_with_zero_shot_checks
+from zonkey.testing import (
+    parametrize_with_few_shot_checks,
+    parametrize_with_zero_shot_checks,
+    shots_problem,
+)
 
 # Nothing is chosen.
 GIVEN = AnyShotClassifier(
@@ -72,4 +84,23 @@ def test_scikit_learn_contract(estimator, check):
 
 @parametrize_with_zero_shot_checks(CONFIGURATIONS)
 def test_zero_shot_contract(estimator, check):
+    check(estimator)
+
+
+SHOTS = shots_problem()
+BASE = BaseClasses(Moments.from_arrays(SHOTS.X_base, SHOTS.y_base, SHOTS.prototypes))
+FEW = FewShotClassifier(SHOTS.prototypes, n_episodes=2)
+
+
+@parametrize_with_few_shot_checks(
+    [
+        NearestSupport(),
+        NearestSupport("mean"),
+        clone(FEW).set_params(noise=0.0, base=None),
+        clone(FEW).set_params(noise=0.0, base=BASE, competition=None),
+        clone(FEW).set_params(synthesis="base", base=BASE),
+        clone(FEW).set_params(synthesis=None, base=BASE, competition="assigned"),
+    ]
+)
+def test_few_shot_contract(estimator, check):
     check(estimator)

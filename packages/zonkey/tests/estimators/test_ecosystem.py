@@ -1,7 +1,5 @@
 """ZeroShotClassifier among the tools of scikit-learn, pandas and polars."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,7 +8,6 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from zonkey import Prototypes, ZeroShotClassifier
 from zonkey.model_selection import ClassKFold
@@ -23,15 +20,6 @@ NAMES = [f"feature {i}" for i in range(P.X.shape[1])]
 
 def prepared(**parameters):
     return P.make_clone(ZeroShotClassifier(), **parameters)
-
-
-def test_pipeline_is_the_steps_one_after_another():
-    model = make_pipeline(StandardScaler(), prepared(candidates="all")).fit(P.X, P.y)
-    scaler = StandardScaler().fit(P.X)
-    alone = prepared(candidates="all").fit(scaler.transform(P.X), P.y)
-    assert_array_equal(model.predict(P.X_new), alone.predict(scaler.transform(P.X_new)))
-    assert model.score(P.X_new, P.y_new) == alone.score(scaler.transform(P.X_new), P.y_new)
-    assert_array_equal(model.classes_, alone.classes_)
 
 
 def test_grid_search_over_classes_and_steps():
@@ -75,12 +63,6 @@ def test_names_of_features_must_agree():
     assert_array_equal(model.with_candidates("all").feature_names_in_, NAMES)
 
 
-@pytest.mark.parametrize("dtype", ["category", "string", "object", "str"])
-def test_labels_of_every_pandas_text_type(dtype):
-    model = prepared().fit(P.X, pd.Series(P.y.tolist(), dtype=dtype))
-    assert_array_equal(model.predict(P.X_new), prepared().fit(P.X, P.y).predict(P.X_new))
-
-
 def test_prototypes_as_mapping_frame_or_object():
     rows = np.stack(list(P.prototypes.values()))
     expected = prepared().fit(P.X, P.y).projection_
@@ -100,21 +82,6 @@ def test_normalizer_may_hand_over_frames(output):
     model.fit(pd.DataFrame(P.X, columns=NAMES), P.y)
     assert_array_equal(model[-1].feature_names_in_, NAMES)
     assert_array_equal(model.predict(pd.DataFrame(P.X_new, columns=NAMES)), plain.predict(P.X_new))
-
-
-def test_pickle_of_a_pipeline_and_of_an_extended_model():
-    model = prepared().fit(P.X, P.y).with_classes({"class new": np.ones(5)})
-    again = pickle.loads(pickle.dumps(make_pipeline("passthrough", model)))
-    assert_array_equal(again.predict(P.X_new), model.predict(P.X_new))
-    assert "class new" in again[-1].classes_
-
-
-def test_clone_forgets_the_fit_and_keeps_the_parameters():
-    model = prepared(alpha=0.3, candidates=[P.unseen[0], P.seen[0]]).fit(P.X, P.y)
-    copy = clone(model)
-    assert not hasattr(copy, "projection_")
-    assert copy.get_params().keys() == model.get_params().keys()
-    assert (copy.alpha, copy.candidates) == (0.3, [P.unseen[0], P.seen[0]])
 
 
 def test_repr_is_short_however_many_prototypes():

@@ -95,13 +95,6 @@ def test_unlabeled_samples_in_any_container(given):
     assert model.projection_.dtype == np.float64
 
 
-def test_single_precision_stays():
-    narrow = replace(P, X=np.float32(P.X))
-    model = fitted(narrow, unlabeled=P.X_new, **ODD)
-    assert model.projection_.dtype == np.float32
-    assert_allclose(model.projection_, fitted(**ODD).projection_, rtol=1e-4, atol=1e-5)
-
-
 def test_unlabeled_samples_stay_as_they_are_and_a_single_one_will_do():
     unlabeled = P.X_new.copy()
     fitted(unlabeled=unlabeled, **ODD)

@@ -70,12 +70,6 @@ def test_large_features_do_not_drown_what_tells_candidates_apart(dtype, scale):
     )
 
 
-def test_labels_that_no_candidate_has_are_not_scored():
-    model = fitted()
-    with pytest.raises(ValueError, match=r"None of the labels.*candidates=\"all\".*ClassKFold"):
-        model.score(P.X, P.y)
-
-
 def test_a_model_without_semantic_space_takes_no_new_classes():
     model = ZeroShotClassifier().fit(P.X, P.y)
     with pytest.raises(ValueError, match=r"needs a semantic space.*Fit with prototypes"):
@@ -95,28 +89,6 @@ def test_five_are_ranked_where_nothing_is_said():
     model = fitted(candidates="all")
     assert model.predict_top(X).shape == (len(X), min(5, len(ALL)))
     assert model.with_candidates(P.unseen[:2]).predict_top(X).shape == (len(X), 2)
-
-
-def test_two_candidates_give_one_difference():
-    pair = [P.unseen[1], P.seen[0]]
-    model = fitted(candidates=pair, seen_penalty=1.5)
-    scores = scores_by_loops(model, sorted(pair), 1.5)
-    assert_allclose(model.decision_function(X), scores[:, 1] - scores[:, 0], atol=1e-9)
-    assert_array_equal(
-        model.predict(X), np.array(sorted(pair))[(scores[:, 1] > scores[:, 0]).astype(int)]
-    )
-    assert_array_equal(np.sort(model.predict_top(X, 2), axis=1), [sorted(pair)] * len(X))
-
-
-def test_one_candidate_is_always_predicted():
-    model = fitted(candidates=[P.unseen[1]])
-    assert set(model.predict(X)) == {P.unseen[1]}
-    assert model.decision_function(X).shape == (len(X), 1)
-
-
-def test_a_large_penalty_excludes_and_a_negative_one_favors_seen_classes():
-    assert set(fitted(candidates="all", seen_penalty=1e6).predict(X)) <= set(P.unseen)
-    assert set(fitted(candidates="all", seen_penalty=-1e6).predict(X)) <= set(P.seen)
 
 
 def test_penalty_trades_seen_for_unseen_one_way():
@@ -250,39 +222,6 @@ def few_shot(**parameters):
     base = Moments.from_arrays(P.X, P.y, P.prototypes)
     settings = {"base": base, "n_episodes": 2, "random_state": 0, **parameters}
     return FewShotClassifier(P.prototypes, **settings).fit(P.X_new[:12], P.y_new[:12])
-
-
-def results(model):
-    other = model.with_candidates([P.unseen[0], P.seen[0]])
-    wider = model.with_classes({"okapi": np.ones(5)})
-    found = {
-        name: getattr(model, name)(X)
-        for name in ("predict", "predict_top", "decision_function", "embed")
-    }
-    found |= {"project": model.project(P.prototypes), "score": model.score(X, Y)}
-    found |= {"with_candidates": other.predict(X), "with_classes": wider.predict(X)}
-    return found | {"classes": wider.classes_}
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        fitted(candidates="all", seen_penalty=1.5),
-        fitted(direction="forward", candidates=[*P.unseen, P.seen[1]]),
-        few_shot(candidates="all", seen_penalty=1.5),
-        few_shot(synthesis=None),
-    ],
-    ids=["zero-shot", "forward", "few-shot", "few-shot without synthesis"],
-)
-@pytest.mark.filterwarnings("ignore:Labels to score should be candidates")
-def test_parameters_set_after_a_fit_wait_for_the_next(model):
-    before = results(model)
-    for name, value in model.get_params(deep=False).items():
-        for other in (None, "none of the values", 0.7):
-            model.set_params(**{name: other})
-            for method, result in results(model).items():
-                assert_array_equal(result, before[method], err_msg=f"{method} reads `{name}`")
-        model.set_params(**{name: value})
 
 
 @pytest.mark.parametrize("fit", [fitted, few_shot])

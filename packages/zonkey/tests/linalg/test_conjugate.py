@@ -211,19 +211,6 @@ def test_what_was_cut_short_says_so(monkeypatch, limit):
     assert refine_in_single(operator, R, np.ones_like(R), 1e-3)[2] is (limit != "_MAX_STEPS")
 
 
-def test_what_is_given_is_left_as_it_is():
-    operator, R = drawn(10, batch=(2,), q=3)
-    start = np.ones_like(R)
-    arrays = [operator.diagonal, operator.G, operator.w, operator.Y, operator.e, R, start]
-    before = [M.copy() for M in arrays]
-    for M in arrays:
-        M.flags.writeable = False
-    conjugate_gradients(operator, R, start, 1e-10)
-    refine_in_single(operator, R, start, 1e-10)
-    for M, copy in zip(arrays, before, strict=True):
-        np.testing.assert_array_equal(M, copy)
-
-
 @both_couplings
 @pytest.mark.parametrize(("smallest", "size"), [(1e-8, 0.1), (1e-4, 10.0), (1e-2, 1.0)])
 def test_what_single_precision_cannot_do_is_not_called_done(smallest, size, q):

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 
+from ..arrays import to_numpy
 from ..hold_out import every_nth, fold_classes
 from ..labels import as_labels
 from ..metrics import SeenUnseenCurve, best_penalty, seen_unseen_curve
@@ -82,7 +83,7 @@ def _folds(last: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.n
     given = getattr(last, "random_state", 0)
     seed = check_random_state(given).randint(2**31 - 1)
     # A hash of the values makes the choice invariant to sample order.
-    priorities = row_priorities(np.asarray(X), seed)
+    priorities = to_numpy(row_priorities(np.asarray(X), seed))
     chosen = every_nth(codes, priorities, _HELD_OUT)
     folds = []
     for out in fold_classes(codes, n_folds, seed):
