@@ -1,17 +1,10 @@
 """TextEncoder: order, batches, templates, prototypes and errors."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
-from sklearn.compose import make_column_transformer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from zonkey import Prototypes
-from zonkey.encoders import text_encoder
 from zonkey.encoders.text_encoder import TextEncoder
 
 TEXTS = ["zebra", "a very long text about a horse", "cat", "{} {0} {x} braces"]
@@ -146,35 +139,6 @@ def test_spec():
 class StandardScalerOfTexts:
     def transform(self, texts):
         return [[len(text), 1] for text in texts]
-
-
-def test_weights_load_once_and_are_never_pickled(monkeypatch):
-    loaded = []
-
-    def load(model, device):
-        loaded.append((model, device))
-        return Letters()
-
-    monkeypatch.setattr("zonkey.encoders.registry.text_backend", load, raising=False)
-    text_encoder._load_backend.cache_clear()
-    encoder = TextEncoder(device="cpu")
-    assert not loaded
-    first = encoder.transform(TEXTS)
-    copy = pickle.loads(pickle.dumps(encoder))
-    np.testing.assert_array_equal(copy.transform(TEXTS), first)
-    clone(encoder).transform(TEXTS)
-    assert loaded == [("minilm-l6", "cpu")]
-    assert len(pickle.dumps(encoder)) < 1000
-    text_encoder._load_backend.cache_clear()
-
-
-def test_scikit_learn_composes_it():
-    frame = pd.DataFrame({"text": TEXTS, "size": [1.0, 2.0, 3.0, 4.0]})
-    encoder = TextEncoder(Letters())
-    columns = make_column_transformer((encoder, "text"), (StandardScaler(), ["size"]))
-    assert columns.fit_transform(frame).shape == (4, 27)
-    assert columns.get_feature_names_out()[0] == "textencoder__textencoder0"
-    assert make_pipeline(encoder, StandardScaler()).fit_transform(TEXTS).shape == (4, 26)
 
 
 @pytest.mark.parametrize(
