@@ -36,13 +36,13 @@ DECAY_FACTOR = 0.99  # of alpha_t = 0.99^t alpha, which only the loop of Algorit
 PACKAGE_LINES = {
     "(files)": 2_640,
     "anyshot": 3_900,
-    "app": 3_100,
+    "app": 3_500,
     "bpl": 5_750,
-    "cli": 1_600,
-    "encoders": 4_150,
+    "cli": 1_700,
+    "encoders": 4_800,
     "evaluation": 2_300,
     "files": 4_000,
-    "inference": 2_750,
+    "inference": 2_800,
     "persistence": 1_320,
     "streaming": 2_050,
     "other": 1_100,
@@ -322,11 +322,11 @@ def _is_decay(node: ast.expr, names: set[str]) -> bool:
 
 def measure_sizes() -> Iterator[Row]:
     """Yield the rows about numbers of lines."""
-    yield Row("lines of the library", count_lines(LIBRARY), 37_500)
+    yield Row("lines of the library", count_lines(LIBRARY), 39_000)
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
     yield Row("lines of the laboratory", count_lines(LABORATORY), 17_500)
-    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 50_600)
+    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 52_500)
     for limit, budget, find in ((600, 0, find_long_files), (60, 3, find_long_functions)):
         kind = "files" if find is find_long_files else "functions"
         yield _count(f"{kind} of more than {limit} lines", find(limit), budget)

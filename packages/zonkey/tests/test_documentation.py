@@ -247,6 +247,27 @@ def test_examples_of_the_guide_to_pictures(drawn_files):
     assert "donkey" in names["own"].classes_
 
 
+def test_examples_of_the_guide_to_texts(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "texts.md").read_text("utf-8")
+    for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M):
+        if found[1] in ("csv", "") and not found[2].startswith("zonkey"):
+            name = re.findall(r"`(\w+\.(?:csv|txt))`", text[: found.start()])[-1]
+            (tmp_path / name).write_text(found[2])
+    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.S | re.M):
+        for line in block.splitlines():
+            done = CliRunner().invoke(app, shlex.split(line)[1:])
+            assert done.exit_code == 0, f"{line}: {done.output}"
+    names = {}
+    for block in python_blocks("docs/texts.md"):
+        exec(block, names)
+    expected = ["lost card", "exchange rate", "refund", "change pin"]
+    assert names["answers"].tolist()[:4] == expected
+    assert names["saved"].predict(["I want my money back"]).tolist() == ["refund"]
+    assert pd.read_csv("answers.csv")["id"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
 def test_links_between_documents_lead_somewhere():
     for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):

@@ -10,6 +10,7 @@ from .bpl.kernels import PrototypeKernel
 from .bpl.nearest_support import NearestSupport
 from .bpl.zero_shot import ZeroShotClassifier
 from .encoders.image_encoder import ImageEncoder
+from .encoders.text_encoder import TextEncoder
 from .inference.scorer import LinearScores, Rejection, Scorer
 from .preprocessing import FeatureNormalizer, WithinClassWhitener
 from .prototypes import Prototypes
@@ -37,6 +38,7 @@ CLASSES: dict[str, type] = {
         Reserve,
         Scorer,
         Temperatures,
+        TextEncoder,
         WithinClassWhitener,
         ZeroShotClassifier,
     )

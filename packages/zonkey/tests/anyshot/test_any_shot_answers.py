@@ -139,6 +139,19 @@ def test_what_is_below_the_threshold_is_rejected_and_nothing_else():
     assert len(set(shares)) > 4
 
 
+def test_copies_with_another_threshold():
+    careful = fitted().with_rejection(0.6, "none")
+    given = fitted(reject_below=0.6, reject_label="none")
+    assert_array_equal(careful.predict(MANY), given.predict(MANY))
+    assert (careful.reject_below, careful.reject_label) == (0.6, "none")
+    everything = careful.with_candidates("all").with_rejection(None)
+    assert_array_equal(everything.predict(MANY), fitted().with_candidates("all").predict(MANY))
+    with refused(ValueError, "`below` must be a probability", "2"):
+        careful.with_rejection(2)
+    with refused(ValueError, "`reject_label` must be a label"):
+        careful.with_rejection(0.5, -1)
+
+
 def test_nothing_but_predict_rejects():
     careful = fitted(reject_below=0.9)
     for method in ("predict_top", "decision_function", "predict_proba", "uncertainty"):

@@ -358,7 +358,7 @@ def another_preset(folder):
 
 
 def other_candidates(folder):
-    return ("--candidates", "all")
+    return ("--candidates", "unseen")
 
 
 def other_labels(folder):

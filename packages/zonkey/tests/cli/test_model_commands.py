@@ -33,7 +33,7 @@ __all__ = ["files"]
 def test_fit_is_the_library(files):
     model = zonkey.load(files / "model.zonkey")
     prototypes = read_prototypes(files / "prototypes.csv")
-    same = zonkey.presets.recommended(prototypes).fit(samples(TRAIN, 1), TRAIN)
+    same = zonkey.presets.recommended(prototypes, candidates="unseen").fit(samples(TRAIN, 1), TRAIN)
     X = samples(TEST, 2)
     np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
     assert model.classes_.tolist() == UNSEEN
@@ -52,7 +52,7 @@ def test_fit_of_the_paper_is_the_library(files):
 
 def test_fit_says_what_was_learned(files, tmp_path):
     paths = files / "features.parquet", files / "prototypes.csv"
-    text = done("fit", *paths, "-o", tmp_path / "m", "--candidates", "all", "--seed", "3")
+    text = done("fit", *paths, "-o", tmp_path / "m", "--seed", "3")
     assert "Samples:    48\n" in text
     assert "Columns:    f0..f7 (8 columns); not used: id, file\n" in text
     assert "Classes:    8 seen, 3 unseen; 11 candidates\n" in text
@@ -63,7 +63,7 @@ def test_fit_says_what_was_learned(files, tmp_path):
     record = json.loads(done("fit", *paths, "-o", tmp_path / "m", *options))
     assert record["seconds"] > 0
     assert (record["notes"], record["license"]) == ("A <test>.", "CC0")
-    assert record["summary"]["labels"] == UNSEEN
+    assert record["summary"]["labels"] == [*SEEN, *UNSEEN]
     assert record["training"]["features"] == "features.parquet"
     assert record["training"]["feature_names"] == FEATURES
     assert {path.name for path in tmp_path.iterdir()} == {"m"}
@@ -77,7 +77,8 @@ def test_fit_with_a_column_split(files, tmp_path):
     frame = table(labels, 1, split=marks)
     frame.to_csv(tmp_path / "x.csv", index=False)
     output = tmp_path / "m.zonkey"
-    text = done("fit", tmp_path / "x.csv", files / "prototypes.csv", "-o", output)
+    options = "--candidates", "unseen", "-o", output
+    text = done("fit", tmp_path / "x.csv", files / "prototypes.csv", *options)
     assert "Samples:    48; 44 marked `test` are left out\n" in text
     model = zonkey.load(output)
     assert model.classes_.tolist() == UNSEEN
@@ -101,7 +102,8 @@ def test_fit_with_unlabeled_samples(files, tmp_path, preset):
     table(UNSEEN * 8, 5)[FEATURES].to_csv(tmp_path / "u.csv", index=False)
     output = tmp_path / "m.zonkey"
     paths = files / "features.parquet", files / "prototypes.csv"
-    options = "--unlabeled", tmp_path / "u.csv", "--preset", preset
+    candidates = "unseen" if preset == "recommended" else "all"
+    options = "--unlabeled", tmp_path / "u.csv", "--preset", preset, "--candidates", candidates
     text = done("fit", *paths, "-o", output, *options)
     assert "Adapted:    to unlabeled samples\n" in text
     assert zonkey.model_info(output)["training"]["unlabeled"] == "u.csv"
@@ -119,12 +121,12 @@ def test_fit_of_arrays_with_labels_of_their_own(files, tmp_path):
     np.save(tmp_path / "x.npy", samples(TRAIN, 1))
     (tmp_path / "y.txt").write_text("\n".join(TRAIN))
     output = tmp_path / "m.zonkey"
-    labels = "--labels", tmp_path / "y.txt"
+    labels = "--labels", tmp_path / "y.txt", "--candidates", "unseen"
     done("fit", tmp_path / "x.npy", files / "prototypes.csv", *labels, "-o", output)
     X, same = samples(TEST, 2), zonkey.load(files / "model.zonkey")
     np.testing.assert_array_equal(zonkey.load(output).predict(X), same.predict(X))
     np.savez(tmp_path / "x.npz", a=samples(TRAIN, 1), b=TRAIN, c=np.eye(3))
-    keys = "--features-key", "a", "--labels-key", "b"
+    keys = "--features-key", "a", "--labels-key", "b", "--candidates", "unseen"
     done("fit", tmp_path / "x.npz", files / "prototypes.csv", *keys, "-o", output)
     np.testing.assert_array_equal(zonkey.load(output).predict(X), same.predict(X))
 
@@ -140,7 +142,8 @@ def test_fit_of_what_cannot_be_fitted(files, tmp_path):
     assert "nowhere.csv does not exist" in line
     only_seen = pd.read_csv(paths[1]).iloc[:N_SEEN]
     only_seen.to_csv(tmp_path / "p.csv", index=False)
-    line = refused("fit", paths[0], tmp_path / "p.csv", "-o", tmp_path / "m")
+    unseen = "--candidates", "unseen"
+    line = refused("fit", paths[0], tmp_path / "p.csv", "-o", tmp_path / "m", *unseen)
     assert 'candidates="unseen" needs a class' in line
     assert {path.name for path in tmp_path.iterdir()} == {"p.csv"}
 

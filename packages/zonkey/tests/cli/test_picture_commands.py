@@ -132,7 +132,7 @@ def test_from_pictures_and_texts_to_a_model(photos, tmp_path, ending):
     x, p, model = tmp_path / f"x.{ending}", tmp_path / f"p.{ending}", tmp_path / "m.zonkey"
     (tmp_path / "classes.txt").write_text("\n".join([*CLASSES, "pie"]))
     done("embed", photos, "-o", x)
-    done("embed", tmp_path / "classes.txt", "-o", p)
+    done("embed", tmp_path / "classes.txt", "--classes", "-o", p)
     done("fit", x, p, "-o", model, "--candidates", "all")
     header, *rows = rows_of(done("predict", model, x))
     assert header[0] == "file"
@@ -160,7 +160,7 @@ def test_columns_of_a_table_are_kept(photos, tmp_path, ending):
     assert block.X.shape == (9, 1280)
     assert {"file", "split", "caption"} <= {*block.carried}
     assert ("age" in block.carried) != is_csv
-    done("embed", tmp_path / "classes.txt", "-o", prototypes)
+    done("embed", tmp_path / "classes.txt", "--classes", "-o", prototypes)
     data = load_features(output, prototypes)
     assert len(data.split.train) == 6
     assert len(data.split.test_seen) == 3
@@ -230,8 +230,15 @@ def test_memory_does_not_depend_on_the_number_of_rows(tmp_path, ending):
         (("photos", "-o", "no/x.npz"), "--output must be a file to write to"),
         (("photos", "-o", "x.npz", "--template", "a {}"), "--template is for texts"),
         (("photos", "-o", "x.npz", "--encoder", "resnet"), "resnet"),
-        (("classes.csv", "-o", "x.jsonl"), "--output must end in .csv"),
-        (("classes.csv", "-o", "x.csv", "--text", "story"), "--text must name a column"),
+        (("classes.csv", "--classes", "-o", "x.jsonl"), "--output must end in .csv"),
+        (
+            ("classes.csv", "--classes", "-o", "x.csv", "--text", "story"),
+            "--text must name a column",
+        ),
+        (
+            ("classes.csv", "-o", "x.csv", "--text", "label", "--text", "text"),
+            "--text must name one column, or describe classes; got label, text. Pass --classes",
+        ),
         (("classes.csv", "-o", "x.csv", "--template", "a"), "--template must hold {}"),
         (("classes.csv", "-o", "classes.csv"), "must not be a file to read from"),
     ],
@@ -253,7 +260,15 @@ def test_what_embed_refuses(photos, tmp_path, monkeypatch, arguments, expected_t
 def test_embedded_texts_are_prototypes(tmp_path, ending):
     source, output = tmp_path / "classes.csv", tmp_path / f"p.{ending}"
     source.write_text("label,looks,sound\nzebra,a striped horse,neigh\nbus,a long car,honk\n")
-    options = "--text", "looks", "--template", "a photo of a {}", "--template", "a drawing of a {}"
+    options = (
+        "--classes",
+        "--text",
+        "looks",
+        "--template",
+        "a photo of a {}",
+        "--template",
+        "a drawing of a {}",
+    )
     record = json.loads(done("embed", source, "-o", output, *options, "--json"))
     encoder = TextEncoder(templates=["a photo of a {}", "a drawing of a {}"])
     texts = {"zebra": ["zebra", "zebra: a striped horse"], "bus": ["bus", "bus: a long car"]}
@@ -276,7 +291,7 @@ def test_classes_by_name(photos):
     agreeing = sum(label == predicted for _, label, predicted in rows)
     assert agreeing >= 6
     share = f"{agreeing / 9:.1%}".replace("%", " %")
-    assert found.stderr == f"Labels of the pictures agree with {share} of 9 predictions.\n"
+    assert found.stderr == f"Labels of SOURCE agree with {share} of 9 predictions.\n"
 
 
 @pytest.mark.usefixtures("small_base")

@@ -128,11 +128,12 @@ def test_pictures_and_texts_are_their_vectors(made, tmp_path, source, classes):
     done("fit", made / source, made / classes, *by(made, source), "-o", output)
     model, info = zonkey.load(output), zonkey.model_info(output)
     prototypes = TextEncoder().prototypes(made / "classes.csv")
-    same = zonkey.presets.recommended(prototypes).fit(*arrays(made / "photos-plain.npz"))
+    same = zonkey.presets.recommended(prototypes, candidates="all")
+    same.fit(*arrays(made / "photos-plain.npz"))
     X, _ = arrays(made / "new-plain.npz")
     scores = model.decision_function(X), same.decision_function(X)
     np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)  # one of them was written as csv
-    assert sorted(model.classes_) == sorted(UNSEEN)
+    assert sorted(model.unseen_classes_) == sorted(UNSEEN)
     encoder = f"onnx:{made / 'colors.onnx'}"
     known = ImageEncoder(encoder).spec_ if source != "photos-plain.npz" else None
     assert info["training"].get("encoder") == known
@@ -157,7 +158,7 @@ def test_fit_says_what_was_encoded_how(made, tmp_path):
     assert f"Encoder:    onnx:{made / 'colors.onnx'} (12 features, revision " in said
     assert "Texts:      minilm-l6 (384 features, revision " in said
     assert '"{}", "a photo of a {}")\n' in said
-    assert "Classes:    4 seen, 2 unseen; 2 candidates\n" in said
+    assert "Classes:    4 seen, 2 unseen; 6 candidates\n" in said
 
 
 @pytest.mark.parametrize(
@@ -277,7 +278,7 @@ def test_errors_name_options(made, tmp_path, classes, options, words):
 
 def test_the_text_side_of_a_joint_encoder_is_the_default(made, tmp_path, monkeypatch):
     class Joint:
-        name, revision, n_features, joint = "transformers:clip", "0123456789abcdef", 3, True
+        name, revision, n_features, space = "transformers:clip", "0123456789abcdef", 3, "clip"
 
         def prepare(self, image):
             return np.asarray(image.resize((1, 1)), np.float32)[0, 0]

@@ -1,13 +1,15 @@
 """Texts of classes from names, mappings, tables and files."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
-from zonkey.encoders.class_texts import class_texts, has_texts, speak_label, split_names
+from zonkey.encoders.class_texts import ClassTexts, class_texts, has_texts, speak_label, split_names
+from zonkey.encoders.text_encoder import TextEncoder
 from zonkey.files.classes import read_prototypes
 from zonkey.files.dataset import DataError
 
@@ -54,6 +56,11 @@ def test_labels_become_names(label, name):
     assert found_in([label]) == {label: [name]}
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series, pl.Series])
+def test_lists_of_names(kind):
+    assert found_in(kind(["dog", "cat"])) == {"cat": ["cat"], "dog": ["dog"]}
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
@@ -75,6 +82,13 @@ def test_other_types_are_refused():
     for source in (3, b"cat"):
         with pytest.raises(TypeError, match=f"got {source!r}"):
             class_texts(source)
+
+
+def test_class_texts_pass_unchanged():
+    found = class_texts("cat, dog")
+    assert class_texts(found) is found
+    assert isinstance(found, ClassTexts)
+    assert len(found) == 2
 
 
 # Mappings
@@ -266,3 +280,22 @@ def test_damaged_files_hold_no_texts(tmp_path, name, content):
 def test_missing_files_hold_no_texts(tmp_path):
     assert not has_texts(tmp_path / "missing.csv")
     assert not has_texts(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "foreign"),
+    [
+        (["кошка", "собака", "truck"], True),
+        (["\u732b", "\u72ac"], True),
+        (["Katze", "Käfer", "élan"], False),  # not told: rare English words look the same
+        (["cat", "собака"], False),
+        (["1", "2"], False),
+    ],
+)
+def test_names_in_other_scripts_are_told(names, foreign):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        TextEncoder().prototypes(names)
+    assert [str(one.message)[:45] for one in told] == foreign * [
+        "Names should be English for the embedded text"
+    ]

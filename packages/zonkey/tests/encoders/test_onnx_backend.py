@@ -108,7 +108,7 @@ def test_without_json_the_graph_says_what_it_takes(tmp_path):
     assert sample.dtype == np.float32
     np.testing.assert_allclose(sample * 255, np.asarray(expected).transpose(2, 0, 1), atol=1e-3)
     assert (backend.name, backend.n_features) == (f"onnx:{path}", 5)
-    assert backend.joint is False
+    assert backend.space is None
     features = backend.encode(np.stack([sample, sample[:, ::-1] * 0]))
     assert features.dtype == np.float32
     np.testing.assert_allclose(features[0], pooled(sample.transpose(1, 2, 0)), rtol=1e-4)
@@ -349,7 +349,7 @@ def test_texts_are_the_mean_of_their_tokens(tmp_path, dtype):
     path = text_graph(tmp_path / "m.onnx", *masks, dtype=dtype)
     save_tokenizer(tmp_path / "tokenizer.json", padded=True)
     backend = text_backend(f"onnx:{path}")
-    assert (backend.n_features, backend.joint) == (4, False)
+    assert (backend.n_features, backend.space) == (4, None)
     vectors = backend.encode(TEXTS)
     assert vectors.dtype == np.float32
     expected = [unit(VECTORS[tokens].mean(0)) for tokens in TOKENS]

@@ -47,7 +47,7 @@ def test_vectors_are_those_of_the_model(folder):
     model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     assert vectors.dtype == np.float32
     assert (backend.name, backend.n_features) == (f"sentence-transformers:{folder}", 5)
-    assert backend.joint is False
+    assert backend.space is None
     np.testing.assert_allclose(vectors, model.encode(TEXTS), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(backend.encode(TEXTS[1:2]), vectors[1:2], rtol=1e-4, atol=1e-6)
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3

@@ -1,10 +1,19 @@
 """TextEncoder: order, batches, templates, prototypes and errors."""
 
+import pickle
+import warnings
+from itertools import chain
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from zonkey import Prototypes
+from zonkey.encoders import long_texts, text_encoder
 from zonkey.encoders.text_encoder import TextEncoder
 
 TEXTS = ["zebra", "a very long text about a horse", "cat", "{} {0} {x} braces"]
@@ -127,18 +136,51 @@ def test_spec():
         "revision": "0123456789abcdef",
         "dimension": 26,
         "templates": ["a {}"],
+        "kind": "text",
+        "space": None,
     }
     assert TextEncoder(StandardScalerOfTexts()).spec_ == {
         "name": "StandardScalerOfTexts",
         "revision": "",
         "dimension": 2,
         "templates": None,
+        "kind": "text",
+        "space": None,
     }
 
 
 class StandardScalerOfTexts:
     def transform(self, texts):
         return [[len(text), 1] for text in texts]
+
+
+def test_weights_load_once_and_are_never_pickled(monkeypatch):
+    loaded = []
+
+    def load(model, device):
+        loaded.append((model, device))
+        return Letters()
+
+    monkeypatch.setattr("zonkey.encoders.registry.text_backend", load, raising=False)
+    text_encoder._load_backend.cache_clear()
+    encoder = TextEncoder(device="cpu")
+    assert not loaded
+    first = encoder.transform(TEXTS)
+    copy = pickle.loads(pickle.dumps(encoder))
+    np.testing.assert_array_equal(copy.transform(TEXTS), first)
+    clone(encoder).transform(TEXTS)
+    assert loaded == [("minilm-l6", "cpu")]
+    assert len(pickle.dumps(encoder)) < 1000
+    text_encoder._load_backend.cache_clear()
+
+
+def test_scikit_learn_composes_it():
+    frame = pd.DataFrame({"text": TEXTS, "size": [1.0, 2.0, 3.0, 4.0]})
+    encoder = TextEncoder(Letters())
+    columns = make_column_transformer((encoder, "text"), (StandardScaler(), ["size"]))
+    assert columns.fit_transform(frame).shape == (4, 27)
+    assert columns.get_feature_names_out()[0] == "textencoder__textencoder0"
+    assert make_pipeline(encoder, StandardScaler()).fit_transform(TEXTS).shape == (4, 26)
 
 
 @pytest.mark.parametrize(
@@ -162,3 +204,77 @@ def test_wrong_vectors_are_refused(found, message):
 def test_wrong_parameters_are_refused():
     with pytest.raises(TypeError, match="`model` must be the name of an encoder"):
         TextEncoder(3).transform(TEXTS)
+
+
+class FourWords(Letters):
+    """A token is a word, or two letters of a word of more than eight."""
+
+    max_tokens = 4
+
+    def count_tokens(self, texts):
+        sizes = [[1 if len(w) <= 8 else -(-len(w) // 2) for w in text.split()] for text in texts]
+        return [sum(size) for size in sizes]
+
+    def encode(self, texts):
+        assert max(self.count_tokens(texts)) <= self.max_tokens
+        return super().encode(texts)
+
+
+SPLIT = {
+    "a b c d": [("a b c d", 1)],
+    "aa bb cc dd ee": [("aa bb cc dd", 4), ("ee", 1)],
+    "cat " + 12 * "ab": [("cat ababab ababab ababab", 4), ("ababab", 1)],
+}
+
+
+@pytest.mark.parametrize("text", SPLIT)
+def test_long_texts_are_the_mean_of_their_parts(text):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = TextEncoder(FourWords()).transform([text])
+    parts, weights = zip(*SPLIT[text], strict=True)
+    expected = unit(np.array(weights) @ unit(Letters().encode(parts)))
+    np.testing.assert_allclose(found[0], expected, atol=1e-6)
+    assert len(told) == (len(parts) > 1)
+    for warning in told:
+        assert "at most 4 tokens for letters; 1 of 1 is longer" in str(warning.message)
+
+
+def test_a_template_takes_part_of_the_length():
+    model = FourWords()
+    with pytest.warns(UserWarning, match="1 of 2 is longer"):
+        TextEncoder(model, templates="so {} is").transform(["aa bb cc dd", "ee"])
+    assert {*chain(*model.batches)} == {"so aa bb is", "so cc dd is", "so ee is"}
+
+
+def test_the_embedded_model_splits_as_it_counts():
+    backend = TextEncoder()._backend()
+    long = " ".join(f"word{i}" for i in range(400))
+    parts = long_texts.split_texts([long, "short"], backend)
+    assert len(parts[0]) > 1
+    assert [text for text, _ in parts[1]] == ["short"]
+    assert " ".join(text for text, _ in parts[0]) == long
+    counted = backend.count_tokens([text for text, _ in parts[0]])
+    assert counted == [n for _, n in parts[0]]
+    assert max(counted) <= backend.max_tokens == 254
+
+
+def test_vectors_are_cached_by_text_template_and_model(tmp_path):
+    model = Letters()
+    encoder = TextEncoder(model, cache=tmp_path)
+    first = encoder.transform(TEXTS)
+    np.testing.assert_array_equal(encoder.transform(TEXTS[::-1]), first[::-1])
+    assert len(model.batches) == 1
+    found = encoder.transform(["new", *TEXTS])
+    np.testing.assert_array_equal(found[1:], first)
+    assert model.batches[1:] == [["new"]]
+    TextEncoder(model, cache=tmp_path, templates="a {}").transform(["zebra"])
+    assert model.batches[2:] == [["a zebra"]]
+
+
+def test_an_encoder_is_made_again_from_its_facts():
+    spec = TextEncoder(templates="a {}").spec_
+    again = TextEncoder.from_spec(spec)
+    assert again.spec_ == spec
+    with pytest.raises(ValueError, match="must have the revision '0'"):
+        TextEncoder.from_spec({**spec, "revision": "0"})

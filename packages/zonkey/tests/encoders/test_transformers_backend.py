@@ -2,6 +2,7 @@
 
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -148,7 +149,7 @@ def test_features_of_vision_models(models, name):
     assert features.shape == (3, backend.n_features)
     np.testing.assert_allclose(features, expected.numpy(), rtol=1e-3, atol=1e-4)
     assert np.abs(features[0] - features[1]).max() > 1e-2
-    assert backend.joint is False
+    assert backend.space is None
     assert backend.name == f"transformers:{folder}"
 
 
@@ -157,8 +158,7 @@ def test_joint_pairs_share_one_space(models, name):
     folder, model = models[name]
     images = image_backend(f"transformers:{folder}")
     texts = text_backend(f"transformers:{folder}")
-    assert images.joint
-    assert texts.joint
+    assert images.space == texts.space is not None
     assert (images.name, images.revision) == (texts.name, texts.revision)
     assert images.n_features == texts.n_features == (6 if name == "clip" else 16)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -184,7 +184,15 @@ def test_text_models_give_the_mean_over_tokens(models):
         with torch.inference_mode():
             expected = model(**tokens).last_hidden_state[0].mean(0)
         np.testing.assert_allclose(vector, expected.numpy(), rtol=1e-4, atol=1e-5)
-    assert (backend.n_features, backend.joint) == (16, False)
+    assert (backend.n_features, backend.space) == (16, None)
+
+
+def test_threads_prepare_the_same_samples(models):
+    backend = image_backend(f"transformers:{models['clip'][0]}")
+    pictures = [PICTURES[0].rotate(angle) for angle in range(16)]
+    with ThreadPoolExecutor(4) as pool:
+        at_once = list(pool.map(backend.prepare, pictures))
+    np.testing.assert_array_equal(at_once, [backend.prepare(picture) for picture in pictures])
 
 
 def test_an_untrained_pooler_is_not_used(tmp_path):

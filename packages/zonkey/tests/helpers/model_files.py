@@ -62,8 +62,9 @@ def files(tmp_path_factory):
     names = pd.Index([*SEEN, *UNSEEN], name="class")
     columns = [f"attribute {i}" for i in range(K)]
     pd.DataFrame(MATRIX, index=names, columns=columns).to_csv(folder / "prototypes.csv")
-    paper = "--preset", "paper", "--candidates", "all"
-    for name, options in {"model": (), "paper": paper}.items():
+    paper = "--preset", "paper"
+    unseen = "--candidates", "unseen"
+    for name, options in {"model": unseen, "paper": paper}.items():
         output = folder / f"{name}.zonkey"
         done("fit", folder / "features.parquet", folder / "prototypes.csv", "-o", output, *options)
     return folder

@@ -88,6 +88,7 @@ def add_classes(
     *,
     encoder: str | None = None,
     text_encoder: str | None = None,
+    text_column: str | None = None,
     text_columns: Sequence[str] | None = None,
     on_error: str = "raise",
     cache: bool = True,
@@ -103,17 +104,19 @@ def add_classes(
     classes : str or Path, default=None
         File of names, descriptions or prototypes. Known classes in it are skipped.
     shots : str or Path, default=None
-        Labeled pictures or features to learn from.
+        Labeled pictures, texts or features to learn from.
     output : str or Path, default=None
         File to write, by default the model file.
     encoder, text_encoder : str, default=None
-        Encoders of pictures and texts, by default those of the model.
+        Encoders of samples and classes, by default those of the model.
+    text_column : str, default=None
+        Column of the texts in `shots`, by default that of the training if there is one.
     text_columns : sequence of str, default=None
         Columns of texts in `classes`.
     on_error : {"raise", "skip"}, default="raise"
-        What happens to pictures that cannot be read.
+        What happens to pictures that cannot be read, and to blank texts.
     cache : bool, default=True
-        Whether features of pictures are kept in the user's cache folder.
+        Whether features of pictures and texts are kept in the user's cache folder.
     label_column : str, default=None
         Column of the labels in a table.
     progress : callable, default=ignore
@@ -155,7 +158,8 @@ def add_classes(
             loaded = loaded.replace_last(_add_prototypes(loaded, Path(classes), label_column))
         if shots is None:
             return _write(before, loaded, target)
-        loaded, learned, joined = _learn_shots(loaded, shots, label_column, progress)
+        columns = {"label_column": label_column, "text_column": text_column}
+        loaded, learned, joined = _learn_shots(loaded, shots, columns, progress)
         return _write(before, loaded, target, learned, joined)
 
 
@@ -251,14 +255,14 @@ def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:
 
 
 def _learn_shots(
-    loaded: LoadedModel, source: str | Path, label_column: str | None, progress: Progress
+    loaded: LoadedModel, source: str | Path, columns: dict[str, str | None], progress: Progress
 ) -> tuple[LoadedModel, dict[str, int], dict[str, str]]:
     """Return the model after learning from further samples.
 
     Also returns their number per class, and their labels that are a class in another spelling.
     """
     loaded.require("partial_fit", "Learning from `shots`", option="shots")
-    stream = loaded.stream(source, with_labels=True, label_column=label_column)
+    stream = loaded.stream(source, with_labels=True, **columns)
     X, y, *_ = read_rows(stream, "Reading", progress, labeled=True)
     labels, inverse = np.unique(require_labeled(y, source), return_inverse=True)
     joined = find_spellings("shots", labels.tolist(), [str(row["label"]) for row in loaded.rows()])

@@ -1,50 +1,49 @@
-"""Classify pictures by the names of classes, with a pretrained model."""
+"""Classify pictures or texts by the names of classes."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..encoders import ClassTexts, Pictures, TextEncoder
+from ..encoders import ClassTexts
 from ..encoders.class_texts import class_texts, fold_name
-from ..encoders.stream import PictureStream
 from ..errors import Problem
 from ..files.streams import Block
-from ..presets import pretrained, pretrained_encoders
 from .inputs import check_classes, check_sources, find_spellings
-from .models import read_rows
-from .prediction import OUTPUT_ENDINGS, answer_blocks, answer_names, require_top
+from .naming import NamingTask
+from .prediction import OUTPUT_ENDINGS, answer_blocks, answer_names
 from .progress import Progress, Step, ignore, watch_blocks
+from .sources import EncodedStream, Encoders
 from .targets import check_ending, check_target
 from .writing import Columns, Output, open_output
 
-_MOST_KEPT = 1 << 16  # pictures whose features are held in memory to adapt
+_MOST_KEPT = 1 << 16  # samples whose features are held in memory to adapt
 
 
 @dataclass
 class Classification:
     """What `classify` has written: predictions by class, and how often they agree with labels.
 
-    Pictures in folders are labeled by the names of these.
+    Pictures in folders are labeled by the names of these, texts by a column.
 
     Parameters
     ----------
     counts : Counter of {str: int}
-        Number of pictures of each predicted class.
+        Number of samples of each predicted class.
     labeled : int
-        Number of pictures with a label that is one of the classes.
+        Number of samples with a label that is one of the classes.
     agreeing : int
         Those whose label is the prediction.
     joined : dict of {str: str}
         Labels of the shots that are classes in another spelling, and these classes.
     skipped : list of str
-        What was wrong with the pictures that could not be read.
+        What was wrong with the pictures that could not be read, and which texts are blank.
     answers : dict of {str: list} or None
         The columns, if no output was given.
     seconds : float
@@ -73,12 +72,12 @@ class Classification:
 
     @property
     def rows(self) -> int:
-        """Number of pictures."""
+        """Number of samples."""
         return self.counts.total()
 
     @property
     def agreement(self) -> float | None:
-        """Share of the labeled pictures whose label is the prediction, None if there are none."""
+        """Share of the labeled samples whose label is the prediction, None if there are none."""
         return self.agreeing / self.labeled if self.labeled else None
 
 
@@ -88,43 +87,59 @@ def classify(
     shots: str | Path | None = None,
     output: Output | None = None,
     *,
+    encoder: str | None = None,
+    text_encoder: str | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
     templates: Sequence[str] | None = None,
     adapt: bool = False,
     top: int = 1,
     proba: bool = False,
+    reject_below: float | None = None,
     save: str | Path | None = None,
     on_error: str = "raise",
     cache: bool = True,
     format: str = "csv",
     progress: Progress = ignore,
 ) -> Classification:
-    """Classify pictures by the names of classes, and write the answers.
+    """Classify pictures or texts by the names of classes, and write the answers.
 
     Parameters
     ----------
     source : str or Path
-        Pictures.
+        Pictures or texts.
     classes : str or Path, default=None
         Names with commas between them, or a file of names and descriptions. By default those of
-        the shots, else the classes of ImageNet.
+        the shots, else, for pictures, the classes of ImageNet.
     shots : str or Path, default=None
-        Labeled pictures to learn from, in one folder per class.
+        Labeled samples to learn from: pictures in one folder per class, or a table of texts.
     output : str, Path, binary file or None, default=None
         File to write; None returns the answers instead.
+    encoder, text_encoder : str, default=None
+        Encoders of the samples and of the names. Without shots they must be a pair with one space,
+        such as CLIP, which has one name; texts and names may have one encoder. By default the
+        pretrained model classifies pictures, and minilm-l6 encodes texts.
+    text_column : str, default=None
+        Column of the texts in a table; by default `text`, `texts` or `sentence`, else the only
+        column of text that holds no labels.
+    label_column : str, default=None
+        Column of the labels in a table.
     templates : sequence of str, default=None
-        Sentences around each name or text.
+        Sentences around each name or description.
     adapt : bool, default=False
-        Whether to learn from the pictures of the source, which need no labels.
+        Whether to learn from the samples of the source, which need no labels.
     top : int, default=1
         Number of best classes.
     proba : bool, default=False
         Whether probabilities of these classes are written too.
+    reject_below : float, default=None
+        Probability in [0, 1] below which the answer is "unknown".
     save : str or Path, default=None
         Model file to write.
     on_error : {"raise", "skip"}, default="raise"
-        What happens to pictures that cannot be read.
+        What happens to pictures that cannot be read, and to blank texts.
     cache : bool, default=True
-        Whether features of pictures are kept in the user's cache folder.
+        Whether features of pictures and texts are kept in the user's cache folder.
     format : str, default="csv"
         Format of an output that is an open file.
     progress : callable, default=ignore
@@ -144,66 +159,54 @@ def classify(
         check_target("output", Path(output), *inputs)
     if save is not None:
         check_target("save", Path(save), *inputs)
-    encoder, text_encoder = pretrained_encoders()
-    encoder.set_params(cache=cache)
-    if templates:
-        text_encoder.set_params(templates=list(templates))
-    stream = PictureStream(source, encoder, on_error=on_error)
-    labeled = None
-    if shots is not None:
-        labeled = PictureStream(
-            _select_labeled(shots), encoder, with_labels=True, on_error=on_error
-        )
-    texts, joined = _texts_of(classes, labeled)
-    model = _pretrained_model(texts, labeled, top, text_encoder, progress)
-    blocks = watch_blocks(stream, "Classifying", progress)
+    encoders = Encoders(
+        encoder=encoder,
+        text_encoder=text_encoder,
+        templates=None if templates is None else list(templates),
+        on_error=on_error,
+        cache=cache,
+    )
+    naming = NamingTask.open(source, shots, encoders, text_column, label_column)
+    texts, joined = _texts_of(classes, naming.labeled)
+    model = naming.make_model(texts, top, progress)
+    if reject_below is not None:
+        model = model.with_rejection(reject_below)
+    blocks = watch_blocks(naming.stream, "Classifying", progress)
     if adapt:
-        model, blocks = _adapt_model(model, stream, progress)
+        model, blocks = _adapt_model(model, naming.stream, progress)
     names = answer_names(top, with_top=top > 1, with_proba=proba)
     found = Classification(joined=joined, answers={} if output is None else None)
     spelled = {fold_name(label): label for label in model.classes_.tolist()}
     with open_output(output, format, found.answers) as write:
         for answers in answer_blocks(blocks, model, names, top, source):
             write(answers)
-            _count(found, answers, spelled)
+            _count(found, answers, answers.get(naming.label, ()), spelled)
     if save is not None:
-        facts = {"encoder": encoder.spec_, "text_encoder": text_encoder.spec_}
+        facts = dict(encoders.facts)
         facts |= {"shots": str(shots)} if shots else {}
         facts |= {"unlabeled": str(source)} if adapt else {}
         model.save(save, training=facts)
-    found.skipped = [str(e) for s in (labeled, stream) if s is not None for e in s.skipped]
+    streams = (naming.labeled, naming.stream)
+    found.skipped = [str(error) for s in streams if s is not None for error in s.skipped]
     found.seconds = round(time.perf_counter() - started, 2)
     return found
 
 
-def _count(found: Classification, answers: Columns, spelled: dict[str, str]) -> None:
+def _count(
+    found: Classification, answers: Columns, labels: Iterable[Any], spelled: dict[str, str]
+) -> None:
     """Count the predictions of a block, and how many agree with a label."""
     predicted = answers["predicted"].tolist()
     found.counts.update(predicted)
-    for label, answer in zip(answers.get("label", ()), predicted, strict=False):
+    for label, answer in zip(labels, predicted, strict=False):
         known = spelled.get(fold_name(label))
         if known is not None:
             found.labeled += 1
             found.agreeing += known == answer
 
 
-def _pretrained_model(
-    texts: ClassTexts | None,
-    shots: PictureStream | None,
-    top: int,
-    encoder: TextEncoder,
-    progress: Progress,
-) -> Any:
-    """Return a model that chooses from the classes; refuse too few classes."""
-    progress(Step("Loading the pretrained model"))
-    known = None if texts is None else encoder.prototypes(texts)
-    model: Any = pretrained(classes=known)
-    require_top(top, len(model.classes_), "classes")
-    return model if texts is None or shots is None else _learn_shots(model, shots, texts, progress)
-
-
 def _texts_of(
-    classes: str | Path | None, shots: PictureStream | None
+    classes: str | Path | None, shots: EncodedStream | None
 ) -> tuple[ClassTexts | None, dict[str, str]]:
     """Return the texts of all classes, and labels of shots that are a class in another spelling.
 
@@ -216,9 +219,9 @@ def _texts_of(
         found = class_texts(classes)
         known = dict(zip(found.labels.tolist(), found.texts, strict=True))
     joined: dict[str, str] = {}
-    if shots is not None and shots.pictures.labels is not None:
+    if shots is not None and shots.items.labels is not None:
         named = {fold_name(label): label for label in known}
-        labels = np.unique(shots.pictures.labels).tolist()
+        labels = np.unique(shots.items.labels).tolist()
         joined = find_spellings("shots", labels, [*known])
         new = [label for label in labels if fold_name(label) not in named]
         if new:
@@ -226,43 +229,16 @@ def _texts_of(
             known |= dict(zip(found.labels.tolist(), found.texts, strict=True))
     if len(known) < 2:
         (name,) = known
-        remedy = "Add what else the pictures may show."
+        remedy = "Add what else there may be."
         rule = "must name at least two classes"
         raise Problem("`classes`", rule, f"got {name}", remedy, option="classes")
     return class_texts(known), joined
 
 
-def _select_labeled(shots: str | Path) -> Pictures:
-    """Return the pictures that have a label and are not marked `test`, if any has a label."""
-    pictures = Pictures.of(shots)
-    if pictures.labels is None:
-        return pictures
-    used = pictures.labels != ""
-    if pictures.split is not None:
-        used &= pictures.split != "test"
-    if not used.any():
-        raise Problem(
-            "`shots`",
-            "must hold labeled pictures that are not marked `test`",
-            f"{shots} has none",
-            "Add some.",
-            option="shots",
-        )
-    return pictures.subset(np.flatnonzero(used))
-
-
-def _learn_shots(model: Any, shots: PictureStream, texts: ClassTexts, progress: Progress) -> Any:
-    """Return a model after learning from labeled pictures."""
-    X, y, *_ = read_rows(shots, "Encoding labeled pictures", progress, labeled=True)
-    assert y is not None
-    spelled = {fold_name(label): label for label in texts.labels.tolist()}
-    return model.partial_fit(X, np.array([spelled[fold_name(label)] for label in y.tolist()]))
-
-
 def _adapt_model(
-    model: Any, stream: PictureStream, progress: Progress
+    model: Any, stream: EncodedStream, progress: Progress
 ) -> tuple[Any, Iterator[Block]]:
-    """Return a model after learning from pictures without labels, and their blocks again."""
+    """Return a model after learning from samples without labels, and their blocks again."""
     step = -(-stream.total // _MOST_KEPT)
     n, batch, blocks = 0, [], []
     for block in watch_blocks(stream, "Encoding", progress):
@@ -270,6 +246,6 @@ def _adapt_model(
         n += len(block.X)
         if step == 1:
             blocks.append(block)
-    progress(Step("Learning from unlabeled pictures"))
+    progress(Step("Learning from unlabeled samples"))
     model = model.adapt(np.concatenate(batch))
     return model, iter(blocks) if step == 1 else watch_blocks(stream, "Classifying", progress)

@@ -25,7 +25,9 @@ def evaluate(
     *,
     baselines: Sequence[str] = (),
     training: str | Path | None = None,
+    reject_below: float | None = None,
     encoder: str | None = None,
+    text_column: str | None = None,
     on_error: str = "raise",
     cache: bool = True,
     label_column: str | None = None,
@@ -45,7 +47,7 @@ def evaluate(
     model : str or Path
         Model file.
     source : str or Path
-        Pictures in one folder per class, or features with labels; "-" is standard input.
+        Pictures in one folder per class, or texts or features with labels; "-" is standard input.
     html : str or Path, default=None
         Page to write, with tables and plots.
     baselines : sequence of str, default=()
@@ -53,12 +55,17 @@ def evaluate(
     training : str or Path, default=None
         Samples that baselines learn from; by default those of the source that are not marked
         `test`.
+    reject_below : float, default=None
+        Probability in [0, 1] below which samples are rejected; by default that of the model. The
+        share of rejected samples and the accuracy among the others are reported.
     encoder : str, default=None
-        Encoder of the pictures, by default that of the model.
+        Encoder of the samples, by default that of the model.
+    text_column : str, default=None
+        Column of the texts in a table, by default that of the training if there is one.
     on_error : {"raise", "skip"}, default="raise"
-        What happens to pictures that cannot be read.
+        What happens to pictures that cannot be read, and to blank texts.
     cache : bool, default=True
-        Whether features of pictures are kept in the user's cache folder.
+        Whether features of pictures and texts are kept in the user's cache folder.
     label_column : str, default=None
         Column of the labels in a table.
     labels : str or Path, default=None
@@ -88,8 +95,9 @@ def evaluate(
             option=("training", "baselines"),
         )
     loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
+    loaded = loaded.reject(reject_below)
     keys = {"label_column": label_column, "features_key": features_key}
-    keys |= {"labels_key": labels_key, "format": format}
+    keys |= {"labels_key": labels_key, "text_column": text_column, "format": format}
     X, y, train = _split_samples(loaded, source, {**keys, "labels": labels}, progress)
     if baselines and training is not None:
         *_, train = _split_samples(loaded, training, keys, progress, all_training=True)

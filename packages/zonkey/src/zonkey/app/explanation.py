@@ -59,6 +59,7 @@ def explain(
     top: int = 5,
     candidates: str | Sequence[str] = (),
     encoder: str | None = None,
+    text_column: str | None = None,
     cache: bool = True,
     features_key: str | None = None,
     format: str = "csv",
@@ -70,7 +71,7 @@ def explain(
     model : str or Path
         Model file.
     source : str or Path
-        Pictures, or a table or arrays of features; "-" is standard input.
+        Pictures, texts, or a table or arrays of features; "-" is standard input.
     row : int, default=0
         Position of the sample, counted from 0.
     plot : str or Path, default=None
@@ -80,9 +81,11 @@ def explain(
     candidates : str or sequence of str, default=()
         Classes to choose from: "unseen", "all" or labels; by default those of the model.
     encoder : str, default=None
-        Encoder of the pictures, by default that of the model.
+        Encoder of the samples, by default that of the model.
+    text_column : str, default=None
+        Column of the texts in a table, by default that of the training if there is one.
     cache : bool, default=True
-        Whether features of pictures are kept in the user's cache folder.
+        Whether features of pictures and texts are kept in the user's cache folder.
     features_key : str, default=None
         Name of the features in a file of several arrays.
     format : str, default="csv"
@@ -100,7 +103,8 @@ def explain(
         check_ending("plot", plot, (".png", ".svg"), "")
         check_target("plot", plot, model, source)
     loaded = LoadedModel.load(model, encoder=encoder, cache=cache).choose_from(candidates)
-    stream = loaded.stream(source, format=format, features_key=features_key)
+    keys = {"features_key": features_key, "text_column": text_column}
+    stream = loaded.stream(source, format=format, **keys)
     sample, carried = row_of(stream, row, source)
     with loaded.refuse_kind("explain"):
         explanation = explain_sample(loaded.model, sample, k=min(top, len(loaded.last.classes_)))

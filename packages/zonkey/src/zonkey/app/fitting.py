@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,15 +68,16 @@ class Fitted:
 
 def fit(
     source: str | Path,
-    classes: str | Path,
+    classes: str | Path | None,
     output: str | Path,
     *,
-    candidates: str = "unseen",
+    candidates: str = "all",
     preset: str = "recommended",
     unlabeled: str | Path | None = None,
     chunks: bool = False,
     encoder: str | None = None,
     text_encoder: str | None = None,
+    text_column: str | None = None,
     text_columns: Sequence[str] | None = None,
     templates: Sequence[str] | None = None,
     on_error: str = "raise",
@@ -99,13 +101,14 @@ def fit(
     Parameters
     ----------
     source : str or Path
-        Pictures in one folder per class, or features with labels.
-    classes : str or Path
-        File of names, descriptions or prototypes.
+        Pictures in one folder per class, or texts or features with labels.
+    classes : str, Path or None
+        File of names, descriptions or prototypes. None: the labels of pictures and texts are their
+        names; features have no prototypes.
     output : str or Path
         Model file to write.
-    candidates : {"unseen", "all"}, default="unseen"
-        Classes to choose from.
+    candidates : {"unseen", "all"}, default="all"
+        Classes to choose from: all, or those without samples.
     preset : {"recommended", "paper"}, default="recommended"
         Recommended model, or the paper's with its default parameters.
     unlabeled : str or Path, default=None
@@ -114,17 +117,20 @@ def fit(
         Read features in chunks, for files larger than memory. After an interruption, the same call
         resumes from the folder `output` + ".progress".
     encoder : str, default=None
-        Encoder of the pictures, by default efficientnet-lite0.
+        Encoder of the samples, by default efficientnet-lite0 for pictures, minilm-l6 for texts.
     text_encoder : str, default=None
-        Encoder of the texts, by default one that fits the pictures, else minilm-l6.
+        Encoder of the classes, by default that of the samples if it encodes texts, else minilm-l6.
+    text_column : str, default=None
+        Column of the texts in a table of samples; by default `text`, `texts` or `sentence`, else
+        the only column of text that holds no labels.
     text_columns : sequence of str, default=None
-        Columns of the texts; by default all columns of text.
+        Columns that describe the classes; by default all columns of text.
     templates : sequence of str, default=None
-        Sentences around the texts.
+        Sentences around the texts of classes.
     on_error : {"raise", "skip"}, default="raise"
-        What happens to pictures that cannot be read.
+        What happens to pictures that cannot be read, and to blank texts.
     cache : bool, default=True
-        Whether features of pictures are kept in the user's cache folder.
+        Whether features of pictures and texts are kept in the user's cache folder.
     label_column : str, default=None
         Column of the labels in a table.
     feature_columns, id_columns : sequence of str, default=None and ()
@@ -146,10 +152,12 @@ def fit(
         What was learned from, and written.
     """
     started = time.perf_counter()
-    source, classes, output = Path(source), Path(classes), Path(output)
+    source, output = Path(source), Path(output)
+    classes = None if classes is None else Path(classes)
     check_classes(source, classes)
     check_sources(unlabeled=unlabeled)
-    check_encoder(encoder, source, unlabeled)
+    if text_column is None:
+        check_encoder(encoder, source, unlabeled)
     if preset not in PRESETS:
         names = " or ".join(PRESETS)
         raise Problem("`preset`", f"must be {names}", f"got {preset!r}", "Correct it.")
@@ -166,6 +174,7 @@ def fit(
         "labels": None if labels is None else Path(labels),
         "features_key": features_key,
         "labels_key": labels_key,
+        "text_column": text_column,
         "feature_columns": feature_columns,
         "id_columns": id_columns,
     }
@@ -179,7 +188,7 @@ def fit(
         facts = training.facts(names) | name_kept_samples(model, called)
         save(model, output, notes=notes, license=license, training=facts)
 
-    with hint_at_swapped_tables(source, classes):
+    with hint_at_swapped_tables(source, classes) if classes else nullcontext():
         found = learn(training, preset, parameters, output, write)
     seconds = round(time.perf_counter() - started, 2)
     return Fitted(str(output), model_info(output), **found, seconds=seconds)

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..encoders.collection import is_pictures
+from ..encoders.texts import is_texts
 from ..errors import DataError, Problem, StorageError, reword
 from ..files.chunks import FileSource
 from ..files.own import missing_prototypes, wrong_marks
@@ -27,12 +28,12 @@ from ..streaming.chunks import Chunks
 from ..streaming.reduce import Pass
 from ..streaming.sources import Purpose
 from .fitting_in_memory import (
-    PRESETS,
     FitInput,
     adapt_model,
     fit_paper,
     fit_recommended,
     kept_rows,
+    make_model,
 )
 from .progress import Progress, Step, ignore
 
@@ -70,7 +71,7 @@ def learn_in_chunks(
     with _Kept(output, passes).guard(training.source) as kept:
         chunks = Chunks(rows, progress=passes.advance)
         chunks.checkpoint = kept
-        model = PRESETS[preset](known, **parameters)
+        model = make_model(training, preset, known, parameters)
         if preset == "paper":
             model = fit_paper(model, chunks, None, start, unlabeled)
         else:
@@ -86,14 +87,20 @@ def learn_in_chunks(
 def _open_rows(training: FitInput) -> tuple[_LabeledRows, Prototypes]:
     """Return the rows to learn from and the classes; errors are raised before reading."""
     source, keys = training.source, training.keys
-    if is_pictures(source):
+    column = keys.get("text_column")
+    are_texts = column is not None or is_texts(source, None, training.label_column)
+    if are_texts or is_pictures(source):
         raise Problem(
             "`chunks`",
-            "must be left out for pictures",
+            f"must be left out for {'texts' if are_texts else 'pictures'}",
             f"{format_value(str(source))} holds some",
             "Encode them with zonkey embed, and fit the file of their features.",
             option="chunks",
         )
+    if training.classes is None:
+        what, remedy = "its classes are unknown before it is read", "Pass `classes`."
+        options = "chunks", "classes"
+        raise Problem("`chunks`", "needs a file of classes", what, remedy, option=options)
     require_one_source(keys["labels"], keys["labels_key"])
     stream = training.open(every_label=True)
     assert isinstance(stream, FeatureStream)

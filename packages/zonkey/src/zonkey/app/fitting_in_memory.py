@@ -10,19 +10,28 @@ from typing import Any
 import numpy as np
 
 from ..anyshot.classifier import AnyShotClassifier
-from ..encoders.class_texts import has_column
-from ..encoders.collection import TABLES, Pictures
-from ..encoders.stream import PictureStream
-from ..errors import DataError
+from ..encoders.class_texts import class_texts, has_column, is_code
+from ..encoders.collection import TABLES
+from ..encoders.stream import PictureStream, TextStream
+from ..errors import DataError, Problem
 from ..files.dataset import Dataset, LazyMatrix
 from ..files.own import Samples, dataset_of, missing_prototypes, read_samples, wrong_marks
 from ..inference.scorer import unwrap
 from ..labels import format_labels, warn_user
 from ..presets import paper, recommended
+from ..prototypes import Prototypes
 from .inputs import find_spellings
 from .models import FEATURE_NAMES, SAMPLE_NAMES, read_rows
 from .progress import Progress, Step, ignore
-from .sources import ENCODER, TEXT_COLUMNS, TEXT_ENCODER, Encoders, Stream
+from .sources import (
+    ENCODER,
+    SAMPLE_COLUMN,
+    TEXT_COLUMNS,
+    TEXT_ENCODER,
+    EncodedStream,
+    Encoders,
+    Stream,
+)
 
 PRESETS = {"recommended": recommended, "paper": paper}
 
@@ -32,7 +41,7 @@ class FitInput:
     """Samples and classes to learn from."""
 
     source: Path
-    classes: Path
+    classes: Path | None  # None: those of the samples
     encoders: Encoders
     unlabeled: Path | None = None
     label_column: str | None = None
@@ -42,41 +51,59 @@ class FitInput:
     def open(self, **options: Any) -> Stream:
         """Return the samples, of which each needs a label."""
         column = self._column_of_samples()
-        return self.encoders.stream(
+        stream = self.encoders.stream(
             self.source, with_labels=True, label_column=column, **self.keys, **options
         )
+        if isinstance(stream, TextStream):
+            self.encoders.facts[SAMPLE_COLUMN] = stream.items.column
+        return stream
 
     def read(self) -> tuple[Dataset, tuple[str, ...]]:
         """Read samples and classes; also return the names of the samples, if known.
 
-        The entries `skipped` and `joined` of `about` are errors and respelled labels of pictures.
+        The entries `skipped` and `joined` of `about` are errors and respelled labels of pictures
+        and texts.
         """
-        names = _name(self.source), self.classes.name
+        names = _name(self.source), _name(self.classes or self.source)
         stream = self.open()
-        pictures = stream if isinstance(stream, PictureStream) else None
         self.progress(Step("Reading"))
-        samples = Samples()
-        if not isinstance(stream, PictureStream):
+        if not isinstance(stream, EncodedStream):
             samples = read_samples(self.source, stream)
-        known, columns = self.encoders.prototypes(
-            self.classes, self.label_column, of_pictures=pictures is not None
-        )
-        about = {}
-        if pictures is not None:
-            joined = _join_labels(pictures, known.labels)
-            # Check everything before the pictures are encoded, which takes long.
-            _check_pictures(pictures.pictures, known.labels, names)
-            X, y, marks, files = read_rows(
-                pictures, "Encoding pictures", self.progress, labeled=True
-            )
-            samples = Samples(LazyMatrix.of(X, names[0]), y, marks, names=files)
-            _tell_lost_classes(pictures.pictures, y)
-            about = {"skipped": [str(error) for error in pictures.skipped], "joined": joined}
+            known, columns = self._read_classes(stream, samples.labels)
+            return dataset_of(samples, known, names, columns=columns, name=names[0]), samples.names
+        known, columns = self._read_classes(stream, stream.items.labels)
+        joined = _join_labels(stream, known.labels)
+        # Check everything before the samples are encoded, which takes long.
+        _check_labels(stream, known.labels, names)
+        what = "Encoding texts" if isinstance(stream, TextStream) else "Encoding pictures"
+        X, y, marks, files = read_rows(stream, what, self.progress, labeled=True)
+        samples = Samples(LazyMatrix.of(X, names[0]), y, marks, names=files)
+        _tell_lost_classes(stream, y)
+        about = {"skipped": [str(error) for error in stream.skipped], "joined": joined}
         data = dataset_of(samples, known, names, columns=columns, name=names[0], about=about)
         return data, samples.names
 
+    def _read_classes(
+        self, stream: Stream, labels: np.ndarray | None
+    ) -> tuple[Prototypes, tuple[str, ...]]:
+        """Return the prototypes of a file, else those of the names of the samples' classes."""
+        if self.classes is not None:
+            return self.encoders.prototypes(self.classes, self.label_column, of=stream)
+        assert labels is not None
+        found = np.unique(labels[labels != ""])
+        if isinstance(stream, EncodedStream) and not all(map(is_code, found.tolist())):
+            return self.encoders.prototypes_of(class_texts(found.tolist()), stream), ()
+        return Prototypes(found, np.arange(1.0, len(found) + 1)[:, None]), ()  # `has_semantics`
+
+    @property
+    def has_semantics(self) -> bool:
+        """Whether prototypes describe the classes, instead of numbering them."""
+        return self.classes is not None or TEXT_ENCODER in self.encoders.facts
+
     def _column_of_samples(self) -> str | None:
         """Return the column of the labels of samples; a folder without table has none."""
+        if self.classes is None:
+            return self.label_column
         has_table = any((self.source / name).exists() for name in TABLES)
         of_classes = self.label_column and has_column(self.classes, self.label_column)
         return None if self.source.is_dir() and not has_table and of_classes else self.label_column
@@ -94,7 +121,8 @@ class FitInput:
             name: _name(path) for name, path in files.items() if path is not None
         }
         used = {name: self.encoders.facts.get(name) for name in (ENCODER, TEXT_ENCODER)}
-        used |= {TEXT_COLUMNS: self.encoders.facts.get(TEXT_COLUMNS), FEATURE_NAMES: names}
+        used |= {name: self.encoders.facts.get(name) for name in (SAMPLE_COLUMN, TEXT_COLUMNS)}
+        used[FEATURE_NAMES] = names
         return facts | {name: value for name, value in used.items() if value is not None}
 
 
@@ -102,44 +130,67 @@ def _name(path: Path) -> str:
     return path.name or path.resolve().name  # of "."
 
 
-def _join_labels(stream: PictureStream, known: np.ndarray) -> dict[str, str]:
-    """Give pictures the labels of the classes, and return those in another spelling."""
-    labels = stream.pictures.labels
+def _join_labels(stream: EncodedStream, known: np.ndarray) -> dict[str, str]:
+    """Give samples the labels of the classes, and return those in another spelling."""
+    labels = stream.items.labels
     assert labels is not None
     joined = find_spellings("source", np.unique(labels).tolist(), known.tolist())
     spelled = np.array([joined.get(label, label) for label in labels.tolist()], dtype=str)
-    stream.pictures = replace(stream.pictures, labels=spelled)
+    given: Any = stream  # pictures or texts
+    given.items = replace(given.items, labels=spelled)
     return joined
 
 
-def _check_pictures(pictures: Pictures, known: np.ndarray, names: tuple[str, str]) -> None:
+def _check_labels(stream: EncodedStream, known: np.ndarray, names: tuple[str, str]) -> None:
     """Refuse labels and marks that cannot be used."""
-    assert pictures.labels is not None
-    if (pictures.labels == "").any():
-        missing = pictures.names[int(np.argmax(pictures.labels == ""))]
-        raise DataError(
-            f"Pictures need labels; {missing} of {names[0]} has none. Move it into the folder of "
-            "its class, or fill in its label."
-        )
+    given = stream.items
+    assert given.labels is not None
+    if (given.labels == "").any():
+        missing = given.names[int(np.argmax(given.labels == ""))]
+        kind, remedy = "Texts", "Fill it in"
+        if isinstance(stream, PictureStream):
+            kind, remedy = "Pictures", "Move it into the folder of its class, or fill in its label"
+        raise DataError(f"{kind} need labels; {missing} of {names[0]} has none. {remedy}.")
     problems = missing_prototypes(
-        np.unique(pictures.labels), known, *names, needed="name or description"
+        np.unique(given.labels), known, *names, needed="name or description"
     )
-    if pictures.split is not None:
-        problems += wrong_marks(pictures.labels, pictures.split, names[0], 2)
+    if given.split is not None:
+        problems += wrong_marks(given.labels, given.split, names[0], 2)
     if problems:
         raise DataError(problems[0])
 
 
-def _tell_lost_classes(pictures: Pictures, y: np.ndarray | None) -> None:
-    """Warn of classes whose pictures were all skipped: they count as unseen."""
-    assert pictures.labels is not None
+def _tell_lost_classes(stream: EncodedStream, y: np.ndarray | None) -> None:
+    """Warn of classes whose samples were all skipped: they count as unseen."""
+    assert stream.items.labels is not None
     assert y is not None
-    lost = np.setdiff1d(pictures.labels, y)
+    lost = np.setdiff1d(stream.items.labels, y)
     if lost.size:
+        kind = "picture" if isinstance(stream, PictureStream) else "text"
         warn_user(
-            f"Classes should have a picture that can be read; {format_labels(lost)} has none, and "
-            "counts as unseen. Replace its pictures, or drop the class."
+            f"Classes should have a {kind} that can be read; {format_labels(lost)} has none, and "
+            f"counts as unseen. Replace its {kind}s, or drop the class."
         )
+
+
+def make_model(training: FitInput, preset: str, known: Any, parameters: dict[str, Any]) -> Any:
+    """Return the model of a preset, which knows whether samples and classes share a space."""
+    if preset != "recommended":
+        if not training.has_semantics:
+            what, remedy = f"{_name(training.source)} has none", "Pass `classes`."
+            options = "preset", "classes"
+            raise Problem(f"`preset` {preset}", "needs prototypes", what, remedy, option=options)
+        return PRESETS[preset](known, **parameters)
+    if not training.has_semantics:
+        return AnyShotClassifier(**parameters)
+    return recommended(known, **parameters, **space_of(training.encoders))
+
+
+def space_of(encoders: Encoders) -> dict[str, Any]:
+    """Return the parameter that says whether samples and classes were encoded to one space."""
+    if "space" not in AnyShotClassifier().get_params():
+        return {}
+    return {"space": "auto" if encoders.are_joint else "separate"}
 
 
 def learn_in_memory(
@@ -151,7 +202,8 @@ def learn_in_memory(
     extra = None
     if training.unlabeled is not None:
         extra = training.read_unlabeled(names, data.shape[1])
-    model, X, y = PRESETS[preset](data.prototypes, **parameters), data.X_train, data.y_train
+    model = make_model(training, preset, data.prototypes, parameters)
+    X, y = data.X_train, data.y_train
     if preset == "paper":  # rows `val` are training samples
         say(Step("Learning the projection"))
         model = fit_paper(model, X, y, X, extra)

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..encoders.class_texts import split_names
-from ..encoders.stream import PictureStream
 from ..errors import Problem
 from ..files.formats import cells
 from ..inference.scorer import unwrap
 from ..labels import format_labels
 from ..persistence.model import load_for_features, model_info
 from .progress import Progress, watch_blocks
-from .sources import Encoders, Stream
+from .sources import EncodedStream, Encoders, Stream
 
 # Entries of the training facts of a model file
 FEATURE_NAMES, SAMPLE_NAMES = "feature_names", "sample_names"
@@ -75,6 +74,13 @@ class LoadedModel:
             return self.replace_last(self.last.with_candidates(wanted[0]))
         labels = self.convert_labels(np.array(wanted)).tolist()
         return self.replace_last(self.last.with_candidates(labels))
+
+    def reject(self, below: float | None) -> LoadedModel:
+        """Return the same with another least probability of an answer; None changes nothing."""
+        if below is None:
+            return self
+        self.require("with_rejection", "`reject_below`", option="reject_below")
+        return self.replace_last(self.last.with_rejection(below))
 
     def _split_candidates(self, given: str | Sequence[str]) -> list[str]:
         """Return the names of candidates; a label may hold a comma itself."""
@@ -174,8 +180,8 @@ def read_rows(
 def row_of(stream: Stream, row: int, source: str | Path) -> tuple[np.ndarray, dict[str, Any]]:
     """Return the features of one row, and its other cells."""
     n, first = stream.total or 0, 0
-    if isinstance(stream, PictureStream) and row < n:  # others need not be encoded
-        stream, first = replace(stream, source=stream.pictures.subset([row])), row
+    if isinstance(stream, EncodedStream) and row < n:  # others need not be encoded
+        stream, first = replace(stream, source=stream.items.subset([row])), row
     for block in stream:
         if row < first + len(block.X):
             carried = {name: cells(c)[row - first] for name, c in block.carried.items()}

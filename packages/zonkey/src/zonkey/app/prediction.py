@@ -71,7 +71,9 @@ def predict(
     top: int = 1,
     proba: bool = False,
     candidates: str | Sequence[str] = (),
+    reject_below: float | None = None,
     encoder: str | None = None,
+    text_column: str | None = None,
     on_error: str = "raise",
     cache: bool = True,
     features_key: str | None = None,
@@ -79,14 +81,14 @@ def predict(
     output_format: str | None = None,
     progress: Progress = ignore,
 ) -> Prediction:
-    """Predict the class of every picture or row, and write the answers beside the other columns.
+    """Predict the class of every picture, text or row, and write it beside the other columns.
 
     Parameters
     ----------
     model : str or Path
         Model file.
     source : str or Path
-        Pictures, or a table or arrays of features; "-" is standard input.
+        Pictures, texts, or a table or arrays of features; "-" is standard input.
     output : str, Path, binary file or None, default=None
         File to write, in blocks of rows; None returns the answers instead.
     top : int, default=1
@@ -95,12 +97,16 @@ def predict(
         Whether probabilities of these classes are written too.
     candidates : str or sequence of str, default=()
         Classes to choose from: "unseen", "all" or labels; by default those of the model.
+    reject_below : float, default=None
+        Probability in [0, 1] below which the answer is "unknown"; by default that of the model.
     encoder : str, default=None
-        Encoder of the pictures, by default that of the model.
+        Encoder of the samples, by default that of the model.
+    text_column : str, default=None
+        Column of the texts in a table, by default that of the training if there is one.
     on_error : {"raise", "skip"}, default="raise"
-        What happens to pictures that cannot be read.
+        What happens to pictures that cannot be read, and to blank texts.
     cache : bool, default=True
-        Whether features of pictures are kept in the user's cache folder.
+        Whether features of pictures and texts are kept in the user's cache folder.
     features_key : str, default=None
         Name of the features in a file of several arrays.
     format : str, default="csv"
@@ -121,12 +127,13 @@ def predict(
         check_ending("output", Path(output), OUTPUT_ENDINGS, " formats")
         check_target("output", Path(output), model, source)
     loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
-    loaded = loaded.choose_from(candidates)
+    loaded = loaded.choose_from(candidates).reject(reject_below)
     require_top(top, len(loaded.last.classes_), "candidates")
     if proba:
         loaded.require("predict_proba", "`proba`", option="proba")
     names = answer_names(top, with_top=top > 1, with_proba=proba)
-    stream = loaded.stream(source, format=format, features_key=features_key)
+    keys = {"features_key": features_key, "text_column": text_column}
+    stream = loaded.stream(source, format=format, **keys)
     kept: dict[str, list[Any]] | None = {} if output is None else None
     n_rows, columns = 0, names
     with open_output(output, output_format or format, kept) as write:

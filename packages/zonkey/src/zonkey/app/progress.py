@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..encoders.pictures import PictureError
-from ..encoders.stream import PictureStream
+from ..encoders.stream import PictureStream, TextStream
 from ..files.streams import Block
 from ..labels import warn_user
 from .sources import Stream
@@ -29,6 +29,8 @@ class Step:
         How much of what is read is done: bytes, rows or pictures. None if that is unknown.
     resumed : str
         Where an interrupted fit resumes, such as "with pass 2"; empty if it does not.
+    note : str
+        What users should know, such as which column is used; empty if nothing.
 
     See Also
     --------
@@ -47,6 +49,7 @@ class Step:
     done: float | None = None
     total: float | None = None
     resumed: str = ""
+    note: str = ""
 
 
 Progress = Callable[[Step], object]
@@ -60,17 +63,24 @@ def watch_blocks(stream: Stream, doing: str, progress: Progress) -> Iterator[Blo
     """Yield the blocks of a source, and report how far it is read."""
     rows = 0
     with _report_encoding(stream):
-        progress(Step(doing, rows, 0, stream.total))
+        progress(Step(doing, rows, 0, stream.total, note=_note_column(stream)))
         for block in stream:
             yield block  # first used, then done
             rows += len(block.X)
             progress(Step(doing, rows, stream.done, stream.total))
 
 
+def _note_column(stream: Stream) -> str:
+    """Return which column of a table holds the texts."""
+    if not isinstance(stream, TextStream) or not stream.items.is_table:
+        return ""
+    return f"Texts: column {stream.items.column!r} of {stream.items.source}."
+
+
 @contextmanager
 def _report_encoding(stream: Stream) -> Iterator[None]:
-    """Report what happened to pictures that cannot be read, and to features if interrupted."""
-    if not isinstance(stream, PictureStream):
+    """Report pictures and texts that were skipped or split, and what is kept if interrupted."""
+    if not isinstance(stream, PictureStream | TextStream):
         yield
         return
     try:
@@ -85,7 +95,14 @@ def _report_encoding(stream: Stream) -> Iterator[None]:
         ) from None
     if stream.skipped:
         n = len(stream.skipped)
+        rule = "Pictures should be readable"
+        if isinstance(stream, TextStream):
+            rule = "Texts should not be blank"
+        are, were = ("is", "was") if n == 1 else ("are", "were")
+        nots = "" if isinstance(stream, TextStream) else " not"
         warn_user(
-            f"Pictures should be readable; {n} of {stream.total} {'is' if n == 1 else 'are'} not "
-            f"and {'was' if n == 1 else 'were'} skipped. The first: {stream.skipped[0]}"
+            f"{rule}; {n} of {stream.total} {are}{nots} and {were} skipped. The first: "
+            f"{stream.skipped[0]}"
         )
+    if isinstance(stream, TextStream):
+        stream.encoder.tell_split(stream.n_split, stream.total)

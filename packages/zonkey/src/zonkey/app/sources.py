@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,21 +12,25 @@ from typing import Any
 from ..encoders import ClassTexts, ImageEncoder, TextEncoder, class_texts
 from ..encoders.class_texts import has_column, has_texts, speak_label
 from ..encoders.collection import is_pictures
-from ..encoders.registry import DEFAULT_IMAGE, DEFAULT_TEXT
-from ..encoders.stream import PictureStream
+from ..encoders.registry import DEFAULT_IMAGE, DEFAULT_TEXT, share_space
+from ..encoders.stream import PictureStream, TextStream
 from ..encoders.text_encoder import NAME_TEMPLATES
+from ..encoders.texts import is_texts
 from ..errors import DataError, Problem, reword
 from ..files.classes import examine_prototypes
 from ..files.readers import stored_arrays
-from ..files.streams import FeatureStream
+from ..files.streams import STANDARD_INPUT, FeatureStream
 from ..labels import format_value
 from ..prototypes import Prototypes
 
-Stream = FeatureStream | PictureStream
+EncodedStream = PictureStream | TextStream
+Stream = FeatureStream | EncodedStream
 
-# Entries of the training facts of a model file
-ENCODER, TEXT_ENCODER, TEXT_COLUMNS = "encoder", "text_encoder", "text_columns"
-# Parameters that pictures do not have
+# Entries of the training facts of a model file: encoder and column of the samples, encoder and
+# columns of the classes
+ENCODER, SAMPLE_COLUMN = "encoder", "text_column"
+TEXT_ENCODER, TEXT_COLUMNS = "text_encoder", "text_columns"
+# Parameters that pictures and texts do not have
 _OF_FEATURES = ("labels", "features_key", "labels_key", "feature_columns", "id_columns")
 
 
@@ -52,41 +57,78 @@ class Encoders:
         *,
         with_labels: bool = False,
         label_column: str | None = None,
+        text_column: str | None = None,
         n_features: int | None = None,
         **options: Any,
     ) -> Stream:
         """Return the samples of a source; further options are those of `FeatureStream`."""
-        wanted = {"with_labels": with_labels, "label_column": label_column}
-        if not is_pictures(source):
+        wanted: dict[str, Any] = {"with_labels": with_labels, "label_column": label_column}
+        are_pictures = text_column is None and is_pictures(source)
+        known = self.facts.get(SAMPLE_COLUMN)
+        column = text_column or (known if isinstance(known, str) else None)
+        if not are_pictures and not self._are_texts(source, text_column, column, label_column):
             if self.model is not None:
                 check_encoder(self.encoder, source)
             self._check_embedded(ENCODER, source)
             return FeatureStream(source, n_features=n_features, **wanted, **options)
+        kind = "pictures" if are_pictures else "texts"
         given = [name for name in _OF_FEATURES if options.get(name)]
         if given:
+            remedy = "Put the pictures of a class into one folder." if are_pictures else ""
             raise Problem(
                 f"`{given[0]}`",
-                "must be left out for pictures",
+                f"must be left out for {kind}",
                 f"got {format_value(str(options[given[0]]))}",
-                "Put the pictures of a class into one folder.",
+                remedy or "Leave it out.",
                 option=given[0],
             )
-        encoder = self.images()
+        encoder = self.images() if are_pictures else self.texts()
         spec = encoder.spec_
         if n_features not in (None, spec["dimension"]):
             raise Problem(
-                "Pictures",
+                kind.capitalize(),
                 f"must have the {n_features} features of the other samples",
                 f"{spec['name']} gives {spec['dimension']}",
                 "Name their encoder with `encoder`.",
                 option="encoder",
             )
-        return PictureStream(source, encoder, **wanted, on_error=self.on_error)
+        if isinstance(encoder, ImageEncoder):
+            return PictureStream(source, encoder, **wanted, on_error=self.on_error)
+        format = options.get("format", "csv")
+        if text_column is None and column is not None and str(source) != STANDARD_INPUT:
+            column = column if has_column(source, column) else None
+        wanted |= {"text_column": column, "on_error": self.on_error}
+        return TextStream(source, encoder, **wanted, format=format)
+
+    def _are_texts(
+        self, source: str | Path, given: str | None, column: str | None, label: str | None
+    ) -> bool:
+        """Whether the samples of a source are texts to encode."""
+        if given is not None:
+            return True
+        if str(source) == STANDARD_INPUT:
+            return column is not None
+        of_texts = (_spec(self.facts.get(ENCODER)) or {}).get("kind") == "text"
+        return (self.model is None or of_texts) and is_texts(source, column, label)
+
+    @property
+    def are_joint(self) -> bool:
+        """Whether samples and classes were encoded to one space."""
+        return share_space(self.facts.get(ENCODER), self.facts.get(TEXT_ENCODER))
+
+    def prototypes_of(
+        self, texts: ClassTexts, stream: Stream | None, templates: Sequence[str] | None = None
+    ) -> Prototypes:
+        """Return the prototypes of classes that texts describe; `templates` are the default."""
+        return self._texts(texts, stream, templates).prototypes(texts)
 
     def prototypes(
-        self, path: Path, label_column: str | None = None, *, of_pictures: bool = False
+        self, path: Path, label_column: str | None = None, *, of: Stream | None = None
     ) -> tuple[Prototypes, tuple[str, ...]]:
-        """Return the prototypes of a file of classes, and its columns if it is one of numbers."""
+        """Return the prototypes of a file of classes, and its columns if it is one of numbers.
+
+        The default encoder of texts depends on the samples that they are `of`.
+        """
         columns = self.text_columns
         if columns is None:
             known = self.facts.get(TEXT_COLUMNS) or []
@@ -103,7 +145,7 @@ class Encoders:
         texts = class_texts(path, text_columns=columns, label_column=label_column)
         if columns is not None:
             self.facts.setdefault(TEXT_COLUMNS, columns)
-        return self._texts(texts, of_pictures).prototypes(texts), ()
+        return self.prototypes_of(texts, of), ()
 
     def _require_texts(self, file: str) -> None:
         given = {"text_encoder": self.text_encoder, "templates": self.templates}
@@ -118,21 +160,40 @@ class Encoders:
 
     def images(self) -> ImageEncoder:
         """Return the encoder of pictures; another than that of the training is refused."""
+        name = self._name_of("image") or DEFAULT_IMAGE
+        return self._check_samples(ImageEncoder(name, cache=self.cache))
+
+    def texts(self) -> TextEncoder:
+        """Return the encoder of texts that are samples, in the same way."""
+        name = self._name_of("text") or self.text_encoder or DEFAULT_TEXT
+        templates = (_spec(self.facts.get(ENCODER)) or {}).get("templates")
+        return self._check_samples(TextEncoder(name, templates=templates, cache=self.cache))
+
+    def _name_of(self, kind: str) -> str | None:
+        """Return the name of the encoder of the samples, None for the default."""
         known = _spec(self.facts.get(ENCODER))
-        if known is None and self.model is not None:
+        kinds = {"image": "pictures", "text": "texts"}
+        found = None if known is None else known.get("kind", "image")
+        if self.model is not None and found != kind:
+            names = "" if found else ", and names none"
             raise ValueError(
-                f"Pictures need the encoder of the training; {self.model} was fitted on features, "
-                "and names none. Encode them as the training samples were, or fit again on "
-                "pictures."
+                f"{kinds[kind].capitalize()} need the encoder of the training; {self.model} was "
+                f"fitted on {kinds.get(str(found), 'features')}{names}. Encode them as the "
+                f"training samples were, or fit again on {kinds[kind]}."
             )
-        name = self.encoder or (known or {}).get("name", DEFAULT_IMAGE)
-        encoder = ImageEncoder(name, cache=self.cache)
-        with name_encoder("encoder", given=self.encoder is not None or known is None):
+        return self.encoder or (known or {}).get("name")
+
+    def _check_samples(self, encoder: Any) -> Any:
+        """Return an encoder of samples that is that of the training."""
+        is_named = self.encoder is not None or _spec(self.facts.get(ENCODER)) is None
+        with name_encoder("encoder", given=is_named):
             spec = encoder.spec_
         self._agree(ENCODER, spec, "`encoder`" if self.encoder else "the one here")
         return encoder
 
-    def _texts(self, texts: ClassTexts, of_pictures: bool) -> TextEncoder:
+    def _texts(
+        self, texts: ClassTexts, of: Stream | None, usual: Sequence[str] | None = None
+    ) -> TextEncoder:
         known = _spec(self.facts.get(TEXT_ENCODER))
         if known is None and self.model is not None:
             raise ValueError(
@@ -142,11 +203,14 @@ class Encoders:
         name, templates = self.text_encoder, self.templates
         if known is not None:
             name, templates = name or known["name"], templates or known.get("templates")
-        elif of_pictures:
-            images = self.images()
-            name = name or (images.model if images.is_joint else None)
+        elif isinstance(of, TextStream):
+            name = name or of.encoder.model
+        elif isinstance(of, PictureStream):
+            name = name or (of.encoder.model if of.encoder.is_joint else None)
             if templates is None and _are_names(texts):
                 templates = [*NAME_TEMPLATES]
+        if templates is None and usual is not None:
+            templates = [*usual]
         encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
         with name_encoder("text_encoder", given=self.text_encoder is not None or known is None):
             spec = encoder.spec_
@@ -164,7 +228,9 @@ class Encoders:
         if known is None:
             self.facts[role] = spec
         elif known["revision"] != spec["revision"]:
-            samples = "Pictures" if role == ENCODER else "Texts of classes"
+            samples = "Texts of classes"
+            if role == ENCODER:
+                samples = "Texts" if spec.get("kind") == "text" else "Pictures"
             fitted = "the other samples were encoded"
             if self.model is not None:
                 fitted = f"{self.model} was fitted"
@@ -178,12 +244,12 @@ class Encoders:
 def check_encoder(encoder: str | None, *sources: str | Path | None) -> None:
     """Refuse an encoder of pictures if no source holds any."""
     given = [source for source in sources if source is not None]
-    if encoder is not None and not any(map(is_pictures, given)):
+    if encoder is not None and not any(is_pictures(source) or is_texts(source) for source in given):
         raise Problem(
             "`encoder`",
             "must be left out for features",
-            f"{given[0]} holds no pictures",
-            "Leave it out, or pass the pictures.",
+            f"{given[0]} holds no pictures or texts",
+            "Leave it out, or pass the pictures or texts.",
             option="encoder",
         )
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .errors import one_line_errors, tell_joined
-from .options import ENCODER, JSON, LABEL_COLUMN, MODEL, NO_CACHE, ON_ERROR, TEXT, OnError
+from .options import (
+    ENCODER,
+    JSON,
+    LABEL_COLUMN,
+    MODEL,
+    NO_CACHE,
+    ON_ERROR,
+    TEXT,
+    TEXT_COLUMN,
+    OnError,
+)
 
 if TYPE_CHECKING:
     from ..app.classes import ChangedClasses
@@ -61,7 +71,7 @@ def add_classes(
     shots: Annotated[
         str | None,
         typer.Option(
-            help="Labeled pictures or features, of new or of known classes, to learn from."
+            help="Labeled pictures, texts or features, of new or of known classes, to learn from."
         ),
     ] = None,
     output: Annotated[Path | None, _OUTPUT] = None,
@@ -69,11 +79,12 @@ def add_classes(
     text_encoder: Annotated[
         str | None,
         typer.Option(
-            help="Encoder of the texts; by default that of the model. Needed if its files are in "
+            help="Encoder of the classes; by default that of the model. Needed if its files are in "
             "another place now.",
             show_default=False,
         ),
     ] = None,
+    text_column: Annotated[str | None, TEXT_COLUMN] = None,
     text: Annotated[list[str] | None, TEXT] = None,
     on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
     no_cache: Annotated[bool, NO_CACHE] = False,
@@ -93,6 +104,7 @@ def add_classes(
                 output,
                 encoder=encoder,
                 text_encoder=text_encoder,
+                text_column=text_column,
                 text_columns=text,
                 on_error=on_error.value,
                 cache=not no_cache,

@@ -22,6 +22,7 @@ from .options import (
     NO_CACHE,
     ON_ERROR,
     TEXT,
+    TEXT_COLUMN,
     OnError,
 )
 from .progress import show_progress
@@ -51,25 +52,27 @@ def fit(
         Path,
         typer.Argument(
             help="Pictures in one folder per class (or an archive, or a csv with paths), or "
-            "features with a label per sample.",
+            "texts or features with a label per sample.",
             metavar="SOURCE",
         ),
     ],
     classes: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             help="Names or descriptions of classes, or prototypes: one vector per class. Classes "
-            "may have no samples.",
+            "may have no samples. By default the labels of pictures and texts are their names; "
+            "features have no prototypes.",
             metavar="CLASSES",
+            show_default=False,
         ),
-    ],
+    ] = None,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="Model file to write."),
     ] = Path("model.zonkey"),
     candidates: Annotated[
-        Candidates, typer.Option(help="Classes to choose from: those without samples, or all.")
-    ] = Candidates.unseen,
+        Candidates, typer.Option(help="Classes to choose from: all, or those without samples.")
+    ] = Candidates.all,
     preset: Annotated[
         Preset, typer.Option(help="Recommended model, or the paper's with its default parameters.")
     ] = Preset.recommended,
@@ -80,18 +83,20 @@ def fit(
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="Encoder of the pictures, see `zonkey encoders`; by default efficientnet-lite0.",
+            help="Encoder of the samples, see `zonkey encoders`; by default efficientnet-lite0 for "
+            "pictures, minilm-l6 (English) for texts.",
             show_default=False,
         ),
     ] = None,
     text_encoder: Annotated[
         str | None,
         typer.Option(
-            help="Encoder of the texts; by default that of the pictures if it encodes texts too, "
-            "else minilm-l6.",
+            help="Encoder of the classes; by default that of the samples if it encodes texts too, "
+            "else minilm-l6 (English).",
             show_default=False,
         ),
     ] = None,
+    text_column: Annotated[str | None, TEXT_COLUMN] = None,
     text: Annotated[list[str] | None, TEXT] = None,
     template: Annotated[
         list[str] | None,
@@ -137,7 +142,7 @@ def fit(
     seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Learn from pictures and names, or from features and prototypes, and write a model file.
+    """Learn from pictures or texts and names, or from features and prototypes; write a model file.
 
     Classes without samples are unseen: the model recognizes them by their descriptions. A column
     `split` of SOURCE may mark rows: those marked `test` are left out, and parameters are chosen on
@@ -157,6 +162,7 @@ def fit(
             chunks=chunks,
             encoder=encoder,
             text_encoder=text_encoder,
+            text_column=text_column,
             text_columns=text,
             templates=template,
             on_error=on_error.value,

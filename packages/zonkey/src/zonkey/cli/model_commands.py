@@ -25,7 +25,9 @@ from .options import (
     NO_CACHE,
     ON_ERROR,
     PROBA,
+    REJECT_BELOW,
     SUMMARY_JSON,
+    TEXT_COLUMN,
     TOP,
     OnError,
 )
@@ -35,12 +37,13 @@ _TERMS = {
     "ECE": "ECE: mean gap between probability and accuracy.",
 }
 _SOURCE = typer.Argument(
-    help="Pictures (a folder, an archive, a csv with paths, one picture) or features, with or "
-    "without labels; - is standard input.",
+    help="Pictures (a folder, an archive, a csv with paths, one picture), texts (a table with a "
+    "column of texts, or a file of lines) or features, with or without labels; - is standard "
+    "input.",
     metavar="SOURCE",
 )
 _LABELED = typer.Argument(
-    help="Pictures in one folder per class, or features with labels; - is standard input.",
+    help="Pictures in one folder per class, or texts or features with labels; - is standard input.",
     metavar="SOURCE",
 )
 _CANDIDATES = typer.Option(
@@ -72,7 +75,9 @@ def predict(
     top: Annotated[int, TOP] = 1,
     proba: Annotated[bool, PROBA] = False,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
+    reject_below: Annotated[float | None, REJECT_BELOW] = None,
     encoder: Annotated[str | None, ENCODER] = None,
+    text_column: Annotated[str | None, TEXT_COLUMN] = None,
     on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
     no_cache: Annotated[bool, NO_CACHE] = False,
     features_key: Annotated[str | None, FEATURES_KEY] = None,
@@ -81,7 +86,7 @@ def predict(
     ] = Format.csv,
     as_json: Annotated[bool, SUMMARY_JSON] = False,
 ) -> None:
-    """Write the predicted class of every picture or row.
+    """Write the predicted class of every picture, text or row.
 
     The name of the file, or the columns that are not features, come first, then `predicted`,
     `top_1`, `top_2`, ... and `proba_1`, `proba_2`, ... No labels are needed. Rows are read and
@@ -101,7 +106,9 @@ def predict(
                 top=top,
                 proba=proba,
                 candidates=candidates or (),
+                reject_below=reject_below,
                 encoder=encoder,
+                text_column=text_column,
                 on_error=on_error.value,
                 cache=not no_cache,
                 features_key=features_key,
@@ -151,7 +158,9 @@ def evaluate(
             "not marked `test`."
         ),
     ] = None,
+    reject_below: Annotated[float | None, REJECT_BELOW] = None,
     encoder: Annotated[str | None, ENCODER] = None,
+    text_column: Annotated[str | None, TEXT_COLUMN] = None,
     on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
     no_cache: Annotated[bool, NO_CACHE] = False,
     label_column: Annotated[str | None, LABEL_COLUMN] = None,
@@ -164,7 +173,8 @@ def evaluate(
     """Measure how well a model does on labeled samples.
 
     Accuracies of unseen and seen classes, each with a confidence interval. If SOURCE has a column
-    `split`, only rows marked `test` are used. Samples without a label are left out.
+    `split`, only rows marked `test` are used. Samples without a label are left out. With
+    --reject-below, also the share of samples that are rejected, and the accuracy among the others.
     """
     with one_line_errors(NOTHING):
         names = _baseline_names(baselines)
@@ -178,7 +188,9 @@ def evaluate(
                 html,
                 baselines=names,
                 training=training,
+                reject_below=reject_below,
                 encoder=encoder,
+                text_column=text_column,
                 on_error=on_error.value,
                 cache=not no_cache,
                 label_column=label_column,
@@ -225,12 +237,13 @@ def explain(
     ] = None,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
     encoder: Annotated[str | None, ENCODER] = None,
+    text_column: Annotated[str | None, TEXT_COLUMN] = None,
     no_cache: Annotated[bool, NO_CACHE] = False,
     features_key: Annotated[str | None, FEATURES_KEY] = None,
     format: Annotated[Format, _FORMAT] = Format.csv,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Explain the answer for one picture or row.
+    """Explain the answer for one picture, text or row.
 
     Shows the classes, labeled samples and attributes for and against it.
     """
@@ -246,6 +259,7 @@ def explain(
             top=top,
             candidates=candidates or (),
             encoder=encoder,
+            text_column=text_column,
             cache=not no_cache,
             features_key=features_key,
             format=format.value,

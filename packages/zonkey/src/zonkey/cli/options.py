@@ -25,15 +25,28 @@ LABELS = typer.Option(help="File of the labels, if SOURCE holds arrays without l
 FEATURES_KEY = typer.Option(help="Name of the features in a file of several arrays.")
 LABELS_KEY = typer.Option(help="Name of the labels in a file of several arrays.")
 ENCODER = typer.Option(
-    help="Encoder of the pictures, see `zonkey encoders`; by default that of the model. Needed if "
+    help="Encoder of the samples, see `zonkey encoders`; by default that of the model. Needed if "
     "its files are in another place now.",
     show_default=False,
 )
 NO_CACHE = typer.Option(
-    "--no-cache", help="Neither use nor keep features of pictures in the user's cache folder."
+    "--no-cache",
+    help="Neither use nor keep features of pictures and texts in the user's cache folder.",
 )
 ON_ERROR = typer.Option(
-    help="What happens if a picture cannot be read: raise stops, skip leaves it out."
+    help="What happens if a picture cannot be read or a text is blank: raise stops, skip leaves it "
+    "out."
+)
+TEXT_COLUMN = typer.Option(
+    help="Column of the texts in a table; by default text, texts or sentence, else the only column "
+    "of text that holds no labels.",
+    show_default=False,
+)
+REJECT_BELOW = typer.Option(
+    min=0,
+    max=1,
+    help='Probability below which the answer is "unknown".',
+    show_default=False,
 )
 TEXT = typer.Option(
     help="Column of CLASSES that describes the class; by default all columns of text. Repeat it "

@@ -13,20 +13,37 @@ from ..optional import format_install
 from .errors import one_line_errors, tell_joined
 from .fit_command import NOTHING
 from .model_commands import choose_target
-from .options import ANSWERS, JSON, NO_CACHE, ON_ERROR, PROBA, SUMMARY_JSON, TOP, OnError
+from .options import (
+    ANSWERS,
+    JSON,
+    LABEL_COLUMN,
+    NO_CACHE,
+    ON_ERROR,
+    PROBA,
+    REJECT_BELOW,
+    SUMMARY_JSON,
+    TEXT_COLUMN,
+    TOP,
+    OnError,
+)
 
 if TYPE_CHECKING:
     from collections import Counter
 
 _MOST_KEPT = 1 << 16  # as in `app.classify`
-_MOST_SHOWN = 20  # classes whose number of pictures is printed
+_MOST_SHOWN = 20  # classes whose number of samples is printed
 _PICTURES = "a folder, a zip or tar archive, a csv with a column of paths, or one picture"
+_TEXTS = "a table with a column of texts, or a file of lines"
 
 
 def embed(
     source: Annotated[
         str,
-        typer.Argument(help=f"Pictures: {_PICTURES}. Or a file of classes.", metavar="SOURCE"),
+        typer.Argument(
+            help=f"Pictures: {_PICTURES}. Or texts: {_TEXTS}. Or, with --classes, a file of "
+            "classes.",
+            metavar="SOURCE",
+        ),
     ],
     output: Annotated[
         Path,
@@ -37,15 +54,24 @@ def embed(
             "parquet.",
         ),
     ],
+    classes: Annotated[
+        bool,
+        typer.Option(
+            "--classes",
+            help="SOURCE describes classes: each has one vector, the mean over its texts. Else "
+            "each text has one.",
+        ),
+    ] = False,
     encoder: Annotated[
         str | None,
         typer.Option(help="Encoder; see `zonkey encoders`.", show_default=False),
     ] = None,
+    text_column: Annotated[str | None, TEXT_COLUMN] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column of SOURCE that describes the classes; by default all columns of text. "
-            "Repeat it for several.",
+            help="With --classes, column of SOURCE that describes them; by default all columns of "
+            "text. Repeat it for several.",
             show_default=False,
         ),
     ] = None,
@@ -69,10 +95,11 @@ def embed(
     ] = 32,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Turn pictures into features, or texts of classes into prototypes.
+    """Turn pictures or texts into features, or texts of classes into prototypes.
 
-    `zonkey fit` and `zonkey predict` read the files. Those of pictures hold the features, the name
-    of each file, labels and other columns of SOURCE; in npy there are features only.
+    `zonkey fit` and `zonkey predict` read the files. Features of pictures and texts come with the
+    name of each file or the text, labels and other columns of SOURCE; in npy there are features
+    only.
     """
     with one_line_errors(NOTHING):
         from ..app.embedding import embed
@@ -82,7 +109,9 @@ def embed(
             found = embed(
                 source,
                 output,
+                classes=classes,
                 encoder=encoder,
+                text_column=text_column,
                 text_columns=text,
                 templates=template,
                 label_column=label_column,
@@ -92,16 +121,19 @@ def embed(
                 batch_size=batch_size,
                 progress=progress,
             )
-    spec, are_pictures = found.encoder, found.columns is not None
+    spec = found.encoder
     if as_json:
-        record = {"output": found.output, "rows": found.rows}
-        if are_pictures:
+        record = {"output": found.output, "kind": found.kind, "rows": found.rows}
+        if found.columns is not None:
             record |= {"columns": found.columns, "left_out": found.left_out}
             record |= {"skipped": found.skipped}
         typer.echo(json.dumps({**record, "encoder": spec, "seconds": found.seconds}))
         return
-    what = "pictures" if are_pictures else "classes"
-    typer.echo(f"{found.rows} {what} in {output}: {spec['dimension']} dimensions")
+    each = {"texts": ", one vector per text", "classes": ", one vector per class"}
+    typer.echo(
+        f"{found.rows} {found.kind} in {output}: {spec['dimension']} dimensions"
+        f"{each.get(found.kind, '')}"
+    )
     typer.echo(f"Encoder: {spec['name']} ({found.seconds:.1f} s)")
     if found.left_out:
         typer.echo(
@@ -112,27 +144,51 @@ def embed(
 
 
 def classify(
-    source: Annotated[str, typer.Argument(help=f"Pictures: {_PICTURES}.", metavar="SOURCE")],
+    source: Annotated[
+        str,
+        typer.Argument(help=f"Pictures: {_PICTURES}. Or texts: {_TEXTS}.", metavar="SOURCE"),
+    ],
     classes: Annotated[
         str | None,
         typer.Option(
             help='Classes to choose from: names as in "cat, dog, truck", or a file of names and '
-            "descriptions. By default those of --shots, else the 1,000 classes of ImageNet.",
+            "descriptions, in English unless --encoder knows others. By default those of --shots, "
+            "else, for pictures, the 1,000 classes of ImageNet.",
             show_default=False,
         ),
     ] = None,
     shots: Annotated[
         str | None,
         typer.Option(
-            help="Labeled pictures to learn from, in one folder per class. New classes join.",
+            help="Labeled samples to learn from: pictures in one folder per class, or a table of "
+            "texts. New classes join.",
             show_default=False,
         ),
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoder of the samples, see `zonkey encoders`, instead of the pretrained model "
+            "for pictures, or minilm-l6 for texts. Without --shots, one of a pair such as "
+            "clip-vit-b32.",
+            show_default=False,
+        ),
+    ] = None,
+    text_encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoder of the names, if it has another name than that of the samples: for "
+            "example the second of two ONNX graphs.",
+            show_default=False,
+        ),
+    ] = None,
+    text_column: Annotated[str | None, TEXT_COLUMN] = None,
+    label_column: Annotated[str | None, LABEL_COLUMN] = None,
     template: Annotated[
         list[str] | None,
         typer.Option(
             help="Sentence around each name or text; repeat it for the mean of several. By default "
-            '"{}" and "a photo of a {}".',
+            '"{}" and "a photo of a {}" for pictures.',
             show_default=False,
         ),
     ] = None,
@@ -140,13 +196,14 @@ def classify(
         bool,
         typer.Option(
             "--adapt",
-            help="Learn from the pictures of SOURCE themselves, which need no labels. Of more than "
+            help="Learn from the samples of SOURCE themselves, which need no labels. Of more than "
             f"{_MOST_KEPT:,}, an even sample is used.",
         ),
     ] = False,
     output: Annotated[str, ANSWERS] = "-",
     top: Annotated[int, TOP] = 1,
     proba: Annotated[bool, PROBA] = False,
+    reject_below: Annotated[float | None, REJECT_BELOW] = None,
     save: Annotated[
         Path | None,
         typer.Option(help="Model file to write, for `zonkey predict`.", show_default=False),
@@ -155,10 +212,12 @@ def classify(
     no_cache: Annotated[bool, NO_CACHE] = False,
     as_json: Annotated[bool, SUMMARY_JSON] = False,
 ) -> None:
-    """Write the class of every picture, given the names of the classes.
+    """Write the class of every picture or text, given the names of the classes.
 
-    A pretrained model that knows the classes of ImageNet compares the names with theirs. No labeled
-    picture is needed; --shots and --adapt make it better.
+    No labeled sample is needed; --shots and --adapt make it better. For pictures, a pretrained
+    model that knows the classes of ImageNet compares the names with theirs. Texts and names are
+    encoded by one encoder and compared with each other, as are pictures and names with --encoder
+    clip-vit-b32.
     """
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else "csv"
@@ -172,10 +231,15 @@ def classify(
                 classes,
                 shots,
                 target,
+                encoder=encoder,
+                text_encoder=text_encoder,
+                text_column=text_column,
+                label_column=label_column,
                 templates=template,
                 adapt=adapt,
                 top=top,
                 proba=proba,
+                reject_below=reject_below,
                 save=save,
                 on_error=on_error.value,
                 cache=not no_cache,
@@ -191,9 +255,7 @@ def classify(
         return
     if found.agreement is not None:
         share = f"{found.agreement:.1%}".replace("%", " %")
-        typer.echo(
-            f"Labels of the pictures agree with {share} of {found.labeled} predictions.", err=True
-        )
+        typer.echo(f"Labels of SOURCE agree with {share} of {found.labeled} predictions.", err=True)
     if output != "-":
         _print_counts(found.counts)
         typer.echo(f"{found.rows} rows in {output} ({found.seconds:.1f} s)")

@@ -39,8 +39,12 @@ def show_progress() -> Iterator[Progress]:
     )
     plain = SpinnerColumn(), doing, TimeElapsedColumn()
     shown: dict[str, Any] = {}
+    notes: set[str] = set()
 
     def show(step: Any) -> None:
+        if step.note and step.note not in notes:
+            typer.echo(step.note, err=True)
+            notes.add(step.note)
         if step.resumed:
             typer.echo(f"Resuming {step.resumed}.", err=True)
         if shown.get("doing") != step.doing:

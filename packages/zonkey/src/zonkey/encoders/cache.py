@@ -1,4 +1,4 @@
-"""Features of pictures on disk, found again by the content of the picture.
+"""Features of pictures and texts on disk, found again by their content.
 
 One SQLite file per revision of an encoder, which several processes of a machine share. It maps
 
@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ..labels import warn_user
+from ..config import cache_folder
+from ..labels import format_value, warn_user
 
 _FORMAT = b"zonkeyF2"  # also of the conversion of pictures to RGB, which a revision does not cover
 _CHECK = 8  # bytes
@@ -281,6 +282,32 @@ class FeatureCache:
         if kind not in self._warned:
             self._warned.add(kind)
             warn_user(message)
+
+
+def open_cache(folder: Any, backend: Any) -> FeatureCache | None:
+    """Return the cache of an encoder: in a folder, or with True in that of the user."""
+    if folder is None or folder is False:
+        return None
+    is_known = isinstance(getattr(backend, "revision", None), str)
+    if not getattr(backend, "has_revision", is_known):
+        name = getattr(backend, "name", type(backend).__name__)
+        warn_user(
+            "A model whose features are cached should have an attribute `revision`; "
+            f"{name} has none, and nothing is cached. Add a text that differs whenever its "
+            "features do."
+        )
+        return None
+    folder = cache_folder("features") if folder is True else Path(folder)
+    return FeatureCache(folder, backend.name, backend.revision, backend.n_features)
+
+
+def check_cache(folder: Any) -> None:
+    """Refuse what cannot be the parameter `cache` of an encoder."""
+    if not isinstance(folder, bool | str | Path | None) or folder == "":
+        raise TypeError(
+            f"`cache` must be True, a folder or None; got {format_value(folder)}. Pass True for "
+            "the user's cache folder."
+        )
 
 
 def content_key(content: bytes | bytearray | memoryview, *form: object) -> bytes:

@@ -35,6 +35,7 @@ _HEADINGS = (*_LABELS, "labels", "classes", "names")  # of a file with a single 
 _LOOK = 100  # rows that distinguish texts from numbers
 # "001." or "1)" before a name, and "001_"; not "3-toed sloth".
 _NUMBER = re.compile(r"(?:\d+[.)]|0\d*[_\- ])[\s_]*(?=.*[^\W\d_])")
+_LAST_LATIN = "\u024f"  # of the blocks of Latin letters
 _SPACES = re.compile(r"[\s_\-]+")
 _DESCRIPTION = re.compile(r"\s*(?:\t\s*|:(?:\s+|$))")
 
@@ -441,7 +442,7 @@ def _compose_texts(name: str, descriptions: Iterable[str]) -> list[str]:
     A code is not a name, and returned only if there is no description.
     """
     found = [text for text in descriptions if text]
-    if _is_code(name):
+    if is_code(name):
         return found or [name]
     return [
         name,
@@ -449,7 +450,7 @@ def _compose_texts(name: str, descriptions: Iterable[str]) -> list[str]:
     ]
 
 
-def _is_code(label: str) -> bool:
+def is_code(label: str) -> bool:
     """Whether a label is a number or a code such as n02391049, which has no meaning in a text."""
     letters = re.findall(r"[^\W\d_]+", label)
     return not letters or (max(map(len, letters)) == 1 and bool(re.search(r"\d", label)))
@@ -458,6 +459,27 @@ def _is_code(label: str) -> bool:
 def fold_name(label: str) -> str:
     """Return a key that is equal for names that differ only in spelling."""
     return _SPACES.sub(" ", normalize("NFKC", label).casefold()).strip()
+
+
+def warn_of_scripts(classes: ClassTexts) -> None:
+    """Warn if most classes are described in letters of which an English encoder knows little."""
+    joined = ["".join(texts) for texts in classes.texts]
+    foreign = [
+        n
+        for n, text in enumerate(joined)
+        if _count_letters(text, latin=False) > _count_letters(text, latin=True)
+    ]
+    if 2 * len(foreign) > len(joined):
+        warn_user(
+            f"Names should be English for the embedded text encoder; {len(foreign)} of "
+            f"{len(joined)} are in another script, such as "
+            f"{format_value(str(classes.labels[foreign[0]]))}. Translate them, or choose a "
+            "multilingual encoder."
+        )
+
+
+def _count_letters(text: str, *, latin: bool) -> int:
+    return sum(c.isalpha() and (c <= _LAST_LATIN) == latin for c in normalize("NFC", text))
 
 
 def _collect_texts(pairs: Pairs, source: str) -> ClassTexts:

@@ -16,15 +16,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.pipeline import Pipeline
 
-from ..config import cache_folder
-from ..errors import StorageError
 from ..labels import format_value, warn_user
 from ..parameters import Constraint, Count, Options, check_parameters
-from ..persistence.checks import require_that
 from ..threads import available_threads
-from .cache import FeatureCache, content_key, file_place
+from .cache import FeatureCache, check_cache, content_key, file_place, open_cache
 from .registry import DEFAULT_IMAGE, ImageBackend
-from .weights import file_state, may_download
+from .stored import StoredByNameMixin
+from .weights import file_state
 
 if TYPE_CHECKING:
     from .collection import Pictures
@@ -101,7 +99,9 @@ class _Pending(NamedTuple):
     future: Future[_Ready]
 
 
-class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ImageEncoder(
+    StoredByNameMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Turn pictures into features with a pretrained model.
 
     There is nothing to fit. The model is loaded at first use, shared by all encoders of the
@@ -132,7 +132,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Attributes
     ----------
     spec_ : dict
-        Name, revision and dimension of the model.
+        Name, revision and dimension of the model, `kind` "image", and `space`: a name that the
+        encoder of texts of a pair such as CLIP has as well, else None.
 
     See Also
     --------
@@ -165,6 +166,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         "n_jobs": Count(1, also=(None, -1)),
         "on_error": Options("raise", "nan"),
     }
+    stored_parameters = ("batch_size", "on_error")
 
     def __init__(
         self,
@@ -203,76 +205,18 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             "name": backend.name,
             "revision": backend.revision,
             "dimension": backend.n_features,
+            "kind": "image",
+            "space": getattr(backend, "space", None),
         }
 
     @property
     def is_joint(self) -> bool:
         """Whether the same model gives texts vectors in the space of the features."""
-        return getattr(self._backend(), "joint", False)
+        return self.spec_["space"] is not None
 
     @property
     def _n_features_out(self) -> int:
         return self._backend().n_features
-
-    def __zonkey_parts__(self) -> dict[str, Any]:
-        """Return the name and revision of the model, without its weights or the device."""
-        if not isinstance(self.model, str):
-            raise TypeError(
-                "An ImageEncoder in a file must have a model that has a name; got "
-                f"{type(self.model).__name__}. Save the classifier without the encoder."
-            )
-        return {"spec": self.spec_, "batch_size": self.batch_size, "on_error": self.on_error}
-
-    @classmethod
-    def __zonkey_make__(cls, parts: dict[str, Any]) -> ImageEncoder:
-        unknown = {*parts} - {"spec", "batch_size", "on_error"}  # a file must not choose a cache
-        require_that(not unknown, f"ImageEncoder has no part {sorted(unknown)}.")
-        token = may_download.set(False)  # a file must not choose what to download
-        try:
-            return cls.from_spec(**parts)
-        except ValueError as error:  # its message says what to do
-            raise StorageError(str(error)) from None
-        finally:
-            may_download.reset(token)
-
-    @classmethod
-    def from_spec(cls, spec: Any, **parameters: Any) -> ImageEncoder:
-        """Return the encoder that a `spec_` is of, and load its model.
-
-        Parameters
-        ----------
-        spec : dict
-            Name, revision and dimension, such as a model file keeps.
-        **parameters : dict
-            Parameters of the encoder except `model`.
-
-        Returns
-        -------
-        ImageEncoder
-            An encoder whose features are those of the given one.
-
-        Raises
-        ------
-        ValueError
-            If the model is another revision now, or the name is unknown.
-        """
-        keys = ("name", "revision", "dimension")
-        if not isinstance(spec, dict) or any(key not in spec for key in keys):
-            raise ValueError(
-                f"The facts about an encoder must be its name, revision and dimension; got "
-                f"{format_value(spec)}. Pass `ImageEncoder.spec_`."
-            )
-        encoder = cls(spec["name"], **parameters)
-        encoder._check_parameters()
-        found = encoder.spec_
-        changed = next((key for key in keys if found[key] != spec[key]), None)
-        if changed is not None:
-            raise ValueError(
-                f"The encoder {spec['name']} must have the {changed} {format_value(spec[changed])} "
-                f"of the training; it has {format_value(found[changed])}. Restore its files, or "
-                "encode and fit again."
-            )
-        return encoder
 
     def fit(self, X: Any = None, y: Any = None) -> ImageEncoder:  # noqa: ARG002
         """Check the parameters.
@@ -289,7 +233,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ImageEncoder
             The encoder itself.
         """
-        self._check_parameters()
+        self.check_parameters()
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -309,7 +253,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         from .collection import Pictures
 
-        self._check_parameters()
+        self.check_parameters()
         if type(X).__module__.startswith("dask.bag"):
             return self._transform_bag(X)
         pictures, backend = Pictures.of(X), self._backend()
@@ -354,11 +298,11 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Features of at most `batch_size` pictures. With `on_error="nan"`, it lists pictures
             that cannot be read, which have no row.
         """
-        self._check_parameters()
+        self.check_parameters()
         yield from self._blocks(pictures, self._backend())
 
     def _blocks(self, pictures: Pictures, backend: Any) -> Iterator[PictureBlock]:
-        source = _Source(pictures, backend, self._feature_cache(backend))
+        source = _Source(pictures, backend, open_cache(self.cache, backend))
         positions, size = range(len(pictures)), int(self.batch_size)
         ahead: deque[_Pending] = deque()
         pool = ThreadPoolExecutor(self._n_threads(), thread_name_prefix="zonkey-pictures")
@@ -408,7 +352,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         order = np.argsort(rows)
         return PictureBlock(rows[order], X[order], errors, len(known), np.array(failed, np.intp))
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters of a wrong type or out of range."""
         is_object = hasattr(self.model, "transform") and not isinstance(self.model, type)
         if not (isinstance(self.model, str) or is_object):
             raise TypeError(
@@ -416,11 +361,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"{format_value(self.model)}. Choose a name from list_encoders()."
             )
         check_parameters(self)
-        if not isinstance(self.cache, bool | str | Path | None) or self.cache == "":
-            raise TypeError(
-                f"`cache` must be True, a folder or None; got {format_value(self.cache)}. Pass "
-                "True for the user's cache folder."
-            )
+        check_cache(self.cache)
 
     def _n_threads(self) -> int:
         if self.n_jobs is None:
@@ -430,19 +371,6 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _backend(self) -> ImageBackend | _ObjectBackend:
         is_named = isinstance(self.model, str)
         return load_backend(self.model, self.device) if is_named else _ObjectBackend(self.model)
-
-    def _feature_cache(self, backend: ImageBackend | _ObjectBackend) -> FeatureCache | None:
-        if self.cache is None or self.cache is False:
-            return None
-        if isinstance(backend, _ObjectBackend) and not backend.has_revision:
-            warn_user(
-                "A model whose features are cached should have an attribute `revision`; "
-                f"{backend.name} has none, and nothing is cached. Add a text that differs "
-                "whenever its features do."
-            )
-            return None
-        folder = cache_folder("features") if self.cache is True else Path(self.cache)
-        return FeatureCache(folder, backend.name, backend.revision, backend.n_features)
 
 
 class _ObjectBackend:

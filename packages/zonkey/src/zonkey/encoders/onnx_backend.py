@@ -60,7 +60,10 @@ def _is_triple(value: Any) -> bool:
 
 _TEXT = (lambda value: isinstance(value, str) and value != ""), "text"
 _POSITIVE = (lambda value: _is_integer(value) and value > 0), "a positive integer"
-_COMMON: _Rules = {"name": _TEXT, "license": _TEXT, "output": _TEXT, "dimension": _POSITIVE}
+_COMMON: _Rules = {
+    **{"name": _TEXT, "license": _TEXT, "output": _TEXT, "space": _TEXT},
+    "dimension": _POSITIVE,
+}
 _IMAGE_RULES: _Rules = {
     **_COMMON,
     "input": _TEXT,
@@ -91,15 +94,15 @@ class OnnxImages:
     The JSON beside `model.onnx` is `model.json`; every key may be left out. `size`, `layout` and
     `dtype` are then those of the graph. `resize` is "crop" (a centered square, `crop` of the
     shorter side), "squash" (to a square), or "pad" (the whole picture on black). Values of float32
-    are (pixel * `scale` - `mean`) / `std`; uint8 graphs get the pixels.
+    are (pixel * `scale` - `mean`) / `std`; uint8 graphs get the pixels. A graph of texts with the
+    same `space` gives vectors that can be compared.
     """
-
-    joint = False
 
     def __init__(self, source: str, device: str, name: str | None = None) -> None:
         path = require_existing(Path(source).expanduser(), [".onnx"]).resolve()
         self.name, self.path = name or f"onnx:{path}", path
         settings = _settings(path, _IMAGE_RULES)
+        self.space = settings.get("space")
         self._graph = _EncoderGraph(path, device, settings)
         self._read_layout(settings)
         self._resize = settings.get("resize", "crop")
@@ -192,18 +195,20 @@ class OnnxTexts:
 
     The tokenizer is `model.tokenizer.json` or `tokenizer.json` beside `model.onnx`. Keys of
     `model.json`: `pooling` of the tokens ("none" if the graph pools them; by default "mean" if it
-    does not), `normalize` to unit length (default true), `max_tokens` (default 256).
+    does not), `normalize` to unit length (default true), `max_tokens` (default 256), `space` as for
+    pictures.
     """
-
-    joint = False
 
     def __init__(self, source: str, device: str, name: str | None = None) -> None:
         path = require_existing(Path(source).expanduser(), [".onnx"]).resolve()
         self.name = name or f"onnx:{path}"
         settings = _settings(path, _TEXT_RULES)
+        self.space = settings.get("space")
         own, shared = path.with_suffix(".tokenizer.json"), path.with_name("tokenizer.json")
         file = require_existing(own if own.exists() else shared, [".json"])
-        self._tokenizer = _tokenizer(file, settings.get("max_tokens", 256))
+        longest = settings.get("max_tokens", 256)
+        self._tokenizer = _tokenizer(file, longest)
+        self.max_tokens = longest - self._tokenizer.num_special_tokens_to_add(False)
         self._graph = _EncoderGraph(path, device, settings, file)
         self._types = {node.name: _INTEGERS.get(node.type) for node in self._graph.inputs}
         known = {"input_ids"} <= set(self._types) <= {"input_ids", *_MASKS}
@@ -235,6 +240,13 @@ class OnnxTexts:
             length = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = vectors / np.maximum(length, _TINY)
         return vectors
+
+    def count_tokens(self, texts: list[str]) -> list[int]:
+        """Return the number of tokens of each text, without those around it."""
+        found = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        # What exceeds the longest text is in further parts.
+        parts = ([tokens, *tokens.overflowing] for tokens in found)
+        return [sum(sum(part.attention_mask) for part in text) for text in parts]
 
 
 class _EncoderGraph:

@@ -76,7 +76,7 @@ class PictureTable:
             path.name,
             [cell.strip() for cell in cells[at]],
             None if label is None else _as_labels(cells[label]),
-            None if split is None else _as_split(cells[split], path.name),
+            None if split is None else as_split(cells[split], path.name),
             {names[n]: cells[n] for n in cells if n not in (at, label, split)},
         )
 
@@ -110,7 +110,8 @@ def _as_labels(cells: list[str]) -> np.ndarray:
     return np.asarray([normalize("NFC", cell.strip()) for cell in cells])
 
 
-def _as_split(cells: list[str], file: str) -> np.ndarray:
+def as_split(cells: list[str], file: str) -> np.ndarray:
+    """Return the marks of a column `split` in one spelling, "" where there is none."""
     marks = [cell.strip().casefold() for cell in cells]
     for row, mark in enumerate(marks, start=2):
         if mark and mark not in SPLITS:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..files.dataset import did_you_mean
+from ..labels import format_value
 
 DEFAULT_IMAGE = "efficientnet-lite0"
 DEFAULT_TEXT = "minilm-l6"
@@ -26,7 +27,7 @@ class ImageBackend(Protocol):
     revision: str  # 16 hex digits: hash of weights and preprocessing
     n_features: int
     size: int  # pixels to which the shorter side of a picture is resized, at most
-    joint: bool  # texts have vectors in the same space
+    space: str | None  # encoders that name the same space give vectors that can be compared
 
     def prepare(self, image: Any) -> np.ndarray:
         """Return an RGB image as one sample of a batch; several threads call this at once."""
@@ -43,10 +44,15 @@ class TextBackend(Protocol):
     name: str
     revision: str
     n_features: int
-    joint: bool  # pictures have vectors in the same space
+    space: str | None
+    max_tokens: int  # of a text; what is longer is cut off
 
     def encode(self, texts: list[str]) -> np.ndarray:
         """Return one vector per text in float32."""
+        ...
+
+    def count_tokens(self, texts: list[str]) -> list[int]:
+        """Return the number of tokens of each text, without those around it."""
         ...
 
 
@@ -253,6 +259,50 @@ def text_backend(model: str, device: str = "cpu") -> TextBackend:
     from .sentence_backend import SentenceTexts
 
     return SentenceTexts(source, device)
+
+
+_FACTS = ("name", "revision", "dimension")  # which every `spec_` has
+
+
+def check_spec(spec: Any) -> dict[str, Any]:
+    """Return facts about an encoder, which name its model."""
+    if not isinstance(spec, dict) or any(key not in spec for key in _FACTS):
+        raise ValueError(
+            f"The facts about an encoder must be its name, revision and dimension; got "
+            f"{format_value(spec)}. Pass its `spec_`."
+        )
+    return spec
+
+
+def require_same_model(found: dict[str, Any], spec: dict[str, Any]) -> None:
+    """Refuse an encoder that is not the one of the given facts."""
+    changed = next((key for key in _FACTS if found[key] != spec[key]), None)
+    if changed is not None:
+        raise ValueError(
+            f"The encoder {spec['name']} must have the {changed} {format_value(spec[changed])} of "
+            f"the training; it has {format_value(found[changed])}. Restore its files, or encode "
+            "and fit again."
+        )
+
+
+def share_space(one: Any, other: Any) -> bool:
+    """Return whether vectors of two encoders can be compared with each other.
+
+    Parameters
+    ----------
+    one, other : dict
+        `spec_` of each encoder; anything else is no encoder.
+
+    Returns
+    -------
+    bool
+        True for the same encoder, and for a pair such as CLIP, which names its space.
+    """
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return False
+    if one.get("space") is not None and one["space"] == other.get("space"):
+        return True
+    return all(one.get(key) == other.get(key) for key in ("name", "revision", "kind"))
 
 
 def _resolve(model: str, kind: str, device: str) -> tuple[str | None, str, str]:

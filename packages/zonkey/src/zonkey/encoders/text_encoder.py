@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,12 @@ from ..arrays import to_numpy
 from ..labels import format_value
 from ..parameters import Constraint, Count, check_parameters
 from ..prototypes import Prototypes
-from .class_texts import class_texts
+from .cache import check_cache, content_key, open_cache
+from .class_texts import class_texts, warn_of_scripts
+from .long_texts import Part, join_parts, split_texts, tell_split
+from .registry import DEFAULT_TEXT
+from .stored import StoredByNameMixin
+from .texts import as_texts
 from .weights import file_state
 
 NAME_TEMPLATES = ("{}", "a photo of a {}")  # for pictures of classes that only have names
@@ -22,11 +28,16 @@ NAME_TEMPLATES = ("{}", "a photo of a {}")  # for pictures of classes that only 
 _loading = threading.Lock()
 
 
-class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class TextEncoder(
+    StoredByNameMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Turn texts into vectors of unit length, and descriptions of classes into prototypes.
 
     The weights are loaded at first use, shared by all encoders of the process, and never part of a
-    pickle.
+    pickle. The vector of a text that is longer than the model takes is the mean over its parts.
+
+    The embedded model knows English only. For other languages, pass a multilingual one, such as
+    `sentence-transformers:paraphrase-multilingual-MiniLM-L12-v2`.
 
     Parameters
     ----------
@@ -41,11 +52,15 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "cpu", "cuda", "cuda:1", or "auto": CUDA if the runtime has it.
     batch_size : int, default=64
         Number of texts that are encoded at once.
+    cache : bool, str or Path, default=None
+        Folder of vectors that were computed before, by text and revision of the model. True:
+        `features` in `$ZONKEY_CACHE`, else in the user's cache folder. None or False: no cache.
 
     Attributes
     ----------
     spec_ : dict
-        Name, revision, dimension and templates: what a model file keeps.
+        What a model file keeps: name, revision, dimension and templates; `kind` "text"; and
+        `space`, a name that the encoder of pictures of a pair such as CLIP has as well, else None.
 
     See Also
     --------
@@ -67,19 +82,22 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     """
 
     __constraints__: ClassVar[dict[str, Constraint]] = {"batch_size": Count(1)}
+    stored_parameters = ("batch_size",)
 
     def __init__(
         self,
-        model: Any = "minilm-l6",
+        model: Any = DEFAULT_TEXT,
         *,
         templates: str | Sequence[str] | None = None,
         device: str = "auto",
         batch_size: int = 64,
+        cache: bool | str | Path | None = None,
     ) -> None:
         self.model = model
         self.templates = templates
         self.device = device
         self.batch_size = batch_size
+        self.cache = cache
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Check parameters and texts; nothing is learned.
@@ -96,34 +114,89 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         TextEncoder
             The encoder itself.
         """
+        self.check_parameters()
+        as_texts(X)
+        return self
+
+    def check_parameters(self) -> None:
+        """Refuse parameters of a wrong type or out of range."""
         self._check_templates()
         check_parameters(self)
-        _as_texts(X)
-        return self
+        check_cache(self.cache)
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the vectors of texts.
 
         Parameters
         ----------
-        X : array-like of str
-            Texts: a list, an array, a Series, or one column of them.
+        X : array-like of str, or path
+            Texts: a list, an array, a Series, or one column of them; or a file of them, see
+            `zonkey.encoders.texts.Texts`.
 
         Returns
         -------
         ndarray of shape (n_texts, n_features)
             Vectors of unit length, float32.
         """
-        check_parameters(self)
-        templates, size = self._check_templates(), int(self.batch_size)
-        texts = _as_texts(X)
-        encode = _encode_method(self._backend())
+        vectors, is_split = self.encode_texts(X)
+        self.tell_split(int(is_split.sum()), len(vectors))
+        return vectors
+
+    def encode_texts(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the vectors of texts, and which of them were split.
+
+        Parameters
+        ----------
+        X : array-like of str
+            Texts, as for `transform`.
+
+        Returns
+        -------
+        vectors : ndarray of shape (n_texts, n_features)
+            Vectors of unit length, float32.
+        is_split : ndarray of bool, shape (n_texts,)
+            Whether a text is longer than the model takes.
+        """
+        self.check_parameters()
+        templates, backend, texts = self._check_templates(), self._backend(), as_texts(X)
+        parts = [split_texts(texts, backend, template) for template in templates]
+        by_text = zip(*parts, strict=True)
+        is_split = np.array([any(len(found) > 1 for found in text) for text in by_text])
+        cache = open_cache(self.cache, backend)
+        if cache is None:
+            return self._encode_parts(parts), is_split
+        keys = [content_key(text.encode(), "text", templates) for text in texts]
+        found, known = cache.get_many(keys)
+        vectors = np.empty((len(texts), known.shape[1]), np.float32)
+        vectors[found] = known
+        rows = np.flatnonzero(~found)
+        if len(rows):
+            vectors[rows] = self._encode_parts([[one[row] for row in rows] for one in parts])
+            cache.put_many([keys[row] for row in rows], vectors[rows])
+        return vectors, is_split
+
+    def _encode_parts(self, parts: list[list[list[Part]]]) -> np.ndarray:
+        """Return vectors of texts, given the parts of each for every template."""
+        encode, size = _encode_method(self._backend()), int(self.batch_size)
         total = 0.0
-        for template in templates:
+        for template, texts in zip(self._check_templates(), parts, strict=True):
             # Not with str.format: a text may hold braces.
-            filled = [template.replace("{}", text) for text in texts]
-            total = total + _scale_to_unit(_encode_batches(encode, filled, size))
+            filled = [template.replace("{}", part) for text in texts for part, _ in text]
+            vectors = _scale_to_unit(_encode_batches(encode, filled, size))
+            total = total + _scale_to_unit(join_parts(vectors, texts))
         return _scale_to_unit(np.asarray(total))
+
+    def tell_split(self, n: int, total: int) -> None:
+        """Warn in one line that texts were split.
+
+        Parameters
+        ----------
+        n : int
+            How many; nothing is said of none.
+        total : int
+            Number of texts.
+        """
+        tell_split(n, total, self._backend())
 
     def prototypes(self, classes: Any) -> Prototypes:
         """Return prototypes of classes that texts describe.
@@ -140,6 +213,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             A vector of unit length per class.
         """
         found = class_texts(classes)
+        if getattr(self._backend(), "name", "") == DEFAULT_TEXT:
+            warn_of_scripts(found)
         vectors = self.transform([text for texts in found.texts for text in texts])
         ends = np.cumsum([len(texts) for texts in found.texts])
         means = [part.mean(axis=0) for part in np.split(vectors, ends[:-1])]
@@ -147,7 +222,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     @property
     def spec_(self) -> dict[str, Any]:
-        """Name, revision, dimension and templates."""
+        """Name, revision, dimension, templates, kind and space."""
         backend = self._backend()
         templates = None if self.templates is None else self._check_templates()
         return {
@@ -155,6 +230,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             "revision": getattr(backend, "revision", ""),
             "dimension": self._n_features_out,
             "templates": templates,
+            "kind": "text",
+            "space": getattr(backend, "space", None),
         }
 
     @property
@@ -211,39 +288,6 @@ def _encode_method(backend: Any) -> Any:
         "`model` must be the name of an encoder, or an object with a method `encode` or "
         f"`transform`; got {format_value(backend)}. Pass a name such as 'minilm-l6'."
     )
-
-
-def _as_texts(X: Any) -> list[str]:
-    """Return texts as a list; anything else than text is named with its row."""
-    if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
-        raise TypeError(f"Texts must be a list of str; got {format_value(X)}. Put it into a list.")
-    values = X if isinstance(X, list | tuple) else np.asarray(X, dtype=object)
-    if isinstance(values, np.ndarray):
-        if values.ndim != 1 and values.shape[1:] != (1,):
-            raise ValueError(
-                f"Texts must be one column; got shape {values.shape}. Pass a list of str, or "
-                "choose a column."
-            )
-        values = values.ravel()
-    texts = list(values)
-    if not texts:
-        raise ValueError("Texts must be at least one; got an empty list. Pass some.")
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(
-                f"Texts must be str; row {row} is {format_value(text)}. Fill it in, or drop the "
-                "row."
-            )
-        if not text.strip():
-            raise ValueError(
-                f"Texts must not be blank; row {row} is {format_value(text)}. Fill it in, or drop "
-                "the row."
-            )
-        if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise ValueError(
-                f"Texts must be valid Unicode; row {row} is {format_value(text)}. Decode it again."
-            )
-    return [str(text) for text in texts]
 
 
 def _encode_batches(encode: Any, texts: list[str], size: int) -> np.ndarray:

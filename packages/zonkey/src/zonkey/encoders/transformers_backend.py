@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,9 @@ class TransformersImages:
             )
             samples = self._choose_preparation()
             self._model, missing = _model(self._transformers, folder, self.name)
-            self.joint = _is_joint(self._model)
+            self.space = f"{self.name} {self.revision}" if _is_joint(self._model) else None
             self._pooled = not missing
-            if self.joint:
+            if self.space:
                 _drop(self._model, "text_model")
             self._model.to(self._device)
             self.n_features = self.encode(samples).shape[1]
@@ -85,7 +86,7 @@ class TransformersImages:
             return self._features(self._normalize(batch)).float().cpu().numpy()
 
     def _features(self, pixels: Any) -> Any:
-        if self.joint:
+        if self.space:
             return _scale_to_unit(self._torch, self._model.get_image_features(pixel_values=pixels))
         output = self._model(pixel_values=pixels)
         if self._model.config.model_type in _FIRST_TOKEN:
@@ -109,17 +110,22 @@ class TransformersTexts:
                 str(folder), trust_remote_code=False
             )
             self._model, _ = _model(self._transformers, folder, self.name)
-            self.joint = _is_joint(self._model)
-            if self.joint:
+            self.space = f"{self.name} {self.revision}" if _is_joint(self._model) else None
+            if self.space:
                 _drop(self._model, "vision_model")
             self._model.to(self._device)
+            config = self._model.config
+            config = getattr(config, "text_config", config)
+            longest = getattr(config, "max_position_embeddings", _DEFAULT_TOKENS)
+            self._longest = min(longest, self._tokenizer.model_max_length)
+            self.max_tokens = content_tokens(self._tokenizer, self._longest)
             self.n_features = self.encode(["a"]).shape[1]
 
     def encode(self, texts: list[str]) -> np.ndarray:
         """Return one vector per text in float32."""
         tokens = self._tokens(texts)
         with self._torch.inference_mode():
-            if self.joint:
+            if self.space:
                 features = _scale_to_unit(self._torch, self._model.get_text_features(**tokens))
             else:
                 hidden = self._model(**tokens).last_hidden_state  # (n, tokens, d)
@@ -127,22 +133,35 @@ class TransformersTexts:
                 features = (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
             return features.float().cpu().numpy()
 
+    def count_tokens(self, texts: list[str]) -> list[int]:
+        """Return the number of tokens of each text, without those around it."""
+        return token_counts(self._tokenizer, texts)
+
     def _tokens(self, texts: list[str]) -> dict[str, Any]:
-        config = self._model.config
-        text_config = getattr(config, "text_config", config)
-        longest = getattr(text_config, "max_position_embeddings", _DEFAULT_TOKENS)
-        longest = min(longest, self._tokenizer.model_max_length)
-        siglip = config.model_type.startswith("siglip")  # trained on padded texts without a mask
+        # SigLIP was trained on padded texts without a mask.
+        siglip = self._model.config.model_type.startswith("siglip")
         tokens = self._tokenizer(
             texts,
             padding="max_length" if siglip else True,
             truncation=True,
-            max_length=longest,
+            max_length=self._longest,
             return_tensors="pt",
         ).to(self._device)
         if siglip:
             return {"input_ids": tokens["input_ids"]}
-        return {key: tokens[key] for key in tokens if not self.joint or key != "token_type_ids"}
+        return {key: tokens[key] for key in tokens if not self.space or key != "token_type_ids"}
+
+
+def content_tokens(tokenizer: Any, longest: int | None) -> int:
+    """Return the number of tokens of a text that a model takes beside the special ones."""
+    special = getattr(tokenizer, "num_special_tokens_to_add", lambda: 0)()
+    return sys.maxsize if longest is None else longest - special
+
+
+def token_counts(tokenizer: Any, texts: list[str]) -> list[int]:
+    """Return the number of tokens of each text, without special ones."""
+    found = tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
+    return [*map(len, found["input_ids"])]
 
 
 def _packages() -> tuple[Any, Any]:

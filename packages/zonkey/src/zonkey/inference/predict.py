@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, namespace, softmax, to_numpy
 from ..constraints import check_top, validate_samples
-from ..labels import format_labels, list_distinct, require_same_kind, warn_user
+from ..labels import format_labels, format_value, list_distinct, require_same_kind, warn_user
 from ..metrics import per_class_accuracy
 from ..persistence.model import Learned, save
 from ..prototypes import Prototypes
@@ -21,7 +23,7 @@ from ..streaming.sources import Chunk, get_labels
 from ..threads import LimitThreadsMixin
 from .explain import explain
 from .explanation import Explanation
-from .scorer import LinearScores, Scorer, best_columns, labels_at
+from .scorer import LinearScores, Rejection, Scorer, best_columns, labels_at
 
 _NOT_STORED = "not stored"
 
@@ -245,6 +247,38 @@ class ExplainedMixin(ScoresMixin):
 
 class ProbabilityMixin(ExplainedMixin):
     """Probabilities, rejection and uncertainty, of a `scorer_` that has a temperature."""
+
+    state_: Any
+    _copy_with: Callable[..., Any]
+
+    def with_rejection(self, below: float | None, label: Any = None) -> Any:
+        """Return a fitted copy that rejects other samples.
+
+        Parameters
+        ----------
+        below : float or None
+            `predict` returns `label` if the highest probability is below this number in [0, 1].
+            None rejects nothing.
+        label : label, default=None
+            Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
+
+        Returns
+        -------
+        AnyShotClassifier
+            The copy, with `reject_below` and `reject_label` as given.
+        """
+        check_is_fitted(self)
+        if below is not None and not (isinstance(below, Real) and 0 <= below <= 1):
+            raise ValueError(
+                f"`below` must be a probability in [0, 1] or None; got {format_value(below)}. Pass "
+                "0.5, for example."
+            )
+        rejection = Rejection(below, label)
+        if below is not None:
+            rejection.check_label(to_numpy(self.classes_))
+        settings = replace(self.state_.settings, rejection=rejection)
+        state = replace(self.state_, settings=settings)
+        return self._copy_with(state, reject_below=below, reject_label=label)
 
     @accept_chunks
     def predict_proba(self, X: Any) -> Array:

@@ -1,4 +1,4 @@
-"""Pictures of a path as samples of a loaded model, whose file names their encoder."""
+"""Pictures and texts as samples of a loaded model, whose file names their encoder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import StorageError, reword
 
 @dataclass(frozen=True)
 class PathEncoder:
-    """Encode pictures as in training; the encoder is loaded at first use.
+    """Encode pictures or texts as in training; the encoder is loaded at first use.
 
     Parameters
     ----------
@@ -26,8 +26,12 @@ class PathEncoder:
     classes: Mapping[str, type]
 
     def __call__(self, paths: Any) -> Any:
-        """Return features of one picture, a list of pictures, a folder, an archive or a table."""
-        encoder: Any = self.classes["ImageEncoder"]
+        """Return features of pictures (one, a list, a folder, an archive, a table) or of texts.
+
+        Texts are a list of them, or the path of a file.
+        """
+        is_text = self.spec.get("kind") == "text"
+        encoder: Any = self.classes["TextEncoder" if is_text else "ImageEncoder"]
         with reword(StorageError, {}):  # its message says what to do
             encoder = encoder.from_spec(dict(self.spec))
         return encoder.transform(os.fspath(paths) if isinstance(paths, os.PathLike) else paths)

@@ -1,0 +1,154 @@
+"""Models for `classify`: from the names of classes, and from labeled samples if there are any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..anyshot.classifier import AnyShotClassifier
+from ..encoders import ClassTexts
+from ..encoders.class_texts import fold_name, has_column
+from ..encoders.stream import LABEL, PictureStream, TextStream
+from ..encoders.text_encoder import NAME_TEMPLATES
+from ..encoders.texts import is_texts
+from ..errors import Problem
+from ..presets import pretrained
+from ..prototypes import Prototypes
+from .models import read_rows
+from .prediction import require_top
+from .progress import Progress, Step
+from .sources import SAMPLE_COLUMN, EncodedStream, Encoders
+
+
+@dataclass(frozen=True)
+class NamingTask:
+    """Samples to classify, labeled samples or None, and their encoders."""
+
+    stream: EncodedStream
+    labeled: EncodedStream | None
+    encoders: Encoders
+
+    @classmethod
+    def open(
+        cls,
+        source: str | Path,
+        shots: str | Path | None,
+        encoders: Encoders,
+        text_column: str | None = None,
+        label_column: str | None = None,
+    ) -> NamingTask:
+        """List the samples, and encode none."""
+        wanted: dict[str, Any] = {"label_column": label_column, "on_error": encoders.on_error}
+        stream: EncodedStream
+        if text_column is not None or is_texts(source, None, label_column):
+            encoder = encoders.texts()
+            stream = TextStream(source, encoder, text_column=text_column, **wanted)
+            encoders.facts[SAMPLE_COLUMN] = column = stream.items.column
+            if shots is not None:
+                column = column if has_column(shots, column) else None
+                labeled = TextStream(shots, encoder, with_labels=True, text_column=column, **wanted)
+                return cls(stream, _select_labeled(labeled), encoders)
+            return cls(stream, None, encoders)
+        images = encoders.images()
+        stream = PictureStream(source, images, **wanted)
+        if shots is None:
+            return cls(stream, None, encoders)
+        labeled = PictureStream(shots, images, with_labels=True, **wanted)
+        return cls(stream, _select_labeled(labeled), encoders)
+
+    @property
+    def label(self) -> str:
+        """Column of the labels of the samples."""
+        column = self.stream.items.label_column if isinstance(self.stream, TextStream) else None
+        return column or LABEL
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether a pretrained model knows what the names look like."""
+        given = self.encoders.encoder, self.encoders.text_encoder
+        return isinstance(self.stream, PictureStream) and given == (None, None)
+
+    def make_model(self, texts: ClassTexts | None, top: int, progress: Progress) -> Any:
+        """Return a model that chooses from the classes; refuse too few classes."""
+        progress(Step("Loading the pretrained model" if self.is_pretrained else "Encoding names"))
+        known = None
+        if texts is not None:
+            usual = NAME_TEMPLATES if self.is_pretrained else None
+            known = self.encoders.prototypes_of(texts, self.stream, usual)
+        if self.is_pretrained:
+            model: Any = pretrained(classes=known)
+            require_top(top, len(model.classes_), "classes")
+            return model if texts is None else self._learn_shots(model, texts, progress)
+        if texts is None or known is None:
+            remedy = "Pass `classes` or `shots`."
+            options = "classes", "shots"
+            raise Problem("`classes`", "must be named", "got none", remedy, option=options)
+        require_top(top, len(known), "classes")
+        if self.labeled is not None:
+            X, y = self._read_shots(texts, progress)
+            return AnyShotClassifier(known, candidates="all", **self._space).fit(X, y)
+        self._require_joint(known)
+        return fit_names(known)
+
+    @property
+    def _space(self) -> dict[str, Any]:
+        """The parameter that says whether samples and names have one space."""
+        if "space" not in AnyShotClassifier().get_params():
+            return {}
+        return {"space": "joint" if self.encoders.are_joint else "separate"}
+
+    def _require_joint(self, known: Prototypes) -> None:
+        """Refuse names alone if they cannot be compared with samples."""
+        encoder, other = self.stream.encoder.spec_, self.encoders.text_encoder
+        # Two graphs that were named together are a pair, even if they do not say so.
+        are_named = None not in (self.encoders.encoder, other)
+        if self.encoders.are_joint or (are_named and known.n_dimensions == encoder["dimension"]):
+            return
+        raise Problem(
+            "`encoder`",
+            "must be one of a pair with one space, such as clip-vit-b32, to classify by names",
+            f"{encoder['name']} is none",
+            "Choose another, name its `text_encoder`, or pass labeled samples with `shots`.",
+            option=("encoder", "text_encoder", "shots"),
+        )
+
+    def _learn_shots(self, model: Any, texts: ClassTexts, progress: Progress) -> Any:
+        """Return a model after learning from labeled samples, if there are any."""
+        if self.labeled is None:
+            return model
+        return model.partial_fit(*self._read_shots(texts, progress))
+
+    def _read_shots(self, texts: ClassTexts, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
+        assert self.labeled is not None
+        X, y, *_ = read_rows(self.labeled, "Encoding labeled samples", progress, labeled=True)
+        assert y is not None
+        spelled = {fold_name(label): label for label in texts.labels.tolist()}
+        return X, np.array([spelled[fold_name(label)] for label in y.tolist()])
+
+
+def fit_names(known: Prototypes) -> Any:
+    """Return a model that compares samples with the prototypes of classes, in one space."""
+    # Until classes may be fitted without samples: each prototype is the only sample of its class.
+    model = AnyShotClassifier(candidates="all", preprocessing=None, temperature=0.12)
+    return model.fit(known.matrix, known.labels)
+
+
+def _select_labeled(shots: EncodedStream) -> EncodedStream:
+    """Return the samples that have a label and are not marked `test`."""
+    given: Any = shots.items
+    used = given.labels != ""
+    if given.split is not None:
+        used &= given.split != "test"
+    if not used.any():
+        raise Problem(
+            "`shots`",
+            "must hold labeled samples that are not marked `test`",
+            f"{given.source} has none",
+            "Add some.",
+            option="shots",
+        )
+    chosen = given.subset(np.flatnonzero(used))
+    return replace(shots, source=chosen, label_column=None)
