@@ -23,8 +23,9 @@ def inherit_documentation(kind: type, bases: Iterable[type]) -> None:
         found: dict[str, str] = {}
         for base in bases:
             found = {**found, **{k: v for k, v in _entries_of(base, title) if k not in found}}
-        if title == "Parameters" and "__init__" in vars(kind):
-            found = {name: found[name] for name in signature(kind).parameters if name in found}
+        order = signature(kind).parameters
+        if title == "Parameters" and ("__init__" in vars(kind) or {*found} <= {*order}):
+            found = {name: found[name] for name in order if name in found}
         section = re.search(_SECTION.format(title=title), text, re.MULTILINE)
         if section:
             text = text[: section.start()] + "".join(found.values()) + text[section.end() :]

@@ -13,7 +13,7 @@ from zonkey.parameters import Constraint, Count
 
 from ..base import TrainedMixin, identify_training, load_torch
 from ..networks import NetworkLearner, fast_products, to_array
-from ..training import History, batches
+from ..training import History, Training, batches
 from .base import BaseSamples, FewShotPeer, Support, center_rows
 
 _HELD_OUT = 0.2  # share of the base classes that decides when to stop, without validation classes
@@ -198,11 +198,6 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     uses_torch = True
     _least_iter = 0  # the initial state may be the best one
 
-    n_way: int | None
-    n_shot: int | None
-    n_query: int
-    n_episodes: int
-
     weights_: dict[str, np.ndarray]
     episode_sizes: EpisodeSizes  # during a fit
     _center: np.ndarray
@@ -215,6 +210,25 @@ class MetaPeer(TrainedMixin, FewShotPeer):
         "n_query": Count(),
         "n_episodes": Count(),
     }
+
+    def __init__(
+        self,
+        base: BaseSamples | None = None,
+        *,
+        n_way: int | None = None,
+        n_shot: int | None = None,
+        n_query: int = 15,
+        n_episodes: int = 100,
+        training: Training | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.base = base
+        self.n_way = n_way
+        self.n_shot = n_shot
+        self.n_query = n_query
+        self.n_episodes = n_episodes
+        self.training = training
+        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         """Return the networks before training."""

@@ -87,25 +87,6 @@ class PrototypicalNetwork(MetaPeer):
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
-
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _PrototypicalLearner(*load_torch(self), base, self)
 

@@ -47,10 +47,10 @@ class BilinearPeer(TrainedPeer):
         self,
         prototypes: Any = None,
         *,
-        training: Training | None,
-        candidates: Any,
-        seen_penalty: Any,
-        random_state: Any,
+        training: Training | None = None,
+        candidates: Any = "unseen",
+        seen_penalty: Any = 0.0,
+        random_state: Any = None,
     ) -> None:
         super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
         self.training = training

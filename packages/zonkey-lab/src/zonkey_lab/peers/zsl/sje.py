@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..training import Training
@@ -66,23 +64,6 @@ class SJE(BilinearPeer):
     __zonkey_fields__ = ("projection_",)
 
     _own = Training(max_iter=15, n_iter_no_change=5, batch_size=32, learning_rate=20.0)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            prototypes,
-            training=training,
-            candidates=candidates,
-            seen_penalty=seen_penalty,
-            random_state=random_state,
-        )
 
     def _weights(self, violations: np.ndarray) -> np.ndarray:
         rows, worst = np.arange(len(violations)), violations.argmax(axis=1)
