@@ -23,12 +23,6 @@ def test_public_objects_include_functions_methods_and_properties():
     assert "zonkey.bpl.moments.Moments.update" in check_docstrings.public_objects("zonkey")
 
 
-def test_a_complete_docstring_has_no_violation():
-    assert not check_docstrings.violations(
-        "zonkey.metrics.accuracy.per_class_accuracy", per_class_accuracy
-    )
-
-
 def test_an_incomplete_docstring_is_listed(monkeypatch):
     monkeypatch.setattr(per_class_accuracy, "__doc__", "no capital letter and no parameters")
     codes = {
@@ -58,11 +52,6 @@ def rows():
 
 def test_call_paths_stay_short(rows):
     assert not [name for name, row in rows.items() if "passes through" in name and row.is_over]
-
-
-def test_a_row_over_its_budget_is_known():
-    assert structure.Row("lines", 3, 2).is_over
-    assert not structure.Row("lines", 2, 2).is_over
 
 
 def test_modules_that_import_each_other_are_one_cycle():

@@ -33,29 +33,6 @@ def assert_close(got, expected, tolerance=1e-10):
     np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-def test_equations_are_those_of_the_samples():
-    problem = uneven(0)
-    base = BaseClasses(problem.moments())
-    equations = base.equations
-    assert base.equations is equations
-    for got, expected in zip(
-        (equations.A0, equations.B0, equations.C0), summed(problem), strict=True
-    ):
-        assert_close(got, expected)
-
-
-def test_a_frame_shows_the_equations_and_leaves_nothing_out():
-    problem = uneven(2)
-    frame = BaseClasses(problem.moments()).frame(problem.Y_u)
-    A0, B0, C0 = summed(problem)
-    there = frame.equations
-    assert_close((frame.U * there.A0) @ frame.U.T, A0)
-    assert_close(frame.V @ there.B0 @ frame.V.T, B0)
-    assert_close(frame.lift(there.C0), C0)
-    assert there.A0.shape == (6,)
-    np.testing.assert_array_equal(there.B0, np.diag(np.diag(there.B0)))
-
-
 @pytest.mark.parametrize("forward", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("shape", [{}, {"d": 50}, {"q": 1}], ids=str)
 def test_a_projection_learned_there_is_the_one_learned_here(forward, shape):
@@ -127,18 +104,6 @@ def test_a_twin_under_other_prototypes_shares_the_decomposition_alone(monkeypatc
 
 
 class TestFrames:
-    def test_decomposes_once_for_any_number_of_frames(self, monkeypatch):
-        shapes = decomposed(monkeypatch)
-        problem = random_few_shot(4, d=7, k=12)
-        base = BaseClasses(problem.moments())
-        assert shapes == []  # nothing before it is needed
-        for q in (1, 2, 4):
-            frame = base.frame(problem.Y_u[:q])
-            assert frame.equations.factor.values.shape == (7,)
-            assert frame.equations.loss(np.zeros((7, 5 + q))) > 0
-        assert len(base.samples) == 5
-        assert sorted(shapes) == [(5, 5), (7, 7)]
-
     def test_frames_do_not_disturb_each_other(self):
         problem = random_few_shot(5, k=12)
         base = BaseClasses(problem.moments())
@@ -156,16 +121,6 @@ class TestFrames:
         base = BaseClasses(random_few_shot(6).moments())
         assert copy.deepcopy(base) is base
         assert copy.deepcopy({"base": base})["base"] is base
-
-    @pytest.mark.parametrize("used", [False, True])
-    def test_pickles(self, used):
-        problem = random_few_shot(7, k=12)
-        base = BaseClasses(problem.moments())
-        expected = (base if used else BaseClasses(problem.moments())).frame(problem.Y_u)
-        again = pickle.loads(pickle.dumps(base)).frame(problem.Y_u)
-        np.testing.assert_allclose(again.U, expected.U, atol=1e-12)
-        np.testing.assert_allclose(again.V, expected.V, atol=1e-12)
-        np.testing.assert_allclose(again.equations.C0, expected.equations.C0, atol=1e-12)
 
     def test_a_class_without_samples_is_no_base_class(self):
         problem = random_few_shot(8, k=12, p=5)
@@ -234,11 +189,6 @@ class TestRemembered:
         assert ask(0) is not first[0]
         assert made == [*range(9), 0]
 
-    def test_never_more_than_eight_are_held(self, base):
-        for key in range(30):
-            base.remember(key, lambda key=key: np.full(2, key))
-            assert len(base._kept) == min(key + 1, 8)
-
     def test_what_failed_is_tried_again(self, base):
         def fail():
             raise ValueError("no")
@@ -246,12 +196,6 @@ class TestRemembered:
         with pytest.raises(ValueError, match="no"):
             base.remember("a", fail)
         assert base.remember("a", lambda: 3) == 3
-
-    def test_each_has_its_own(self, base):
-        other = BaseClasses(base.moments)
-        base.remember("a", lambda: 1)
-        assert other.remember("a", lambda: 2) == 2
-        assert base.remember("a", lambda: 3) == 1
 
 
 def test_base_classes_do_not_follow_later_updates():

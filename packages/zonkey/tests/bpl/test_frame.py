@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_few_shot import (
     algorithm_1,
-    episode,
     initial_projection,
     query_set,
     query_weights,
@@ -179,16 +178,6 @@ def test_learning_there_and_lifting_is_the_naive_episode_here(problem, rule):
     assert_close(frame.lift(course.W[0]), path[-1])
     changes = pytest.approx(relative_changes(path), rel=1e-6, abs=1e-9)
     assert course.changes.ravel().tolist() == changes
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", ["wide", "narrow", "inside the span", "many features"])
-def test_the_whole_of_a_naive_episode_is_learned_there(name, rule):
-    frame = frame_of(CASES[name])
-    _, _, course = run(CASES[name], frame, rule=rule)
-    options = {"tie_tol": 1e-3, "rule": rule}
-    expected = episode(CASES[name], rho=0.6, beta=BETA, **options, **OPTIONS)
-    assert_close(frame.lift(course.W[0]), expected[-1], 1e-8)
 
 
 def test_weights_and_norms_are_the_same(problem):

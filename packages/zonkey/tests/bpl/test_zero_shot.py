@@ -14,8 +14,6 @@ from zonkey.bpl.entropy import EntropyObjective, minimize_entropy
 from zonkey.bpl.projection import (
     NormalEquations,
     bidirectional_projection,
-    forward_projection,
-    reverse_projection,
 )
 from zonkey.bpl.synthesis import synthesize
 from zonkey.testing import linear_problem
@@ -80,22 +78,6 @@ def by_algorithm_1(p, rule, *, max_iter=5, **options):
     )
     mu = ODD["mu"] if rule == "second-best" else 0.0
     return learn(competition, W, alpha=ODD["alpha"], mu=mu, max_iter=max_iter, tol=ODD["tol"])
-
-
-@pytest.mark.parametrize(
-    ("parameters", "projection"),
-    [
-        ({"direction": "forward"}, forward_projection),
-        ({"direction": "reverse"}, reverse_projection),
-        ({"synthesis": None}, bidirectional_projection),
-    ],
-    ids=["FPL", "RPL", "BPL0"],
-)
-def test_closed_forms_are_those_of_the_core(parameters, projection):
-    model = fitted(**ODD, **parameters)
-    expected = projection(equations(NOISY), ODD["beta"]).value
-    assert_allclose(model.projection_, expected, rtol=1e-9, atol=1e-12)
-    assert (model.n_iter_, model.converged_, model.objective_.shape) == (0, True, (0,))
 
 
 def test_closed_forms_solve_the_printed_equations():
@@ -234,19 +216,6 @@ def test_parameters_of_what_is_left_out_have_no_effect(parameters, idle):
     )
 
 
-def test_synthesis_and_competition_belong_to_both_directions():
-    for direction in ("forward", "reverse"):
-        expected = fitted(direction=direction).projection_
-        for parameters in ({"synthesis": None}, {"competition": "assigned"}):
-            model = fitted(direction=direction, **parameters)
-            assert_array_equal(model.projection_, expected)
-
-
-@pytest.mark.parametrize("parameters", [{"candidates": "all"}, {"seen_penalty": 3.0}])
-def test_what_predict_alone_uses_does_not_change_learning(parameters):
-    assert_array_equal(fitted(**parameters).projection_, fitted().projection_)
-
-
 def test_fitted_attributes():
     model = fitted(prototypes=Prototypes.coerce(NOISY.prototypes))
     assert_array_equal(model.seen_classes_, NOISY.seen)
@@ -365,19 +334,6 @@ def test_undetermined_projection_is_reported(parameters):
     assert [warning.filename for warning in seen] == [__file__]
     assert np.isfinite(model.projection_).all()
     p.fit_clone(ZeroShotClassifier(beta=0.01, **parameters))  # nothing to warn of
-
-
-def test_few_samples_a_class_are_used_more_than_once():
-    kept = [int(np.flatnonzero(NOISY.y == label)[0]) for label in NOISY.seen]
-    model = NOISY.make_clone(ZeroShotClassifier(n_synthetic=15)).fit(NOISY.X[kept], NOISY.y[kept])
-    assert model.n_iter_ > 0
-    assert set(model.predict(NOISY.X_new)) <= set(NOISY.unseen)
-
-
-def test_random_state_may_be_an_instance():
-    first, again = (fitted(random_state=np.random.RandomState(5)) for _ in range(2))
-    assert_array_equal(first.projection_, again.projection_)
-    assert np.abs(first.projection_ - fitted().projection_).max() > 1e-6
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from zonkey.cli import app
 from zonkey.demo import pictures as module
-from zonkey.demo.pictures import NAMES, run_picture_demo, write_picture_demo
+from zonkey.demo.pictures import run_picture_demo, write_picture_demo
 from zonkey.encoders import ImageEncoder, Pictures
 from zonkey.files.emoji import load_emoji
 
@@ -172,8 +172,3 @@ def test_a_blank_name_is_refused_in_one_line_before_anything_is_drawn(tmp_path):
     assert done.output.count("\n") == 1
     assert "Traceback" not in done.output
     assert not [*tmp_path.iterdir()]
-
-
-def test_there_are_names_for_those_who_type_none():
-    assert NAMES[0] == "a striped horse"
-    assert len(set(NAMES)) == len(NAMES)

@@ -91,12 +91,6 @@ def test_places_lead_to_keys_written_earlier(tmp_path):
         assert found.keys_of([b"p" * 16, b"q" * 16, None]) == [key(1), None, None]
 
 
-def test_nothing_to_write_makes_no_file(tmp_path):
-    cache = opened(tmp_path / "new")
-    cache.put_many([], np.zeros((0, D)))
-    assert not (tmp_path / "new").exists()
-
-
 def test_another_opened_cache_sees_what_was_written_since(tmp_path):
     cache, other = opened(tmp_path), opened(tmp_path)
     assert len(other) == 0
@@ -106,15 +100,6 @@ def test_another_opened_cache_sees_what_was_written_since(tmp_path):
     assert_holds(cache, range(4))
     cache.close()  # opens again when it is used
     assert_holds(cache, range(4))
-
-
-def test_files_of_earlier_versions_are_left_alone(tmp_path):
-    old = tmp_path / "encoder-0123456789ab" / "1.features"
-    old.parent.mkdir()
-    old.write_bytes(b"zonkeyF1")
-    put(opened(tmp_path), range(2))
-    assert_holds(opened(tmp_path), range(2))
-    assert old.exists()
 
 
 def test_clear_and_size(tmp_path):
@@ -279,12 +264,6 @@ def test_threads_read_while_one_writes(tmp_path):
 
 
 # Keys and places
-
-
-def test_content_keys_tell_content_and_form_apart():
-    keys = {content_key(b"ab"), content_key(b"ac"), content_key(b"ab", (1, 2)), content_key(b"")}
-    assert len(keys | {content_key(b"ab", (2, 1))}) == 5
-    assert {len(found) for found in keys} == {16}
 
 
 def _aged(path, content=b"content", seconds=100.5):

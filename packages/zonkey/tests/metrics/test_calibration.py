@@ -315,12 +315,6 @@ def test_calibration_error_is_the_mean_gap_over_bins(seed, n_bins, coarse):
         assert moved == pytest.approx(got, abs=1e-12)
 
 
-def test_calibration_error_of_certain_predictions_is_the_error_rate():
-    P = np.eye(4, dtype=np.float32)[[0, 1, 2, 3, 0]]
-    assert expected_calibration_error([0, 1, 2, 3, 1], P, range(4)) == pytest.approx(1 / 5)
-    assert expected_calibration_error([7], [[1.0]], [7]) == 0.0
-
-
 def test_true_probabilities_are_well_calibrated_and_sharpened_ones_are_not():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(20_000, 3))

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonkey.metrics import SeenUnseenCurve, generalized_scores, seen_unseen_curve
+from zonkey.metrics import generalized_scores, seen_unseen_curve
 
 
 def naive_generalized(y_true, y_pred, seen_classes):
@@ -68,12 +68,6 @@ def test_generalized_scores_follow_their_definition(samples, seen):
     y_pred = [predicted for _, predicted in samples] + [min(seen), 0]
     expected = naive_generalized(y_true, y_pred, seen)
     assert generalized_scores(y_true, y_pred, seen) == pytest.approx(expected)
-
-
-def test_harmonic_mean_is_zero_when_either_accuracy_is():
-    assert generalized_scores([0, 1], [1, 0], [0]) == (0.0, 0.0, 0.0)
-    assert generalized_scores([0, 1], [0, 0], [0]) == (1.0, 0.0, 0.0)
-    assert generalized_scores([0, 1], [0, 1], [0]) == (1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -228,16 +222,6 @@ def test_differences_are_taken_in_float64_whatever_the_scores():
     assert curve.penalties.tolist() == [-np.inf, -150.0, 200.0, np.inf]
     close = np.array([[1.0, 0.0], [1.0, 1e-9]], dtype=np.float32)
     assert seen_unseen_curve(["s", "u"], close, ["s", "u"], ["s"]).area == 1.0
-
-
-def test_inputs_stay_untouched_and_the_curve_is_frozen():
-    y_true, scores, classes, seen = make_problem(0)
-    before = scores.copy()
-    curve = seen_unseen_curve(y_true, scores, classes, seen)
-    np.testing.assert_array_equal(scores, before)
-    assert isinstance(curve, SeenUnseenCurve)
-    with pytest.raises(AttributeError):
-        curve.seen = curve.unseen
 
 
 @pytest.mark.parametrize(
